@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Each header alone, declarations and implementation, with every front end, without a warning; two units linked; what a
+# static build exports; the documentation's programs compiled.
+set -eu
+cd "$(dirname "$0")/.."
+dir=build/test/headers
+rm -rf "$dir"; mkdir -p "$dir"
+warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
+for h in tp_*.h; do
+    for cc in "gcc -x c -std=c99" "gcc -x c -std=c11" "clang -x c -std=c99" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17"; do
+        for mode in "" "-DTP_IMPLEMENTATION"; do
+            printf '#include "%s"\nint main(void) { return 0; }\n' "$h" >"$dir/alone.c"
+            $cc $mode $warn -fsyntax-only -I. "$dir/alone.c" || { echo "$cc $mode $h"; exit 1; }
+        done
+    done
+done
+# two units, one implementation, included twice
+printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint main(void) { return other(); }\n' >"$dir/one.c"
+printf '#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint other(void) { return tp_version()[0] == 0; }\n' >"$dir/two.c"
+gcc -std=c11 -O1 -I. "$dir/one.c" "$dir/two.c" -o "$dir/both" -lm -lpthread
+"$dir/both"
+# the implementation was compiled at all, and exports nothing but tp names
+gcc -std=c11 -O1 -I. -c "$dir/one.c" -o "$dir/one.o"
+[ "$(nm -g --defined-only "$dir/one.o" | wc -l)" -gt 200 ]
+nm -g --defined-only "$dir/one.o" | awk '{print $3}' | grep -vE '^(tp_|main$)' && { echo "names without tp_"; exit 1; }
+# static: nothing at all
+sed 's/TP_IMPLEMENTATION/TP_STATIC\n#define TP_IMPLEMENTATION/' "$dir/one.c" | sed 's/int other(void);//; s/other()/0/' >"$dir/static.c"
+gcc -std=c11 -O1 -Wall -Wextra -I. -c "$dir/static.c" -o "$dir/static.o"
+[ "$(nm -g --defined-only "$dir/static.o" | grep -cv ' main$')" = 0 ]
+# each header's own program compiles as it stands in its first comment
+for h in tp_*.h; do
+    awk '/A COMPLETE PROGRAM/ {on = 1; next} on && /^ \*\/|^ \* *CONTENTS|^ \* [A-Z][A-Z]+/ {exit} on {sub(/^ \* ?/, ""); print}' "$h" >"$dir/doc_${h%.h}.c"
+    grep -q main "$dir/doc_${h%.h}.c" || { echo "$h has no complete program"; exit 1; }
+    gcc -std=c11 -O1 -Wall -Wextra -I. "$dir/doc_${h%.h}.c" -o "$dir/doc_${h%.h}" -lm -lpthread
+done
+# the README's trainer, as shown, in a folder with the headers alone
+mkdir -p "$dir/vendored"
+cp tp_*.h "$dir/vendored/"
+awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/vendored/trainer.c"
+(cd "$dir/vendored" && gcc -std=c11 -O2 -Wall -Wextra -Wpedantic trainer.c -o trainer -lm -lpthread)
+echo ok

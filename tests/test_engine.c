@@ -1,0 +1,591 @@
+/* test_engine.c - the numeric engine: every fast function against its naive twin, on every instruction set */
+#define TP_IMPLEMENTATION
+#include "../tp_tensor.h"
+#include "tp_test.h"
+
+static const char *const isa_names[] = {"sse2", "avx2", "avx512", "neon", "generic"};
+
+/* Open a CPU device of this instruction set; NULL where it is not available. */
+static tp_device *open_isa(const char *isa, int threads) { return tp_cpu_device_new(threads, isa); }
+
+static uint64_t rnd_state = 1;
+static int64_t rnd(int64_t n) /* 0 .. n-1 */
+{
+    uint32_t r[4];
+    tp_philox(77, rnd_state++, 0, r);
+    return (int64_t)(r[0] % (uint64_t)n);
+}
+
+static float *rnd_array(int64_t n, uint64_t seed)
+{
+    float *p = (float *)malloc((size_t)(n > 0 ? n : 1) * sizeof *p);
+    for (int64_t i = 0; i < n; i++) p[i] = 2.0f * tp_random_uniform(seed, 0, (uint64_t)i) - 1.0f;
+    return p;
+}
+
+static float *copy_array(const float *x, int64_t n)
+{
+    float *p = (float *)malloc((size_t)(n > 0 ? n : 1) * sizeof *p);
+    if (n > 0) memcpy(p, x, (size_t)n * sizeof *p);
+    return p;
+}
+
+/* The largest |a - b|, infinity if a NaN is in one of them. */
+static double distance(const float *a, const float *b, int64_t n)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= worst)) worst = d == d ? d : INFINITY;
+    }
+    return worst;
+}
+
+static bool same_bits(const float *a, const float *b, int64_t n)
+{
+    return n <= 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+static void *scratch_new(size_t size)
+{
+    char *p = (char *)malloc(size + 64); /* poisoned, misaligned on purpose, and exactly as large as asked for */
+    memset(p, 0xff, size + 64);
+    return p;
+}
+
+/* -- gemm -------------------------------------------------------------------------------------------------- */
+
+static void gemm_reference(const tp_gemm_args *a, const float *c0, double *out)
+{
+    for (int64_t i = 0; i < a->M; i++)
+        for (int64_t j = 0; j < a->N; j++) {
+            double s = a->accumulate ? (double)c0[i * a->ldc + j] : 0.0;
+            for (int64_t k = 0; k < a->K; k++)
+                s += (double)(a->ta ? a->A[k * a->lda + i] : a->A[i * a->lda + k]) *
+                     (double)(a->tb ? a->B[j * a->ldb + k] : a->B[k * a->ldb + j]);
+            if (a->epilogue.bias) s += (double)a->epilogue.bias[j];
+            if (a->epilogue.act == TP_EPILOGUE_RELU && s < 0) s = 0;
+            out[i * a->N + j] = s;
+        }
+}
+
+static void check_gemm(int64_t M, int64_t N, int64_t K, int bits, tp_device *const *devices, int n_devices,
+                       int group /* devices of one isa stand together in groups of so many */)
+{
+    tp_gemm_args a;
+    memset(&a, 0, sizeof a);
+    a.ta = bits & 1;
+    a.tb = (bits >> 1) & 1;
+    a.accumulate = (bits >> 2) & 1;
+    a.epilogue.act = (bits >> 3) & 1 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
+    a.M = M;
+    a.N = N;
+    a.K = K;
+    a.lda = (a.ta ? M : K) + rnd(5);
+    a.ldb = (a.tb ? K : N) + rnd(5);
+    a.ldc = N + rnd(5);
+    int64_t size_a = (a.ta ? K : M) * a.lda, size_b = (a.tb ? N : K) * a.ldb, size_c = M * a.ldc;
+    float *A = rnd_array(size_a, 1), *B = rnd_array(size_b, 2), *C0 = rnd_array(size_c, 3), *bias = rnd_array(N, 4);
+    float *C = copy_array(C0, size_c), *first = NULL;
+    double *want = (double *)malloc((size_t)(M * N + 1) * sizeof *want);
+    a.A = A;
+    a.B = B;
+    a.C = C;
+    if ((bits >> 4) & 1) a.epilogue.bias = bias;
+    gemm_reference(&a, C0, want);
+    for (int d = 0; d < n_devices; d++) {
+        size_t size = tp_gemm_scratch(devices[d], &a);
+        char *scratch = (char *)scratch_new(size);
+        memcpy(C, C0, (size_t)size_c * sizeof *C);
+        tp_gemm(devices[d], &a, scratch);
+        bool guard = true;
+        for (int i = 0; i < 64; i++) guard = guard && (unsigned char)scratch[size + (size_t)i] == 0xff;
+        CHECK_MSG(guard, "scratch overrun by %s %dx%dx%d", tp_device_isa(devices[d]), (int)M, (int)N, (int)K);
+        double worst = 0;
+        bool outside = true;
+        for (int64_t i = 0; i < M; i++)
+            for (int64_t j = 0; j < a.ldc; j++) {
+                if (j >= N)
+                    outside = outside && C[i * a.ldc + j] == C0[i * a.ldc + j];
+                else {
+                    double e = fabs((double)C[i * a.ldc + j] - want[i * N + j]);
+                    if (!(e <= worst)) worst = e == e ? e : INFINITY;
+                }
+            }
+        CHECK_MSG(outside, "%s writes between the rows of C", tp_device_isa(devices[d]));
+        CHECK_MSG(worst <= 1e-6 + 3e-7 * sqrt((double)K) * 4, "%s %dx%dx%d bits %d: error %g",
+                  tp_device_isa(devices[d]), (int)M, (int)N, (int)K, bits, worst);
+        if (d % group == 0) {
+            free(first);
+            first = copy_array(C, size_c);
+        } else
+            CHECK_MSG(same_bits(first, C, size_c), "%s %dx%dx%d: bits depend on the number of threads",
+                      tp_device_isa(devices[d]), (int)M, (int)N, (int)K);
+        free(scratch);
+    }
+    free(first);
+    free(want);
+    free(A);
+    free(B);
+    free(C);
+    free(C0);
+    free(bias);
+}
+
+#define MAX_DEVICES 18
+static int open_all(tp_device **devices, bool threads)
+{
+    int n = 0;
+    for (int i = 0; i < TP_COUNT(isa_names); i++)
+        for (int t = 1; t <= (threads ? 4 : 1); t *= 2) {
+            tp_device *d = open_isa(isa_names[i], t);
+            if (d) devices[n++] = d;
+        }
+    return n;
+}
+static void close_all(tp_device **devices, int n)
+{
+    for (int i = 0; i < n; i++) devices[i]->close(devices[i]);
+}
+
+TEST(gemm_random_shapes)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, false);
+    CHECK(n >= 1);
+    for (int i = 0; i < 400; i++) {
+        int64_t limit = i % 4 == 0 ? 8 : i % 4 == 1 ? 40 : 130;
+        check_gemm(1 + rnd(limit), 1 + rnd(limit), rnd(limit), (int)rnd(32), d, n, 1);
+    }
+    close_all(d, n);
+}
+
+TEST(gemm_threads_give_the_same_bits)
+{
+    static const int shape[][3] = {{1, 300, 500},  {3, 700, 900},    {16, 256, 784}, {128, 200, 300}, {288, 32, 6000},
+                                   {9, 32, 20000}, {300, 257, 1000}, {700, 10, 64},  {64, 64, 4096},  {1, 1, 9000},
+                                   {2, 2000, 600}, {5000, 32, 9},    {28, 640, 512}, {33, 33, 2100}};
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, true);
+    for (int i = 0; i < TP_COUNT(shape); i++)
+        for (int bits = 0; bits < 4; bits++)
+            check_gemm(shape[i][0], shape[i][1], shape[i][2], bits | (i & 1 ? 28 : 0), d, n, 3);
+    close_all(d, n);
+}
+
+TEST(gemm_naive_is_the_plain_loop)
+{
+    tp_device *d = open_isa("naive", 1);
+    if (!CHECK(d != NULL)) return;
+    CHECK(tp_vec_find(d, TP_VEC_EXP) == NULL);
+    CHECK_STR(tp_device_isa(d), "naive");
+    for (int bits = 0; bits < 32; bits++) check_gemm(7, 9, 11, bits, &d, 1, 1);
+    check_gemm(3, 4, 0, 31, &d, 1, 1);
+    d->close(d);
+}
+
+TEST(unknown_isa_is_an_error)
+{
+    CHECK(tp_cpu_device_new(1, "avx1024") == NULL);
+    CHECK_HAS(tp_last_error(), "avx1024");
+    CHECK_HAS(tp_last_error(), "naive");
+}
+
+/* -- convolution --------------------------------------------------------------------------------------------- */
+
+static void check_conv(const tp_conv_args *shape, tp_device *const *devices, int n_devices, int group)
+{
+    tp_conv_args a = *shape;
+    tp_device *naive = open_isa("naive", 1);
+    int64_t nx = a.B * a.H * a.W * a.C, ny = a.B * a.OH * a.OW * a.O, nw = a.KH * a.KW * a.C / a.groups * a.O;
+    float *x = rnd_array(nx, 5), *w = rnd_array(nw, 6), *dy = rnd_array(ny, 7), *bias = rnd_array(a.O, 8);
+    int64_t size[3];
+    size[0] = ny;
+    size[1] = nx;
+    size[2] = nw;
+    a.x = x;
+    a.w = w;
+    a.dy = dy;
+    if (a.epilogue.act == TP_EPILOGUE_RELU) a.epilogue.bias = bias;
+    for (int what = 0; what < 3; what++) {
+        float *want = (float *)calloc((size_t)size[what] + 1, sizeof *want);
+        float *got = (float *)calloc((size_t)size[what] + 1, sizeof *got), *first = NULL;
+        a.y = a.dx = a.dw = want;
+        tp_conv(naive, &a, (tp_conv_what)what, NULL);
+        int64_t terms = what == 0   ? a.KH * a.KW * a.C / a.groups
+                        : what == 1 ? a.KH * a.KW * a.O / a.groups
+                                    : a.B * a.OH * a.OW;
+        for (int d = 0; d < n_devices; d++) {
+            size_t bytes = tp_conv_scratch(devices[d], &a, (tp_conv_what)what);
+            char *scratch = (char *)scratch_new(bytes);
+            memset(got, 0xff, ((size_t)size[what] + 1) * sizeof *got);
+            a.y = a.dx = a.dw = got;
+            tp_conv(devices[d], &a, (tp_conv_what)what, scratch);
+            bool guard = got[size[what]] != got[size[what]];
+            for (int i = 0; i < 64; i++) guard = guard && (unsigned char)scratch[bytes + (size_t)i] == 0xff;
+            CHECK_MSG(guard, "%s writes outside", tp_device_isa(devices[d]));
+            double e = distance(want, got, size[what]);
+            CHECK_MSG(e <= 2e-6 + 6e-7 * sqrt((double)terms) * 4,
+                      "%s %d: B%d %dx%dx%d O%d K%dx%d s%d,%d d%d,%d p%d,%d g%d -> %dx%d: error %g",
+                      tp_device_isa(devices[d]), what, (int)a.B, (int)a.H, (int)a.W, (int)a.C, (int)a.O, (int)a.KH,
+                      (int)a.KW, (int)a.stride_h, (int)a.stride_w, (int)a.dilation_h, (int)a.dilation_w,
+                      (int)a.pad_top, (int)a.pad_left, (int)a.groups, (int)a.OH, (int)a.OW, e);
+            if (d % group == 0) {
+                free(first);
+                first = copy_array(got, size[what]);
+            } else
+                CHECK_MSG(same_bits(first, got, size[what]), "%s: bits depend on the number of threads",
+                          tp_device_isa(devices[d]));
+            free(scratch);
+        }
+        free(first);
+        free(want);
+        free(got);
+    }
+    naive->close(naive);
+    free(x);
+    free(w);
+    free(dy);
+    free(bias);
+}
+
+static tp_conv_args conv_shape(int64_t B, int64_t H, int64_t W, int64_t C, int64_t O, int64_t KH, int64_t KW,
+                               int64_t stride, int64_t dilation, int64_t pad, int64_t groups)
+{
+    tp_conv_args a;
+    memset(&a, 0, sizeof a);
+    a.B = B;
+    a.H = H;
+    a.W = W;
+    a.C = C;
+    a.O = O;
+    a.KH = KH;
+    a.KW = KW;
+    a.stride_h = a.stride_w = stride;
+    a.dilation_h = a.dilation_w = dilation;
+    a.pad_top = a.pad_left = pad;
+    a.groups = groups;
+    a.OH = (H + 2 * pad - (KH - 1) * dilation - 1) / stride + 1;
+    a.OW = (W + 2 * pad - (KW - 1) * dilation - 1) / stride + 1;
+    return a;
+}
+
+TEST(conv_random_shapes)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, false);
+    for (int i = 0; i < 250; i++) {
+        static const int64_t groups[] = {1, 1, 1, 2, 3};
+        int64_t g = groups[rnd(5)], C = g * (1 + rnd(i % 5 == 0 ? 30 : 6)), O = g * (1 + rnd(i % 3 == 0 ? 40 : 9));
+        if (i % 9 == 0) O = g = C; /* depthwise */
+        tp_conv_args a = conv_shape(1 + rnd(3), 1 + rnd(12), 1 + rnd(12), C, O, 1 + rnd(4), 1 + rnd(4), 1, 1, 0, g);
+        a.stride_h = 1 + rnd(3);
+        a.stride_w = 1 + rnd(3);
+        a.dilation_h = 1 + rnd(2);
+        a.dilation_w = 1 + rnd(2);
+        a.pad_top = rnd(4);
+        a.pad_left = rnd(4);
+        /* any output size is allowed: what it sees beyond the image is zero, what it does not see has no gradient */
+        a.OH = 1 + rnd((a.H + 6) / a.stride_h + 1);
+        a.OW = 1 + rnd((a.W + 6) / a.stride_w + 1);
+        if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
+        check_conv(&a, d, n, 1);
+    }
+    close_all(d, n);
+}
+
+TEST(conv_layers_and_threads)
+{
+    tp_conv_args s[] = {
+        conv_shape(8, 28, 28, 1, 32, 3, 3, 1, 1, 1, 1),   conv_shape(5, 16, 16, 3, 16, 3, 3, 1, 1, 1, 1),
+        conv_shape(6, 14, 14, 32, 32, 3, 3, 1, 1, 1, 1),  conv_shape(40, 7, 7, 20, 36, 3, 3, 1, 1, 1, 1),
+        conv_shape(4, 16, 16, 16, 32, 3, 3, 2, 1, 1, 1),  conv_shape(4, 16, 16, 16, 32, 1, 1, 2, 1, 0, 1),
+        conv_shape(4, 9, 9, 32, 48, 1, 1, 1, 1, 0, 1),    conv_shape(2, 6, 6, 200, 300, 3, 3, 1, 1, 1, 1),
+        conv_shape(1, 32, 32, 24, 24, 3, 3, 1, 1, 1, 24), conv_shape(3, 15, 15, 40, 40, 3, 3, 2, 1, 1, 40),
+        conv_shape(2, 20, 20, 8, 12, 3, 3, 1, 2, 2, 4),   conv_shape(3, 5, 5, 16, 40, 5, 5, 1, 1, 0, 1),
+        conv_shape(2, 11, 11, 3, 64, 7, 7, 2, 1, 3, 1),   conv_shape(1, 64, 64, 40, 8, 3, 3, 1, 1, 1, 1)};
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, true);
+    for (int i = 0; i < TP_COUNT(s); i++) check_conv(&s[i], d, n, 3);
+    close_all(d, n);
+}
+
+/* -- element-wise functions -------------------------------------------------------------------------------- */
+
+/* Distance in units of the last place of `want`, which is what a rounding would leave at worst. */
+static double ulps(float got, double want)
+{
+    if (want != want) return got != got ? 0 : INFINITY;
+    float w = (float)want;
+    if (isinf(w) || isinf(got)) return got == w || fabs(want) > 3.402823e38 ? (got == w ? 0 : 1) : INFINITY;
+    double unit = (double)w == 0 ? 1.4012985e-45 : (double)(nextafterf(fabsf(w), INFINITY) - fabsf(w));
+    return fabs((double)got - want) / unit;
+}
+
+static double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+static double dneg(double x) { return -x; }
+static double dsquare(double x) { return x * x; }
+static double drsqrt(double x) { return 1.0 / sqrt(x); }
+static double drecip(double x) { return 1.0 / x; }
+static double drelu(double x) { return x < 0 ? 0 : x; }
+
+TEST(vec_unary_against_libm)
+{
+    static const struct {
+        tp_vec what;
+        double (*fn)(double);
+        const char *name;
+        double limit;
+    } f[] = {{TP_VEC_EXP, exp, "exp", 1.0},       {TP_VEC_LOG, log, "log", 1.0},
+             {TP_VEC_TANH, tanh, "tanh", 2.0},    {TP_VEC_SIGMOID, sigmoid, "sigmoid", 2.0},
+             {TP_VEC_NEG, dneg, "neg", 0},        {TP_VEC_ABS, fabs, "abs", 0},
+             {TP_VEC_SQUARE, dsquare, "square", 0.5}, {TP_VEC_SQRT, sqrt, "sqrt", 0.5},
+             {TP_VEC_RSQRT, drsqrt, "rsqrt", 1.5}, {TP_VEC_RECIPROCAL, drecip, "reciprocal", 0.5},
+             {TP_VEC_RELU, drelu, "relu", 0}};
+    enum { N = 1 << 16 };
+    float *x = (float *)malloc(N * sizeof *x), *y = (float *)malloc(N * sizeof *y);
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int k = 0; k < TP_COUNT(f); k++) {
+            double worst = 0;
+            float at = 0;
+            for (uint32_t hi = 0; hi < 16; hi++) { /* every 4096th float, in 16 blocks */
+                for (uint32_t j = 0; j < N; j++) {
+                    uint32_t u = (hi << 28) | (j << 12) | (j * 2654435761u >> 20);
+                    memcpy(&x[j], &u, 4);
+                }
+                const float *in[1];
+                in[0] = x;
+                tp_vec_find(d, f[k].what)(N, y, in);
+                for (int j = 0; j < N; j++) {
+                    double e = ulps(y[j], f[k].fn((double)x[j]));
+                    if (!(e <= worst)) worst = e, at = x[j];
+                }
+            }
+            CHECK_MSG(worst <= f[k].limit + 1e-3, "%s %s: %g ulp at %.9g", isa_names[i], f[k].name, worst, (double)at);
+        }
+        d->close(d);
+    }
+    free(x);
+    free(y);
+}
+
+TEST(scalar_maths_against_libm)
+{
+    double worst[4] = {0, 0, 0, 0};
+    for (uint64_t i = 0; i < 1u << 20; i++) {
+        uint32_t u = (uint32_t)(i << 12) | (uint32_t)((uint32_t)i * 2654435761u >> 20);
+        float x;
+        memcpy(&x, &u, 4);
+        double e[4], d = (double)x;
+        e[0] = ulps(tp_expf(x), exp(d));
+        e[1] = ulps(tp_logf(x), log(d));
+        e[2] = ulps(tp_tanhf(x), tanh(d));
+        e[3] = ulps(tp_erff(x), erf(d));
+        for (int k = 0; k < 4; k++)
+            if (!(e[k] <= worst[k])) worst[k] = e[k];
+    }
+    CHECK_MSG(worst[0] <= 1.2, "exp: %g ulp", worst[0]);
+    CHECK_MSG(worst[1] <= 1.2, "log: %g ulp", worst[1]);
+    CHECK_MSG(worst[2] <= 2.0, "tanh: %g ulp", worst[2]);
+    CHECK_MSG(worst[3] <= 0.51, "erf: %g ulp", worst[3]);
+    CHECK(1 / tp_tanhf(-0.0f) < 0);
+}
+
+TEST(vec_special_values)
+{
+    static const float x[7] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 3.0f, -3.0f};
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        const float *in[2];
+        float y[7], two[7] = {1, 1, 1, 1, 1, NAN, 2};
+        in[0] = x;
+        in[1] = two;
+        tp_vec_find(d, TP_VEC_LOG)(7, y, in);
+        CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] != y[2] && y[3] == -INFINITY && y[4] == -INFINITY && y[6] != y[6]);
+        tp_vec_find(d, TP_VEC_EXP)(7, y, in);
+        CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 0 && y[3] == 1 && y[4] == 1);
+        tp_vec_find(d, TP_VEC_TANH)(7, y, in);
+        CHECK(y[0] != y[0] && y[1] == 1 && y[2] == -1 && y[3] == 0 && 1 / y[4] < 0);
+        tp_vec_find(d, TP_VEC_RELU)(7, y, in);
+        CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 0 && y[5] == 3 && y[6] == 0);
+        tp_vec_find(d, TP_VEC_MAX)(7, y, in);
+        CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 1 && y[5] != y[5] && y[6] == 2);
+        tp_vec_find(d, TP_VEC_MIN)(7, y, in);
+        CHECK(y[0] != y[0] && y[1] == 1 && y[2] == -INFINITY && y[5] != y[5] && y[6] == -3);
+        in[0] = two;
+        in[1] = x;
+        tp_vec_find(d, TP_VEC_RELU_GRAD)(7, y, in);
+        CHECK(y[0] == 0 && y[1] == 1 && y[2] == 0 && y[3] == 0 && y[4] == 0 && y[5] != y[5] && y[6] == 0);
+        d->close(d);
+    }
+}
+
+/* An element's bits do not depend on where in an array it lies, nor on the array's length. */
+TEST(vec_position_does_not_matter)
+{
+    float *x = rnd_array(200, 9), *z = rnd_array(200, 10), y[200], part[200];
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int k = TP_VEC_NONE + 1; k < TP_VEC_COUNT; k++) {
+            tp_vec_fn fn = tp_vec_find(d, (tp_vec)k);
+            const float *in[2];
+            in[0] = x;
+            in[1] = z;
+            memset(part, 0, sizeof part);
+            fn(200, y, in);
+            for (int64_t at = 0, n = 1; at < 200; at += n, n = n % 37 + 1) {
+                if (n > 200 - at) n = 200 - at;
+                in[0] = x + at;
+                in[1] = z + at;
+                fn(n, part + at, in);
+            }
+            bool same = true;
+            for (int j = 0; j < 200; j++) same = same && (memcmp(&y[j], &part[j], 4) == 0 || (y[j] != y[j] && part[j] != part[j]));
+            CHECK_MSG(same, "%s: function %d depends on the position", isa_names[i], k);
+            memcpy(part, x, sizeof part); /* in place */
+            in[0] = part;
+            in[1] = z;
+            fn(200, part, in);
+            for (int j = 0; j < 200; j++) same = same && (memcmp(&y[j], &part[j], 4) == 0 || (y[j] != y[j] && part[j] != part[j]));
+            CHECK_MSG(same, "%s: function %d does not work in place", isa_names[i], k);
+        }
+        d->close(d);
+    }
+    free(x);
+    free(z);
+}
+
+TEST(sums)
+{
+    static const int64_t size[] = {0, 1, 5, 31, 32, 33, 100, 16384, 16385, 100000, 1000003};
+    tp_device *d[MAX_DEVICES], *naive = open_isa("naive", 1);
+    int n = open_all(d, true);
+    float *x = rnd_array(1000003, 11), *y = rnd_array(1000003, 12);
+    for (int s = 0; s < TP_COUNT(size); s++) {
+        double sum = 0, dot = 0, max = -INFINITY;
+        for (int64_t i = 0; i < size[s]; i++) {
+            sum += (double)x[i];
+            dot += (double)x[i] * (double)y[i];
+            if ((double)x[i] > max) max = (double)x[i];
+        }
+        float sum0 = tp_vec_sum(naive, size[s], x), dot0 = tp_vec_dot(naive, size[s], x, y), isa_dot = 0;
+        double tol = 1e-6 + 1e-6 * sqrt((double)size[s]);
+        CHECK_NEAR((double)sum0, sum, tol, 0);
+        CHECK_NEAR((double)dot0, dot, tol, 0);
+        for (int i = 0; i < n; i++) {
+            float v = tp_vec_sum(d[i], size[s], x), w = tp_vec_dot(d[i], size[s], x, y);
+            CHECK_MSG(v == sum0, "%s: sum of %d: %.9g, naive %.9g", tp_device_isa(d[i]), (int)size[s], (double)v, (double)sum0);
+            CHECK_NEAR((double)w, dot, tol, 0);
+            if (i % 3 == 0) isa_dot = w;
+            CHECK(w == isa_dot);
+            CHECK((double)tp_vec_max(d[i], size[s], x) == max);
+        }
+        CHECK((double)tp_vec_max(naive, size[s], x) == max);
+    }
+    for (int64_t at = 0; at < 100000; at = at * 3 + 1) {
+        float keep = x[at], m;
+        x[at] = NAN;
+        for (int i = 0; i < n; i++) {
+            m = tp_vec_max(d[i], 100000, x);
+            CHECK(m != m);
+        }
+        m = tp_vec_max(naive, 100000, x);
+        CHECK(m != m);
+        x[at] = keep;
+    }
+    naive->close(naive);
+    close_all(d, n);
+    free(x);
+    free(y);
+}
+
+TEST(adam)
+{
+    enum { N = 40003 };
+    tp_device *d[MAX_DEVICES], *naive = open_isa("naive", 1);
+    int n = open_all(d, true);
+    float *w0 = rnd_array(N, 13), *m0 = rnd_array(N, 14), *v0 = rnd_array(N, 15), *g = rnd_array(N, 16);
+    for (int i = 0; i < N; i++) v0[i] = fabsf(v0[i]);
+    float *w1 = copy_array(w0, N), *m1 = copy_array(m0, N), *v1 = copy_array(v0, N), *first = copy_array(w0, N);
+    tp_vec_adam(naive, N, w1, m1, v1, g, 0.01f, 0.9f, 0.999f, 1e-8f);
+    for (int i = 0; i < n; i++) {
+        float *w = copy_array(w0, N), *m = copy_array(m0, N), *v = copy_array(v0, N);
+        tp_vec_adam(d[i], N, w, m, v, g, 0.01f, 0.9f, 0.999f, 1e-8f);
+        CHECK(distance(w, w1, N) < 1e-6);
+        CHECK(distance(m, m1, N) < 1e-6);
+        CHECK(distance(v, v1, N) < 1e-6);
+        if (i % 3 == 0) memcpy(first, w, N * sizeof *w);
+        CHECK(same_bits(first, w, N));
+        free(w);
+        free(m);
+        free(v);
+    }
+    naive->close(naive);
+    close_all(d, n);
+    free(w0);
+    free(m0);
+    free(v0);
+    free(g);
+    free(w1);
+    free(m1);
+    free(v1);
+    free(first);
+}
+
+/* With an argument "bits", the program prints a hash of results per instruction set: builds with other flags must
+ * print the same. `make` compares them. */
+TEST(print_bits)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, false);
+    for (int i = 0; i < n; i++) {
+        enum { N = 5000 };
+        uint64_t h = 0;
+        float *a = rnd_array(N, 20), *b = rnd_array(N, 21), *y = rnd_array(N, 22), *z = rnd_array(N, 23);
+        for (int k = TP_VEC_NONE + 1; k < TP_VEC_COUNT; k++) {
+            const float *in[2];
+            in[0] = a;
+            in[1] = b;
+            if (k == TP_VEC_LOG || k == TP_VEC_SQRT || k == TP_VEC_RSQRT) continue; /* signs of NaN */
+            tp_vec_find(d[i], (tp_vec)k)(N, y, in);
+            h = h * 31 + tp_hash(y, N * sizeof *y);
+        }
+        for (int j = 0; j < N; j++) z[j] = fabsf(z[j]);
+        const float *in[1];
+        in[0] = z;
+        tp_vec_find(d[i], TP_VEC_LOG)(N, y, in);
+        h = h * 31 + tp_hash(y, N * sizeof *y);
+        tp_vec_adam(d[i], N, y, a, z, b, 0.01f, 0.9f, 0.99f, 1e-8f);
+        h = h * 31 + tp_hash(y, N * sizeof *y) + tp_hash(z, N * sizeof *z);
+        float dot = tp_vec_dot(d[i], N, a, b);
+        h = h * 31 + tp_hash(&dot, sizeof dot);
+        for (int bits = 0; bits < 4; bits++) {
+            tp_gemm_args g;
+            memset(&g, 0, sizeof g);
+            g.ta = bits & 1;
+            g.tb = bits >> 1;
+            g.M = 33, g.N = 40, g.K = 70;
+            g.A = a, g.B = b, g.C = y;
+            g.lda = 70, g.ldb = 70, g.ldc = 40;
+            g.epilogue.bias = b;
+            void *s = scratch_new(tp_gemm_scratch(d[i], &g));
+            tp_gemm(d[i], &g, s);
+            h = h * 31 + tp_hash(y, 33 * 40 * sizeof *y);
+            free(s);
+        }
+        for (int j = 0; j < 100; j++) y[j] = tp_expf(a[j] * 9) + tp_tanhf(a[j]) + tp_logf(z[j]) + tp_erff(b[j] * 3);
+        h = h * 31 + tp_hash(y, 100 * sizeof *y);
+        if (getenv("TP_TEST_BITS")) printf("bits %s %016llx\n", tp_device_isa(d[i]), (unsigned long long)h);
+        free(a);
+        free(b);
+        free(y);
+        free(z);
+    }
+    close_all(d, n);
+}
+
+TEST_MAIN()

@@ -1,0 +1,1347 @@
+/* test_files.c - whole files, checksums, deflate, npy and npz; the oracle is numpy where a python with numpy is found
+ * ($TP_TEST_PYTHON or python3), and the known bytes below everywhere. */
+#define TP_IMPLEMENTATION
+#include "../tp_tensor.h"
+#include "tp_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+/* ==== >>helpers ======================================================================================= */
+
+/* Bytes from hexadecimal text; spaces are skipped. */
+static size_t unhex(const char *text, uint8_t *out)
+{
+    size_t n = 0;
+    int high = -1;
+    for (; *text; text++) {
+        if (*text == ' ') continue;
+        int v = *text <= '9' ? *text - '0' : *text - 'a' + 10;
+        if (high < 0) high = v;
+        else out[n++] = (uint8_t)(16 * high + v), high = -1;
+    }
+    return n;
+}
+
+/* Reproducible noise. */
+static uint32_t noise(uint64_t i) { return tp_random_u32(tp_random_key(1, 2), 0, i); }
+
+static tp_tensor ramp(tp_dtype dtype, int ndim, int64_t a, int64_t b, int64_t c)
+{
+    tp_tensor t;
+    int64_t dim[3];
+    dim[0] = a;
+    dim[1] = b;
+    dim[2] = c;
+    memset(&t, 0, sizeof t);
+    if (CHECK_OK(tp_tensor_resize(&t, dtype, tp_make_shape_n(ndim, dim))))
+        for (int64_t i = 0; i < tp_tensor_size(&t); i++)
+            tp_tensor_set(&t, i, dtype == TP_BOOL ? (double)(i % 3 == 0) : dtype == TP_U8 ? (double)(i % 251) : (double)i - 2);
+    return t;
+}
+
+static bool same(const tp_tensor *a, const tp_tensor *b)
+{
+    if (!a || !b || a->dtype != b->dtype || !tp_shape_equal(&a->shape, &b->shape)) return false;
+    return tp_tensor_size(a) == 0 || memcmp(a->data, b->data, tp_tensor_bytes(a)) == 0;
+}
+
+static bool file_equals(const char *path, const void *data, size_t size)
+{
+    char *got;
+    size_t n;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &got, &n))) return false;
+    bool ok = n == size && memcmp(got, data, n) == 0;
+    tp_free(got);
+    return ok;
+}
+
+static int files_in(const char *dir)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return -1;
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* A byte string that tests build by hand. */
+typedef struct bytes {
+    uint8_t p[8192];
+    size_t n;
+} bytes;
+static void put(bytes *b, const void *p, size_t n)
+{
+    if (n) memcpy(b->p + b->n, p, n);
+    b->n += n;
+}
+static void put_le(bytes *b, uint64_t v, int n)
+{
+    while (n-- > 0) b->p[b->n++] = (uint8_t)v, v >>= 8;
+}
+
+/* An npy file with any header text. */
+static void put_npy(bytes *b, const char *dict, const void *data, size_t n)
+{
+    put(b, "\x93NUMPY\x01\x00", 8);
+    put_le(b, strlen(dict), 2);
+    put(b, dict, strlen(dict));
+    put(b, data, n);
+}
+
+/* A zip file, member by member, with any lie in it. */
+typedef struct lie {
+    int method;
+    unsigned flags;
+    uint64_t csize, usize, local; /* added to the truth in the central directory */
+    uint32_t crc;                 /* likewise */
+    const char *local_name;       /* another name in the local header */
+    bool wide;                    /* sizes and offset in a zip64 field */
+    int wide_len;                 /* added to that field's length */
+    bool local_ones;              /* the local header has 0xFFFFFFFF and a zip64 field */
+} lie;
+typedef struct zip {
+    bytes file, directory;
+    int n;
+    size_t last; /* where the last member's local header is */
+} zip;
+
+static void zip_add(zip *z, const char *name, const void *packed, size_t csize, const void *plain, size_t usize, lie l)
+{
+    uint32_t crc = tp_crc32(0, plain, usize) + l.crc;
+    const char *ln = l.local_name ? l.local_name : name;
+    bytes *f = &z->file, *d = &z->directory;
+    z->last = f->n;
+    put_le(f, 0x04034b50, 4);
+    put_le(f, 20, 2);
+    put_le(f, l.flags, 2);
+    put_le(f, (uint64_t)l.method, 2);
+    put_le(f, 0, 4);
+    put_le(f, crc, 4);
+    put_le(f, l.local_ones ? 0xFFFFFFFF : csize, 4);
+    put_le(f, l.local_ones ? 0xFFFFFFFF : usize, 4);
+    put_le(f, strlen(ln), 2);
+    put_le(f, l.local_ones ? 20 : 0, 2);
+    put(f, ln, strlen(ln));
+    if (l.local_ones) put_le(f, 0x00100001, 4), put_le(f, usize, 8), put_le(f, csize, 8);
+    put(f, packed, csize);
+    put_le(d, 0x02014b50, 4);
+    put_le(d, 20, 2);
+    put_le(d, 20, 2);
+    put_le(d, l.flags, 2);
+    put_le(d, (uint64_t)l.method, 2);
+    put_le(d, 0, 4);
+    put_le(d, crc, 4);
+    put_le(d, l.wide ? 0xFFFFFFFF : csize + l.csize, 4);
+    put_le(d, l.wide ? 0xFFFFFFFF : usize + l.usize, 4);
+    put_le(d, strlen(name), 2);
+    put_le(d, l.wide ? 28 : 0, 2);
+    put_le(d, 0, 2 + 2 + 2 + 4);
+    put_le(d, l.wide ? 0xFFFFFFFF : z->last + l.local, 4);
+    put(d, name, strlen(name));
+    if (l.wide) {
+        put_le(d, 1, 2);
+        put_le(d, (uint64_t)(24 + l.wide_len), 2);
+        put_le(d, usize + l.usize, 8);
+        put_le(d, csize + l.csize, 8);
+        put_le(d, z->last + l.local, 8);
+    }
+    z->n++;
+}
+
+static const char two_dict[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
+static void zip_two(zip *z, const char *name, lie l) /* a stored array [1, 2] */
+{
+    static const uint8_t data[8] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0x40};
+    bytes npy;
+    npy.n = 0;
+    put_npy(&npy, two_dict, data, 8);
+    zip_add(z, name, npy.p, npy.n, npy.p, npy.n, l);
+}
+
+static void zip_end(zip *z, bool wide)
+{
+    size_t begin = z->file.n;
+    put(&z->file, z->directory.p, z->directory.n);
+    if (wide) {
+        size_t at = z->file.n;
+        put_le(&z->file, 0x06064b50, 4);
+        put_le(&z->file, 44, 8);
+        put_le(&z->file, 45 + (45 << 16), 4);
+        put_le(&z->file, 0, 8);
+        put_le(&z->file, (uint64_t)z->n, 8);
+        put_le(&z->file, (uint64_t)z->n, 8);
+        put_le(&z->file, z->directory.n, 8);
+        put_le(&z->file, begin, 8);
+        put_le(&z->file, 0x07064b50, 4);
+        put_le(&z->file, 0, 4);
+        put_le(&z->file, at, 8);
+        put_le(&z->file, 1, 4);
+    }
+    put_le(&z->file, 0x06054b50, 4);
+    put_le(&z->file, 0, 4);
+    put_le(&z->file, wide ? 0xFFFF : (uint64_t)z->n, 2);
+    put_le(&z->file, wide ? 0xFFFF : (uint64_t)z->n, 2);
+    put_le(&z->file, wide ? 0xFFFFFFFF : z->directory.n, 4);
+    put_le(&z->file, wide ? 0xFFFFFFFF : begin, 4);
+    put_le(&z->file, 0, 2);
+}
+
+static lie honest(void)
+{
+    lie l;
+    memset(&l, 0, sizeof l);
+    return l;
+}
+
+/* Load an npz whose bytes are at p. A copy of exactly that size lets the sanitizer see every read past it. */
+static tp_status load_bytes(const void *p, size_t n, tp_dict *d)
+{
+    uint8_t *copy = (uint8_t *)malloc(n ? n : 1);
+    if (n) memcpy(copy, p, n);
+    tp_status s = tp__npz_parse(copy, n, "x.npz", d);
+    free(copy);
+    return s;
+}
+
+static void expect_bad(const zip *z, tp_status code, const char *part)
+{
+    tp_dict d = {NULL, 0, 0};
+    CHECK_ERR(load_bytes(z->file.p, z->file.n, &d), code, part);
+    tp_dict_free(&d);
+}
+
+/* ==== >>checksums ===================================================================================== */
+
+TEST(crc_vectors)
+{
+    uint8_t b[64], zeros[32], ones[32], count[32];
+    memset(zeros, 0, 32);
+    memset(ones, 255, 32);
+    for (int i = 0; i < 32; i++) count[i] = (uint8_t)i;
+    CHECK(tp_crc32(0, "", 0) == 0 && tp_crc32c(0, NULL, 0) == 0);
+    CHECK(tp_crc32(0, "123456789", 9) == 0xCBF43926u);
+    CHECK(tp_crc32c(0, "a", 1) == 0xc1d04330u);
+    CHECK(tp_crc32c(0, "123456789", 9) == 0xe3069283u);
+    CHECK(tp_crc32c(0, zeros, 32) == 0x8a9136aau);
+    CHECK(tp_crc32c(0, ones, 32) == 0x62a8ab43u);
+    CHECK(tp_crc32c(0, count, 32) == 0x46dd794eu);
+    memcpy(b, "\x1a\x11"
+              "CRC test, one two",
+           19);
+    CHECK(tp_crc32c(0, b, 19) == 0xf2d95a88u);
+    CHECK(tp_crc32c(0, "\x18\0\0\0\0\0\0\0", 8) == 0x4a65bfe4u);
+}
+
+TEST(crc_of_parts_is_crc_of_whole)
+{
+    enum { N = 5000 };
+    static uint8_t p[N];
+    for (int i = 0; i < N; i++) p[i] = (uint8_t)noise((uint64_t)i);
+    uint32_t slow = 0xFFFFFFFFu;
+    for (int i = 0; i < N; i++) {
+        slow ^= p[i];
+        for (int k = 0; k < 8; k++) slow = (slow >> 1) ^ (0xEDB88320u & (0u - (slow & 1)));
+    }
+    CHECK(tp_crc32(0, p, N) == ~slow);
+    for (size_t cut = 0; cut <= N; cut += 37) CHECK(tp_crc32(tp_crc32(0, p, cut), p + cut, N - cut) == ~slow);
+}
+
+/* ==== >>deflate ======================================================================================= */
+
+static const char packed_npy[] =
+    "9bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402f9"
+    "1a463a9a3a0ab50a14002e0686067b0606060700";
+
+TEST(inflate_known)
+{
+    uint8_t in[128], out[137];
+    size_t n = unhex(packed_npy, in), used;
+    CHECK_OK(tp_inflate(in, n, out, 136));
+    CHECK(tp_crc32(0, out, 136) == 0xE7ABCA9Au);
+    CHECK_ERR(tp_inflate(in, n, out, 135), TP_ERR_FORMAT, "more bytes than allowed");
+    CHECK_ERR(tp_inflate(in, n, out, 137), TP_ERR_FORMAT, "fewer bytes than declared");
+    in[n] = 0;
+    CHECK_ERR(tp_inflate(in, n + 1, out, 136), TP_ERR_FORMAT, "follow its end");
+    char *p;
+    size_t size;
+    CHECK_OK(tp_inflate_alloc(in, n + 1, 1000, &p, &size, &used));
+    CHECK(size == 136 && used == n && memcmp(p, out, 136) == 0 && p[136] == 0);
+    tp_free(p);
+    CHECK_ERR(tp_inflate_alloc(in, n, 135, &p, &size, &used), TP_ERR_FORMAT, "more bytes than allowed");
+    CHECK(p == NULL);
+    for (size_t cut = 0; cut < n; cut++) {
+        uint8_t *copy = (uint8_t *)malloc(cut ? cut : 1); /* exact, so that the sanitizer sees a read behind it */
+        memcpy(copy, in, cut);
+        CHECK_ERR(tp_inflate(copy, cut, out, 136), TP_ERR_FORMAT, "cut short");
+        CHECK_ERR(tp_inflate_alloc(copy, cut, 0, &p, &size, &used), TP_ERR_FORMAT, "cut short");
+        free(copy);
+    }
+}
+
+TEST(inflate_hostile)
+{
+    static const struct {
+        const char *hex, *part;
+    } row[] = {
+        {"07", "impossible code"},                 /* block type 3 */
+        {"0101000000", "impossible code"},         /* stored: the length and its complement disagree */
+        {"0104 00fb ff61", "cut short"},           /* stored: 4 promised, 1 there */
+        {"4b04a200", "before its beginning"},      /* a copy from before the start */
+        {"63180300", "impossible code"},           /* fixed code 286 */
+        {"fdff", "impossible code"},               /* 288 literal codes */
+        {"05e0810891249275", "cut short"},
+        {"", "cut short"},
+    };
+    char *p;
+    uint8_t in[64];
+    size_t size, used;
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        tp_status s = tp_inflate_alloc(in, unhex(row[i].hex, in), 1000, &p, &size, &used);
+        CHECK_MSG(s == TP_ERR_FORMAT, "row %d: %s", i, tp_status_name(s));
+        if (s == TP_ERR_FORMAT && i != 4 && i != 6)
+            CHECK_MSG(strstr(tp_last_error(), row[i].part) != NULL, "row %d: %s", i, tp_last_error());
+    }
+}
+
+static void deflate_round(const void *p, size_t n, size_t most)
+{
+    tp_buf out = {NULL, 0, 0, false};
+    size_t size, used;
+    char *back;
+    CHECK_OK(tp_deflate(p, n, &out));
+    CHECK_MSG(out.len <= most, "%zu bytes became %zu, at most %zu expected", n, out.len, most);
+    if (CHECK_OK(tp_inflate_alloc(out.data, out.len, 0, &back, &size, &used))) {
+        CHECK(size == n && used == out.len && (n == 0 || memcmp(back, p, n) == 0));
+        tp_free(back);
+    }
+    uint8_t *exact = (uint8_t *)malloc(n ? n : 1);
+    CHECK_OK(tp_inflate(out.data, out.len, exact, n));
+    CHECK(n == 0 || memcmp(exact, p, n) == 0);
+    free(exact);
+    tp_buf_free(&out);
+}
+
+TEST(deflate_round_trips)
+{
+    enum { N = 300000 };
+    uint8_t *p = (uint8_t *)calloc(1, N);
+    deflate_round(p, 0, 2);
+    for (size_t n = 1; n < 700; n += n < 20 ? 1 : 67) deflate_round(p, n, 2 + n); /* zeros */
+    deflate_round(p, N, N / 100);
+    for (int i = 0; i < N; i++) p[i] = (uint8_t)noise((uint64_t)i);
+    for (size_t n = 1; n < 700; n += n < 20 ? 1 : 67) deflate_round(p, n, 10 + n + n / 8);
+    deflate_round(p, 32768, 32768 + 6);
+    deflate_round(p, N, N + 5 * (N / 32768 + 1) + 1); /* noise is stored */
+    for (int period = 1; period < 40000; period = period * 3 + 1) {
+        for (int i = period; i < N; i++) p[i] = p[i - period];
+        deflate_round(p, N, period < 32768 ? (size_t)N / 4 : N + 100);
+    }
+    for (int i = 0; i < N; i++) p[i] = (uint8_t)("the quick brown fox "[noise((uint64_t)i / 7) % 20]);
+    deflate_round(p, N, N / 2);
+    for (int i = 0; i < N; i++) p[i] = (uint8_t)(noise((uint64_t)i) % 3);
+    deflate_round(p, N, N);
+    free(p);
+}
+
+/* ==== >>gzip ========================================================================================== */
+
+static void put_gzip(bytes *b, int flags, const void *data, size_t n)
+{
+    tp_buf z = {NULL, 0, 0, false};
+    size_t begin = b->n;
+    put(b, "\x1f\x8b\x08", 3);
+    put_le(b, (uint64_t)flags, 1);
+    put_le(b, 0, 6);
+    if (flags & 4) put_le(b, 5, 2), put(b, "extra", 5);
+    if (flags & 8) put(b, "name", 5);
+    if (flags & 16) put(b, "comment", 8);
+    if (flags & 2) put_le(b, tp_crc32(0, b->p + begin, b->n - begin) & 0xFFFF, 2);
+    CHECK_OK(tp_deflate(data, n, &z));
+    put(b, z.data, z.len);
+    put_le(b, tp_crc32(0, data, n), 4);
+    put_le(b, n, 4);
+    tp_buf_free(&z);
+}
+
+static tp_status gunzip_bytes(const bytes *b, size_t n, char **data, size_t *size)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.gz");
+    tp_test_write(path, b->p, n);
+    return tp_file_read(path, true, 0, data, size);
+}
+
+TEST(gunzip)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "x.gz");
+    char text[1000], *data;
+    size_t size;
+    for (int i = 0; i < 1000; i++) text[i] = (char)('a' + i % 23);
+    for (int flags = 0; flags < 32; flags += 2) {
+        bytes b;
+        b.n = 0;
+        put_gzip(&b, flags, text, 600);
+        put_gzip(&b, 0, text + 600, 0);
+        put_gzip(&b, flags ^ 8, text + 600, 400);
+        put_le(&b, 0, 5); /* padding */
+        tp_test_write(path, b.p, b.n);
+        if (CHECK_OK(tp_file_read(path, true, 0, &data, &size))) {
+            CHECK(size == 1000 && memcmp(data, text, 1000) == 0 && data[1000] == 0);
+            tp_free(data);
+        }
+        CHECK_ERR(tp_file_read(path, true, 999, &data, &size), TP_ERR_FORMAT, "more bytes than allowed");
+        if (CHECK_OK(tp_file_read(path, false, 0, &data, &size))) {
+            CHECK(size == b.n && memcmp(data, b.p, b.n) == 0);
+            tp_free(data);
+        }
+        b.p[b.n++] = 'x';
+        CHECK_ERR(gunzip_bytes(&b, b.n, &data, &size), TP_ERR_FORMAT, "other data follows");
+    }
+    CHECK(tp_test_write(tp_test_path(dir, "plain"), text, 10));
+    CHECK_OK(tp_file_read(tp_test_path(dir, "plain"), true, 0, &data, &size));
+    CHECK(size == 10);
+    tp_free(data);
+}
+
+TEST(gunzip_damaged)
+{
+    bytes b;
+    char *data;
+    size_t size;
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.gz");
+    b.n = 0;
+    put_gzip(&b, 30, "hello hello hello hello", 23);
+    tp_test_fail_after(0);
+    for (size_t cut = 0; cut < b.n; cut++) {
+        tp_test_write(path, b.p, cut);
+        CHECK_ERR(tp_file_read(path, true, 0, &data, &size), TP_ERR_FORMAT, "gzip data is damaged");
+        CHECK(data == NULL && tp_test_live_blocks() == 0);
+    }
+    /* any flipped bit is found, but for those in time, flags and system of the header, which nothing protects here */
+    b.n = 0;
+    put_gzip(&b, 0, "hello hello hello hello", 23);
+    for (size_t i = 0; i < b.n * 8; i++) {
+        if (i / 8 >= 3 && i / 8 < 10) continue;
+        b.p[i / 8] ^= (uint8_t)(1 << i % 8);
+        tp_test_write(path, b.p, b.n);
+        tp_status s = tp_file_read(path, true, 0, &data, &size);
+        if (i >= 16) CHECK_MSG(s == TP_ERR_FORMAT, "bit %zu: %s", i, tp_status_name(s));
+        else CHECK(s == TP_OK && size == b.n); /* no longer gzip: handed out as it is */
+        tp_free(data);
+        b.p[i / 8] ^= (uint8_t)(1 << i % 8);
+    }
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+/* ==== >>files and directories ========================================================================= */
+
+TEST(file_read)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "f");
+    char *data;
+    size_t size;
+    CHECK_ERR(tp_file_read(path, false, 0, &data, &size), TP_ERR_IO, "cannot be opened");
+    CHECK_ERR(tp_file_read(dir, false, 0, &data, &size), TP_ERR_IO, "is a directory");
+    CHECK(!tp_file_exists(path) && tp_file_exists(dir));
+    tp_test_write(path, "abc", 3);
+    CHECK(tp_file_exists(path));
+    CHECK_OK(tp_file_read(path, false, 3, &data, &size));
+    CHECK(size == 3);
+    CHECK_STR(data, "abc");
+    tp_free(data);
+    CHECK_ERR(tp_file_read(path, false, 2, &data, &size), TP_ERR_FORMAT, "more than the 2 allowed");
+    tp_test_write(path, "", 0);
+    CHECK_OK(tp_file_read(path, false, 0, &data, &size));
+    CHECK(size == 0 && data && data[0] == 0);
+    tp_free(data);
+    /* a file whose size is not known beforehand */
+    if (tp_file_exists("/dev/zero")) CHECK_ERR(tp_file_read("/dev/zero", false, 1000000, &data, &size), TP_ERR_FORMAT, "larger");
+    int ends[2];
+    if (pipe(ends) == 0) {
+        char name[64];
+        snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+        CHECK(write(ends[1], "through a pipe", 14) == 14);
+        close(ends[1]);
+        if (tp_file_exists(name) && CHECK_OK(tp_file_read(name, false, 0, &data, &size))) {
+            CHECK_STR(data, "through a pipe");
+            tp_free(data);
+        }
+        close(ends[0]);
+    }
+}
+
+TEST(make_dirs)
+{
+    const char *dir = tp_test_tmpdir();
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "a/b//c/")));
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "a/b/c")));
+    CHECK(tp_file_exists(tp_test_path(dir, "a/b/c")));
+    CHECK_OK(tp_make_dirs("/"));
+    CHECK_ERR(tp_make_dirs(""), TP_ERR_ARG, "empty");
+    tp_test_write(tp_test_path(dir, "file"), "x", 1);
+    CHECK_ERR(tp_make_dirs(tp_test_path(dir, "file/sub")), TP_ERR_IO, "not a directory");
+    CHECK_ERR(tp_make_dirs(tp_test_path(dir, "file")), TP_ERR_IO, "not a directory");
+}
+
+TEST(writer)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "out");
+    tp_writer *w, *v;
+    size_t n = 200001;
+    uint8_t *p = (uint8_t *)malloc(n);
+    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)noise(i);
+    CHECK_OK(tp_writer_open(&w, path));
+    for (size_t i = 0, k = 1; i < n; i += k, k = k * 2 + 1) {
+        if (k > n - i) k = n - i;
+        CHECK_OK(tp_writer_put(w, p + i, k));
+    }
+    CHECK(!tp_file_exists(path));
+    CHECK_OK(tp_writer_commit(w));
+    CHECK(file_equals(path, p, n) && files_in(dir) == 1);
+
+    /* abort leaves the old file */
+    CHECK_OK(tp_writer_open(&w, path));
+    CHECK_OK(tp_writer_put(w, "half", 4));
+    CHECK(files_in(dir) == 2);
+    tp_writer_abort(w);
+    tp_writer_abort(NULL);
+    CHECK(file_equals(path, p, n) && files_in(dir) == 1);
+
+    /* a temporary file that a killed process left behind */
+    char stale[1100];
+    snprintf(stale, sizeof stale, "%s.tmp.%ld", path, (long)getpid());
+    tp_test_write(stale, "stale stale stale", 17);
+    CHECK_OK(tp_writer_open(&w, path));
+    CHECK_OK(tp_writer_put(w, "new", 3));
+    CHECK_OK(tp_writer_commit(w));
+    CHECK(file_equals(path, "new", 3) && files_in(dir) == 1);
+
+    /* two writers of one path: the half-written one must never appear */
+    CHECK_OK(tp_writer_open(&w, path));
+    CHECK_OK(tp_writer_open(&v, path));
+    CHECK_OK(tp_writer_put(v, "half", 4));
+    CHECK_ERR(tp_writer_commit(w), TP_ERR_STATE, "another writer");
+    CHECK(file_equals(path, "new", 3) && files_in(dir) == 2);
+    CHECK_OK(tp_writer_commit(v));
+    CHECK(file_equals(path, "half", 4) && files_in(dir) == 1);
+
+    /* no such directory; a directory in the way */
+    CHECK_ERR(tp_writer_open(&w, tp_test_path(dir, "no/such")), TP_ERR_IO, "cannot be created");
+    CHECK(w == NULL);
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "d/e")));
+    CHECK_OK(tp_writer_open(&w, tp_test_path(dir, "d")));
+    CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be renamed");
+    CHECK(files_in(dir) == 2);
+    free(p);
+}
+
+/* A full disk, played by a limit on file sizes. Every later call gives the same error, the old file stays. */
+TEST(disk_full)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "out");
+    static uint8_t block[100000];
+    tp_writer *w;
+    struct rlimit old, small;
+    tp_test_write(path, "old", 3);
+    if (getrlimit(RLIMIT_FSIZE, &old) != 0) TEST_SKIP("no limits on file sizes here");
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    small = old;
+    small.rlim_cur = 150000;
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0) TEST_SKIP("the limit on file sizes cannot be set");
+
+    CHECK_OK(tp_writer_open(&w, path));
+    CHECK_OK(tp_writer_put(w, block, sizeof block));
+    CHECK_ERR(tp_writer_put(w, block, sizeof block), TP_ERR_IO, "cannot be written"); /* after a short write */
+    tp_fail(TP_ERR, "something else");
+    CHECK_ERR(tp_writer_put(w, block, 1), TP_ERR_IO, "cannot be written");
+    tp_fail(TP_ERR, "something else");
+    CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be written");
+    CHECK(files_in(dir) == 1);
+
+    /* the error may come as late as in commit */
+    small.rlim_cur = 10;
+    setrlimit(RLIMIT_FSIZE, &small);
+    CHECK_OK(tp_writer_open(&w, path));
+    CHECK_OK(tp_writer_put(w, block, 1000));
+    CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be written");
+
+    tp_tensor t = ramp(TP_F32, 1, 100000, 0, 0);
+    tp_dict d = {NULL, 0, 0};
+    tp_tensor *in = tp_dict_add(&d, "W");
+    if (CHECK(in != NULL)) *in = t;
+    CHECK_ERR(tp_npy_save(path, in), TP_ERR_IO, "cannot be written");
+    for (int compress = 0; compress < 2; compress++)
+        CHECK_ERR(tp_npz_save(path, &d, compress), TP_ERR_IO, "cannot be written");
+    small.rlim_cur = 400100; /* fails in the directory or a patch */
+    setrlimit(RLIMIT_FSIZE, &small);
+    CHECK_ERR(tp_npz_save(path, &d, false), TP_ERR_IO, "cannot be written");
+
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    CHECK(files_in(dir) == 1 && file_equals(path, "old", 3));
+    tp_dict_free(&d);
+}
+
+/* Killed at any moment, a process leaves the old file or the new one. */
+TEST(killed_while_writing)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "out.npz");
+    tp_dict d = {NULL, 0, 0};
+    tp_tensor *t = tp_dict_add(&d, "W");
+    if (!t) return;
+    *t = ramp(TP_F32, 1, 50000, 0, 0);
+    CHECK_OK(tp_npz_save(path, &d, false));
+    for (int i = 0; i < 12; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0)
+            for (;;)
+                if (tp_npz_save(path, &d, i & 1)) _exit(1);
+        struct timespec nap;
+        nap.tv_sec = 0;
+        nap.tv_nsec = 1000000 + (long)(noise((uint64_t)i) % 9000000);
+        nanosleep(&nap, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        tp_dict back = {NULL, 0, 0};
+        CHECK_OK(tp_npz_load(path, &back));
+        CHECK(back.n == 1 && same(tp_dict_find(&back, "W"), tp_dict_find(&d, "W")));
+        tp_dict_free(&back);
+    }
+    tp_dict_free(&d);
+}
+
+/* ==== >>npy =========================================================================================== */
+
+TEST(npy_known_bytes)
+{
+    static const char head[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    uint8_t want[152];
+    memset(want, ' ', sizeof want);
+    memcpy(want, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memcpy(want + 10, head, strlen(head));
+    want[127] = '\n';
+    unhex("0000803f0000004000004040000080400000a0400000c040", want + 128);
+    const char *path = tp_test_path(tp_test_tmpdir(), "t.npy");
+    tp_tensor t = ramp(TP_F32, 2, 2, 3, 0), back;
+    memset(&back, 0, sizeof back);
+    for (int i = 0; i < 6; i++) tp_tensor_set(&t, i, i + 1);
+    CHECK_OK(tp_npy_save(path, &t));
+    if (tp__little_endian()) CHECK(file_equals(path, want, 152));
+    CHECK_OK(tp_npy_parse(want, 152, NULL, &back));
+    CHECK(same(&t, &back));
+    tp_tensor_free(&back);
+    for (size_t cut = 0; cut < 152; cut++) {
+        uint8_t *copy = (uint8_t *)malloc(cut ? cut : 1);
+        memcpy(copy, want, cut);
+        CHECK_ERR(tp_npy_parse(copy, cut, "t.npy", &back), TP_ERR_FORMAT, "t.npy: ");
+        free(copy);
+    }
+    tp_tensor_free(&t);
+    tp_tensor_free(&back);
+}
+
+TEST(npy_round_trips)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "t.npy");
+    static const tp_dtype all[] = {TP_F32, TP_F64, TP_F16, TP_I32, TP_I64, TP_U8, TP_BOOL};
+    for (int k = 0; k < TP_COUNT(all); k++)
+        for (int ndim = 0; ndim <= 3; ndim++)
+            for (int zero = 0; zero <= (ndim > 0); zero++) {
+                tp_tensor t = ramp(all[k], ndim, zero ? 0 : 3, 5, 2), back;
+                memset(&back, 0, sizeof back);
+                CHECK_OK(tp_npy_save(path, &t));
+                CHECK_OK(tp_npy_load(path, &back));
+                CHECK_MSG(same(&t, &back), "%s with %d dimensions", tp_dtype_name(all[k]), ndim);
+                tp_tensor_free(&t);
+                tp_tensor_free(&back);
+            }
+    /* bfloat16 becomes float32 */
+    tp_tensor t = ramp(TP_BF16, 1, 3000, 0, 0), back;
+    memset(&back, 0, sizeof back);
+    CHECK_OK(tp_npy_save(path, &t));
+    CHECK_OK(tp_npy_load(path, &back));
+    CHECK(back.dtype == TP_F32 && tp_tensor_size(&back) == 3000);
+    for (int64_t i = 0; i < 3000; i += 123) CHECK_NEAR(tp_tensor_get(&back, i), tp_tensor_get(&t, i), 0, 0);
+    tp_tensor_free(&t);
+    tp_tensor_free(&back);
+    /* what cannot be saved */
+    memset(&t, 0, sizeof t);
+    CHECK_ERR(tp_npy_save(path, &t), TP_ERR_ARG, "no element type");
+    t.dtype = TP_F32;
+    CHECK_ERR(tp_npy_save(path, &t), TP_ERR_ARG, "no data");
+    t.shape.ndim = 1;
+    t.shape.dim[0] = TP_ANY;
+    CHECK_ERR(tp_npy_save(path, &t), TP_ERR_SHAPE, "(?");
+}
+
+static tp_status parse_npy(const char *dict, const char *hex, tp_tensor *t)
+{
+    uint8_t data[64];
+    bytes b;
+    b.n = 0;
+    put_npy(&b, dict, data, unhex(hex, data));
+    uint8_t *copy = (uint8_t *)malloc(b.n);
+    memcpy(copy, b.p, b.n);
+    tp_status s = tp_npy_parse(copy, b.n, "t.npy", t);
+    free(copy);
+    return s;
+}
+
+TEST(npy_types)
+{
+    static const struct {
+        const char *descr, *hex;
+        tp_dtype dtype;
+        double v[2];
+    } row[] = {
+        {"|b1", "0001", TP_BOOL, {0, 1}},
+        {"|b1", "00ff", TP_BOOL, {0, 1}},
+        {"|i1", "7f80", TP_I32, {127, -128}},
+        {"|u1", "7f80", TP_U8, {127, 128}},
+        {"<i2", "ff7f0080", TP_I32, {32767, -32768}},
+        {">i2", "7fff8000", TP_I32, {32767, -32768}},
+        {"<u2", "ff7f0080", TP_I32, {32767, 32768}},
+        {">u2", "7fff8000", TP_I32, {32767, 32768}},
+        {"<i4", "01000000 ffffffff", TP_I32, {1, -1}},
+        {">i4", "00000001 ffffffff", TP_I32, {1, -1}},
+        {"<u4", "01000000 ffffffff", TP_I64, {1, 4294967295.0}},
+        {"<i8", "0100000000000000 ffffffffffffffff", TP_I64, {1, -1}},
+        {">i8", "0000000000000001 fffffffffffffffe", TP_I64, {1, -2}},
+        {"<u8", "0100000000000000 0000000000000040", TP_I64, {1, 4611686018427387904.0}},
+        {"<f2", "003c00c0", TP_F16, {1, -2}},
+        {">f2", "3c00c000", TP_F16, {1, -2}},
+        {"<f4", "0000803f 000000c0", TP_F32, {1, -2}},
+        {">f4", "3f800000 c0000000", TP_F32, {1, -2}},
+        {"<f8", "000000000000f03f 00000000000000c0", TP_F64, {1, -2}},
+        {">f8", "3ff0000000000000 c000000000000000", TP_F64, {1, -2}},
+    };
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int fortran = 0; fortran < 2; fortran++) {
+            char dict[128];
+            snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }", row[i].descr,
+                     fortran ? "True" : "False", fortran ? "1, 2" : "2,");
+            CHECK_OK(parse_npy(dict, row[i].hex, &t));
+            CHECK_MSG(t.dtype == row[i].dtype && tp_tensor_get(&t, 0) == row[i].v[0] &&
+                          tp_tensor_get(&t, 1) == row[i].v[1],
+                      "%s: %s %g %g", dict, tp_dtype_name(t.dtype), tp_tensor_get(&t, 0), tp_tensor_get(&t, 1));
+        }
+    CHECK_OK(parse_npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3)}", "000100040002000500030006", &t));
+    for (int i = 0; i < 6; i++) CHECK(tp_tensor_get(&t, i) == i + 1);
+    CHECK_ERR(parse_npy("{'descr': '<u8', 'fortran_order': False, 'shape': (1,)}", "0000000000000080", &t),
+              TP_ERR_UNSUPPORTED, "does not fit int64");
+    tp_tensor_free(&t);
+}
+
+TEST(npy_headers)
+{
+    static const char *const good[] = {
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }",
+        "{\"shape\":(1L,),\"fortran_order\":False,\"descr\":\"<i4\"}",
+        "  { 'shape' : ( 1 , ) , 'descr' : '=i4' , 'fortran_order' : True } \n",
+        "{'descr': 'i4', 'fortran_order': False, 'shape': ()}",
+        "{'descr': '<i4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1, 1)}",
+    };
+    static const struct {
+        const char *dict;
+        tp_status code;
+        const char *part;
+    } bad[] = {
+        {"", TP_ERR_FORMAT, "damaged"},
+        {"{", TP_ERR_FORMAT, "damaged"},
+        {"{}", TP_ERR_FORMAT, "damaged"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,)", TP_ERR_FORMAT, "damaged"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,)} x", TP_ERR_FORMAT, "damaged"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': [1]}", TP_ERR_FORMAT, "shape"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1)}", TP_ERR_FORMAT, "shape"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (,)}", TP_ERR_FORMAT, "shape"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}", TP_ERR_FORMAT, "shape"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1 2)}", TP_ERR_FORMAT, "shape"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1", TP_ERR_FORMAT, "shape"},
+        {"{'descr': '<i4', 'fortran_order': 0, 'shape': (1,)}", TP_ERR_FORMAT, "neither True nor False"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}", TP_ERR_FORMAT, "unknown or repeated"},
+        {"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "repeated"},
+        {"{'descr': '<i4' 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "damaged"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", TP_ERR_FORMAT, "promises 8 bytes"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", TP_ERR_UNSUPPORTED, "more than 8"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", TP_ERR_FORMAT, "too large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", TP_ERR_FORMAT, "large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}", TP_ERR_FORMAT, "large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (2305843009213693952,)}", TP_ERR_FORMAT, "large"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "pickle"},
+        {"{'descr': '|S4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'|S4'"},
+        {"{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<U1'"},
+        {"{'descr': '<V2', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<V2'"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<c8'"},
+        {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "''"},
+        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "structured"},
+    };
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(good); i++) {
+        CHECK_OK(parse_npy(good[i], "05000000", &t));
+        CHECK_MSG(t.dtype == TP_I32 && tp_tensor_size(&t) == 1 && tp_tensor_get(&t, 0) == 5, "%s", good[i]);
+    }
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        tp_status s = parse_npy(bad[i].dict, "05000000", &t);
+        CHECK_MSG(s == bad[i].code && strstr(tp_last_error(), bad[i].part), "%s: %s: %s", bad[i].dict,
+                  tp_status_name(s), tp_last_error());
+    }
+    /* versions 2 and 3, and one that nobody knows */
+    uint8_t raw[256];
+    bytes b;
+    for (int version = 1; version <= 4; version++) {
+        b.n = 0;
+        put(&b, "\x93NUMPY", 6);
+        put_le(&b, (uint64_t)version, 2);
+        put_le(&b, strlen(good[0]), version == 1 ? 2 : 4);
+        put(&b, good[0], strlen(good[0]));
+        put_le(&b, 5, 4);
+        memcpy(raw, b.p, b.n);
+        if (version < 4) CHECK_OK(tp_npy_parse(raw, b.n, NULL, &t));
+        else CHECK_ERR(tp_npy_parse(raw, b.n, NULL, &t), TP_ERR_UNSUPPORTED, "version 4.0");
+    }
+    b.p[6] = 2;
+    memset(b.p + 8, 255, 4);
+    CHECK_ERR(tp_npy_parse(b.p, b.n, NULL, &t), TP_ERR_FORMAT, "too long");
+    tp_tensor_free(&t);
+}
+
+/* ==== >>npz =========================================================================================== */
+
+static const char known_npz[] =
+    "504b0304140000000000000021009acaabe788000000880000000b000000636f6e76302f572e6e7079"
+    "934e554d5059010076007b276465736372273a20273c6634272c2027666f727472616e5f6f72646572273a2046616c73652c20277368617065"
+    "273a2028322c292c207d202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020"
+    "202020202020202020200a0000803f00000040"
+    "504b01021400140000000000000021009acaabe788000000880000000b0000000000000000000000000000000000636f6e76302f572e6e7079"
+    "504b0506000000000100010039000000b10000000000";
+
+TEST(npz_known_bytes)
+{
+    uint8_t b[300];
+    size_t n = unhex(known_npz, b);
+    CHECK(n == 256);
+    tp_dict d = {NULL, 0, 0};
+    CHECK_OK(load_bytes(b, n, &d));
+    tp_tensor *t = tp_dict_find(&d, "conv0/W");
+    CHECK(d.n == 1 && t && t->dtype == TP_F32 && tp_tensor_size(t) == 2 && tp_tensor_get(t, 1) == 2);
+    tp_dict_free(&d);
+    /* cut anywhere, and with any bit flipped: a sentence and no leak; most flips of dates and versions do not matter */
+    tp_test_fail_after(0);
+    for (size_t cut = 0; cut < n; cut++) {
+        tp_status s = load_bytes(b, cut, &d);
+        CHECK_MSG(s == TP_ERR_FORMAT, "cut at %zu: %s", cut, tp_status_name(s));
+        tp_dict_free(&d);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    for (size_t i = 0; i < 8 * n; i++) {
+        b[i / 8] ^= (uint8_t)(1 << i % 8);
+        tp_fail(TP_ERR, "unset");
+        tp_status s = load_bytes(b, n, &d);
+        bool in_data = i / 8 >= 41 && i / 8 < 177;
+        CHECK_MSG(s <= TP_OK && (!in_data || s == TP_ERR_FORMAT), "bit %zu: %s", i, tp_status_name(s));
+        CHECK(s == TP_OK || strcmp(tp_last_error(), "unset") != 0);
+        tp_dict_free(&d);
+        b[i / 8] ^= (uint8_t)(1 << i % 8);
+    }
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+static void fill_dict(tp_dict *d)
+{
+    static const tp_dtype all[] = {TP_F32, TP_F64, TP_F16, TP_I32, TP_I64, TP_U8, TP_BOOL};
+    for (int k = 0; k < TP_COUNT(all); k++)
+        for (int ndim = 0; ndim <= 3; ndim++) {
+            char name[64];
+            snprintf(name, sizeof name, "tower0/%s:%d", tp_dtype_name(all[k]), ndim);
+            tp_tensor *t = tp_dict_add(d, name);
+            if (CHECK(t != NULL)) *t = ramp(all[k], ndim, ndim == 2 ? 0 : 7, 4, 5);
+        }
+    tp_tensor *t = tp_dict_add(d, "\xc3\xa9t\xc3\xa9");
+    if (CHECK(t != NULL)) *t = ramp(TP_F32, 2, 300, 200, 0);
+    t = tp_dict_add(d, "../../evil.npy"); /* a name is a name, never a path */
+    if (CHECK(t != NULL)) *t = ramp(TP_U8, 1, 3000000, 0, 0);
+    t = tp_dict_add(d, "noise");
+    if (CHECK(t != NULL)) *t = ramp(TP_I32, 1, 100000, 0, 0);
+    for (int i = 0; t && i < 100000; i++) ((uint32_t *)t->data)[i] = noise((uint64_t)i);
+}
+
+TEST(npz_round_trips)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    for (int compress = 0; compress < 2; compress++) {
+        CHECK_OK(tp_npz_save(path, &back, compress)); /* an empty one */
+        CHECK_OK(tp_npz_load(path, &back));
+        CHECK(back.n == 0);
+    }
+    fill_dict(&d);
+    for (int compress = 0; compress < 2; compress++) {
+        CHECK_OK(tp_npz_save(path, &d, compress));
+        CHECK_OK(tp_npz_load(path, &back)); /* replaces what was there */
+        CHECK(back.n == d.n);
+        for (int i = 0; i < d.n; i++)
+            CHECK_MSG(same(tp_dict_find(&back, d.item[i].name), &d.item[i].value), "%s", d.item[i].name);
+    }
+    /* a failed load leaves the dict alone */
+    tp_test_write(path, "nonsense", 8);
+    CHECK_ERR(tp_npz_load(path, &back), TP_ERR_FORMAT, "x.npz: the npz (zip) file is damaged");
+    CHECK(back.n == d.n);
+    CHECK_ERR(tp_npz_load(tp_test_path(tp_test_tmpdir(), "none"), &back), TP_ERR_IO, "cannot be opened");
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
+TEST(npz_writer_refuses)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "x.npz");
+    tp_npz_writer *w;
+    float one = 1;
+    tp_tensor t = tp_scalar_view(&one), none;
+    memset(&none, 0, sizeof none);
+    CHECK_OK(tp_npz_open(&w, path, false));
+    CHECK_OK(tp_npz_put(w, "a", &t));
+    CHECK_OK(tp_npz_put(w, "a.npy", &t)); /* another name */
+    CHECK_OK(tp_npz_put(w, "b", &t));
+    CHECK_ERR(tp_npz_put(w, "a", &t), TP_ERR_NAME, "'a' is put into the npz twice");
+    tp_fail(TP_ERR, "something else");
+    CHECK_ERR(tp_npz_put(w, "c", &t), TP_ERR_NAME, "twice");
+    CHECK_ERR(tp_npz_close(w), TP_ERR_NAME, "twice");
+    CHECK(files_in(dir) == 0);
+    CHECK_OK(tp_npz_open(&w, path, true));
+    CHECK_ERR(tp_npz_put(w, "", &t), TP_ERR_NAME, "needs a name");
+    tp_npz_abort(w);
+    CHECK_OK(tp_npz_open(&w, path, true));
+    CHECK_ERR(tp_npz_put(w, "x", &none), TP_ERR_ARG, "no element type");
+    tp_npz_abort(w);
+    tp_npz_abort(NULL);
+    CHECK_ERR(tp_npz_open(&w, tp_test_path(dir, "no/x.npz"), true), TP_ERR_IO, "cannot be created");
+    CHECK(w == NULL && files_in(dir) == 0);
+}
+
+TEST(npz_foreign_writers)
+{
+    /* zip64 everywhere, sizes of ones in the local header, a data descriptor's flag, no .npy, a comment at the end */
+    zip *z = (zip *)calloc(1, sizeof *z);
+    lie l = honest();
+    tp_dict d = {NULL, 0, 0};
+    l.wide = true;
+    zip_two(z, "wide.npy", l);
+    l = honest();
+    l.local_ones = true;
+    zip_two(z, "ones.npy", l);
+    l.flags = 8;
+    zip_two(z, "streamed.npy", l);
+    zip_two(z, "plain", honest());
+    zip_end(z, true);
+    z->file.p[z->file.n - 2] = 4;
+    put(&z->file, "PK\5\6", 4);
+    CHECK_OK(load_bytes(z->file.p, z->file.n, &d));
+    CHECK(d.n == 4);
+    for (int i = 0; i < d.n; i++) CHECK(tp_tensor_get(&d.item[i].value, 1) == 2);
+    CHECK(tp_dict_find(&d, "wide") && tp_dict_find(&d, "ones") && tp_dict_find(&d, "streamed") && tp_dict_find(&d, "plain"));
+    tp_dict_free(&d);
+    for (size_t cut = 0; cut < z->file.n; cut++) {
+        CHECK_ERR(load_bytes(z->file.p, cut, &d), TP_ERR_FORMAT, "x.npz");
+        tp_dict_free(&d);
+    }
+    free(z);
+}
+
+/* What each lie is answered with. */
+TEST(npz_lies)
+{
+    zip *z = (zip *)calloc(1, sizeof *z);
+    lie l;
+#define LIE(field_, value_, code_, part_)            \
+    do {                                             \
+        memset(z, 0, sizeof *z);                     \
+        l = honest();                                \
+        l.field_ = (value_);                         \
+        zip_two(z, "a.npy", l);                      \
+        zip_end(z, false);                           \
+        expect_bad(z, (code_), (part_));             \
+        memset(z, 0, sizeof *z);                     \
+        l.wide = true;                               \
+        zip_two(z, "a.npy", l);                      \
+        zip_end(z, true);                            \
+        expect_bad(z, (code_), (part_));             \
+    } while (0)
+    LIE(usize, 1, TP_ERR_FORMAT, "its size is impossible");
+    LIE(csize, 1, TP_ERR_FORMAT, "outside the file");
+    LIE(csize, (uint64_t)-1, TP_ERR_FORMAT, "its size is impossible");
+    LIE(csize, 0x7FFFFFF0, TP_ERR_FORMAT, "outside the file");
+    LIE(local, 1, TP_ERR_FORMAT, "contradict");
+    LIE(local, 0x7FFFFFF0, TP_ERR_FORMAT, "outside the file");
+    LIE(crc, 1, TP_ERR_FORMAT, "checksum");
+    LIE(local_name, "b.npy", TP_ERR_FORMAT, "contradict");
+    LIE(local_name, "a.npyx", TP_ERR_FORMAT, "contradict");
+    LIE(flags, 1, TP_ERR_UNSUPPORTED, "encrypted");
+    LIE(method, 12, TP_ERR_UNSUPPORTED, "method 12");
+    LIE(method, 8, TP_ERR_FORMAT, "damaged");
+#undef LIE
+    for (int less = 1; less < 24; less++) { /* a zip64 field without room for its numbers */
+        memset(z, 0, sizeof *z);
+        l = honest();
+        l.wide = true;
+        l.wide_len = -less;
+        zip_two(z, "a.npy", l);
+        zip_end(z, false);
+        expect_bad(z, TP_ERR_FORMAT, "zip64 field");
+    }
+    /* sizes near 2^64 */
+    for (int shift = 0; shift < 64; shift++) {
+        memset(z, 0, sizeof *z);
+        l = honest();
+        l.wide = true;
+        l.usize = (uint64_t)1 << shift;
+        zip_two(z, "a.npy", l);
+        zip_end(z, true);
+        expect_bad(z, TP_ERR_FORMAT, "impossible");
+        memset(z, 0, sizeof *z);
+        l.usize = 0;
+        l.local = (uint64_t)1 << shift;
+        zip_two(z, "a.npy", l);
+        zip_end(z, true);
+        expect_bad(z, TP_ERR_FORMAT, "");
+        memset(z, 0, sizeof *z);
+        l.local = 0;
+        l.csize = (uint64_t)1 << shift;
+        zip_two(z, "a.npy", l);
+        zip_end(z, true);
+        expect_bad(z, TP_ERR_FORMAT, "");
+    }
+    free(z);
+}
+
+TEST(npz_bombs_overlaps_duplicates)
+{
+    zip *z = (zip *)calloc(1, sizeof *z);
+    lie l = honest();
+    tp_dict d = {NULL, 0, 0};
+    zip_two(z, "a.npy", l);
+    zip_two(z, "a.npy", l);
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "two arrays 'a'");
+
+    memset(z, 0, sizeof *z);
+    zip_two(z, "a.npy", l);
+    zip_two(z, "a", l);
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "two arrays 'a'");
+
+    /* the second entry points at the first member, under the same name or into its bytes */
+    memset(z, 0, sizeof *z);
+    zip_two(z, "a.npy", l);
+    size_t size = z->file.n;
+    l.local_name = "a.npy";
+    zip_two(z, "b.npy", l);
+    memcpy(z->directory.p + z->directory.n - 5, "a.npy", 5);
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "two arrays");
+
+    /* a member whose bytes hold another member whole */
+    memset(z, 0, sizeof *z);
+    zip_two(z, "inner.npy", honest());
+    bytes *inner = (bytes *)malloc(sizeof *inner);
+    *inner = z->file;
+    memset(z, 0, sizeof *z);
+    zip_add(z, "outer.npy", inner->p, inner->n, inner->p, inner->n, honest());
+    size_t at = z->file.n - inner->n;
+    bytes keep = z->file;
+    zip_two(z, "inner.npy", honest());
+    z->file = keep; /* only its entry stays, and points into outer.npy */
+    bytes entry;
+    entry.n = 0;
+    put_le(&entry, at, 4);
+    memcpy(z->directory.p + z->directory.n - strlen("inner.npy") - 4, entry.p, 4);
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "overlap");
+    free(inner);
+    (void)size;
+
+    /* deflate bombs: a promise beyond 1032 to 1, and more bytes than promised */
+    static uint8_t zeros[1 << 20];
+    tp_buf packed = {NULL, 0, 0, false};
+    CHECK_OK(tp_deflate(zeros, sizeof zeros, &packed));
+    l = honest();
+    l.method = 8;
+    memset(z, 0, sizeof *z);
+    l.usize = (uint64_t)2000 * packed.len;
+    zip_add(z, "bomb.npy", packed.data, packed.len < 7000 ? packed.len : 7000, zeros, 0, l);
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "its size is impossible");
+    memset(z, 0, sizeof *z);
+    l.usize = 1000;
+    zip_add(z, "bomb.npy", packed.data, packed.len < 7000 ? packed.len : 7000, zeros, 0, l);
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "more bytes than allowed");
+    tp_buf_free(&packed);
+
+    /* bytes behind the elements, and something that is no array */
+    static const uint8_t data[9] = {0};
+    bytes npy;
+    npy.n = 0;
+    put_npy(&npy, two_dict, data, 9);
+    memset(z, 0, sizeof *z);
+    zip_add(z, "a.npy", npy.p, npy.n, npy.p, npy.n, honest());
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "there is too much");
+    memset(z, 0, sizeof *z);
+    zip_add(z, "a\x1b[31m.txt", "hello", 5, "hello", 5, honest());
+    zip_end(z, false);
+    CHECK_ERR(load_bytes(z->file.p, z->file.n, &d), TP_ERR_FORMAT, "array 'a?[31m.txt': this is no npy array");
+    tp_dict_free(&d);
+    memset(z, 0, sizeof *z);
+    zip_two(z, "", honest());
+    zip_end(z, false);
+    expect_bad(z, TP_ERR_FORMAT, "impossible name");
+    free(z);
+}
+
+TEST(npz_deflated_damage)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    tp_dict d = {NULL, 0, 0};
+    tp_tensor *t = tp_dict_add(&d, "a");
+    if (t) *t = ramp(TP_F32, 2, 4, 5, 0);
+    t = tp_dict_add(&d, "b");
+    if (t) *t = ramp(TP_U8, 1, 30, 0, 0);
+    CHECK_OK(tp_npz_save(path, &d, true));
+    tp_dict_free(&d);
+    char *p;
+    size_t n;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &p, &n))) return;
+    CHECK_OK(load_bytes(p, n, &d));
+    tp_dict_free(&d);
+    for (size_t cut = 0; cut < n; cut++) {
+        CHECK_ERR(load_bytes(p, cut, &d), TP_ERR_FORMAT, "x.npz");
+        tp_dict_free(&d);
+    }
+    for (size_t i = 0; i < 8 * n; i++) {
+        p[i / 8] = (char)(p[i / 8] ^ (1 << i % 8));
+        tp_status s = load_bytes(p, n, &d);
+        CHECK_MSG(s <= TP_OK, "bit %zu: %s", i, tp_status_name(s));
+        tp_dict_free(&d);
+        p[i / 8] = (char)(p[i / 8] ^ (1 << i % 8));
+    }
+    tp_free(p);
+}
+
+TEST(npz_70000_members)
+{
+    /* more than 65535: the zip64 end record, and nothing quadratic that hurts */
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    tp_npz_writer *w;
+    tp_dict d = {NULL, 0, 0};
+    float x = 0;
+    tp_tensor t = tp_scalar_view(&x);
+    if (!CHECK_OK(tp_npz_open(&w, path, false))) return;
+    for (int i = 0; i < 70000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "v%d", i);
+        x = (float)i;
+        if (!CHECK_OK(tp_npz_put(w, name, &t))) break;
+    }
+    CHECK_OK(tp_npz_close(w));
+    CHECK_OK(tp_npz_load(path, &d));
+    CHECK(d.n == 70000);
+    for (int i = 0; i < d.n; i += 9999) CHECK(tp_tensor_get(&d.item[i].value, 0) == i);
+    tp_dict_free(&d);
+}
+
+/* ==== >>memory ======================================================================================== */
+
+TEST(dict)
+{
+    tp_dict d = {NULL, 0, 0};
+    CHECK(tp_dict_find(&d, "a") == NULL);
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "v%d", i);
+        CHECK(tp_dict_add(&d, name) != NULL);
+    }
+    CHECK(d.n == 100);
+    tp_tensor *t = tp_dict_find(&d, "v7");
+    CHECK(t == tp_dict_add(&d, "v7") && t == &d.item[7].value && d.n == 100);
+    tp_dict_free(&d);
+    CHECK(d.n == 0 && d.item == NULL);
+    tp_dict_free(&d);
+    tp_dict_free(NULL);
+}
+
+/* Each allocation of each operation fails in turn: TP_ERR_NOMEM, nothing lost, nothing left behind. */
+TEST(allocation_failure)
+{
+    const char *dir = tp_test_tmpdir();
+    const char *npz = tp_test_path(dir, "a.npz"), *npy = tp_test_path(dir, "a.npy"), *gz = tp_test_path(dir, "a.gz");
+    tp_dict d = {NULL, 0, 0};
+    for (int i = 0; i < 70; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "v%d", i);
+        tp_tensor *t = tp_dict_add(&d, name);
+        if (CHECK(t != NULL)) *t = ramp(i % 2 ? TP_F32 : TP_BF16, 2, 3, 50, 0);
+    }
+    CHECK_OK(tp_npz_save(npz, &d, true));
+    CHECK_OK(tp_npy_save(npy, &d.item[0].value));
+    bytes b;
+    b.n = 0;
+    uint8_t *zeros = (uint8_t *)calloc(1, 100000);
+    put_gzip(&b, 0, zeros, 100000);
+    put_gzip(&b, 0, zeros, 10); /* so that the guess from the last four bytes is wrong */
+    tp_test_write(gz, b.p, b.n);
+    for (int what = 0; what < 9; what++) {
+        bool failed = true;
+        for (long n = 1; failed && n < 100000; n++) {
+            tp_status s = TP_OK;
+            tp_tensor t;
+            tp_dict in = {NULL, 0, 0};
+            tp_buf out = {NULL, 0, 0, false};
+            char *p = NULL;
+            size_t size, used;
+            memset(&t, 0, sizeof t);
+            tp_test_fail_after(n);
+            if (what == 0) s = tp_npz_load(npz, &in);
+            if (what == 1) s = tp_npz_save(npz, &d, true);
+            if (what == 2) s = tp_npz_save(npz, &d, false);
+            if (what == 3) s = tp_npy_load(npy, &t);
+            if (what == 4) s = tp_npy_save(npy, &d.item[0].value);
+            if (what == 5) s = tp_file_read(gz, true, 0, &p, &size);
+            if (what == 6) s = tp_make_dirs(tp_test_path(dir, "x"));
+            if (what == 7) s = tp_deflate(zeros, 100000, &out);
+            if (what == 8) s = tp_inflate_alloc(b.p + 10, b.n - 10, 0, &p, &size, &used);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(s == (failed ? TP_ERR_NOMEM : TP_OK), "operation %d, allocation %ld: %s: %s", what, n,
+                      tp_status_name(s), tp_last_error());
+            tp_dict_free(&in);
+            tp_tensor_free(&t);
+            tp_buf_free(&out);
+            tp_free(p);
+            CHECK_MSG(tp_test_live_blocks() == 0, "operation %d, allocation %ld: %ld blocks leak", what, n,
+                      tp_test_live_blocks());
+        }
+        CHECK(!failed);
+    }
+    tp_test_alloc_reset();
+    free(zeros);
+    tp_dict_free(&d);
+    CHECK(files_in(dir) == 4);
+}
+
+/* ==== >>numpy ========================================================================================= */
+
+static const char write_by_numpy[] =
+    "import numpy as np, sys, zipfile\n"
+    "d = sys.argv[1]\n"
+    "a = {}\n"
+    "for t in 'f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 ?'.split():\n"
+    "    for o in '<>':\n"
+    "        for f in 'CF':\n"
+    "            for s in [(), (0, 3), (4,), (3, 4), (2, 3, 4)]:\n"
+    "                n = int(np.prod(s))\n"
+    "                v = (np.arange(n) % 100).reshape(s).astype(np.dtype(o + t))\n"
+    "                a['%s%s%s/%s' % (t.replace('?', 'b'), 'LB'[o == '>'], f, '_'.join(map(str, s)))] = "
+    "np.asarray(v, order=f)\n"
+    "np.savez(d + '/stored.npz', **a)\n"
+    "np.savez_compressed(d + '/packed.npz', **a)\n"
+    "big = np.random.RandomState(1).randn(300, 1000).astype('f4')\n"
+    "big[:100] = np.round(big[:100])\n"
+    "np.savez_compressed(d + '/big.npz', **{'conv0/W:0': big, 'sum': np.asarray(big.astype('f8').sum())})\n"
+    "np.save(d + '/o.npy', np.array([{}], dtype=object), allow_pickle=True)\n";
+
+static const char read_by_numpy[] =
+    "import numpy as np, sys, zipfile\n"
+    "for name in sys.argv[1:]:\n"
+    "    assert zipfile.ZipFile(name).testzip() is None\n"
+    "    z = np.load(name)\n"
+    "    assert len(z.files) == 31, z.files\n"
+    "    for k in z.files:\n"
+    "        v = z[k]\n"
+    "        if k.startswith('tower0/'):\n"
+    "            t, n = k[7:].split(':')\n"
+    "            assert v.dtype == np.dtype(t) and v.flags['C_CONTIGUOUS'], k\n"
+    "            assert v.shape == ((), (7,), (0, 4), (7, 4, 5))[int(n)], (k, v.shape)\n"
+    "            i = np.arange(v.size)\n"
+    "            w = i % 3 == 0 if t == 'bool' else i % 251 if t == 'uint8' else i - 2\n"
+    "            assert (v.reshape(-1) == w.astype(t)).all(), k\n"
+    "        elif k == '\\u00e9t\\u00e9': assert v.shape == (300, 200) and v[0, 5] == 3\n"
+    "        elif k == '../../evil.npy': assert v.size == 3000000 and (v == np.arange(3000000) % 251).all()\n"
+    "        else: assert k == 'noise' and v.dtype == np.int32 and len(v) == 100000, k\n"
+    "    assert all(i.date_time == (1980, 1, 1, 0, 0, 0) for i in zipfile.ZipFile(name).infolist())\n";
+
+static int run_python(const char *code, const char *arguments)
+{
+    const char *python = getenv("TP_TEST_PYTHON"), *path = tp_test_path(tp_test_tmpdir(), "t.py");
+    char command[4096];
+    tp_test_write(path, code, strlen(code));
+    snprintf(command, sizeof command, "%s %s %s", python && python[0] ? python : "python3", path, arguments);
+    fflush(stdout);
+    return system(command);
+}
+
+TEST(numpy_reads_ours)
+{
+    if (run_python("import numpy", "2>/dev/null") != 0) TEST_SKIP("no python with numpy; set TP_TEST_PYTHON");
+    const char *dir = tp_test_tmpdir();
+    char arguments[2100];
+    const char *stored = tp_test_path(dir, "stored.npz"), *packed = tp_test_path(dir, "packed.npz");
+    tp_dict d = {NULL, 0, 0};
+    fill_dict(&d);
+    CHECK_OK(tp_npz_save(stored, &d, false));
+    CHECK_OK(tp_npz_save(packed, &d, true));
+    snprintf(arguments, sizeof arguments, "%s %s", stored, packed);
+    CHECK(run_python(read_by_numpy, arguments) == 0);
+    if (system("unzip -v >/dev/null 2>&1") == 0) {
+        char command[2200];
+        snprintf(command, sizeof command, "unzip -tq %s >/dev/null && unzip -tq %s >/dev/null", stored, packed);
+        CHECK(system(command) == 0);
+    }
+    tp_dict_free(&d);
+}
+
+TEST(we_read_numpys)
+{
+    if (run_python("import numpy", "2>/dev/null") != 0) TEST_SKIP("no python with numpy; set TP_TEST_PYTHON");
+    const char *dir = tp_test_tmpdir();
+    static const char *const file[] = {"stored.npz", "packed.npz"};
+    if (!CHECK(run_python(write_by_numpy, dir) == 0)) return;
+    tp_dict d = {NULL, 0, 0};
+    for (int k = 0; k < 2; k++) {
+        if (!CHECK_OK(tp_npz_load(tp_test_path(dir, file[k]), &d))) return;
+        CHECK(d.n == 12 * 2 * 2 * 5);
+        for (int i = 0; i < d.n; i++) {
+            const tp_tensor *t = &d.item[i].value;
+            char want[64] = "", *w = want;
+            for (int k2 = 0; k2 < t->shape.ndim; k2++)
+                w += snprintf(w, 20, "%s%lld", k2 ? "_" : "", (long long)t->shape.dim[k2]);
+            const char *slash = strchr(d.item[i].name, '/');
+            CHECK_STR(slash ? slash + 1 : NULL, want);
+            for (int64_t j = 0; j < tp_tensor_size(t); j++)
+                CHECK_MSG(tp_tensor_get(t, j) == (t->dtype == TP_BOOL ? j % 100 != 0 : (double)(j % 100)), "%s[%d] is %g",
+                          d.item[i].name, (int)j, tp_tensor_get(t, j));
+        }
+    }
+    CHECK_OK(tp_npz_load(tp_test_path(dir, "big.npz"), &d));
+    const tp_tensor *t = tp_dict_find(&d, "conv0/W:0"), *sum = tp_dict_find(&d, "sum");
+    if (CHECK(t && sum)) {
+        double s = 0;
+        for (int64_t i = 0; i < tp_tensor_size(t); i++) s += tp_tensor_get(t, i);
+        CHECK_NEAR(s, tp_tensor_get(sum, 0), 1e-6, 1e-9);
+    }
+    tp_tensor o;
+    memset(&o, 0, sizeof o);
+    CHECK_ERR(tp_npy_load(tp_test_path(dir, "o.npy"), &o), TP_ERR_UNSUPPORTED, "pickle");
+    tp_tensor_free(&o);
+    tp_dict_free(&d);
+}
+
+TEST_MAIN()

@@ -1,0 +1,1078 @@
+/* test_tensor.c - the ground floor: errors, log, memory, dtypes, shapes, tensors, random numbers, threads,
+ * devices */
+#define TP_IMPLEMENTATION
+#include "../tp_tensor.h"
+#include "tp_test.h"
+#include <errno.h>
+#include <float.h>
+#include <limits.h>
+#if !defined(TP_NO_THREADS)
+#include <pthread.h>
+#endif
+
+/* ==== >>status ======================================================================================== */
+
+TEST(version_and_status_names)
+{
+    tp_status out_of_range;
+    memset(&out_of_range, 0x3f, sizeof out_of_range);
+    CHECK_STR(tp_version(), "0.1.0");
+    CHECK_STR(tp_status_name(TP_OK), "TP_OK");
+    CHECK_STR(tp_status_name(TP_ERR_SHAPE), "TP_ERR_SHAPE");
+    CHECK_STR(tp_status_name(TP_ERR_UNSUPPORTED), "TP_ERR_UNSUPPORTED");
+    CHECK_STR(tp_status_name(out_of_range), "unknown status");
+    for (int i = -12; i <= 3; i++) CHECK_HAS(tp_status_name((tp_status)i), "TP_");
+}
+
+TEST(fail_keeps_the_sentence)
+{
+    CHECK(tp_fail(TP_ERR_ARG, "the answer is %d", 42) == TP_ERR_ARG);
+    CHECK_STR(tp_last_error(), "the answer is 42");
+    tp_fail(TP_ERR_IO, "outer: %s", tp_last_error());
+    CHECK_STR(tp_last_error(), "outer: the answer is 42");
+    char longer[5000];
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = 0;
+    tp_fail(TP_ERR, "%s", longer);
+    CHECK(strlen(tp_last_error()) > 1000 && strlen(tp_last_error()) < sizeof longer);
+}
+
+static void fail_elsewhere(void *user)
+{
+    *(int *)user = tp_last_error()[0] == 0; /* a thread starts without an error */
+    tp_fail(TP_ERR, "elsewhere");
+}
+
+TEST(errors_belong_to_a_thread)
+{
+    tp_thread *t;
+    int clean = 0;
+    tp_fail(TP_ERR, "here");
+    tp_status st = tp_thread_start(&t, fail_elsewhere, &clean);
+#ifdef TP_NO_THREADS
+    CHECK_ERR(st, TP_ERR_UNSUPPORTED, "TP_NO_THREADS");
+    CHECK(t == NULL);
+#else
+    if (!CHECK_OK(st)) return;
+    tp_thread_join(t);
+    CHECK(clean);
+    CHECK_STR(tp_last_error(), "here");
+#endif
+    tp_thread_join(NULL);
+}
+
+/* ==== >>log =========================================================================================== */
+
+typedef struct log_seen {
+    int count;
+    tp_log_level level;
+    char text[8192];
+} log_seen;
+
+static void log_into(void *user, tp_log_level level, const char *message)
+{
+    log_seen *seen = (log_seen *)user;
+    seen->count++;
+    seen->level = level;
+    snprintf(seen->text, sizeof seen->text, "%s", message);
+}
+
+TEST(log_sink)
+{
+    static log_seen seen;
+    tp_set_log(log_into, &seen);
+    tp_log(TP_LOG_WARN, "loss is %.1f", 2.5);
+    CHECK(seen.count == 1 && seen.level == TP_LOG_WARN);
+    CHECK_STR(seen.text, "loss is 2.5");
+
+    for (int i = 0; i < 5; i++) tp_log_once(TP_LOG_INFO, "only %s", "once");
+    CHECK(seen.count == 2);
+    tp_log_once(TP_LOG_INFO, "only %s", "twice");
+    CHECK(seen.count == 3);
+
+    tp_test_fail_after(0); /* a log call does not allocate... */
+    tp_log(TP_LOG_INFO, "%s", "short");
+    CHECK(tp_test_alloc_count() == 0);
+    char longer[5000];
+    memset(longer, 'y', sizeof longer);
+    longer[sizeof longer - 1] = 0;
+    tp_log(TP_LOG_INFO, "%s", longer); /* ...unless the message is a long one */
+    CHECK(strlen(seen.text) == sizeof longer - 1);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_fail_after(1);
+    tp_log(TP_LOG_INFO, "%s", longer); /* cut, not lost */
+    CHECK(strlen(seen.text) > 1000 && strlen(seen.text) < sizeof longer - 1);
+    tp_test_alloc_reset();
+
+    int before = seen.count;
+    for (int i = 0; i < 600; i++) tp_log_once(TP_LOG_INFO, "different %d", i);
+    CHECK(seen.count > before + 200 && seen.count <= before + 257); /* 256 texts and one notice */
+    tp_set_log(NULL, NULL);
+}
+
+/* What `fn` writes to stderr. */
+static void read_stderr(void (*fn)(void), char *text, size_t size)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "stderr");
+    fflush(stderr);
+    int saved = dup(2);
+    FILE *f = fopen(path, "w+");
+    text[0] = 0;
+    if (!CHECK(saved >= 0 && f)) return;
+    dup2(fileno(f), 2);
+    fn();
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    rewind(f);
+    size_t n = fread(text, 1, size - 1, f);
+    text[n] = 0;
+    fclose(f);
+}
+
+static void log_three(void)
+{
+    tp_log(TP_LOG_INFO, "plain");
+    tp_log(TP_LOG_WARN, "careful");
+    tp_log(TP_LOG_ERROR, "broken");
+}
+
+static void log_from_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    tp_log(TP_LOG_INFO, "from the sink: %s", message); /* goes to the default sink, not around in circles */
+}
+
+TEST(log_default_sink)
+{
+    char text[2048];
+    int month, day, h, m, s, used = 0;
+    read_stderr(log_three, text, sizeof text);
+    CHECK(sscanf(text, "[%2d%2d %2d:%2d:%2d] plain\n%n", &month, &day, &h, &m, &s, &used) == 5 && used > 0);
+    CHECK_HAS(text, "] WRN careful\n");
+    CHECK_HAS(text, "] ERR broken\n");
+    CHECK(!strchr(text, 033)); /* no colours in a file */
+    tp_set_log(log_from_sink, NULL);
+    read_stderr(log_three, text, sizeof text);
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(text, "from the sink: plain");
+}
+
+static bool file_has(const char *path, const char *part)
+{
+    char text[4096];
+    FILE *f = fopen(path, "r");
+    if (!f) return false;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = 0;
+    fclose(f);
+    return strstr(text, part) != NULL;
+}
+
+/* Entries of dir whose name starts with prefix; the last one is copied to `name`. */
+static int count_entries(const char *dir, const char *prefix, char *name, size_t size)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    while (d && (e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0) continue;
+        n++;
+        if (name) snprintf(name, size, "%.200s", e->d_name);
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+TEST(logger_dir)
+{
+    static log_seen seen;
+    tp_set_log(log_into, &seen); /* quiet; the file gets lines from the default sink only */
+    char top[260], dir[280], name[300], path[700], outside[280];
+    snprintf(top, sizeof top, "%s", tp_test_tmpdir());
+    snprintf(dir, sizeof dir, "%s/a/run", top);
+    snprintf(outside, sizeof outside, "%s/outside", top);
+
+    CHECK(tp_logger_dir() == NULL);
+    CHECK_OK(tp_logger_set_dir(dir, 0)); /* made, parents too */
+    CHECK_STR(tp_logger_dir(), dir);
+    tp_set_log(NULL, NULL);
+    char text[1024];
+    read_stderr(log_three, text, sizeof text);
+    tp_set_log(log_into, &seen);
+    snprintf(path, sizeof path, "%s/log.log", dir);
+    CHECK(file_has(path, "] plain\n") && file_has(path, "] WRN careful\n"));
+
+    CHECK_ERR(tp_logger_set_dir(dir, 0), TP_ERR_ARG, "not empty"); /* log.log is in it */
+    CHECK_ERR(tp_logger_set_dir(dir, 'x'), TP_ERR_ARG, "'k' to keep");
+    CHECK_STR(tp_logger_dir(), dir);
+
+    /* keep: the old log file is renamed */
+    snprintf(path, sizeof path, "%s/other", dir);
+    tp_test_write(path, "1", 1);
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    CHECK(count_entries(dir, "log.log.", name, sizeof name) == 1);
+    CHECK(strlen(name) == strlen("log.log.MMDD-HHMMSS") && name[12] == '-');
+    CHECK_OK(tp_logger_set_dir(dir, 'k')); /* within the same second: no backup overwrites another */
+    CHECK(count_entries(dir, "log.log.", NULL, 0) == 2);
+    CHECK(exists(path));
+
+    /* backup; a slash at the end makes no difference */
+    snprintf(name, sizeof name, "%s/", dir);
+    CHECK_OK(tp_logger_set_dir(name, 'b'));
+    CHECK_STR(tp_logger_dir(), dir);
+    CHECK_HAS(seen.text, "backed up");
+    snprintf(path, sizeof path, "%s/a", top);
+    CHECK(count_entries(path, "run", NULL, 0) == 2);
+    CHECK(count_entries(dir, "", NULL, 0) == 1); /* a fresh log.log alone */
+    CHECK_OK(tp_logger_set_dir(dir, 'b'));
+    CHECK(count_entries(path, "run", NULL, 0) == 3);
+
+    /* new name */
+    CHECK_OK(tp_logger_set_dir(dir, 'n'));
+    CHECK(strlen(tp_logger_dir()) >= strlen(dir) + 11 && strncmp(tp_logger_dir(), dir, strlen(dir)) == 0);
+    CHECK(count_entries(path, "run", NULL, 0) == 4);
+
+    /* delete: nested directories go, what links point at stays */
+    mkdir(outside, 0700);
+    snprintf(path, sizeof path, "%s/precious", outside);
+    tp_test_write(path, "1", 1);
+    snprintf(name, sizeof name, "%s/sub", dir);
+    mkdir(name, 0700);
+    snprintf(path, sizeof path, "%s/sub/file", dir);
+    tp_test_write(path, "1", 1);
+    snprintf(path, sizeof path, "%s/sub/link", dir);
+    CHECK(symlink(outside, path) == 0);
+    for (int i = 0; i < 300; i++) {
+        snprintf(path, sizeof path, "%s/sub/many%d", dir, i);
+        tp_test_write(path, "", 0);
+    }
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    CHECK(count_entries(dir, "", NULL, 0) == 1);
+    snprintf(path, sizeof path, "%s/precious", outside);
+    CHECK(exists(path));
+
+    /* hidden files do not count */
+    snprintf(dir, sizeof dir, "%s/hidden", top);
+    mkdir(dir, 0700);
+    snprintf(path, sizeof path, "%s/.git", dir);
+    tp_test_write(path, "", 0);
+    CHECK_OK(tp_logger_set_dir(dir, 0));
+
+    /* what cannot be */
+    snprintf(path, sizeof path, "%s/.git", dir);
+    CHECK_ERR(tp_logger_set_dir(path, 'd'), TP_ERR_IO, "not a directory");
+    CHECK_ERR(tp_logger_set_dir("", 'd'), TP_ERR_ARG, "empty");
+    CHECK_ERR(tp_logger_set_dir("/", 'd'), TP_ERR_ARG, "working directory");
+    CHECK_ERR(tp_logger_set_dir("..", 'd'), TP_ERR_ARG, "working directory");
+    char *huge = (char *)malloc(10001);
+    if (huge) {
+        memset(huge, 'z', 10000);
+        huge[10000] = 0;
+        CHECK_ERR(tp_logger_set_dir(huge, 0), TP_ERR_ARG, "longer");
+        CHECK_ERR(tp_logger_auto_set_dir(huge, NULL, 0), TP_ERR_ARG, "too long");
+        free(huge);
+    }
+    CHECK_STR(tp_logger_dir(), dir); /* failures change nothing */
+
+    /* train_log/<program>[:<name>] */
+    char here[1000];
+    if (CHECK(getcwd(here, sizeof here) != NULL) && CHECK(chdir(top) == 0)) {
+        CHECK_OK(tp_logger_auto_set_dir("bin/mnist.convnet.c", NULL, 0));
+        CHECK_STR(tp_logger_dir(), "train_log/mnist.convnet");
+        CHECK_OK(tp_logger_auto_set_dir("gan", "try2", 0));
+        CHECK_STR(tp_logger_dir(), "train_log/gan:try2");
+        CHECK(exists("train_log/gan:try2/log.log"));
+        CHECK_ERR(tp_logger_auto_set_dir("bin/", NULL, 0), TP_ERR_ARG, "program name");
+        CHECK_ERR(tp_logger_auto_set_dir(NULL, NULL, 0), TP_ERR_ARG, "program name");
+        CHECK(chdir(here) == 0);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    CHECK(tp_logger_dir() == NULL);
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== >>alloc ========================================================================================= */
+
+TEST(allocator_edges)
+{
+    size_t n = 1;
+    CHECK(tp_mul_size(0, SIZE_MAX, &n) && n == 0);
+    CHECK(tp_mul_size(SIZE_MAX, 1, &n) && n == SIZE_MAX);
+    CHECK(!tp_mul_size(SIZE_MAX / 2 + 1, 2, &n));
+    CHECK(tp_calloc(SIZE_MAX / 2, 4) == NULL);
+    CHECK_HAS(tp_last_error(), "out of memory");
+    CHECK(tp_malloc(SIZE_MAX) == NULL);
+    CHECK(tp_alloc_aligned(SIZE_MAX - 8) == NULL);
+    tp_free(NULL);
+    tp_free_aligned(NULL);
+
+    tp_test_fail_after(0);
+    void *p = tp_malloc(0);
+    CHECK(p != NULL);
+    p = tp_realloc(p, 100);
+    CHECK(p != NULL && tp_realloc(p, SIZE_MAX) == NULL);
+    tp_free(p);
+    unsigned char *z = (unsigned char *)tp_calloc(7, 11);
+    for (int i = 0; z && i < 77; i++) CHECK(z[i] == 0);
+    tp_free(z);
+    char *s = tp_strdup("word");
+    CHECK_STR(s, "word");
+    tp_free(s);
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 1000, 4u << 20, (4u << 20) + 123};
+    for (int i = 0; i < TP_COUNT(sizes); i++) {
+        char *a = (char *)tp_alloc_aligned(sizes[i]);
+        CHECK(a && (uintptr_t)a % 64 == 0);
+        if (a) memset(a, 1, sizes[i]);
+        tp_free_aligned(a);
+    }
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(arena)
+{
+    tp_arena a = {NULL, 0};
+    tp_test_fail_after(0);
+    for (int i = 0; i < 2000; i++) {
+        unsigned char *p = (unsigned char *)tp_arena_alloc(&a, (size_t)(i % 97));
+        bool zero = p && (uintptr_t)p % 16 == 0;
+        for (int k = 0; zero && k < i % 97; k++) zero = p[k] == 0;
+        if (!CHECK(zero)) break;
+        memset(p, 0xff, (size_t)(i % 97));
+    }
+    char *big = (char *)tp_arena_alloc(&a, 3000000);
+    CHECK(big != NULL);
+    if (big) memset(big, 0xff, 3000000);
+    char *s = tp_arena_strdup(&a, "conv0/W"), *t = tp_arena_printf(&a, "%s/%d", "tower", 3);
+    CHECK_STR(s, "conv0/W");
+    CHECK_STR(t, "tower/3");
+    CHECK(a.used >= 3000000);
+    CHECK(tp_arena_alloc(&a, SIZE_MAX - 4) == NULL);
+    tp_arena_free(&a);
+    CHECK(a.used == 0 && tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(buf)
+{
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    tp_buf_put(&b, NULL, 0);
+    CHECK(b.data == NULL && b.len == 0);
+    for (int i = 0; i < 500; i++) tp_buf_printf(&b, "%d,", i);
+    tp_buf_put(&b, "end", 3);
+    CHECK(!b.failed && b.data && strlen(b.data) == b.len);
+    CHECK_HAS(b.data, ",498,499,end");
+    tp_test_fail_after(1);
+    size_t len = b.len;
+    char block[4096] = {0};
+    tp_buf_put(&b, block, sizeof block);
+    CHECK(b.failed && b.len == len);
+    tp_buf_put(&b, "x", 1); /* sticks */
+    CHECK(b.len == len);
+    tp_test_alloc_reset();
+    tp_buf_free(&b);
+    CHECK(b.data == NULL && !b.failed);
+}
+
+static tp_status allocate_everything(void)
+{
+    tp_status st = TP_ERR_NOMEM;
+    tp_arena a = {NULL, 0};
+    tp_buf b;
+    tp_tensor t, u;
+    tp_device *d = NULL;
+    tp_mutex *m = NULL;
+    tp_cond *c = NULL;
+    const int64_t dim[] = {3, 4};
+    memset(&b, 0, sizeof b);
+    memset(&t, 0, sizeof t);
+    memset(&u, 0, sizeof u);
+    char *s = tp_strdup("x");
+    if (!s || !tp_arena_alloc(&a, 10) || !tp_arena_strdup(&a, "y") || !tp_arena_printf(&a, "%d", 1))
+        goto done;
+    if (!tp_arena_alloc(&a, 1 << 20)) goto done;
+    tp_buf_printf(&b, "%d", 5);
+    for (int i = 0; i < 100; i++) tp_buf_put(&b, "0123456789", 10);
+    if (b.failed) goto done;
+    st = tp_tensor_resize(&t, TP_F32, tp_make_shape_n(2, dim));
+    if (st != TP_OK) goto done;
+    memset(t.data, 0, tp_tensor_bytes(&t));
+    st = tp_tensor_copy(&u, &t);
+    if (st != TP_OK) goto done;
+    st = TP_ERR_NOMEM;
+    d = tp_cpu_device_new(2, "naive");
+    m = tp_mutex_new();
+    c = tp_cond_new();
+    if (d && m && c) st = TP_OK;
+done:
+    tp_cond_free(c);
+    tp_mutex_free(m);
+    if (d) d->close(d);
+    tp_tensor_free(&u);
+    tp_tensor_free(&t);
+    tp_buf_free(&b);
+    tp_arena_free(&a);
+    tp_free(s);
+    return st;
+}
+
+TEST(out_of_memory_at_every_point)
+{
+    int points = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        tp_status st = allocate_everything();
+        failed = tp_test_alloc_failed();
+        CHECK(failed ? st == TP_ERR_NOMEM : st == TP_OK);
+        if (failed) CHECK_HAS(tp_last_error(), "out of memory");
+        CHECK(tp_test_live_blocks() == 0);
+        points++;
+    }
+    CHECK(points > 10);
+    tp_test_alloc_reset();
+}
+
+/* ==== >>dtype ========================================================================================= */
+
+TEST(dtypes)
+{
+    static const size_t size[] = {0, 4, 8, 2, 2, 4, 8, 1, 1};
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) CHECK(tp_dtype_size((tp_dtype)i) == size[i]);
+    tp_dtype out_of_range;
+    memset(&out_of_range, 0x3f, sizeof out_of_range);
+    CHECK(tp_dtype_size(out_of_range) == 0);
+    CHECK_STR(tp_dtype_name(TP_F32), "float32");
+    CHECK_STR(tp_dtype_name(TP_BF16), "bfloat16");
+    CHECK_STR(tp_dtype_name(TP_BOOL), "bool");
+    CHECK(tp_dtype_is_float(TP_F32) && tp_dtype_is_float(TP_BF16) && !tp_dtype_is_float(TP_I32) &&
+          !tp_dtype_is_float(TP_DTYPE_UNSET));
+}
+
+/* The value of a half, by the definition. */
+static double half_value(unsigned h)
+{
+    int e = (int)(h >> 10 & 31), m = (int)(h & 1023);
+    double v = e == 31 ? (double)INFINITY : e == 0 ? ldexp(m, -24) : ldexp(1024 + m, e - 25);
+    return h & 0x8000 ? -v : v;
+}
+
+TEST(f16_all_values)
+{
+    for (unsigned h = 0; h < 65536; h++) {
+        float f = tp_f16_to_f32((uint16_t)h);
+        uint16_t back = tp_f32_to_f16(f);
+        if ((h & 0x7fff) > 0x7c00) {
+            if (!CHECK(isnan(f) && back == (h | 0x200))) return; /* quiet, payload kept */
+        } else {
+            if (!CHECK((double)f == half_value(h) && back == h && (signbit(f) != 0) == (h >> 15 != 0)))
+                return;
+        }
+    }
+    /* Around every midpoint between neighbours: below rounds down, above rounds up, the middle to even. */
+    for (unsigned h = 0; h < 0x7c00; h++) {
+        double lo = half_value(h), hi = h + 1 == 0x7c00 ? 65536.0 : half_value(h + 1);
+        float mid = (float)((lo + hi) / 2); /* exact */
+        if (!CHECK(tp_f32_to_f16(mid) == (h & 1 ? h + 1 : h))) return;
+        if (!CHECK(tp_f32_to_f16(nextafterf(mid, 0)) == h &&
+                   tp_f32_to_f16(nextafterf(mid, INFINITY)) == h + 1))
+            return;
+        if (!CHECK(tp_f32_to_f16(-mid) == ((h & 1 ? h + 1 : h) | 0x8000))) return;
+    }
+    CHECK(tp_f32_to_f16(FLT_MAX) == 0x7c00 && tp_f32_to_f16(-INFINITY) == 0xfc00 &&
+          tp_f32_to_f16(1e-40f) == 0);
+}
+
+TEST(bf16_all_values)
+{
+    for (unsigned h = 0; h < 65536; h++) {
+        float f = tp_bf16_to_f32((uint16_t)h);
+        uint16_t back = tp_f32_to_bf16(f);
+        if ((h & 0x7fff) > 0x7f80) {
+            if (!CHECK(isnan(f) && back == (h | 0x40))) return;
+        } else if (!CHECK(back == h)) return;
+    }
+    CHECK(tp_f32_to_bf16(1.0f + 1.0f / 256) == 0x3f80); /* tie to even */
+    CHECK(tp_f32_to_bf16(1.0f + 3.0f / 256) == 0x3f82);
+    CHECK(tp_f32_to_bf16(nextafterf(1.0f + 1.0f / 256, 2)) == 0x3f81);
+    CHECK(tp_f32_to_bf16(FLT_MAX) == 0x7f80);
+}
+
+TEST(convert_every_pair)
+{
+    /* Small whole numbers survive any route; 600 elements cross the block's end. */
+    enum { N = 600 };
+    static unsigned char a[N * 8], b[N * 8];
+    static int64_t want[N], got[N];
+    for (int from = TP_F32; from < TP_DTYPE_COUNT; from++) {
+        for (int to = TP_F32; to < TP_DTYPE_COUNT; to++) {
+            bool truth = from == TP_BOOL || to == TP_BOOL;
+            for (int i = 0; i < N; i++) want[i] = i % 101;
+            tp_convert(a, (tp_dtype)from, want, TP_I64, N);
+            tp_convert(b, (tp_dtype)to, a, (tp_dtype)from, N);
+            tp_convert(got, TP_I64, b, (tp_dtype)to, N);
+            bool same = true;
+            for (int i = 0; i < N; i++) same = same && got[i] == (truth ? want[i] != 0 : want[i]);
+            CHECK_MSG(same, "%s to %s", tp_dtype_name((tp_dtype)from), tp_dtype_name((tp_dtype)to));
+        }
+    }
+    tp_convert(NULL, TP_F32, NULL, TP_U8, 0);
+    tp_convert(NULL, TP_F32, NULL, TP_F32, 0);
+}
+
+TEST(convert_edges)
+{
+    const double x[] = {2.9, -2.9, 300, -300, 1e30, -1e30, (double)NAN, 0.5};
+    int32_t i32[8];
+    int64_t i64[8];
+    uint8_t u8[8], truth[8];
+    tp_convert(i32, TP_I32, x, TP_F64, 8);
+    tp_convert(i64, TP_I64, x, TP_F64, 8);
+    tp_convert(u8, TP_U8, x, TP_F64, 8);
+    tp_convert(truth, TP_BOOL, x, TP_F64, 8);
+    CHECK(i32[0] == 2 && i32[1] == -2 && i32[4] == INT32_MAX && i32[5] == INT32_MIN && i32[6] == 0);
+    CHECK(i64[1] == -2 && i64[4] == INT64_MAX && i64[5] == INT64_MIN && i64[6] == 0);
+    CHECK(u8[0] == 2 && u8[1] == 0 && u8[2] == 255 && u8[3] == 0 && u8[7] == 0);
+    CHECK(truth[6] == 1 && truth[7] == 1);
+
+    const int64_t v[] = {INT64_MAX, INT64_MIN, 256 + 7, -1};
+    tp_convert(u8, TP_U8, v, TP_I64, 4);
+    tp_convert(i32, TP_I32, v, TP_I64, 4);
+    CHECK(u8[2] == 7 && u8[3] == 255 && i32[0] == -1 && i32[1] == 0 && i32[3] == -1);
+
+    /* One rounding, not two: just above a tie of the short type, by less than a float can hold. */
+    const double d[] = {1.0 + 1.0 / 2048 + 1e-12, 1.0 + 1.0 / 256 + 1e-14, 65520.0 - 1e-9, 1e300};
+    uint16_t h[4];
+    tp_convert(h, TP_F16, d, TP_F64, 4);
+    CHECK(h[0] == 0x3c01 && h[2] == 0x7bff && h[3] == 0x7c00);
+    tp_convert(h, TP_BF16, d, TP_F64, 4);
+    CHECK(h[1] == 0x3f81 && h[3] == 0x7f80);
+    const int64_t w[] = {((int64_t)257 << 54) + 1, (int64_t)257 << 54, -(((int64_t)257 << 54) + 1),
+                         INT64_MIN};
+    tp_convert(h, TP_BF16, w, TP_I64, 4); /* 257 lies between 256 and 258 */
+    CHECK(h[0] == 0x5e81 && h[1] == 0x5e80 && h[2] == 0xde81 && h[3] == 0xdf00);
+}
+
+/* ==== >>shape ========================================================================================= */
+
+static tp_shape shape_of(int ndim, int64_t a, int64_t b, int64_t c)
+{
+    int64_t dim[3];
+    dim[0] = a, dim[1] = b, dim[2] = c;
+    return tp_make_shape_n(ndim, dim);
+}
+
+TEST(shapes)
+{
+    char text[TP_SHAPE_TEXT];
+    tp_shape s = shape_of(3, 2, 3, 4), any = shape_of(3, TP_ANY, 3, 4), scalar = tp_make_shape_n(0, NULL);
+    CHECK(tp_shape_size(&s) == 24 && tp_shape_size(&any) == -1 && tp_shape_size(&scalar) == 1);
+    CHECK(tp_shape_known(&s) && !tp_shape_known(&any) && tp_shape_known(&scalar));
+    CHECK(tp_shape_compatible(&s, &any) && !tp_shape_equal(&s, &any) && tp_shape_equal(&any, &any));
+    tp_shape other = shape_of(3, 2, 3, 5), flat = shape_of(1, 24, 0, 0);
+    CHECK(!tp_shape_compatible(&other, &any) && !tp_shape_compatible(&flat, &s) &&
+          !tp_shape_equal(&flat, &s));
+    CHECK_STR(tp_shape_text(&any, text), "(?,3,4)");
+    CHECK_STR(tp_shape_text(&scalar, text), "()");
+
+    tp_shape huge = shape_of(3, INT64_MAX, 2, 1), zero = shape_of(3, INT64_MAX, 0, INT64_MAX);
+    CHECK(tp_shape_size(&huge) == INT64_MAX && tp_shape_size(&zero) == 0);
+    zero.dim[2] = TP_ANY;
+    CHECK(tp_shape_size(&zero) == -1);
+    int64_t dim[TP_MAX_DIMS + 1];
+    for (int i = 0; i <= TP_MAX_DIMS; i++) dim[i] = INT64_MAX;
+    tp_shape widest = tp_make_shape_n(TP_MAX_DIMS, dim), wrong = tp_make_shape_n(TP_MAX_DIMS + 1, dim);
+    CHECK(strlen(tp_shape_text(&widest, text)) == TP_MAX_DIMS * 20 + 1);
+    CHECK(wrong.ndim == -1 && !tp_shape_known(&wrong) && tp_shape_size(&wrong) == INT64_MAX);
+    CHECK_STR(tp_shape_text(&wrong, text), "(invalid)");
+#ifndef __cplusplus
+    tp_shape made = tp_make_shape(2, 3, 4);
+    CHECK(tp_shape_equal(&made, &s));
+#endif
+}
+
+/* ==== >>tensor ======================================================================================== */
+
+TEST(tensors)
+{
+    tp_tensor t, u;
+    memset(&t, 0, sizeof t);
+    memset(&u, 0, sizeof u);
+    if (!CHECK_OK(tp_tensor_resize(&t, TP_F32, shape_of(2, 3, 4, 0)))) return;
+    CHECK(tp_tensor_size(&t) == 12 && tp_tensor_bytes(&t) == 48 && (uintptr_t)t.data % 64 == 0);
+    for (int i = 0; i < 12; i++) tp_tensor_set(&t, i, i - 0.5);
+    CHECK(tp_tensor_get(&t, 3) == 2.5);
+
+    void *old = t.data; /* smaller: the same buffer */
+    CHECK_OK(tp_tensor_resize(&t, TP_I32, shape_of(1, 5, 0, 0)));
+    CHECK(t.data == old && tp_tensor_bytes(&t) == 20);
+    tp_tensor_set(&t, 4, -7.9);
+    CHECK(tp_tensor_get(&t, 4) == -7);
+
+    float borrowed[6] = {1, 2, 3, 4, 5, 6};
+    tp_tensor_view(&t, TP_F32, shape_of(2, 2, 3, 0), borrowed);
+    CHECK(t.data == borrowed && t.own == old && tp_tensor_get(&t, 5) == 6);
+    CHECK_OK(tp_tensor_copy(&u, &t));
+    CHECK(u.data != t.data && tp_tensor_get(&u, 5) == 6 && tp_shape_equal(&u.shape, &t.shape));
+    CHECK_OK(tp_tensor_copy(&t, &t)); /* a view becomes its own */
+    CHECK(t.data == old && tp_tensor_get(&t, 4) == 5);
+
+    tp_tensor inside; /* a view into what the copy is about to replace */
+    memset(&inside, 0, sizeof inside);
+    tp_tensor_view(&inside, TP_F32, shape_of(1, 3, 0, 0), (const float *)t.data + 2);
+    CHECK_OK(tp_tensor_copy(&t, &inside));
+    CHECK(tp_tensor_get(&t, 0) == 3 && tp_tensor_get(&t, 2) == 5);
+
+    CHECK_OK(tp_tensor_resize(&t, TP_F64, shape_of(2, 0, 4, 0)));
+    CHECK(t.data != NULL && tp_tensor_bytes(&t) == 0);
+    CHECK_OK(tp_tensor_copy(&u, &t));
+    CHECK(tp_tensor_size(&u) == 0);
+
+    CHECK_ERR(tp_tensor_resize(&t, TP_F32, shape_of(2, TP_ANY, 4, 0)), TP_ERR_SHAPE, "(?,4)");
+    CHECK_ERR(tp_tensor_resize(&t, TP_DTYPE_UNSET, shape_of(1, 1, 0, 0)), TP_ERR_DTYPE, "dtype");
+    CHECK_ERR(tp_tensor_resize(&t, TP_F32, shape_of(3, INT64_MAX, 4, 4)), TP_ERR_SHAPE, "larger than memory");
+    CHECK_ERR(tp_tensor_resize(&t, TP_F64, shape_of(1, INT64_MAX / 4, 1, 0)), TP_ERR_SHAPE,
+              "larger than memory");
+    CHECK(t.dtype == TP_F64 && t.shape.ndim == 2); /* unchanged */
+
+    float x = 2.5f;
+    tp_tensor s = tp_scalar_view(&x);
+    CHECK(s.shape.ndim == 0 && tp_tensor_size(&s) == 1 && tp_tensor_get(&s, 0) == 2.5);
+    tp_tensor_free(&t);
+    tp_tensor_free(&t);
+    tp_tensor_free(&u);
+}
+
+/* ==== >>random ======================================================================================== */
+
+TEST(philox_known_answers)
+{
+    static const uint32_t want[3][4] = {{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u},
+                                        {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu},
+                                        {0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}};
+    uint32_t r[4];
+    tp_philox(0, 0, 0, r);
+    CHECK(memcmp(r, want[0], 16) == 0);
+    tp_philox(UINT64_MAX, UINT64_MAX, UINT64_MAX, r);
+    CHECK(memcmp(r, want[1], 16) == 0);
+    tp_philox(0x299f31d0a4093822u, 0x85a308d3243f6a88u, 0x0370734413198a2eu, r);
+    CHECK(memcmp(r, want[2], 16) == 0);
+}
+
+TEST(random_streams)
+{
+    uint32_t r[4];
+    uint64_t key = tp_random_key(1, tp_hash_name("conv0/W"));
+    CHECK(key == tp_random_key(1, tp_hash_name("conv0/W")));
+    CHECK(key != tp_random_key(2, tp_hash_name("conv0/W")) &&
+          key != tp_random_key(1, tp_hash_name("conv1/W")));
+    CHECK(tp_random_key(1, 2) != tp_random_key(2, 1));
+    tp_philox(key, 25, 7, r);
+    for (uint64_t i = 0; i < 4; i++) {
+        CHECK(tp_random_u32(key, 7, 100 + i) == r[i]);
+        CHECK(tp_random_uniform(key, 7, 100 + i) == (float)(r[i] >> 8) / 16777216.0f);
+    }
+    CHECK(tp_hash("", 0) != tp_hash("\0", 1));
+    CHECK(tp_hash_name("a") == tp_hash("a", 1));
+
+    const int N = 200000;
+    double sum = 0, squares = 0, lag = 0, last = 0;
+    float lo = 1, hi = 0;
+    for (uint64_t i = 0; i < (uint64_t)N; i++) {
+        float u = tp_random_uniform(key, 0, i);
+        double x = (double)u - 0.5;
+        lo = u < lo ? u : lo;
+        hi = u > hi ? u : hi;
+        sum += x, squares += x * x, lag += x * last, last = x;
+    }
+    CHECK(lo >= 0 && hi < 1 && lo < 1e-4f && hi > 0.9999f);
+    CHECK_NEAR(sum / N, 0, 3e-3, 0);
+    CHECK_NEAR(squares / N, 1.0 / 12, 1e-3, 0);
+    CHECK_NEAR(lag / N, 0, 1e-3, 0);
+}
+
+TEST(random_normal)
+{
+    /* Against the formula with the C library's functions. */
+    const double pi = 3.14159265358979323846;
+    double worst = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint32_t r[4];
+        tp_philox(5, i / 2, 3, r);
+        double u = ((double)(((uint64_t)r[1] << 32 | r[0]) >> 11) + 1) / 9007199254740992.0;
+        double v = (double)(((uint64_t)r[3] << 32 | r[2]) >> 11) / 9007199254740992.0;
+        double want = sqrt(-2 * log(u)) * (i % 2 ? sin(2 * pi * v) : cos(2 * pi * v));
+        double off = fabs(tp_random_normal(5, 3, i) - want);
+        worst = off > worst ? off : worst;
+    }
+    CHECK_MSG(worst < 5e-15, "worst difference %.3g", worst);
+
+    const int N = 200000;
+    double m1 = 0, m2 = 0, m3 = 0, m4 = 0, pair = 0;
+    for (uint64_t i = 0; i < (uint64_t)N; i++) {
+        double x = tp_random_normal(9, 1, i);
+        m1 += x, m2 += x * x, m3 += x * x * x, m4 += x * x * x * x;
+        if (i % 2) pair += x * tp_random_normal(9, 1, i - 1);
+    }
+    CHECK_NEAR(m1 / N, 0, 0.01, 0);
+    CHECK_NEAR(m2 / N, 1, 0.015, 0);
+    CHECK_NEAR(m3 / N, 0, 0.03, 0);
+    CHECK_NEAR(m4 / N, 3, 0.1, 0);
+    CHECK_NEAR(pair / (N / 2.0), 0, 0.015, 0);
+}
+
+TEST(random_normal_bits)
+{
+    /* A change of these bits changes everybody's training: it needs a reason. */
+    uint64_t h = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        double x = tp_random_normal(tp_random_key(42, 7), 11, i);
+        h = h * 31 + tp_hash(&x, sizeof x);
+    }
+    CHECK_MSG(h == 0x80b2d7b07cfd8b64u, "the sum of bits is 0x%016llx", (unsigned long long)h);
+}
+
+TEST(random_permutation)
+{
+    enum { N = 1000 };
+    static int64_t a[N], b[N];
+    static unsigned char seen[N];
+    tp_random_permutation(1, a, N);
+    tp_random_permutation(1, b, N);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    tp_random_permutation(2, b, N);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+    int fixed = 0;
+    for (int i = 0; i < N; i++) {
+        CHECK(a[i] >= 0 && a[i] < N && !seen[a[i]]);
+        seen[a[i]] = 1;
+        fixed += a[i] == i;
+    }
+    CHECK(fixed < 10);
+    int first[3] = {0, 0, 0};
+    for (uint64_t k = 0; k < 3000; k++) {
+        tp_random_permutation(k, a, 3);
+        first[a[0]]++;
+    }
+    for (int i = 0; i < 3; i++) CHECK_NEAR(first[i], 1000, 120, 0);
+    tp_random_permutation(1, NULL, 0);
+}
+
+/* ==== >>threads ======================================================================================= */
+
+typedef struct counts {
+    int64_t n;
+    unsigned char times[5000];
+    int64_t work;
+    double sink[5000];
+} counts;
+
+static void count_chunk(void *user, int64_t chunk)
+{
+    counts *c = (counts *)user;
+    c->times[chunk]++; /* plain: each chunk is one thread's, and the run's end orders it before the caller */
+    double x = (double)chunk;
+    for (int64_t i = 0; i < c->work; i++) x = x * 0.999 + 1;
+    c->sink[chunk] = x;
+}
+
+TEST(pool_runs_each_chunk_once)
+{
+    static counts c;
+    static const int threads[] = {1, 2, 4, 8};
+    static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, 1000, 5000};
+    for (int t = 0; t < TP_COUNT(threads); t++) {
+        tp_pool *p = tp_pool_new(threads[t]);
+        if (!CHECK(p != NULL)) return;
+#ifdef TP_NO_THREADS
+        CHECK(tp_pool_threads(p) == 1);
+#else
+        CHECK(tp_pool_threads(p) == threads[t]);
+#endif
+        tp_test_fail_after(0);
+        for (int s = 0; s < TP_COUNT(sizes); s++) {
+            for (int round = 0; round < 20; round++) {
+                memset(&c, 0, sizeof c);
+                c.work = round * 10;
+                tp_pool_run(p, sizes[s], count_chunk, &c);
+                bool once = true;
+                for (int64_t i = 0; i < 5000; i++) once = once && c.times[i] == (i < sizes[s]);
+                CHECK_MSG(once, "%d threads, %d chunks", threads[t], (int)sizes[s]);
+            }
+        }
+        CHECK(tp_test_alloc_count() == 0);
+        tp_test_alloc_reset();
+        tp_pool_free(p);
+    }
+    memset(&c, 0, sizeof c);
+    tp_pool_run(NULL, 3, count_chunk, &c); /* no pool: here */
+    CHECK(c.times[0] == 1 && c.times[2] == 1 && tp_pool_threads(NULL) == 1);
+    tp_pool_free(NULL);
+    CHECK(tp_pool_new(-1) == NULL);
+    CHECK_HAS(tp_last_error(), "-1 threads");
+    tp_pool *all = tp_pool_new(0);
+    CHECK(all && tp_pool_threads(all) >= 1);
+    tp_pool_free(all);
+}
+
+static void add_one(void *user, int64_t chunk)
+{
+    (void)chunk;
+    __atomic_add_fetch((int64_t *)user, 1, __ATOMIC_RELAXED);
+}
+
+TEST(pool_sleeps_and_wakes)
+{
+    tp_pool *p = tp_pool_new(3);
+    if (!CHECK(p != NULL)) return;
+    int64_t n = 0;
+    for (int i = 0; i < 3000; i++) tp_pool_run(p, 4, add_one, &n); /* back to back */
+    for (int i = 0; i < 60; i++) { /* with pauses around the time at which workers go to sleep */
+        struct timespec ts;
+        ts.tv_sec = 0;
+        ts.tv_nsec = i % 6 * 20000;
+        nanosleep(&ts, NULL);
+        tp_pool_run(p, 2 + i % 3, add_one, &n);
+    }
+    CHECK(n == 3000 * 4 + 20 * (2 + 3 + 4));
+    tp_pool_free(p);
+}
+
+#ifndef TP_NO_THREADS
+typedef struct turns {
+    tp_pool *p;
+    int64_t n;
+} turns;
+
+static void take_turns(void *user)
+{
+    turns *t = (turns *)user;
+    for (int i = 0; i < 300; i++) tp_pool_run(t->p, 5, add_one, &t->n);
+}
+
+TEST(pool_with_several_callers)
+{
+    turns t[3];
+    tp_thread *thread[3];
+    tp_pool *p = tp_pool_new(2);
+    if (!CHECK(p != NULL)) return;
+    for (int i = 0; i < 3; i++) {
+        t[i].p = p;
+        t[i].n = 0;
+        CHECK_OK(tp_thread_start(&thread[i], take_turns, &t[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        tp_thread_join(thread[i]);
+        CHECK(t[i].n == 1500);
+    }
+    tp_pool_free(p);
+}
+
+typedef struct mailbox {
+    tp_mutex *m;
+    tp_cond *c;
+    int value;
+} mailbox;
+
+static void answer(void *user)
+{
+    mailbox *b = (mailbox *)user;
+    tp_mutex_lock(b->m);
+    while (b->value != 1) tp_cond_wait(b->c, b->m);
+    b->value = 2;
+    tp_cond_broadcast(b->c);
+    tp_mutex_unlock(b->m);
+}
+
+TEST(threads_and_conditions)
+{
+    mailbox b = {tp_mutex_new(), tp_cond_new(), 0};
+    tp_thread *t;
+    if (!CHECK(b.m && b.c)) return;
+    if (!CHECK_OK(tp_thread_start(&t, answer, &b))) return;
+    tp_mutex_lock(b.m);
+    double start = tp_time();
+    while (tp_cond_wait_for(b.c, b.m, 0.02)) {}
+    CHECK(tp_time() - start >= 0.019);
+    CHECK(!tp_cond_wait_for(b.c, b.m, -1) && !tp_cond_wait_for(b.c, b.m, (double)NAN));
+    b.value = 1;
+    tp_cond_signal(b.c);
+    while (b.value != 2) CHECK(tp_cond_wait_for(b.c, b.m, 1e300));
+    tp_mutex_unlock(b.m);
+    tp_thread_join(t);
+    tp_cond_free(b.c);
+    tp_mutex_free(b.m);
+    tp_mutex_lock(NULL);
+    tp_mutex_unlock(NULL);
+    tp_cond_signal(NULL);
+    tp_cond_broadcast(NULL);
+    tp_cond_wait(NULL, NULL);
+    tp_cond_free(NULL);
+    tp_mutex_free(NULL);
+}
+
+static void log_many(void *user)
+{
+    for (int i = 0; i < 200; i++) tp_log(TP_LOG_INFO, "line %d of %d", i, *(int *)user);
+}
+
+TEST(log_from_several_threads)
+{
+    static log_seen seen; /* not protected by us: the log must do it */
+    int id[3] = {0, 1, 2};
+    tp_thread *t[3];
+    seen.count = 0;
+    tp_set_log(log_into, &seen);
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_thread_start(&t[i], log_many, &id[i]));
+    for (int i = 0; i < 3; i++) tp_thread_join(t[i]);
+    CHECK(seen.count == 600);
+    tp_set_log(NULL, NULL);
+}
+#endif
+
+#if defined(__SSE2__)
+static void flush_chunk(void *user, int64_t chunk)
+{
+    volatile float tiny = 1e-38f, part = 0.01f;
+    ((float *)user)[chunk] = tiny * part;
+}
+
+TEST(pool_fixes_the_float_mode)
+{
+    unsigned before = __builtin_ia32_stmxcsr(),
+             up = (before & ~0x6000u) | 0x4000u; /* round up, denormals kept */
+    float x[16];
+    tp_pool *p = tp_pool_new(4), *one = tp_pool_new(1);
+    if (!CHECK(p && one)) return;
+    for (int i = 0; i < 16; i++) x[i] = 1;
+    __builtin_ia32_ldmxcsr(up);
+    tp_pool_run(p, 15, flush_chunk, x);
+    unsigned after = __builtin_ia32_stmxcsr();
+    tp_pool_run(one, 1, flush_chunk, x + 15);
+    unsigned after_one = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before);
+    CHECK(after == up && after_one == up);
+    for (int i = 0; i < 16; i++) CHECK(x[i] == 0);
+    tp_pool_free(p);
+    tp_pool_free(one);
+}
+#endif
+
+/* ==== >>device ======================================================================================== */
+
+static void kernel_a(const tp_call *k) { *(int *)k->user = 1; }
+static void kernel_b(const tp_call *k) { *(int *)k->user = 2; }
+
+TEST(cpu_device)
+{
+    tp_device *d = tp_cpu_device_new(2, NULL);
+    if (!CHECK(d != NULL)) return;
+    CHECK(d->abi == TP_ABI && d->host && strncmp(d->name, "cpu:", 4) == 0 && d->pool);
+    CHECK(!d->record_begin && !d->record_end && !d->replay && !d->record_free);
+    char *a = (char *)d->alloc(d, 100), *b = (char *)d->alloc(d, 100), back[100], text[100] = "hello";
+    CHECK(a && b && (uintptr_t)a % 64 == 0);
+    CHECK_OK(d->upload(d, a, text, 100));
+    CHECK_OK(d->copy(d, b, a, 100));
+    CHECK_OK(d->wait(d));
+    CHECK_OK(d->download(d, back, b, 100));
+    CHECK_OK(d->copy(d, NULL, NULL, 0));
+    CHECK_STR(back, "hello");
+    d->free(d, a);
+    d->free(d, b);
+    d->free(d, NULL);
+
+    CHECK(d->find_kernel(d, "mine") == NULL);
+    CHECK_OK(tp_device_add_kernel(d, "mine", kernel_a));
+    CHECK_OK(tp_device_add_kernel(d, "other", kernel_a));
+    CHECK(d->find_kernel(d, "mine") == kernel_a);
+    CHECK_OK(tp_device_add_kernel(d, "mine", kernel_b)); /* replaced */
+    CHECK(d->find_kernel(d, "mine") == kernel_b && d->find_kernel(d, "other") == kernel_a);
+    CHECK_ERR(tp_device_add_kernel(d, "", kernel_a), TP_ERR_ARG, "name");
+    CHECK_ERR(tp_device_add_kernel(d, "x", NULL), TP_ERR_ARG, "function");
+    tp_status st = TP_OK;
+    for (int i = 0; i < 10000 && st == TP_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "op%d", i);
+        st = tp_device_add_kernel(d, name, kernel_a);
+    }
+    CHECK_ERR(st, TP_ERR_NOMEM, "no room");
+
+    static counts c;
+    memset(&c, 0, sizeof c);
+    tp_device_parallel(d, 100, count_chunk, &c);
+    tp_pool *own = d->pool;
+    d->pool = NULL;
+    tp_device_parallel(d, 100, count_chunk, &c);
+    d->pool = own;
+    for (int i = 0; i < 100; i++) CHECK(c.times[i] == 2);
+    d->close(d);
+}
+
+TEST(device_isa)
+{
+    char saved[64] = "";
+    const char *env = getenv("TP_ISA");
+    if (env) snprintf(saved, sizeof saved, "%s", env);
+
+    unsetenv("TP_ISA");
+    tp_device *d = tp_cpu_device_new(1, "naive");
+    if (CHECK(d != NULL)) {
+        CHECK(d->isa == NULL);
+        CHECK_STR(tp_device_isa(d), "naive");
+        d->close(d);
+    }
+    CHECK(tp_cpu_device_new(1, "mmx") == NULL);
+    CHECK_HAS(tp_last_error(), "mmx");
+    CHECK(tp_cpu_device_new(-3, "naive") == NULL);
+
+    setenv("TP_ISA", "naive", 1);
+    d = tp_cpu_device_new(1, NULL);
+    if (CHECK(d != NULL)) {
+        CHECK_STR(tp_device_isa(d), "naive");
+        d->close(d);
+    }
+    setenv("TP_ISA", "nonsense", 1);
+    CHECK(tp_cpu_device_new(1, NULL) == NULL);
+    d = tp_cpu_device_new(1, "naive"); /* the argument goes first */
+    CHECK(d != NULL);
+    if (d) d->close(d);
+    setenv("TP_ISA", "", 1); /* as if unset */
+    d = tp_cpu_device_new(1, NULL);
+    if (CHECK(d != NULL)) {
+        CHECK(strlen(tp_device_isa(d)) > 0);
+        d->close(d);
+    }
+    if (env) setenv("TP_ISA", saved, 1);
+    else unsetenv("TP_ISA");
+}
+
+static void fault_chunk(void *user, int64_t chunk) { tp_kernel_fault((const tp_call *)user, chunk + 100); }
+
+TEST(kernel_faults)
+{
+    int64_t fault[2] = {0, 0};
+    tp_call k;
+    memset(&k, 0, sizeof k);
+    k.fault_id = 3;
+    tp_kernel_fault(&k, 5); /* nobody listens */
+    k.fault = fault;
+    tp_pool *p = tp_pool_new(4);
+    tp_pool_run(p, 50, fault_chunk, &k);
+    CHECK(fault[0] == 3 && fault[1] >= 100 && fault[1] < 150);
+    int64_t first = fault[1];
+    k.fault_id = 4;
+    tp_kernel_fault(&k, 7);
+    CHECK(fault[0] == 3 && fault[1] == first);
+    tp_pool_free(p);
+}
+
+TEST_MAIN()

@@ -1,0 +1,326 @@
+/* tp_test.h - the test harness: one test program is one unit that includes this file
+ *
+ *     #define TP_IMPLEMENTATION
+ *     #include "../tp_tensor.h"          // the header under test comes first
+ *     #include "tp_test.h"
+ *
+ *     TEST(addition_works)
+ *     {
+ *         CHECK(1 + 1 == 2);
+ *         if (!CHECK_OK(tp_make_dirs("x"))) return;       // every CHECK is an expression: true when it held
+ *     }
+ *     TEST_MAIN()
+ *
+ * A failed check prints file:line and lets the test go on. `./test_x part` runs the tests whose name contains `part`.
+ * The last line is "N passed, N failed" (", N skipped" if any); the exit status is 1 after a failure and when no test
+ * matched. Checks may be made from any thread.
+ *
+ * Out of memory at every point:
+ *     for (long n = 1, failed = 1; failed; n++) {
+ *         tp_test_fail_after(n);                          // the n-th allocation from here fails
+ *         tp_status s = do_it(&x);
+ *         failed = tp_test_alloc_failed();                // false: there was no n-th allocation any more
+ *         CHECK(failed ? s == TP_ERR_NOMEM : s == TP_OK);
+ *         undo_it(&x);
+ *         CHECK(tp_test_live_blocks() == 0);
+ *     }
+ *     tp_test_alloc_reset();
+ */
+#ifndef TP_TEST_H
+#define TP_TEST_H
+
+#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE) && !defined(__APPLE__)
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "../tp_tensor.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TP_TEST__UNUSED __attribute__((unused))
+
+/* ==== >>state ========================================================================================= */
+
+typedef struct tp_test__case {
+    const char *name;
+    void (*fn)(void);
+    struct tp_test__case *next;
+} tp_test__case;
+
+static tp_test__case *tp_test__first, *tp_test__last;
+static long tp_test__failures;       /* failed checks in the running test */
+static const char *tp_test__skipped; /* why, or NULL */
+static char tp_test__dirs[256][256]; /* temporary directories, removed at exit */
+static int tp_test__dir_count;
+static pid_t tp_test__owner; /* a forked child removes nothing */
+
+#define TEST(name_)                                                                                  \
+    static void tp_test__fn_##name_(void);                                                           \
+    static tp_test__case tp_test__case_##name_ = {#name_, tp_test__fn_##name_, NULL};                \
+    static void __attribute__((constructor)) tp_test__add_##name_(void)                              \
+    {                                                                                                \
+        if (tp_test__last) tp_test__last->next = &tp_test__case_##name_;                             \
+        else tp_test__first = &tp_test__case_##name_;                                                \
+        tp_test__last = &tp_test__case_##name_;                                                      \
+    }                                                                                                \
+    static void tp_test__fn_##name_(void)
+
+/* Leave this test; it counts as skipped. */
+#define TEST_SKIP(why_)             \
+    do {                            \
+        tp_test__skipped = (why_);  \
+        return;                     \
+    } while (0)
+
+/* ==== >>checks ======================================================================================== */
+
+#define CHECK(cond_)          tp_test__check((cond_) ? true : false, __FILE__, __LINE__, "%s", #cond_)
+#define CHECK_MSG(cond_, ...) tp_test__check((cond_) ? true : false, __FILE__, __LINE__, __VA_ARGS__)
+/* |a-b| <= atol + rtol*|b|, or the same infinity; never true for a NaN. */
+#define CHECK_NEAR(a_, b_, atol_, rtol_)                                                              \
+    tp_test__near((double)(a_), (double)(b_), (double)(atol_), (double)(rtol_), __FILE__, __LINE__,   \
+                  #a_ " ~ " #b_)
+#define CHECK_STR(a_, b_)          tp_test__str((a_), (b_), __FILE__, __LINE__, #a_)
+#define CHECK_HAS(text_, part_)    tp_test__has((text_), (part_), __FILE__, __LINE__, #text_)
+#define CHECK_OK(status_)          tp_test__ok((status_), __FILE__, __LINE__, #status_)
+#define CHECK_ERR(status_, code_, part_) tp_test__err((status_), (code_), (part_), __FILE__, __LINE__, #status_)
+
+static bool tp_test__check(bool ok, const char *file, int line, const char *fmt, ...) TP_PRINTF(4, 5);
+TP_TEST__UNUSED static bool tp_test__check(bool ok, const char *file, int line, const char *fmt, ...)
+{
+    if (ok) return true;
+    long n = __atomic_add_fetch(&tp_test__failures, 1, __ATOMIC_RELAXED);
+    if (n > 21) return false;
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    /* one call, so that lines of several threads do not mix */
+    if (n > 20) printf("    ... and more\n");
+    else printf("    %s:%d: %s\n", file, line, text);
+    fflush(stdout);
+    return false;
+}
+
+TP_TEST__UNUSED static bool tp_test__near(double a, double b, double atol, double rtol, const char *file, int line,
+                                          const char *text)
+{
+    double off = fabs(a - b), most = atol + rtol * fabs(b);
+    bool same_inf = isinf(a) && isinf(b) && (a > 0) == (b > 0);
+    bool ok = same_inf || (off <= most && !isinf(b));
+    return tp_test__check(ok, file, line, "%s: %.9g and %.9g differ by %.3g, %.3g allowed", text, a, b, off, most);
+}
+
+TP_TEST__UNUSED static bool tp_test__str(const char *a, const char *b, const char *file, int line, const char *text)
+{
+    if (a && b) return tp_test__check(strcmp(a, b) == 0, file, line, "%s is \"%s\", expected \"%s\"", text, a, b);
+    return tp_test__check(a == b, file, line, "%s is %s, expected %s", text, a ? a : "NULL", b ? b : "NULL");
+}
+
+TP_TEST__UNUSED static bool tp_test__has(const char *a, const char *part, const char *file, int line, const char *text)
+{
+    return tp_test__check(a && strstr(a, part), file, line, "%s is \"%s\", which lacks \"%s\"", text, a ? a : "NULL",
+                          part);
+}
+
+TP_TEST__UNUSED static bool tp_test__ok(tp_status s, const char *file, int line, const char *text)
+{
+    if (s == TP_OK) return true;
+    return tp_test__check(false, file, line, "%s: %s: %s", text, tp_status_name(s), tp_last_error());
+}
+
+TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char *part, const char *file, int line,
+                                         const char *text)
+{
+    if (s != code)
+        return tp_test__check(false, file, line, "%s: %s, expected %s (last error: %s)", text, tp_status_name(s),
+                              tp_status_name(code), tp_last_error());
+    return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line, "%s: the sentence \"%s\" lacks \"%s\"",
+                          text, tp_last_error(), part);
+}
+
+/* ==== >>files ========================================================================================= */
+
+/* Remove a directory and all below it; links are removed, not followed. */
+TP_TEST__UNUSED static void tp_test_remove(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0) return;
+    if (!S_ISDIR(st.st_mode)) {
+        unlink(path);
+        return;
+    }
+    chmod(path, 0700);
+    DIR *d = opendir(path);
+    if (d) {
+        struct dirent *e;
+        while ((e = readdir(d)) != NULL) {
+            if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+            size_t n = strlen(path) + strlen(e->d_name) + 2;
+            char *below = (char *)malloc(n);
+            if (!below) continue;
+            snprintf(below, n, "%s/%s", path, e->d_name);
+            tp_test_remove(below);
+            free(below);
+        }
+        closedir(d);
+    }
+    rmdir(path);
+}
+
+TP_TEST__UNUSED static void tp_test__cleanup(void)
+{
+    if (getpid() != tp_test__owner) return;
+    for (int i = 0; i < tp_test__dir_count; i++) tp_test_remove(tp_test__dirs[i]);
+}
+
+/* A fresh directory under $TMPDIR or /tmp, removed at exit; valid until then. Not from several threads. */
+TP_TEST__UNUSED static const char *tp_test_tmpdir(void)
+{
+    const char *base = getenv("TMPDIR");
+    if (!base || !base[0] || strlen(base) > 200) base = "/tmp";
+    if (tp_test__dir_count == 0) {
+        tp_test__owner = getpid();
+        atexit(tp_test__cleanup);
+    }
+    if (tp_test__dir_count < TP_COUNT(tp_test__dirs)) {
+        char *dir = tp_test__dirs[tp_test__dir_count];
+        snprintf(dir, sizeof tp_test__dirs[0], "%s/tp_test.XXXXXX", base);
+        if (mkdtemp(dir)) {
+            tp_test__dir_count++;
+            return dir;
+        }
+    }
+    tp_test__check(false, __FILE__, __LINE__, "no temporary directory can be made in %s", base);
+    return base;
+}
+
+/* "dir/name"; the text is good for the next 15 calls. Not from several threads. */
+TP_TEST__UNUSED static const char *tp_test_path(const char *dir, const char *name)
+{
+    static char ring[16][1024];
+    static int at;
+    char *path = ring[at++ % 16];
+    snprintf(path, sizeof ring[0], "%s/%s", dir, name);
+    return path;
+}
+
+TP_TEST__UNUSED static bool tp_test_write(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    bool ok = f && (size == 0 || fwrite(data, 1, size, f) == size);
+    if (f && fclose(f) != 0) ok = false;
+    return tp_test__check(ok, __FILE__, __LINE__, "%s cannot be written", path);
+}
+
+/* ==== >>allocation ==================================================================================== */
+/* An allocator over malloc that counts, and fails one allocation on demand. Blocks from before and after a change of
+ * allocator may be mixed. */
+
+static long tp_test__allocs, tp_test__live, tp_test__fail_at, tp_test__fired;
+
+TP_TEST__UNUSED static bool tp_test__alloc_fails(void)
+{
+    long n = __atomic_add_fetch(&tp_test__allocs, 1, __ATOMIC_RELAXED);
+    if (n != __atomic_load_n(&tp_test__fail_at, __ATOMIC_RELAXED)) return false;
+    __atomic_store_n(&tp_test__fired, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+TP_TEST__UNUSED static void *tp_test__malloc(size_t size, void *user)
+{
+    (void)user;
+    if (tp_test__alloc_fails()) return NULL;
+    void *p = malloc(size ? size : 1);
+    if (p) __atomic_add_fetch(&tp_test__live, 1, __ATOMIC_RELAXED);
+    return p;
+}
+
+TP_TEST__UNUSED static void *tp_test__realloc(void *p, size_t size, void *user)
+{
+    (void)user;
+    if (tp_test__alloc_fails()) return NULL;
+    void *q = realloc(p, size ? size : 1);
+    if (q && !p) __atomic_add_fetch(&tp_test__live, 1, __ATOMIC_RELAXED);
+    return q;
+}
+
+TP_TEST__UNUSED static void tp_test__free(void *p, void *user)
+{
+    (void)user;
+    if (p) __atomic_sub_fetch(&tp_test__live, 1, __ATOMIC_RELAXED);
+    free(p);
+}
+
+/* From here the n-th allocation (1 is the next one; a realloc counts) fails, once; 0: none, only count. Starts the
+ * counters at zero. */
+TP_TEST__UNUSED static void tp_test_fail_after(long n)
+{
+    tp_allocator a = {tp_test__malloc, tp_test__realloc, tp_test__free, NULL};
+    __atomic_store_n(&tp_test__allocs, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&tp_test__live, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&tp_test__fired, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&tp_test__fail_at, n, __ATOMIC_RELAXED);
+    tp_set_allocator(&a);
+}
+
+TP_TEST__UNUSED static long tp_test_live_blocks(void) { return __atomic_load_n(&tp_test__live, __ATOMIC_RELAXED); }
+TP_TEST__UNUSED static long tp_test_alloc_count(void) { return __atomic_load_n(&tp_test__allocs, __ATOMIC_RELAXED); }
+TP_TEST__UNUSED static bool tp_test_alloc_failed(void) { return __atomic_load_n(&tp_test__fired, __ATOMIC_RELAXED) != 0; }
+
+/* Back to the default allocator. */
+TP_TEST__UNUSED static void tp_test_alloc_reset(void)
+{
+    __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
+    tp_set_allocator(NULL);
+}
+
+/* ==== >>main ========================================================================================== */
+
+TP_TEST__UNUSED static double tp_test__ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
+{
+    int passed = 0, failed = 0, skipped = 0;
+    for (tp_test__case *c = tp_test__first; c; c = c->next) {
+        if (argc > 1 && !strstr(c->name, argv[1])) continue;
+        __atomic_store_n(&tp_test__failures, 0, __ATOMIC_RELAXED);
+        tp_test__skipped = NULL;
+        double start = tp_test__ms();
+        c->fn();
+        double ms = tp_test__ms() - start;
+        if (__atomic_load_n(&tp_test__failures, __ATOMIC_RELAXED)) {
+            printf("FAIL %s (%.0f ms)\n", c->name, ms);
+            failed++;
+        } else if (tp_test__skipped) {
+            printf("skip %s: %s\n", c->name, tp_test__skipped);
+            skipped++;
+        } else {
+            printf("ok   %s (%.0f ms)\n", c->name, ms);
+            passed++;
+        }
+        fflush(stdout);
+    }
+    printf("%d passed, %d failed", passed, failed);
+    if (skipped) printf(", %d skipped", skipped);
+    printf("\n");
+    return failed || passed + failed + skipped == 0;
+}
+
+#define TEST_MAIN() \
+    int main(int argc, char **argv) { return tp_test__main(argc, argv); }
+
+#endif /* TP_TEST_H */

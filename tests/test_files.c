@@ -1,5 +1,5 @@
-/* test_files.c - whole files, checksums, deflate, npy and npz; the oracle is numpy where a python with numpy is found
- * ($TP_TEST_PYTHON or python3), and the known bytes below everywhere. */
+/* test_files.c - whole files, checksums, deflate, npy and npz; the oracle is numpy where a python with
+ * numpy is found ($TP_TEST_PYTHON or python3), and the known bytes below everywhere. */
 #define TP_IMPLEMENTATION
 #include "../tp_tensor.h"
 #include "tp_test.h"
@@ -39,7 +39,10 @@ static tp_tensor ramp(tp_dtype dtype, int ndim, int64_t a, int64_t b, int64_t c)
     memset(&t, 0, sizeof t);
     if (CHECK_OK(tp_tensor_resize(&t, dtype, tp_make_shape_n(ndim, dim))))
         for (int64_t i = 0; i < tp_tensor_size(&t); i++)
-            tp_tensor_set(&t, i, dtype == TP_BOOL ? (double)(i % 3 == 0) : dtype == TP_U8 ? (double)(i % 251) : (double)i - 2);
+            tp_tensor_set(&t, i,
+                          dtype == TP_BOOL ? (double)(i % 3 == 0)
+                          : dtype == TP_U8 ? (double)(i % 251)
+                                           : (double)i - 2);
     return t;
 }
 
@@ -110,7 +113,8 @@ typedef struct zip {
     size_t last; /* where the last member's local header is */
 } zip;
 
-static void zip_add(zip *z, const char *name, const void *packed, size_t csize, const void *plain, size_t usize, lie l)
+static void zip_add(zip *z, const char *name, const void *packed, size_t csize, const void *plain,
+                    size_t usize, lie l)
 {
     uint32_t crc = tp_crc32(0, plain, usize) + l.crc;
     const char *ln = l.local_name ? l.local_name : name;
@@ -230,8 +234,9 @@ TEST(crc_vectors)
     CHECK(tp_crc32c(0, zeros, 32) == 0x8a9136aau);
     CHECK(tp_crc32c(0, ones, 32) == 0x62a8ab43u);
     CHECK(tp_crc32c(0, count, 32) == 0x46dd794eu);
-    memcpy(b, "\x1a\x11"
-              "CRC test, one two",
+    memcpy(b,
+           "\x1a\x11"
+           "CRC test, one two",
            19);
     CHECK(tp_crc32c(0, b, 19) == 0xf2d95a88u);
     CHECK(tp_crc32c(0, "\x18\0\0\0\0\0\0\0", 8) == 0x4a65bfe4u);
@@ -253,9 +258,9 @@ TEST(crc_of_parts_is_crc_of_whole)
 
 /* ==== >>deflate ======================================================================================= */
 
-static const char packed_npy[] =
-    "9bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402f9"
-    "1a463a9a3a0ab50a14002e0686067b0606060700";
+static const char packed_npy[] = "9bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f54529498179f5"
+                                 "f94920a12774bcc294e058a17672416a402f9"
+                                 "1a463a9a3a0ab50a14002e0686067b0606060700";
 
 TEST(inflate_known)
 {
@@ -275,7 +280,8 @@ TEST(inflate_known)
     CHECK_ERR(tp_inflate_alloc(in, n, 135, &p, &size, &used), TP_ERR_FORMAT, "more bytes than allowed");
     CHECK(p == NULL);
     for (size_t cut = 0; cut < n; cut++) {
-        uint8_t *copy = (uint8_t *)malloc(cut ? cut : 1); /* exact, so that the sanitizer sees a read behind it */
+        uint8_t *copy =
+            (uint8_t *)malloc(cut ? cut : 1); /* exact, so that the sanitizer sees a read behind it */
         memcpy(copy, in, cut);
         CHECK_ERR(tp_inflate(copy, cut, out, 136), TP_ERR_FORMAT, "cut short");
         CHECK_ERR(tp_inflate_alloc(copy, cut, 0, &p, &size, &used), TP_ERR_FORMAT, "cut short");
@@ -288,23 +294,30 @@ TEST(inflate_hostile)
     static const struct {
         const char *hex, *part;
     } row[] = {
-        {"07", "impossible code"},                 /* block type 3 */
-        {"0101000000", "impossible code"},         /* stored: the length and its complement disagree */
-        {"0104 00fb ff61", "cut short"},           /* stored: 4 promised, 1 there */
-        {"4b04a200", "before its beginning"},      /* a copy from before the start */
-        {"63180300", "impossible code"},           /* fixed code 286 */
-        {"fdff", "impossible code"},               /* 288 literal codes */
-        {"05e0810891249275", "cut short"},
-        {"", "cut short"},
+        {"07", "impossible code"},               /* block type 3 */
+        {"0101000000", "impossible code"},       /* stored: the length and its complement disagree */
+        {"010400fbff61", "cut short"},           /* stored: 4 promised, 1 there */
+        {"030200", "before its beginning"},      /* a copy from before the start */
+        {"1b030000", "impossible code"},         /* fixed length code 286 */
+        {"63003e0000", "impossible code"},       /* fixed distance code 30 */
+        {"fdffff", "impossible code"},           /* 288 literal codes */
+        {"051e120000000000", "impossible code"}, /* 31 distance codes */
+        {"0500920400000000", "impossible code"}, /* more codes than there can be */
+        {"0500000000000000", "impossible code"}, /* no code at all */
+        {"0500800000000000", "impossible code"}, /* one code of one bit for the lengths */
+        {"0500820000000000", "impossible code"}, /* repeat what came before the first length */
+        {"050080e4ff1f0000", "impossible code"}, /* a run past the last length */
+        {"050080e47f1b0000", "impossible code"}, /* a block that cannot end */
+        {"", "cut short"},                       /* nothing */
     };
     char *p;
     uint8_t in[64];
     size_t size, used;
     for (int i = 0; i < TP_COUNT(row); i++) {
         tp_status s = tp_inflate_alloc(in, unhex(row[i].hex, in), 1000, &p, &size, &used);
-        CHECK_MSG(s == TP_ERR_FORMAT, "row %d: %s", i, tp_status_name(s));
-        if (s == TP_ERR_FORMAT && i != 4 && i != 6)
-            CHECK_MSG(strstr(tp_last_error(), row[i].part) != NULL, "row %d: %s", i, tp_last_error());
+        CHECK_MSG(s == TP_ERR_FORMAT && strstr(tp_last_error(), row[i].part), "row %d: %s: %s", i,
+                  tp_status_name(s), tp_last_error());
+        tp_free(p);
     }
 }
 
@@ -421,7 +434,8 @@ TEST(gunzip_damaged)
         CHECK_ERR(tp_file_read(path, true, 0, &data, &size), TP_ERR_FORMAT, "gzip data is damaged");
         CHECK(data == NULL && tp_test_live_blocks() == 0);
     }
-    /* any flipped bit is found, but for those in time, flags and system of the header, which nothing protects here */
+    /* any flipped bit is found, but for those in time, flags and system of the header, which nothing
+     * protects here */
     b.n = 0;
     put_gzip(&b, 0, "hello hello hello hello", 23);
     for (size_t i = 0; i < b.n * 8; i++) {
@@ -460,7 +474,8 @@ TEST(file_read)
     CHECK(size == 0 && data && data[0] == 0);
     tp_free(data);
     /* a file whose size is not known beforehand */
-    if (tp_file_exists("/dev/zero")) CHECK_ERR(tp_file_read("/dev/zero", false, 1000000, &data, &size), TP_ERR_FORMAT, "larger");
+    if (tp_file_exists("/dev/zero"))
+        CHECK_ERR(tp_file_read("/dev/zero", false, 1000000, &data, &size), TP_ERR_FORMAT, "larger");
     int ends[2];
     if (pipe(ends) == 0) {
         char name[64];
@@ -556,7 +571,8 @@ TEST(disk_full)
 
     CHECK_OK(tp_writer_open(&w, path));
     CHECK_OK(tp_writer_put(w, block, sizeof block));
-    CHECK_ERR(tp_writer_put(w, block, sizeof block), TP_ERR_IO, "cannot be written"); /* after a short write */
+    CHECK_ERR(tp_writer_put(w, block, sizeof block), TP_ERR_IO,
+              "cannot be written"); /* after a short write */
     tp_fail(TP_ERR, "something else");
     CHECK_ERR(tp_writer_put(w, block, 1), TP_ERR_IO, "cannot be written");
     tp_fail(TP_ERR, "something else");
@@ -731,9 +747,11 @@ TEST(npy_types)
             CHECK_OK(parse_npy(dict, row[i].hex, &t));
             CHECK_MSG(t.dtype == row[i].dtype && tp_tensor_get(&t, 0) == row[i].v[0] &&
                           tp_tensor_get(&t, 1) == row[i].v[1],
-                      "%s: %s %g %g", dict, tp_dtype_name(t.dtype), tp_tensor_get(&t, 0), tp_tensor_get(&t, 1));
+                      "%s: %s %g %g", dict, tp_dtype_name(t.dtype), tp_tensor_get(&t, 0),
+                      tp_tensor_get(&t, 1));
         }
-    CHECK_OK(parse_npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3)}", "000100040002000500030006", &t));
+    CHECK_OK(parse_npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3)}", "000100040002000500030006",
+                       &t));
     for (int i = 0; i < 6; i++) CHECK(tp_tensor_get(&t, i) == i + 1);
     CHECK_ERR(parse_npy("{'descr': '<u8', 'fortran_order': False, 'shape': (1,)}", "0000000000000080", &t),
               TP_ERR_UNSUPPORTED, "does not fit int64");
@@ -766,14 +784,20 @@ TEST(npy_headers)
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (1 2)}", TP_ERR_FORMAT, "shape"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (1", TP_ERR_FORMAT, "shape"},
         {"{'descr': '<i4', 'fortran_order': 0, 'shape': (1,)}", TP_ERR_FORMAT, "neither True nor False"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}", TP_ERR_FORMAT, "unknown or repeated"},
-        {"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "repeated"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}", TP_ERR_FORMAT,
+         "unknown or repeated"},
+        {"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT,
+         "repeated"},
         {"{'descr': '<i4' 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "damaged"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", TP_ERR_FORMAT, "promises 8 bytes"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", TP_ERR_UNSUPPORTED, "more than 8"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", TP_ERR_FORMAT, "too large"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", TP_ERR_FORMAT, "large"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}", TP_ERR_FORMAT, "large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", TP_ERR_UNSUPPORTED,
+         "more than 8"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", TP_ERR_FORMAT,
+         "too large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", TP_ERR_FORMAT,
+         "large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}", TP_ERR_FORMAT,
+         "large"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (2305843009213693952,)}", TP_ERR_FORMAT, "large"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "pickle"},
         {"{'descr': '|S4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'|S4'"},
@@ -781,7 +805,8 @@ TEST(npy_headers)
         {"{'descr': '<V2', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<V2'"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<c8'"},
         {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "''"},
-        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "structured"},
+        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED,
+         "structured"},
     };
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -817,12 +842,11 @@ TEST(npy_headers)
 /* ==== >>npz =========================================================================================== */
 
 static const char known_npz[] =
-    "504b0304140000000000000021009acaabe788000000880000000b000000636f6e76302f572e6e7079"
-    "934e554d5059010076007b276465736372273a20273c6634272c2027666f727472616e5f6f72646572273a2046616c73652c20277368617065"
-    "273a2028322c292c207d202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020"
-    "202020202020202020200a0000803f00000040"
-    "504b01021400140000000000000021009acaabe788000000880000000b0000000000000000000000000000000000636f6e76302f572e6e7079"
-    "504b0506000000000100010039000000b10000000000";
+    "504b0304140000000000000021009acaabe788000000880000000b000000636f6e76302f572e6e7079934e554d5059010076007b"
+    "276465736372273a20273c6634272c2027666f727472616e5f6f72646572273a2046616c73652c20277368617065273a2028322c"
+    "292c207d202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020"
+    "2020202020202020202020200a0000803f00000040504b01021400140000000000000021009acaabe788000000880000000b0000"
+    "000000000000000000000000000000636f6e76302f572e6e7079504b0506000000000100010039000000b10000000000";
 
 TEST(npz_known_bytes)
 {
@@ -834,7 +858,8 @@ TEST(npz_known_bytes)
     tp_tensor *t = tp_dict_find(&d, "conv0/W");
     CHECK(d.n == 1 && t && t->dtype == TP_F32 && tp_tensor_size(t) == 2 && tp_tensor_get(t, 1) == 2);
     tp_dict_free(&d);
-    /* cut anywhere, and with any bit flipped: a sentence and no leak; most flips of dates and versions do not matter */
+    /* cut anywhere, and with any bit flipped: a sentence and no leak; most flips of dates and versions do
+     * not matter */
     tp_test_fail_after(0);
     for (size_t cut = 0; cut < n; cut++) {
         tp_status s = load_bytes(b, cut, &d);
@@ -930,7 +955,8 @@ TEST(npz_writer_refuses)
 
 TEST(npz_foreign_writers)
 {
-    /* zip64 everywhere, sizes of ones in the local header, a data descriptor's flag, no .npy, a comment at the end */
+    /* zip64 everywhere, sizes of ones in the local header, a data descriptor's flag, no .npy, a comment at
+     * the end */
     zip *z = (zip *)calloc(1, sizeof *z);
     lie l = honest();
     tp_dict d = {NULL, 0, 0};
@@ -948,7 +974,8 @@ TEST(npz_foreign_writers)
     CHECK_OK(load_bytes(z->file.p, z->file.n, &d));
     CHECK(d.n == 4);
     for (int i = 0; i < d.n; i++) CHECK(tp_tensor_get(&d.item[i].value, 1) == 2);
-    CHECK(tp_dict_find(&d, "wide") && tp_dict_find(&d, "ones") && tp_dict_find(&d, "streamed") && tp_dict_find(&d, "plain"));
+    CHECK(tp_dict_find(&d, "wide") && tp_dict_find(&d, "ones") && tp_dict_find(&d, "streamed") &&
+          tp_dict_find(&d, "plain"));
     tp_dict_free(&d);
     for (size_t cut = 0; cut < z->file.n; cut++) {
         CHECK_ERR(load_bytes(z->file.p, cut, &d), TP_ERR_FORMAT, "x.npz");
@@ -962,19 +989,19 @@ TEST(npz_lies)
 {
     zip *z = (zip *)calloc(1, sizeof *z);
     lie l;
-#define LIE(field_, value_, code_, part_)            \
-    do {                                             \
-        memset(z, 0, sizeof *z);                     \
-        l = honest();                                \
-        l.field_ = (value_);                         \
-        zip_two(z, "a.npy", l);                      \
-        zip_end(z, false);                           \
-        expect_bad(z, (code_), (part_));             \
-        memset(z, 0, sizeof *z);                     \
-        l.wide = true;                               \
-        zip_two(z, "a.npy", l);                      \
-        zip_end(z, true);                            \
-        expect_bad(z, (code_), (part_));             \
+#define LIE(field_, value_, code_, part_) \
+    do {                                  \
+        memset(z, 0, sizeof *z);          \
+        l = honest();                     \
+        l.field_ = (value_);              \
+        zip_two(z, "a.npy", l);           \
+        zip_end(z, false);                \
+        expect_bad(z, (code_), (part_));  \
+        memset(z, 0, sizeof *z);          \
+        l.wide = true;                    \
+        zip_two(z, "a.npy", l);           \
+        zip_end(z, true);                 \
+        expect_bad(z, (code_), (part_));  \
     } while (0)
     LIE(usize, 1, TP_ERR_FORMAT, "its size is impossible");
     LIE(csize, 1, TP_ERR_FORMAT, "outside the file");
@@ -1099,7 +1126,8 @@ TEST(npz_bombs_overlaps_duplicates)
     memset(z, 0, sizeof *z);
     zip_add(z, "a\x1b[31m.txt", "hello", 5, "hello", 5, honest());
     zip_end(z, false);
-    CHECK_ERR(load_bytes(z->file.p, z->file.n, &d), TP_ERR_FORMAT, "array 'a?[31m.txt': this is no npy array");
+    CHECK_ERR(load_bytes(z->file.p, z->file.n, &d), TP_ERR_FORMAT,
+              "array 'a?[31m.txt': this is no npy array");
     tp_dict_free(&d);
     memset(z, 0, sizeof *z);
     zip_two(z, "", honest());
@@ -1183,7 +1211,8 @@ TEST(dict)
 TEST(allocation_failure)
 {
     const char *dir = tp_test_tmpdir();
-    const char *npz = tp_test_path(dir, "a.npz"), *npy = tp_test_path(dir, "a.npy"), *gz = tp_test_path(dir, "a.gz");
+    const char *npz = tp_test_path(dir, "a.npz"), *npy = tp_test_path(dir, "a.npy"),
+               *gz = tp_test_path(dir, "a.gz");
     tp_dict d = {NULL, 0, 0};
     for (int i = 0; i < 70; i++) {
         char name[16];
@@ -1302,7 +1331,8 @@ TEST(numpy_reads_ours)
     CHECK(run_python(read_by_numpy, arguments) == 0);
     if (system("unzip -v >/dev/null 2>&1") == 0) {
         char command[2200];
-        snprintf(command, sizeof command, "unzip -tq %s >/dev/null && unzip -tq %s >/dev/null", stored, packed);
+        snprintf(command, sizeof command, "unzip -tq %s >/dev/null && unzip -tq %s >/dev/null", stored,
+                 packed);
         CHECK(system(command) == 0);
     }
     tp_dict_free(&d);
@@ -1326,8 +1356,8 @@ TEST(we_read_numpys)
             const char *slash = strchr(d.item[i].name, '/');
             CHECK_STR(slash ? slash + 1 : NULL, want);
             for (int64_t j = 0; j < tp_tensor_size(t); j++)
-                CHECK_MSG(tp_tensor_get(t, j) == (t->dtype == TP_BOOL ? j % 100 != 0 : (double)(j % 100)), "%s[%d] is %g",
-                          d.item[i].name, (int)j, tp_tensor_get(t, j));
+                CHECK_MSG(tp_tensor_get(t, j) == (t->dtype == TP_BOOL ? j % 100 != 0 : (double)(j % 100)),
+                          "%s[%d] is %g", d.item[i].name, (int)j, tp_tensor_get(t, j));
         }
     }
     CHECK_OK(tp_npz_load(tp_test_path(dir, "big.npz"), &d));

@@ -11,9 +11,9 @@
  *     }
  *     TEST_MAIN()
  *
- * A failed check prints file:line and lets the test go on. `./test_x part` runs the tests whose name contains `part`.
- * The last line is "N passed, N failed" (", N skipped" if any); the exit status is 1 after a failure and when no test
- * matched. Checks may be made from any thread.
+ * A failed check prints file:line and lets the test go on. `./test_x part` runs the tests whose name contains
+ * `part`. The last line is "N passed, N failed" (", N skipped" if any); the exit status is 1 after a failure
+ * and when no test matched. Checks may be made from any thread.
  *
  * Out of memory at every point:
  *     for (long n = 1, failed = 1; failed; n++) {
@@ -30,7 +30,7 @@
 #define TP_TEST_H
 
 #if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE) && !defined(__APPLE__)
-#define _POSIX_C_SOURCE 200809L
+#    define _POSIX_C_SOURCE 200809L
 #endif
 #include "../tp_tensor.h"
 
@@ -61,22 +61,22 @@ static char tp_test__dirs[256][256]; /* temporary directories, removed at exit *
 static int tp_test__dir_count;
 static pid_t tp_test__owner; /* a forked child removes nothing */
 
-#define TEST(name_)                                                                                  \
-    static void tp_test__fn_##name_(void);                                                           \
-    static tp_test__case tp_test__case_##name_ = {#name_, tp_test__fn_##name_, NULL};                \
-    static void __attribute__((constructor)) tp_test__add_##name_(void)                              \
-    {                                                                                                \
-        if (tp_test__last) tp_test__last->next = &tp_test__case_##name_;                             \
-        else tp_test__first = &tp_test__case_##name_;                                                \
-        tp_test__last = &tp_test__case_##name_;                                                      \
-    }                                                                                                \
+#define TEST(name_)                                                                   \
+    static void tp_test__fn_##name_(void);                                            \
+    static tp_test__case tp_test__case_##name_ = {#name_, tp_test__fn_##name_, NULL}; \
+    static void __attribute__((constructor)) tp_test__add_##name_(void)               \
+    {                                                                                 \
+        if (tp_test__last) tp_test__last->next = &tp_test__case_##name_;              \
+        else tp_test__first = &tp_test__case_##name_;                                 \
+        tp_test__last = &tp_test__case_##name_;                                       \
+    }                                                                                 \
     static void tp_test__fn_##name_(void)
 
 /* Leave this test; it counts as skipped. */
-#define TEST_SKIP(why_)             \
-    do {                            \
-        tp_test__skipped = (why_);  \
-        return;                     \
+#define TEST_SKIP(why_)            \
+    do {                           \
+        tp_test__skipped = (why_); \
+        return;                    \
     } while (0)
 
 /* ==== >>checks ======================================================================================== */
@@ -84,13 +84,14 @@ static pid_t tp_test__owner; /* a forked child removes nothing */
 #define CHECK(cond_)          tp_test__check((cond_) ? true : false, __FILE__, __LINE__, "%s", #cond_)
 #define CHECK_MSG(cond_, ...) tp_test__check((cond_) ? true : false, __FILE__, __LINE__, __VA_ARGS__)
 /* |a-b| <= atol + rtol*|b|, or the same infinity; never true for a NaN. */
-#define CHECK_NEAR(a_, b_, atol_, rtol_)                                                              \
-    tp_test__near((double)(a_), (double)(b_), (double)(atol_), (double)(rtol_), __FILE__, __LINE__,   \
+#define CHECK_NEAR(a_, b_, atol_, rtol_)                                                            \
+    tp_test__near((double)(a_), (double)(b_), (double)(atol_), (double)(rtol_), __FILE__, __LINE__, \
                   #a_ " ~ " #b_)
-#define CHECK_STR(a_, b_)          tp_test__str((a_), (b_), __FILE__, __LINE__, #a_)
-#define CHECK_HAS(text_, part_)    tp_test__has((text_), (part_), __FILE__, __LINE__, #text_)
-#define CHECK_OK(status_)          tp_test__ok((status_), __FILE__, __LINE__, #status_)
-#define CHECK_ERR(status_, code_, part_) tp_test__err((status_), (code_), (part_), __FILE__, __LINE__, #status_)
+#define CHECK_STR(a_, b_)       tp_test__str((a_), (b_), __FILE__, __LINE__, #a_)
+#define CHECK_HAS(text_, part_) tp_test__has((text_), (part_), __FILE__, __LINE__, #text_)
+#define CHECK_OK(status_)       tp_test__ok((status_), __FILE__, __LINE__, #status_)
+#define CHECK_ERR(status_, code_, part_) \
+    tp_test__err((status_), (code_), (part_), __FILE__, __LINE__, #status_)
 
 static bool tp_test__check(bool ok, const char *file, int line, const char *fmt, ...) TP_PRINTF(4, 5);
 TP_TEST__UNUSED static bool tp_test__check(bool ok, const char *file, int line, const char *fmt, ...)
@@ -110,25 +111,29 @@ TP_TEST__UNUSED static bool tp_test__check(bool ok, const char *file, int line, 
     return false;
 }
 
-TP_TEST__UNUSED static bool tp_test__near(double a, double b, double atol, double rtol, const char *file, int line,
-                                          const char *text)
+TP_TEST__UNUSED static bool tp_test__near(double a, double b, double atol, double rtol, const char *file,
+                                          int line, const char *text)
 {
     double off = fabs(a - b), most = atol + rtol * fabs(b);
     bool same_inf = isinf(a) && isinf(b) && (a > 0) == (b > 0);
     bool ok = same_inf || (off <= most && !isinf(b));
-    return tp_test__check(ok, file, line, "%s: %.9g and %.9g differ by %.3g, %.3g allowed", text, a, b, off, most);
+    return tp_test__check(ok, file, line, "%s: %.9g and %.9g differ by %.3g, %.3g allowed", text, a, b, off,
+                          most);
 }
 
-TP_TEST__UNUSED static bool tp_test__str(const char *a, const char *b, const char *file, int line, const char *text)
+TP_TEST__UNUSED static bool tp_test__str(const char *a, const char *b, const char *file, int line,
+                                         const char *text)
 {
-    if (a && b) return tp_test__check(strcmp(a, b) == 0, file, line, "%s is \"%s\", expected \"%s\"", text, a, b);
+    if (a && b)
+        return tp_test__check(strcmp(a, b) == 0, file, line, "%s is \"%s\", expected \"%s\"", text, a, b);
     return tp_test__check(a == b, file, line, "%s is %s, expected %s", text, a ? a : "NULL", b ? b : "NULL");
 }
 
-TP_TEST__UNUSED static bool tp_test__has(const char *a, const char *part, const char *file, int line, const char *text)
+TP_TEST__UNUSED static bool tp_test__has(const char *a, const char *part, const char *file, int line,
+                                         const char *text)
 {
-    return tp_test__check(a && strstr(a, part), file, line, "%s is \"%s\", which lacks \"%s\"", text, a ? a : "NULL",
-                          part);
+    return tp_test__check(a && strstr(a, part), file, line, "%s is \"%s\", which lacks \"%s\"", text,
+                          a ? a : "NULL", part);
 }
 
 TP_TEST__UNUSED static bool tp_test__ok(tp_status s, const char *file, int line, const char *text)
@@ -137,14 +142,14 @@ TP_TEST__UNUSED static bool tp_test__ok(tp_status s, const char *file, int line,
     return tp_test__check(false, file, line, "%s: %s: %s", text, tp_status_name(s), tp_last_error());
 }
 
-TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char *part, const char *file, int line,
-                                         const char *text)
+TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char *part, const char *file,
+                                         int line, const char *text)
 {
     if (s != code)
-        return tp_test__check(false, file, line, "%s: %s, expected %s (last error: %s)", text, tp_status_name(s),
-                              tp_status_name(code), tp_last_error());
-    return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line, "%s: the sentence \"%s\" lacks \"%s\"",
-                          text, tp_last_error(), part);
+        return tp_test__check(false, file, line, "%s: %s, expected %s (last error: %s)", text,
+                              tp_status_name(s), tp_status_name(code), tp_last_error());
+    return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line,
+                          "%s: the sentence \"%s\" lacks \"%s\"", text, tp_last_error(), part);
 }
 
 /* ==== >>files ========================================================================================= */
@@ -222,8 +227,8 @@ TP_TEST__UNUSED static bool tp_test_write(const char *path, const void *data, si
 }
 
 /* ==== >>allocation ==================================================================================== */
-/* An allocator over malloc that counts, and fails one allocation on demand. Blocks from before and after a change of
- * allocator may be mixed. */
+/* An allocator over malloc that counts, and fails one allocation on demand. Blocks from before and after a
+ * change of allocator may be mixed. */
 
 static long tp_test__allocs, tp_test__live, tp_test__fail_at, tp_test__fired;
 
@@ -260,8 +265,8 @@ TP_TEST__UNUSED static void tp_test__free(void *p, void *user)
     free(p);
 }
 
-/* From here the n-th allocation (1 is the next one; a realloc counts) fails, once; 0: none, only count. Starts the
- * counters at zero. */
+/* From here the n-th allocation (1 is the next one; a realloc counts) fails, once; 0: none, only count.
+ * Starts the counters at zero. */
 TP_TEST__UNUSED static void tp_test_fail_after(long n)
 {
     tp_allocator a = {tp_test__malloc, tp_test__realloc, tp_test__free, NULL};
@@ -272,9 +277,18 @@ TP_TEST__UNUSED static void tp_test_fail_after(long n)
     tp_set_allocator(&a);
 }
 
-TP_TEST__UNUSED static long tp_test_live_blocks(void) { return __atomic_load_n(&tp_test__live, __ATOMIC_RELAXED); }
-TP_TEST__UNUSED static long tp_test_alloc_count(void) { return __atomic_load_n(&tp_test__allocs, __ATOMIC_RELAXED); }
-TP_TEST__UNUSED static bool tp_test_alloc_failed(void) { return __atomic_load_n(&tp_test__fired, __ATOMIC_RELAXED) != 0; }
+TP_TEST__UNUSED static long tp_test_live_blocks(void)
+{
+    return __atomic_load_n(&tp_test__live, __ATOMIC_RELAXED);
+}
+TP_TEST__UNUSED static long tp_test_alloc_count(void)
+{
+    return __atomic_load_n(&tp_test__allocs, __ATOMIC_RELAXED);
+}
+TP_TEST__UNUSED static bool tp_test_alloc_failed(void)
+{
+    return __atomic_load_n(&tp_test__fired, __ATOMIC_RELAXED) != 0;
+}
 
 /* Back to the default allocator. */
 TP_TEST__UNUSED static void tp_test_alloc_reset(void)

@@ -1,0 +1,259 @@
+/* bench.c - one workload, one JSON line: the median time of a training step (or of a batch-1 inference)
+ *
+ *   gcc -std=c11 -O2 -I. tests/bench/bench.c -o bench -lm -lpthread && ./bench mlp.b128 1 3.0
+ *
+ * arguments: workload, threads, seconds. Workloads as in PyTorch's peer: mlp.b128 mlp.b16 mlp.b1 (784-256-128-10, SGD),
+ * mnistcnn.b128 (tensorpack's mnist-convnet, Adam, weight decay, dropout). With --plan the plan is printed, timed. */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct model {
+    tp_graph *g;
+    tp_node *x, *label, *fetch[8];
+    int n_fetch;
+    tp_shape x_shape;
+    double flops; /* of the multiplications and additions of one step, counted by layer */
+} model;
+
+static tp_node *dense(tp_node *x, const char *name, int64_t in, int64_t out, bool relu, tp_node **w_out)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    tp_variable_scope_push(g, &d);
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(in, out), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
+    tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(out), tp_init_zeros());
+    tp_node *y = tp_nn_bias_add(tp_matmul(x, w), b, 0);
+    if (relu) y = tp_relu(y);
+    tp_variable_scope_pop(g);
+    if (w_out) *w_out = w;
+    return y;
+}
+
+static tp_node *conv(tp_node *x, const char *name, int64_t in, int64_t out)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_variable_scope_desc d;
+    tp_conv2d_attrs a;
+    memset(&d, 0, sizeof d);
+    memset(&a, 0, sizeof a);
+    d.name = name;
+    tp_variable_scope_push(g, &d);
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(3, 3, in, out), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
+    tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(out), tp_init_zeros());
+    tp_node *y = tp_relu(tp_nn_bias_add(tp_nn_conv2d(x, w, &a), b, 0));
+    tp_variable_scope_pop(g);
+    return y;
+}
+
+static int trainable(tp_graph *g, tp_node **vars, int cap)
+{
+    int n = 0;
+    tp_node *const *v = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    if (n > cap) n = cap;
+    for (int i = 0; i < n; i++) vars[i] = v[i];
+    return n;
+}
+
+static model mlp(int64_t batch)
+{
+    model m;
+    memset(&m, 0, sizeof m);
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(batch, 784);
+    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 784));
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *h = dense(m.x, "fc0", 784, 256, true, NULL);
+    h = dense(h, "fc1", 256, 128, true, NULL);
+    tp_node *logits = dense(h, "fc2", 128, 10, false, NULL);
+    tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
+    tp_node *vars[16], *grads[16];
+    const int n = trainable(m.g, vars, 16);
+    tp_gradients(cost, vars, n, grads);
+    m.fetch[m.n_fetch++] = tp_apply_gradient_descent(vars, grads, n, tp_const(m.g, 0.01f), NULL);
+    m.fetch[m.n_fetch++] = cost;
+    m.flops = 2.0 * (double)batch * (784 * 256 * 2 + 256 * 128 * 3 + 128 * 10 * 3);
+    return m;
+}
+
+static model mnistcnn(int64_t batch)
+{
+    model m;
+    tp_pool_attrs p;
+    memset(&m, 0, sizeof m);
+    memset(&p, 0, sizeof p);
+    p.size_h = p.size_w = 2;
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(batch, 28, 28, 1);
+    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 28, 28, 1));
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *w0, *w1, *h = conv(tp_affine(m.x, 2, -1), "conv0", 1, 32);
+    h = tp_nn_max_pool(h, &p);
+    h = conv(h, "conv1", 32, 32);
+    h = conv(h, "conv2", 32, 32);
+    h = tp_nn_max_pool(h, &p);
+    h = conv(h, "conv3", 32, 32);
+    h = dense(tp_batch_flatten(h), "fc0", 1568, 512, true, &w0);
+    tp_node *logits = dense(tp_nn_dropout(h, 0.5f), "fc1", 512, 10, false, &w1);
+    tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
+    cost = tp_add(cost, tp_affine(tp_add(tp_l2_loss(w0), tp_l2_loss(w1)), 1e-5f, 0));
+    tp_node *vars[16], *grads[16], *ms[16], *vs[16];
+    const int n = trainable(m.g, vars, 16);
+    tp_gradients(cost, vars, n, grads);
+    for (int i = 0; i < n; i++) {
+        char name[300];
+        tp_variable_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = name;
+        d.shape = vars[i]->shape;
+        d.init = tp_init_zeros();
+        d.trainable = TP_NO;
+        snprintf(name, sizeof name, "%s/Adam", tp_node_name(vars[i]));
+        ms[i] = tp_get_variable(m.g, &d);
+        snprintf(name, sizeof name, "%s/Adam_1", tp_node_name(vars[i]));
+        vs[i] = tp_get_variable(m.g, &d);
+    }
+    tp_node *b1 = tp_get_scalar_variable(m.g, "beta1_power", 0.9f), *b2 = tp_get_scalar_variable(m.g, "beta2_power", 0.999f);
+    m.fetch[m.n_fetch++] = tp_apply_adam(vars, ms, vs, grads, n, tp_const(m.g, 1e-3f), b1, b2, 0.9f, 0.999f, 1e-8f, NULL);
+    m.fetch[m.n_fetch++] = tp_assign(b1, tp_affine(b1, 0.9f, 0), NULL);
+    m.fetch[m.n_fetch++] = tp_assign(b2, tp_affine(b2, 0.999f, 0), NULL);
+    m.fetch[m.n_fetch++] = cost;
+    const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32, fc = 1568.0 * 512 + 5120;
+    m.flops = 2.0 * (double)batch * (conv0 * 2 + conv12 * 6 + conv3 * 3 + fc * 3);
+    return m;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* -- the machine's FP32 multiply-add peak on `threads` threads, GFLOP/s: independent chains in registers */
+#if defined(__x86_64__)
+typedef float v16 __attribute__((vector_size(64)));
+typedef float v8 __attribute__((vector_size(32)));
+__attribute__((target("avx512f"))) static double peak_avx512(void)
+{
+    v16 a[16], x, y;
+    for (int i = 0; i < 16; i++) x[i] = 1.0f - 1e-7f, y[i] = 1e-7f;
+    for (int i = 0; i < 16; i++) a[i] = x;
+    for (int k = 0; k < 2000000; k++) {
+        for (int i = 0; i < 16; i++) a[i] = a[i] * x + y;
+    }
+    float s = 0;
+    for (int i = 0; i < 16; i++) s += a[i][0];
+    return s > 1e30f ? 0 : 2000000.0 * 16 * 32;
+}
+__attribute__((target("avx2,fma"))) static double peak_avx2(void)
+{
+    v8 a[12], x, y;
+    for (int i = 0; i < 8; i++) x[i] = 1.0f - 1e-7f, y[i] = 1e-7f;
+    for (int i = 0; i < 12; i++) a[i] = x;
+    for (int k = 0; k < 2000000; k++) {
+        for (int i = 0; i < 12; i++) a[i] = a[i] * x + y;
+    }
+    float s = 0;
+    for (int i = 0; i < 12; i++) s += a[i][0];
+    return s > 1e30f ? 0 : 2000000.0 * 12 * 16;
+}
+static void peak_chunk(void *user, int64_t chunk) { ((double *)user)[chunk] = __builtin_cpu_supports("avx512f") ? peak_avx512() : __builtin_cpu_supports("avx2") ? peak_avx2() : 0; }
+#else
+static void peak_chunk(void *user, int64_t chunk) { ((double *)user)[chunk] = 0; }
+#endif
+
+static double peak_gflops(int threads)
+{
+    double flops[64], best = 0;
+    tp_pool *pool = tp_pool_new(threads);
+    if (threads > 64) threads = 64;
+    for (int round = 0; round < 3 && pool; round++) {
+        const double t0 = tp_time();
+        tp_pool_run(pool, threads, peak_chunk, flops);
+        double sum = 0, seconds = tp_time() - t0;
+        for (int i = 0; i < threads; i++) sum += flops[i];
+        if (sum / seconds > best) best = sum / seconds;
+    }
+    tp_pool_free(pool);
+    return best / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    const double start = tp_time();
+    const char *w = argc > 1 ? argv[1] : "mlp.b128";
+    const int threads = argc > 2 ? atoi(argv[2]) : 1;
+    const double seconds = argc > 3 ? atof(argv[3]) : 3.0;
+    const bool plan = argc > 4 && strcmp(argv[4], "--plan") == 0;
+    const char *b = strstr(w, ".b");
+    const int64_t batch = b ? atoll(b + 2) : 1;
+    model m;
+    if (strncmp(w, "mlp.", 4) == 0 && batch > 0) m = mlp(batch);
+    else if (strncmp(w, "mnistcnn.", 9) == 0 && batch > 0) m = mnistcnn(batch);
+    else {
+        fprintf(stderr, "bench: no workload '%s'; there are mlp.b<batch> and mnistcnn.b<batch>\n", w);
+        return 2;
+    }
+    tp_session_config c = tp_default_session_config();
+    c.threads = threads;
+    tp_session *s = tp_session_new(m.g, &c);
+    if (!s) {
+        fprintf(stderr, "bench: %s\n", tp_last_error());
+        return 1;
+    }
+    tp_feed feed[2];
+    tp_tensor x, label;
+    memset(feed, 0, sizeof feed);
+    memset(&x, 0, sizeof x);
+    memset(&label, 0, sizeof label);
+    if (tp_tensor_resize(&x, TP_F32, m.x_shape) != TP_OK || tp_tensor_resize(&label, TP_I32, tp_make_shape(batch)) != TP_OK) return 1;
+    for (int64_t i = 0; i < tp_tensor_size(&x); i++) tp_tensor_set(&x, i, (double)tp_random_uniform(1, 0, (uint64_t)i));
+    for (int64_t i = 0; i < batch; i++) tp_tensor_set(&label, i, (double)(i % 10));
+    feed[0].node = m.x;
+    feed[0].value = x;
+    feed[1].node = m.label;
+    feed[1].value = label;
+    static double ms[2000000];
+    int n = 0;
+    double first = 0, begin = 0;
+    for (int warm = 0;; warm++) {
+        const double t0 = tp_time();
+        if (tp_session_run(s, feed, 2, m.fetch, m.n_fetch, NULL) != TP_OK) {
+            fprintf(stderr, "bench: %s\n", tp_last_error());
+            return 1;
+        }
+        const double t1 = tp_time();
+        if (warm == 0) first = t1 - start;
+        if (warm < 3 || t1 - start < 0.3) {
+            begin = t1;
+            if (plan) tp_exec_set_timing(tp_session_exec(s), true);
+            continue;
+        }
+        ms[n++] = (t1 - t0) * 1e3;
+        if ((n >= 5 && t1 - begin > seconds) || n == 2000000) break;
+    }
+    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    if (plan) {
+        tp_buf text;
+        memset(&text, 0, sizeof text);
+        tp_exec_print_plan(tp_session_exec(s), m.fetch, m.n_fetch, &text);
+        fputs(text.data, stderr);
+        tp_buf_free(&text);
+    }
+    struct rusage ru;
+    getrusage(RUSAGE_SELF, &ru);
+    const double peak = peak_gflops(threads);
+    printf("{\"workload\": \"%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_ms\": %.5f, \"best_ms\": %.5f, \"n\": %d, \"mflop\": %.2f, "
+           "\"peak_gflops\": %.1f, \"roofline_ms\": %.5f, \"rss_mb\": %.1f, \"first_step_s\": %.4f}\n",
+           w, threads, tp_device_isa(tp_session_device(s, 0)), ms[n / 2], ms[0], n, m.flops / 1e6, peak, peak > 0 ? m.flops / peak / 1e6 : 0.0,
+           (double)ru.ru_maxrss / 1024.0, first);
+    tp_tensor_free(&x);
+    tp_tensor_free(&label);
+    tp_session_free(s);
+    tp_graph_free(m.g);
+    return 0;
+}

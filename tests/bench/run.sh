@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Ours and PyTorch in turn on one workload: JSON lines, the best peer last.
+#   tests/bench/run.sh <workload> <threads>     environment: PYTHON (with torch), PEER (the peer's script), ROUNDS, SECONDS_EACH
+set -eu
+cd "$(dirname "$0")/../.."
+w=$1 t=$2
+mkdir -p build
+gcc -std=c11 -O2 -I. tests/bench/bench.c -o build/bench -lm -lpthread
+peer=${PEER:-../shared/peers/torch_peer.py}
+python=${PYTHON:-}
+for p in $python build/venv/bin/python python3; do
+    if [ -n "$p" ] && command -v "$p" >/dev/null && "$p" -c 'import torch' 2>/dev/null; then python=$p; break; else python=""; fi
+done
+if [ -z "$python" ] || [ ! -f "$peer" ]; then
+    echo "no Python with PyTorch (set PYTHON) or no peer script (set PEER): ours alone" >&2
+    build/bench "$w" "$t" "${SECONDS_EACH:-3}"
+    exit 0
+fi
+"$python" tests/bench/pair.py "$python" "$peer" "$w" "$t" "${ROUNDS:-3}" "${SECONDS_EACH:-2}"

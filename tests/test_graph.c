@@ -1,0 +1,692 @@
+/* The graph, its planner and its session: names, scopes, order of reads and writes, fusion, memory, mistakes. */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include "tp_test.h"
+
+static tp_shape shape1(int64_t a) { return tp_make_shape_n(1, &a); }
+static tp_shape shape2(int64_t a, int64_t b)
+{
+    const int64_t d[2] = {a, b};
+    return tp_make_shape_n(2, d);
+}
+static tp_shape scalar(void) { return tp_make_shape_n(0, NULL); }
+
+static tp_feed feed_f32(tp_node *n, tp_shape s, const float *data)
+{
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = n;
+    tp_tensor_view(&f.value, TP_F32, s, data);
+    return f;
+}
+
+static double eval1(tp_session *s, tp_node *n)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    double v = -1e300;
+    CHECK_OK(tp_session_eval(s, n, &t));
+    if (t.data) v = tp_tensor_get(&t, 0);
+    tp_tensor_free(&t);
+    return v;
+}
+
+TEST(names_are_unique_and_found)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_const(g, 1), *b = tp_const(g, 2);
+    tp_name_scope_push(g, "s");
+    tp_node *c = tp_named(tp_add(a, b), "sum");
+    tp_name_scope_pop(g);
+    tp_name_scope_push(g, "s");
+    tp_node *d = tp_named(tp_add(a, b), "sum");
+    tp_name_scope_pop(g);
+    CHECK_STR(tp_node_name(c), "s/sum");
+    CHECK_STR(tp_node_name(d), "s_1/sum");
+    CHECK(tp_graph_find(g, "s/sum:0") == c);
+    CHECK(tp_graph_find(g, "s_1/sum") == d);
+    CHECK(tp_graph_find(g, "nothing") == NULL);
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+TEST(variable_scopes_reuse)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "fc";
+    tp_variable_scope_push(g, &d);
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, shape2(2, 3), tp_init_ones());
+    tp_variable_scope_pop(g);
+    CHECK_STR(tp_node_name(w), "fc/W");
+    d.reuse = TP_REUSE_YES;
+    tp_variable_scope_push(g, &d);
+    CHECK(tp_get_variable_as(g, "W", TP_F32, shape2(2, 3), tp_init_ones()) == w);
+    CHECK_STR(tp_name_scope(g), "fc_1");
+    tp_node *x = tp_named(tp_const(g, 1), "output");
+    CHECK_STR(tp_node_name(x), "fc_1/output");
+    tp_variable_scope_pop(g);
+    CHECK(tp_graph_status(g) == TP_OK);
+    int n = 0;
+    tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    CHECK(n == 1);
+    tp_graph_free(g);
+}
+
+static const char *first_error(void (*build)(tp_graph *g), char *text, size_t size)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    build(g);
+    CHECK(tp_graph_status(g) != TP_OK);
+    snprintf(text, size, "%s", tp_graph_error(g));
+    CHECK(tp_session_new(g, NULL) == NULL);
+    tp_graph_free(g);
+    return text;
+}
+static void wrong_shape(tp_graph *g)
+{
+    tp_node *a = tp_placeholder(g, "a", TP_F32, shape2(TP_ANY, 3)), *b = tp_placeholder(g, "b", TP_F32, shape2(4, 5));
+    tp_node *bad = tp_matmul(a, b);
+    CHECK(tp_is_poison(bad));
+    CHECK(tp_is_poison(tp_relu(tp_add(bad, a))));
+}
+static void wrong_broadcast(tp_graph *g)
+{
+    tp_add(tp_placeholder(g, "a", TP_F32, shape1(3)), tp_placeholder(g, "b", TP_F32, shape1(4)));
+}
+static void duplicate_variable(tp_graph *g)
+{
+    tp_get_variable_as(g, "W", TP_F32, shape1(3), tp_init_zeros());
+    tp_get_variable_as(g, "W", TP_F32, shape1(3), tp_init_zeros());
+}
+static void unknown_variable_shape(tp_graph *g) { tp_get_variable_as(g, "W", TP_F32, shape1(TP_ANY), tp_init_zeros()); }
+static void reuse_missing(tp_graph *g)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.reuse = TP_REUSE_YES;
+    tp_variable_scope_push(g, &d);
+    tp_get_variable_as(g, "W", TP_F32, shape1(2), tp_init_zeros());
+    tp_variable_scope_pop(g);
+}
+static void reuse_other_shape(tp_graph *g)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    tp_get_variable_as(g, "W", TP_F32, shape1(3), tp_init_zeros());
+    d.reuse = TP_REUSE_AUTO;
+    tp_variable_scope_push(g, &d);
+    tp_get_variable_as(g, "W", TP_F32, shape1(2), tp_init_zeros());
+    tp_variable_scope_pop(g);
+}
+static void assign_to_nothing(tp_graph *g) { tp_assign(tp_const(g, 1), tp_const(g, 2), NULL); }
+static void two_graphs(tp_graph *g)
+{
+    tp_graph *other = tp_graph_new(NULL);
+    tp_add(tp_const(g, 1), tp_const(other, 1));
+    tp_graph_free(other);
+}
+static void finalized(tp_graph *g)
+{
+    tp_graph_finalize(g);
+    tp_const(g, 1);
+}
+static void gradient_of_integer(tp_graph *g)
+{
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, shape1(3), tp_init_zeros()), *dw = NULL;
+    tp_gradients(tp_cast(tp_sum(w), TP_I32), &w, 1, &dw);
+}
+static void scope_never_opened(tp_graph *g) { tp_name_scope_pop(g); }
+
+TEST(each_mistake_is_one_sentence)
+{
+    char t[1024];
+    CHECK_HAS(first_error(wrong_shape, t, sizeof t), "(?,3)");
+    CHECK_HAS(first_error(wrong_broadcast, t, sizeof t), "do not broadcast");
+    CHECK_HAS(first_error(duplicate_variable, t, sizeof t), "variable 'W' exists already");
+    CHECK_HAS(first_error(unknown_variable_shape, t, sizeof t), "every dimension must be known");
+    CHECK_HAS(first_error(reuse_missing, t, sizeof t), "variable 'W' does not exist");
+    CHECK_HAS(first_error(reuse_other_shape, t, sizeof t), "it is reused as");
+    CHECK_HAS(first_error(assign_to_nothing, t, sizeof t), "is not a variable");
+    CHECK_HAS(first_error(two_graphs, t, sizeof t), "another graph");
+    CHECK_HAS(first_error(finalized, t, sizeof t), "finalized");
+    CHECK_HAS(first_error(gradient_of_integer, t, sizeof t), "only a floating value has a gradient");
+    CHECK_HAS(first_error(scope_never_opened, t, sizeof t), "never opened");
+}
+
+TEST(a_mistake_says_where)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_at at = {"/somewhere/mnist.c", 35};
+    tp_graph_set_at(g, at);
+    tp_matmul(tp_const(g, 1), tp_const(g, 2));
+    CHECK_HAS(tp_graph_error(g), "mnist.c:35: ");
+    tp_graph_free(g);
+}
+
+TEST(runs_need_their_feeds)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, 2)), *y = tp_sum(tp_square(x));
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[6] = {1, 2, 3, 4, 5, 6};
+    const int32_t ints[2] = {1, 2};
+    tp_feed f = feed_f32(x, shape2(3, 2), data);
+    const tp_tensor *v = NULL;
+    tp_node *missing = tp_graph_find(g, "no/such/node");
+    CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &v));
+    CHECK_NEAR(tp_tensor_get(v, 0), 91.0, 1e-5, 0);
+    CHECK_ERR(tp_session_run(s, NULL, 0, &y, 1, &v), TP_ERR_ARG, "placeholder 'x' must be fed");
+    CHECK_ERR(tp_session_run(s, &f, 1, &missing, 1, &v), TP_ERR_ARG, "fetch 0 is NULL");
+    f = feed_f32(x, shape2(2, 3), data);
+    CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, &v), TP_ERR_SHAPE, "'x' has shape (?,2) but is fed (2,3)");
+    tp_tensor_view(&f.value, TP_I32, shape2(1, 2), ints);
+    CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, &v), TP_ERR_DTYPE, "is fed int32");
+    tp_feed twice[2];
+    twice[0] = twice[1] = feed_f32(x, shape2(3, 2), data);
+    CHECK_ERR(tp_session_run(s, twice, 2, &y, 1, &v), TP_ERR_ARG, "fed twice");
+    tp_node *sq = y->op->in[0]; /* any node may be fed */
+    f = feed_f32(sq, shape2(1, 2), data);
+    CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &v));
+    CHECK_NEAR(tp_tensor_get(v, 0), 3.0, 1e-6, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(old_values_are_read_before_they_are_written)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(3));
+    tp_node *next = tp_assign_add(v, tp_const(g, 1), NULL); /* made before its readers */
+    tp_node *reader = tp_square(v), *view = tp_identity(v), *later = tp_mul(next, tp_const(g, 10));
+    tp_node *after = tp_read_after(v, next);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_node *fetch[6];
+    const tp_tensor *out[6];
+    fetch[0] = v, fetch[1] = next, fetch[2] = reader, fetch[3] = view, fetch[4] = later, fetch[5] = after;
+    for (int i = 0; i < 3; i++) {
+        const double x = 3 + i;
+        CHECK_OK(tp_session_run(s, NULL, 0, fetch, 6, out));
+        CHECK_NEAR(tp_tensor_get(out[0], 0), x, 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[1], 0), x + 1, 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[2], 0), x * x, 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[3], 0), x, 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[4], 0), (x + 1) * 10, 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[5], 0), x + 1, 0, 0);
+    }
+    CHECK_NEAR(eval1(s, v), 6, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(writers_keep_their_order)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(1));
+    tp_node *a = tp_assign_add(v, tp_const(g, 2), NULL);
+    tp_node *from_a = tp_affine(a, 1, 0);
+    tp_node *b = tp_assign(v, tp_const(g, 10), NULL);
+    tp_node *from_b = tp_affine(b, 1, 0);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_node *fetch[3];
+    const tp_tensor *out[3];
+    fetch[0] = from_b, fetch[1] = from_a, fetch[2] = v;
+    CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out));
+    CHECK_NEAR(tp_tensor_get(out[0], 0), 10, 0, 0);
+    CHECK_NEAR(tp_tensor_get(out[1], 0), 3, 0, 0);
+    CHECK_NEAR(tp_tensor_get(out[2], 0), 1, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_circle_of_reads_and_writes_is_refused)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(1));
+    tp_node *next = tp_assign_add(v, tp_const(g, 1), NULL);
+    tp_node *both = tp_mul(v, next); /* the old value, but only after the new one */
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_ERR(tp_session_run(s, NULL, 0, &both, 1, NULL), TP_ERR_STATE, "tp_read_after");
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_predicate_decides_on_the_device)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(1));
+    tp_node *p = tp_placeholder(g, "p", TP_BOOL, scalar());
+    tp_node *next = tp_assign_add(v, tp_const(g, 1), p);
+    tp_session *s = tp_session_new(g, NULL);
+    uint8_t yes = 1, no = 0;
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = p;
+    tp_tensor_view(&f.value, TP_BOOL, scalar(), &no);
+    CHECK_OK(tp_session_run(s, &f, 1, &next, 1, NULL));
+    CHECK_NEAR(eval1(s, v), 1, 0, 0);
+    tp_tensor_view(&f.value, TP_BOOL, scalar(), &yes);
+    CHECK_OK(tp_session_run(s, &f, 1, &next, 1, NULL));
+    CHECK_NEAR(eval1(s, v), 2, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(gradients_sum_over_consumers_and_differentiate_twice)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, scalar(), tp_init_constant(3));
+    tp_node *y = tp_add(tp_mul(x, x), tp_mul(tp_exp(tp_affine(x, 0, 0)), x)); /* x^2 + x */
+    tp_node *dx = NULL, *ddx = NULL, *none = NULL, *other = tp_get_variable_as(g, "z", TP_F32, scalar(), tp_init_zeros());
+    tp_gradients(y, &x, 1, &dx);
+    tp_gradients(tp_mul(tp_square(x), x), &x, 1, &ddx); /* 3x^2 */
+    tp_gradients(ddx, &x, 1, &ddx);                     /* 6x */
+    tp_gradients(y, &other, 1, &none);
+    CHECK(none == NULL);
+    tp_gradients(tp_stop_gradient(y), &x, 1, &none);
+    CHECK(none == NULL);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_NEAR(eval1(s, dx), 7, 1e-5, 0);
+    CHECK_NEAR(eval1(s, ddx), 18, 1e-4, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* A small network with everything that the planner rearranges, trained a few steps. */
+typedef struct net {
+    tp_graph *g;
+    tp_node *x, *label, *cost, *train, *hidden, *conv;
+} net;
+
+static net build_net(void)
+{
+    net n;
+    const int64_t in[4] = {TP_ANY, 9, 9, 3}, kernel[4] = {3, 3, 3, 8};
+    tp_conv2d_attrs a;
+    tp_pool_attrs pool;
+    memset(&a, 0, sizeof a);
+    memset(&pool, 0, sizeof pool);
+    pool.size_h = pool.size_w = 2;
+    n.g = tp_graph_new(NULL);
+    n.x = tp_placeholder(n.g, "x", TP_F32, tp_make_shape_n(4, in));
+    n.label = tp_placeholder(n.g, "label", TP_I32, shape1(TP_ANY));
+    tp_node *vars[4], *grads[4];
+    vars[0] = tp_get_variable_as(n.g, "conv/W", TP_F32, tp_make_shape_n(4, kernel), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
+    vars[1] = tp_get_variable_as(n.g, "conv/b", TP_F32, shape1(8), tp_init_zeros());
+    vars[2] = tp_get_variable_as(n.g, "fc/W", TP_F32, shape2(4 * 4 * 8, 5), tp_init_glorot_uniform());
+    vars[3] = tp_get_variable_as(n.g, "fc/b", TP_F32, shape1(5), tp_init_zeros());
+    n.conv = tp_nn_conv2d(tp_affine(n.x, 2, -1), vars[0], &a);
+    n.hidden = tp_relu(tp_nn_bias_add(n.conv, vars[1], 0));
+    tp_node *pooled = tp_nn_dropout(tp_nn_max_pool(n.hidden, &pool), 0.25f);
+    tp_node *logits = tp_nn_bias_add(tp_matmul(tp_batch_flatten(pooled), vars[2]), vars[3], 0);
+    n.cost = tp_add(tp_mean(tp_sparse_softmax_cross_entropy(logits, n.label)), tp_affine(tp_l2_loss(vars[2]), 1e-3f, 0));
+    tp_gradients(n.cost, vars, 4, grads);
+    n.train = tp_apply_gradient_descent(vars, grads, 4, tp_const(n.g, 0.1f), NULL);
+    return n;
+}
+
+/* Train `steps` steps; every variable's bytes go into `hash`. Every third step asks for `extra` nodes beside. */
+static uint64_t train_net(const tp_session_config *config, int steps, bool extras, double *last_cost)
+{
+    net n = build_net();
+    tp_session *s = tp_session_new(n.g, config);
+    float *data = (float *)malloc(7 * 243 * sizeof *data);
+    int32_t label[7];
+    uint64_t hash = 0;
+    CHECK(s != NULL);
+    for (int i = 0; s && i < steps; i++) {
+        tp_feed f[2];
+        memset(f, 0, sizeof f);
+        const int64_t in[4] = {7, 9, 9, 3};
+        for (int k = 0; k < 7 * 243; k++) data[k] = tp_random_uniform(77, (uint64_t)(i % 4), (uint64_t)k);
+        for (int k = 0; k < 7; k++) label[k] = (k + i) % 5;
+        f[0] = feed_f32(n.x, tp_make_shape_n(4, in), data);
+        f[1].node = n.label;
+        tp_tensor_view(&f[1].value, TP_I32, shape1(7), label);
+        tp_node *fetch[6];
+        const tp_tensor *out[6];
+        int k = 0;
+        fetch[k++] = n.train;
+        fetch[k++] = n.cost;
+        if (extras && i % 3 == 1) {
+            fetch[k++] = n.hidden;
+            fetch[k++] = n.conv;
+            fetch[k++] = tp_find_variable(n.g, "conv/W")->node;
+        }
+        CHECK_OK(tp_session_run(s, f, 2, fetch, k, out));
+        if (last_cost) *last_cost = tp_tensor_get(out[1], 0);
+    }
+    for (int i = 0; s && i < tp_graph_n_variables(n.g); i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_read(s, tp_graph_variable(n.g, i), &t));
+        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
+        tp_tensor_free(&t);
+    }
+    free(data);
+    tp_session_free(s);
+    tp_graph_free(n.g);
+    return hash;
+}
+
+TEST(bits_do_not_depend_on_threads_fetches_or_fusion)
+{
+    tp_session_config c = tp_default_session_config();
+    double cost = 0, unfused_cost = 0;
+    c.threads = 1;
+    const uint64_t one = train_net(&c, 20, false, &cost);
+    CHECK(train_net(&c, 20, true, NULL) == one);
+    c.threads = 2;
+    CHECK(train_net(&c, 20, false, NULL) == one);
+    c.threads = 4;
+    CHECK(train_net(&c, 20, true, NULL) == one);
+    c.no_fusion = true;
+    CHECK(train_net(&c, 20, true, &unfused_cost) == one);
+    CHECK(cost == unfused_cost);
+    CHECK(cost < 2.0 && cost > 0.0);
+}
+
+TEST(fast_and_naive_agree)
+{
+    tp_session_config c = tp_default_session_config();
+    double fast = 0, naive = 0;
+    train_net(&c, 5, false, &fast);
+    c.isa = "naive";
+    train_net(&c, 5, false, &naive);
+    CHECK_NEAR(fast, naive, 1e-4, 1e-4);
+}
+
+TEST(a_step_allocates_nothing_after_the_first)
+{
+    net n = build_net();
+    tp_session_config c = tp_default_session_config();
+    c.threads = 2;
+    float data[2 * 243];
+    int32_t label[2] = {1, 3};
+    const int64_t in[4] = {2, 9, 9, 3};
+    tp_node *fetch[2];
+    const tp_tensor *out[2];
+    fetch[0] = n.train, fetch[1] = n.cost;
+    tp_test_alloc_reset();
+    tp_session *s = tp_session_new(n.g, &c);
+    for (int k = 0; k < 2 * 243; k++) data[k] = (float)k / 500.0f;
+    tp_feed f[2];
+    memset(f, 0, sizeof f);
+    f[0] = feed_f32(n.x, tp_make_shape_n(4, in), data);
+    f[1].node = n.label;
+    tp_tensor_view(&f[1].value, TP_I32, shape1(2), label);
+    CHECK_OK(tp_session_run(s, f, 2, fetch, 2, out));
+    const long before = (long)tp_test_alloc_count();
+    for (int i = 0; i < 50; i++) CHECK_OK(tp_session_run(s, f, 2, fetch, 2, out));
+    CHECK((long)tp_test_alloc_count() == before);
+    CHECK(before > 0);
+    tp_session_free(s);
+    tp_graph_free(n.g);
+}
+
+TEST(a_plan_fuses_folds_and_prints_itself)
+{
+    net n = build_net();
+    tp_session *s = tp_session_new(n.g, NULL);
+    float data[243] = {0};
+    int32_t label[1] = {0};
+    const int64_t in[4] = {1, 9, 9, 3};
+    tp_feed f[2];
+    memset(f, 0, sizeof f);
+    f[0] = feed_f32(n.x, tp_make_shape_n(4, in), data);
+    f[1].node = n.label;
+    tp_tensor_view(&f[1].value, TP_I32, shape1(1), label);
+    CHECK_OK(tp_session_run(s, f, 2, &n.train, 1, NULL));
+    tp_plan_info info;
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &n.train, 1, &info));
+    CHECK(info.n_fused >= 3); /* bias and ReLU of the convolution, bias of the matmul */
+    CHECK(info.arena_bytes > 0 && info.flops > 1000);
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    CHECK_OK(tp_exec_print_plan(tp_session_exec(s), &n.train, 1, &text));
+    CHECK_HAS(text.data, "conv2d");
+    CHECK_HAS(text.data, "apply_gradient_descent");
+    tp_buf_free(&text);
+    tp_session_free(s);
+    tp_graph_free(n.g);
+}
+
+TEST(broadcasts_of_every_kind_in_one_chain)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t s4[4] = {2, 3, 4, 5}, mid[4] = {1, 3, 1, 5}, outer[4] = {2, 3, 1, 1};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, s4)), *m = tp_placeholder(g, "m", TP_F32, tp_make_shape_n(4, mid));
+    tp_node *o = tp_placeholder(g, "o", TP_F32, tp_make_shape_n(4, outer)), *v = tp_placeholder(g, "v", TP_F32, shape1(5));
+    tp_node *c = tp_placeholder(g, "c", TP_F32, scalar());
+    tp_node *y = tp_add(tp_mul(tp_add(tp_add(x, m), o), v), c);
+    float xd[120], md[15], od[6], vd[5], cd = 0.5f;
+    for (int i = 0; i < 120; i++) xd[i] = (float)i;
+    for (int i = 0; i < 15; i++) md[i] = (float)(i * i);
+    for (int i = 0; i < 6; i++) od[i] = (float)(100 * i);
+    for (int i = 0; i < 5; i++) vd[i] = (float)(i - 2);
+    tp_feed f[5];
+    f[0] = feed_f32(x, tp_make_shape_n(4, s4), xd);
+    f[1] = feed_f32(m, tp_make_shape_n(4, mid), md);
+    f[2] = feed_f32(o, tp_make_shape_n(4, outer), od);
+    f[3] = feed_f32(v, shape1(5), vd);
+    f[4] = feed_f32(c, scalar(), &cd);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out = NULL;
+    CHECK_OK(tp_session_run(s, f, 5, &y, 1, &out));
+    for (int i = 0; out && i < 120; i++) {
+        const int d3 = i % 5, d1 = i / 20 % 3, d0 = i / 60;
+        CHECK_NEAR(((const float *)out->data)[i], (xd[i] + md[d1 * 5 + d3] + od[d0 * 3 + d1]) * vd[d3] + cd, 1e-3, 1e-6);
+    }
+    tp_plan_info info;
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
+    CHECK(info.n_steps == 1);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(initial_values_are_a_function_of_the_name)
+{
+    tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+    tp_get_variable_as(h, "other", TP_F32, shape1(7), tp_init_normal(0, 1));
+    tp_node *a = tp_get_variable_as(g, "W", TP_F32, shape2(60, 50), tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL));
+    tp_node *b = tp_get_variable_as(h, "W", TP_F32, shape2(60, 50), tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL));
+    tp_session *s = tp_session_new(g, NULL), *t = tp_session_new(h, NULL);
+    tp_tensor x, y;
+    memset(&x, 0, sizeof x);
+    memset(&y, 0, sizeof y);
+    CHECK_OK(tp_session_eval(s, a, &x));
+    CHECK_OK(tp_session_eval(t, b, &y));
+    CHECK(memcmp(x.data, y.data, tp_tensor_bytes(&x)) == 0);
+    double sum = 0, sq = 0, most = 0;
+    for (int i = 0; i < 3000; i++) {
+        const double v = tp_tensor_get(&x, i);
+        sum += v;
+        sq += v * v;
+        if (fabs(v) > most) most = fabs(v);
+    }
+    const double std = sqrt(2.0 / 50);
+    CHECK_NEAR(sqrt(sq / 3000), std, 0.04 * std, 0);
+    CHECK_NEAR(sum / 3000, 0, 4 * std / sqrt(3000.0), 0);
+    CHECK(most <= 2 * std / .87962566103423978 * 1.000001);
+    tp_tensor_free(&x);
+    tp_tensor_free(&y);
+    tp_session_free(s);
+    tp_session_free(t);
+    tp_graph_free(g);
+    tp_graph_free(h);
+}
+
+static tp_node *tower_body(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "fc";
+    tp_variable_scope_push(g, &d);
+    tp_node *y = tp_named(tp_matmul(in[0], tp_get_variable_as(g, "W", TP_F32, shape2(2, 2), tp_init_ones())), "output");
+    tp_variable_scope_pop(g);
+    tp_node *cost = tp_named(tp_sum(y), "cost");
+    tp_add_moving_summary_n(&cost, 1, NULL);
+    tp_collection_add(g, TP_KEY_UPDATE_OPS, cost);
+    return cost;
+}
+
+TEST(towers_share_variables_and_keep_their_own_names)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t d2[2] = {TP_ANY, 2};
+    tp_spec spec = {"x", TP_F32, {0, {0}}};
+    spec.shape = tp_make_shape_n(2, d2);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, spec.shape);
+    tp_tower_func *f = tp_tower_func_new(g, tower_body, NULL, &spec, 1);
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    d.is_training = true;
+    const tp_tower_context *t = tp_tower_enter(g, &d);
+    CHECK(t && t->is_main_training_tower && t->has_own_variables);
+    tp_tower_func_call(f, &x);
+    tp_tower_leave(g);
+    int summaries = 0, updates = 0, after = 0;
+    tp_collection(g, TP_KEY_SUMMARIES, &summaries);
+    tp_collection(g, TP_KEY_UPDATE_OPS, &updates);
+    CHECK(summaries == 1 && updates == 1);
+    tp_variable_scope_desc reuse;
+    memset(&reuse, 0, sizeof reuse);
+    reuse.reuse = TP_REUSE_YES;
+    tp_variable_scope_push(g, &reuse);
+    d.is_training = false;
+    d.name = "InferenceTower";
+    t = tp_tower_enter(g, &d);
+    CHECK(t && !t->has_own_variables && !t->is_training);
+    tp_tower_func_call(f, &x);
+    tp_tower_leave(g);
+    tp_variable_scope_pop(g);
+    tp_collection(g, TP_KEY_UPDATE_OPS, &after);
+    CHECK(after == updates);
+    CHECK(tp_tower_func_n_towers(f) == 2);
+    const tp_tower_handle *h = tp_tower_func_find(f, "InferenceTower");
+    CHECK(h != NULL);
+    CHECK(h && tp_tower_handle_get(h, "fc/output") == tp_graph_find(g, "InferenceTower/fc/output"));
+    CHECK(h && tp_tower_handle_get(h, "x") == x);
+    CHECK(h && tp_tower_handle_get(h, "fc/W") == tp_find_variable(g, "fc/W")->node);
+    CHECK(tp_graph_n_variables(g) == 3); /* W and two of the moving summary */
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+TEST(checkpoints_come_back)
+{
+    char path[1024], dir[900];
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/model-7.npz", dir);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "conv0/W", TP_F32, shape2(3, 4), tp_init_normal(0, 1));
+    tp_node *step = tp_get_global_step_var(g);
+    tp_session *s = tp_session_new(g, NULL), *t = tp_session_new(g, NULL);
+    tp_node *bump = tp_assign_add(step, tp_const_as(g, TP_I64, 7), NULL), *twice = tp_assign(w, tp_affine(w, 2, 0), NULL);
+    tp_node *both[2];
+    both[0] = bump, both[1] = twice;
+    CHECK_OK(tp_session_run(s, NULL, 0, both, 2, NULL));
+    tp_tensor a, b;
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    tp_tensor *state = tp_dict_add(tp_session_state(s), "tp:random_step");
+    CHECK_OK(tp_tensor_resize(state, TP_I64, scalar()));
+    tp_tensor_set(state, 0, 99);
+    CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+    const char *names[2] = {"model-3", "model-7"};
+    CHECK_OK(tp_checkpoint_state_write(dir, names, 2));
+    char latest[1200];
+    CHECK_OK(tp_checkpoint_state_latest(dir, latest, sizeof latest));
+    CHECK_HAS(latest, "/model-7");
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    tp_session_init *init = tp_saver_restore(path);
+    CHECK_OK(tp_session_init_run(init, t));
+    tp_session_init_free(init);
+    CHECK_OK(tp_session_eval(s, w, &a));
+    CHECK_OK(tp_session_eval(t, w, &b));
+    CHECK(memcmp(a.data, b.data, tp_tensor_bytes(&a)) == 0);
+    CHECK(tp_get_global_step_value(t) == 7);
+    const tp_tensor *back = tp_dict_find(tp_session_state(t), "tp:random_step");
+    CHECK(back && tp_tensor_get(back, 0) == 99);
+    tp_checkpoint_entry *e = NULL;
+    int n = 0;
+    CHECK_OK(tp_get_all_checkpoints(dir, "model", &e, &n));
+    CHECK(n == 1 && e && e[0].step == 7);
+    tp_free(e);
+    init = tp_saver_restore("/nowhere/model-1");
+    CHECK_ERR(tp_session_init_run(init, t), TP_ERR_NAME, "there is no checkpoint");
+    tp_session_init_free(init);
+    tp_tensor_free(&a);
+    tp_tensor_free(&b);
+    tp_session_free(s);
+    tp_session_free(t);
+    tp_graph_free(g);
+}
+
+TEST(hooks_run_in_order_with_the_step)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, scalar()), *y = tp_square(x);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_hooked_session *h = tp_hooked_session_new(s, NULL, 0);
+    CHECK_ERR(tp_hooked_run(h, &y, 1, NULL), TP_ERR_ARG, "must be fed");
+    tp_hooked_session_free(h);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_status everything_once(void)
+{
+    net n;
+    const int64_t in[4] = {2, 9, 9, 3};
+    static float data[2 * 243];
+    int32_t label[2] = {1, 3};
+    n = build_net();
+    tp_status st = n.g ? TP_OK : TP_ERR_NOMEM;
+    tp_session_config c = tp_default_session_config();
+    c.threads = 1;
+    tp_session *s = n.g ? tp_session_new(n.g, &c) : NULL;
+    if (st == TP_OK && !s) st = TP_ERR_NOMEM;
+    if (s) {
+        tp_feed f[2];
+        memset(f, 0, sizeof f);
+        f[0] = feed_f32(n.x, tp_make_shape_n(4, in), data);
+        f[1].node = n.label;
+        tp_tensor_view(&f[1].value, TP_I32, shape1(2), label);
+        st = tp_session_run(s, f, 2, &n.train, 1, NULL);
+    }
+    tp_session_free(s);
+    tp_graph_free(n.g);
+    return st;
+}
+
+TEST(every_allocation_may_fail)
+{
+    /* tp_graph_new itself may fail: then there is nothing to build with */
+    int failures = 0;
+    const int step = getenv("TP_TEST_QUICK") ? 17 : 3;
+    for (int i = 1; i < 5000; i += step) {
+        tp_test_fail_after(i);
+        tp_graph *g = tp_graph_new(NULL);
+        const bool can_build = g != NULL;
+        tp_graph_free(g);
+        if (can_build) {
+            tp_test_fail_after(i);
+            const tp_status st = everything_once();
+            if (st == TP_OK) {
+                tp_test_alloc_reset();
+                break;
+            }
+            CHECK(st == TP_ERR_NOMEM);
+            if (st != TP_ERR_NOMEM) fprintf(stderr, "%d: %s\n", i, tp_last_error());
+            failures++;
+        }
+        CHECK(tp_test_live_blocks() == 0);
+        tp_test_alloc_reset();
+    }
+    CHECK(failures > 5);
+}
+
+TEST_MAIN()

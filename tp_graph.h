@@ -503,6 +503,7 @@ typedef struct tp_conv2d_attrs {
     int padding;                /* tp_padding; 0 = SAME */
     int data_format;            /* tp_data_format; 0 = NHWC */
     int groups;                 /* 0 = 1 */
+    int fused_bias, fused_act;  /* set by the planner */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);

@@ -345,7 +345,7 @@ static uint64_t train_net(const tp_session_config *config, int steps, bool extra
         f[1].node = n.label;
         tp_tensor_view(&f[1].value, TP_I32, shape1(7), label);
         tp_node *fetch[6];
-        const tp_tensor *out[6];
+        const tp_tensor *out[6] = {NULL, NULL, NULL, NULL, NULL, NULL};
         int k = 0;
         fetch[k++] = n.train;
         fetch[k++] = n.cost;
@@ -355,7 +355,7 @@ static uint64_t train_net(const tp_session_config *config, int steps, bool extra
             fetch[k++] = tp_find_variable(n.g, "conv/W")->node;
         }
         CHECK_OK(tp_session_run(s, f, 2, fetch, k, out));
-        if (last_cost) *last_cost = tp_tensor_get(out[1], 0);
+        if (last_cost && out[1]) *last_cost = tp_tensor_get(out[1], 0);
     }
     for (int i = 0; s && i < tp_graph_n_variables(n.g); i++) {
         tp_tensor t;

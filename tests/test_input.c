@@ -1,0 +1,988 @@
+/* test_input.c - data flows and input sources (tp_input.h) */
+#define TP_IMPLEMENTATION
+#include "../tp_input.h"
+#include "tp_test.h"
+
+/* ==== >>helpers ======================================================================================= */
+
+/* D(n): the datapoints [0], [1], ..., [n-1], int32 scalars. */
+static tp_dataflow *numbers(int n, int shuffle)
+{
+    int32_t value[64];
+    for (int i = 0; i < n; i++) value[i] = i;
+    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0};
+    return tp_df_from_arrays(&t, 1, .shuffle = shuffle);
+}
+
+/* The same as a flow without seek, so that seeking replays. */
+static tp_status count_to(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass;
+    if (index >= *(const int *)user) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)index;
+    return st;
+}
+
+/* "0 1 2 | 3 4": what `passes` passes give; components of a datapoint by commas, elements of a batch in brackets. */
+static const char *walk_from(tp_dataflow *df, int64_t first, int passes, int most)
+{
+    static char text[4096];
+    size_t n = 0;
+    tp_datapoint dp = {0, NULL, 0};
+    text[0] = 0;
+    for (int p = 0; p < passes; p++) {
+        tp_status st = tp_df_restart(df, first + p);
+        if (p > 0) n += (size_t)snprintf(text + n, sizeof text - n, " |");
+        for (int i = 0; st == TP_OK && i < most && (st = tp_df_next(df, &dp)) == TP_OK; i++) {
+            n += (size_t)snprintf(text + n, sizeof text - n, n ? " " : "");
+            for (int c = 0; c < dp.n && n < sizeof text - 64; c++) {
+                if (c) n += (size_t)snprintf(text + n, sizeof text - n, ",");
+                if (dp.c[c].shape.ndim) n += (size_t)snprintf(text + n, sizeof text - n, "[");
+                for (int64_t k = 0; k < tp_tensor_size(&dp.c[c]); k++)
+                    n += (size_t)snprintf(text + n, sizeof text - n, k ? " %g" : "%g", tp_tensor_get(&dp.c[c], k));
+                if (dp.c[c].shape.ndim) n += (size_t)snprintf(text + n, sizeof text - n, "]");
+            }
+        }
+        if (st < TP_OK) snprintf(text + n, sizeof text - n, " %s: %s", tp_status_name(st), tp_last_error());
+        if (st == TP_END) CHECK(tp_df_next(df, &dp) == TP_END); /* it stays */
+    }
+    tp_datapoint_free(&dp);
+    return text;
+}
+static const char *walk(tp_dataflow *df, int passes) { return walk_from(df, 0, passes, 100); }
+
+static void check_walk_(tp_dataflow *df, int passes, const char *want, int64_t size, int line)
+{
+    const int64_t got = tp_df_size(df);
+    const char *text = walk(df, passes);
+    CHECK_MSG(strcmp(text, want) == 0, "line %d: \"%s\", expected \"%s\"", line, text, want);
+    CHECK_MSG(got == size, "line %d: size %lld, expected %lld", line, (long long)got, (long long)size);
+    tp_df_free(df);
+}
+#define check_walk(df_, passes_, want_, size_) check_walk_((df_), (passes_), (want_), (size_), __LINE__)
+
+static tp_status double_even(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    const int32_t v = *(const int32_t *)in->c[0].data;
+    call->drop = v % 2 != 0;
+    tp_status st = tp_tensor_resize(&out->c[0], TP_I32, in->c[0].shape);
+    if (st == TP_OK) *(int32_t *)out->c[0].data = 2 * v;
+    return st;
+}
+
+static tp_status add_one(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
+{
+    (void)call;
+    tp_status st = tp_tensor_resize(out, TP_I32, in->shape);
+    for (int64_t i = 0; i < tp_tensor_size(in) && st == TP_OK; i++)
+        ((int32_t *)out->data)[i] = ((const int32_t *)in->data)[i] + 1;
+    return st;
+}
+
+/* An augmentation: a random number of its own for each datapoint, and the index. */
+static tp_status augment(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
+{
+    tp_status st = tp_tensor_resize(out, TP_F64, in->shape);
+    if (st == TP_OK)
+        *(double *)out->data = tp_tensor_get(in, 0) + (double)call->index / 100 +
+                               (double)tp_random_uniform(call->key, (uint64_t)call->index, 0) / 1000;
+    return st;
+}
+
+/* ==== >>dataflow ====================================================================================== */
+
+TEST(golden_batch)
+{
+    check_walk(tp_df_batch(numbers(7, TP_NO), 3), 1, "[0 1 2] [3 4 5]", 2);
+    check_walk(tp_df_batch(numbers(7, TP_NO), 3, .remainder = TP_YES), 2, "[0 1 2] [3 4 5] [6] | [0 1 2] [3 4 5] [6]", 3);
+    check_walk(tp_df_batch(numbers(6, TP_NO), 3, .remainder = TP_YES), 1, "[0 1 2] [3 4 5]", 2);
+    tp_dataflow *df = tp_df_batch(numbers(2, TP_NO), 3);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "only 2 datapoints");
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "test_input.c:");
+    tp_df_free(df);
+}
+
+TEST(golden_fixed_size)
+{
+    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 3), 4, "0 1 2 | 3 4 0 | 1 2 3 | 4 0 1", 3);
+    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 3, .keep_state = TP_NO), 2, "0 1 2 | 0 1 2", 3);
+    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 6, .keep_state = TP_NO), 2, "0 1 2 3 4 0 | 0 1 2 3 4 0", 6);
+    tp_dataflow *df = tp_df_fixed_size(numbers(5, TP_NO), 3);
+    CHECK_STR(walk_from(df, 3, 1, 9), "4 0 1"); /* straight to a later pass, and back */
+    CHECK_STR(walk_from(df, 1, 2, 9), "3 4 0 | 1 2 3");
+    tp_df_free(df);
+}
+
+TEST(golden_others)
+{
+    tp_dataflow *two[2];
+    check_walk(tp_df_repeated(numbers(3, TP_NO), 2), 2, "0 1 2 0 1 2 | 0 1 2 0 1 2", 6);
+    two[0] = numbers(3, TP_NO), two[1] = numbers(2, TP_NO);
+    check_walk(tp_df_join(two, 2), 2, "0,0 1,1 | 0,0 1,1", 2);
+    two[0] = numbers(2, TP_NO), two[1] = numbers(3, TP_NO);
+    check_walk(tp_df_concat(two, 2), 2, "0 1 0 1 2 | 0 1 0 1 2", 5);
+    check_walk(tp_df_map(numbers(5, TP_NO), double_even), 2, "0 4 8 | 0 4 8", 5);
+    two[0] = numbers(3, TP_NO), two[1] = numbers(3, TP_NO);
+    check_walk(tp_df_map_component(tp_df_join(two, 2), add_one, .index = 1), 1, "0,1 1,2 2,3", 3);
+    two[0] = numbers(2, TP_NO), two[1] = tp_df_map_component(numbers(2, TP_NO), add_one, 0);
+    const int pick[3] = {1, 0, 1};
+    check_walk(tp_df_select(tp_df_join(two, 2), pick, 3), 1, "1,0,1 2,1,2", 2);
+    check_walk(tp_df_cast(numbers(3, TP_NO), 0, TP_F32, 0.5), 1, "0 0.5 1", 3);
+    check_walk(tp_df_cast(numbers(3, TP_NO), 0, TP_F64, 0.25), 1, "0 0.25 0.5", 3);
+    check_walk(tp_df_print(numbers(3, TP_NO), 0, "D3"), 1, "0 1 2", 3);
+    tp_dataflow *forever = tp_df_repeated(numbers(2, TP_NO), -1);
+    CHECK(tp_df_size(forever) == -1);
+    CHECK_STR(walk_from(forever, 0, 1, 7), "0 1 0 1 0 1 0");
+    tp_df_free(forever);
+}
+
+TEST(list_copies_and_shapes_may_differ)
+{
+    float a[2] = {1, 2}, b[3] = {3, 4, 5};
+    tp_tensor x = {TP_F32, {1, {2}}, a, NULL, 0}, y = {TP_F32, {1, {3}}, b, NULL, 0};
+    tp_datapoint points[2] = {{1, &x, 1}, {1, &y, 1}};
+    tp_dataflow *df = tp_df_from_list(points, 2, .shuffle = TP_NO);
+    a[0] = b[0] = 99;
+    CHECK_STR(walk(df, 1), "[1 2] [3 4 5]");
+    df = tp_df_batch(df, 2);
+    tp_datapoint dp = {0, NULL, 0};
+    tp_df_restart(df, 0);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "component 0 of datapoint 1 of batch 0 is float32 (3), in the first it is float32 (2)");
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    check_walk(tp_df_from_list(NULL, 0), 2, " |", 0);
+}
+
+TEST(shuffles_are_functions_of_seed_and_pass)
+{
+    tp_dataflow *df = numbers(20, TP_YES);
+    char pass0[512], pass3[512];
+    snprintf(pass0, sizeof pass0, "%s", walk_from(df, 0, 1, 99));
+    snprintf(pass3, sizeof pass3, "%s", walk_from(df, 3, 1, 99));
+    CHECK(strcmp(pass0, pass3) != 0);
+    CHECK_STR(walk_from(df, 0, 1, 99), pass0); /* again, and going back */
+    int seen[20] = {0};
+    tp_datapoint dp = {0, NULL, 0};
+    tp_df_restart(df, 3);
+    while (tp_df_next(df, &dp) == TP_OK) seen[*(const int32_t *)dp.c[0].data]++;
+    for (int i = 0; i < 20; i++) CHECK(seen[i] == 1);
+    tp_df_free(df);
+    df = numbers(20, TP_YES);
+    CHECK_STR(walk_from(df, 3, 1, 99), pass3); /* pass 3 without passes 0 to 2 */
+    tp_df_free(df);
+    int32_t value[20];
+    for (int i = 0; i < 20; i++) value[i] = i;
+    tp_tensor t = {TP_I32, {1, {20}}, value, NULL, 0};
+    df = tp_df_from_arrays(&t, 1, .seed = 43);
+    CHECK(strcmp(walk_from(df, 0, 1, 99), pass0) != 0);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+TEST(locally_shuffle_keeps_its_promises)
+{
+    for (int reuse = 1; reuse <= 3; reuse++) {
+        tp_dataflow *df = tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 4, .num_reuse = reuse, .shuffle_interval = 2);
+        CHECK(tp_df_size(df) == 10 * reuse);
+        tp_datapoint dp = {0, NULL, 0};
+        int seen[10] = {0}, given = 0, moved = 0;
+        for (; given < 400 && CHECK_OK(tp_df_next(df, &dp)); given++) {
+            const int v = *(const int32_t *)dp.c[0].data;
+            seen[v]++;
+            /* output k leaves when insertion k+4 comes: no input from beyond it can have been seen */
+            if (given < 10 * reuse - 4) CHECK(v <= (given + 4) / reuse);
+            moved += v != given / reuse % 10;
+        }
+        for (int i = 0; i < 10; i++) CHECK_MSG(abs(seen[i] - 40) <= 4, "%d came %d times", i, seen[i]);
+        CHECK(moved > 100);
+        char first[512];
+        snprintf(first, sizeof first, "%s", walk_from(df, 0, 1, 50));
+        CHECK_STR(walk_from(df, 0, 1, 50), first);
+        CHECK(strcmp(walk_from(df, 1, 1, 50), first) != 0);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+    tp_dataflow *df = tp_df_locally_shuffle(numbers(3, TP_NO), 0);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "buffer_size 0");
+    tp_df_free(df);
+}
+
+static const int five = 5;
+static tp_dataflow *all_flows(int which)
+{
+    static const char *const name[] = {"a"};
+    static const tp_spec fake[] = {{name[0], TP_F32, {1, {3}}}, {NULL, TP_I32, {0, {0}}}};
+    static const int swap[2] = {1, 0};
+    tp_dataflow *many[3];
+    switch (which) {
+    case 0: return numbers(7, TP_NO);
+    case 1: return numbers(7, TP_YES);
+    case 2: return tp_df_from_generator(count_to, (void *)(uintptr_t)&five);
+    case 3: return tp_df_from_generator(count_to, (void *)(uintptr_t)&five, .size = 5, .indexed = TP_YES);
+    case 4: return tp_df_fake(fake, 2, .size = 6, .low = -2, .high = 50);
+    case 5: return tp_df_batch(numbers(11, TP_YES), 3);
+    case 6: return tp_df_batch(numbers(11, TP_YES), 3, .remainder = TP_YES);
+    case 7: return tp_df_map(numbers(9, TP_YES), double_even);
+    case 8: return tp_df_map_component(numbers(9, TP_YES), augment, 0, .keeps_all = TP_YES);
+    case 9: return tp_df_map_component(numbers(9, TP_YES), augment, 0);
+    case 10: return tp_df_repeated(numbers(3, TP_YES), 3);
+    case 11: return tp_df_repeated(tp_df_map(numbers(5, TP_YES), double_even), 3);
+    case 12: return tp_df_fixed_size(numbers(5, TP_YES), 7);
+    case 13: return tp_df_fixed_size(numbers(5, TP_YES), 7, .keep_state = TP_NO);
+    case 14: return tp_df_fixed_size(tp_df_locally_shuffle(numbers(5, TP_YES), 4), 9);
+    case 15: return tp_df_select(tp_df_fake(fake, 2, .size = 6, .low = -2, .high = 50), swap, 2);
+    case 16:
+        many[0] = numbers(3, TP_YES), many[1] = tp_df_from_generator(count_to, (void *)(uintptr_t)&five), many[2] = numbers(4, TP_YES);
+        return tp_df_concat(many, 3);
+    case 17:
+        many[0] = numbers(6, TP_YES), many[1] = tp_df_from_generator(count_to, (void *)(uintptr_t)&five), many[2] = numbers(9, TP_YES);
+        return tp_df_join(many, 3);
+    case 18: return tp_df_cast(numbers(6, TP_YES), 0, TP_F32, 3);
+    case 19: return tp_df_print(numbers(6, TP_YES), 0, NULL);
+    case 20: return tp_df_digits("test", .size = 5);
+    case 21: return tp_df_fixed_size(tp_df_repeated(numbers(4, TP_YES), -1), 6);
+    default: return NULL;
+    }
+}
+
+TEST(seek_is_replay_for_every_flow)
+{
+    tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
+    for (int which = 0;; which++) {
+        tp_dataflow *replay = all_flows(which), *seek = all_flows(which);
+        if (!replay) break;
+        for (int64_t pass = 0; pass < 4; pass += pass ? 2 : 1)
+            for (int64_t n = 0; n < 16; n++) {
+                int64_t skipped = -1, taken = 0;
+                tp_status sa = tp_df_restart(replay, pass), sb = tp_df_restart(seek, pass);
+                CHECK(sa == TP_OK && sb == TP_OK);
+                if (n > 2) taken = tp_df_next(seek, &b) == TP_OK; /* also from within a pass */
+                CHECK_OK(tp_df_seek(seek, n - taken, &skipped));
+                int64_t replayed = 0;
+                for (; replayed < n && (sa = tp_df_next(replay, &a)) == TP_OK; replayed++) {}
+                CHECK_MSG(skipped + taken == replayed, "flow %d (%s) pass %d: skipped %d of %d, replay gave %d",
+                          which, seek->name, (int)pass, (int)skipped, (int)(n - taken), (int)replayed);
+                for (int i = 0; i < 40; i++) {
+                    sa = tp_df_next(replay, &a);
+                    sb = tp_df_next(seek, &b);
+                    if (!CHECK_MSG(sa == sb, "flow %d (%s) after %d: %d and %d", which, seek->name, (int)n, (int)sa, (int)sb) || sa != TP_OK) break;
+                    CHECK(a.n == b.n);
+                    for (int c = 0; c < a.n && c < b.n; c++) {
+                        CHECK(a.c[c].dtype == b.c[c].dtype && tp_shape_equal(&a.c[c].shape, &b.c[c].shape));
+                        if (tp_tensor_bytes(&a.c[c]) == tp_tensor_bytes(&b.c[c]))
+                            CHECK_MSG(memcmp(a.c[c].data, b.c[c].data, tp_tensor_bytes(&a.c[c])) == 0,
+                                      "flow %d (%s) pass %d: component %d differs %d datapoints after skipping %d", which,
+                                      seek->name, (int)pass, c, i, (int)n);
+                    }
+                }
+            }
+        tp_df_free(replay);
+        tp_df_free(seek);
+    }
+    tp_datapoint_free(&a);
+    tp_datapoint_free(&b);
+}
+
+TEST(fake_data)
+{
+    const tp_spec specs[] = {TP_SPEC("x", TP_F32, 10, 10), TP_SPEC("y", TP_I32, 50)};
+    tp_dataflow *df = tp_df_fake(specs, 2, .size = 3, .low = 2, .high = 5);
+    tp_datapoint dp = {0, NULL, 0};
+    double least = 9, most = 0;
+    CHECK(tp_df_size(df) == 3);
+    while (tp_df_next(df, &dp) == TP_OK)
+        for (int i = 0; i < 100; i++) {
+            const double v = tp_tensor_get(&dp.c[0], i);
+            least = v < least ? v : least;
+            most = v > most ? v : most;
+            if (i < 50) CHECK(tp_tensor_get(&dp.c[1], i) >= 2 && tp_tensor_get(&dp.c[1], i) < 5);
+        }
+    CHECK(least >= 2 && least < 2.2 && most < 5 && most > 4.8);
+    tp_df_free(df);
+    df = tp_df_fake(specs, 1, .size = 2, .random = TP_NO);
+    char one[64];
+    tp_df_next(df, &dp);
+    snprintf(one, sizeof one, "%.9g", tp_tensor_get(&dp.c[0], 7));
+    tp_df_next(df, &dp);
+    CHECK_NEAR(tp_tensor_get(&dp.c[0], 7), atof(one), 1e-7, 0); /* the same datapoint all through a pass */
+    tp_df_restart(df, 1);
+    tp_df_next(df, &dp);
+    CHECK(fabs(tp_tensor_get(&dp.c[0], 7) - atof(one)) > 1e-6); /* another in the next */
+    CHECK(tp_df_size(df) == 2);
+    tp_df_free(df);
+    const tp_spec open = TP_SPEC("x", TP_F32, TP_ANY, 3);
+    df = tp_df_fake(&open, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_SHAPE, "(?,3)");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+static void count_release(void *user) { ++*(int *)user; }
+
+TEST(poison_is_passed_on_and_nothing_leaks)
+{
+    tp_test_fail_after(0);
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_repeated(tp_df_batch(tp_df_map(numbers(4, TP_YES), NULL), 2), -1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "tp_df_map: the function is NULL");
+    CHECK_ERR(tp_df_restart(df, 3), TP_ERR_ARG, "tp_df_map: the function is NULL");
+    tp_dataflow *two[2] = {numbers(3, TP_NO), df};
+    df = tp_df_join(two, 2);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "test_input.c:");
+    tp_df_free(df);
+    two[0] = numbers(3, TP_NO), two[1] = NULL;
+    CHECK(tp_df_concat(two, 2) == NULL);
+    CHECK(tp_df_batch(NULL, 2) == NULL);
+    int released = 0;
+    CHECK(tp_df_map(NULL, double_even, .user = &released, .release = count_release) == NULL);
+    df = tp_df_map(numbers(3, TP_NO), NULL, .user = &released, .release = count_release);
+    CHECK(tp_df_status(df) == TP_ERR_ARG);
+    tp_df_free(df);
+    df = tp_df_from_generator(NULL, &released, .release = count_release);
+    tp_df_free(df);
+    df = tp_df_map(numbers(3, TP_NO), double_even, .user = &released, .release = count_release);
+    CHECK(released == 3);
+    tp_df_free(df);
+    CHECK(released == 4);
+    df = tp_df_repeated(tp_df_from_list(NULL, 0), -1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_STATE, "no datapoint");
+    tp_df_free(df);
+    df = tp_df_cast(numbers(3, TP_NO), 0, TP_DTYPE_UNSET, 0);
+    CHECK_ERR(tp_df_status(df), TP_ERR_DTYPE, "no dtype");
+    tp_df_free(df);
+    const int wrong = 2;
+    df = tp_df_select(numbers(3, TP_NO), &wrong, 1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "component 2");
+    CHECK_ERR(tp_df_seek(df, -1, NULL), TP_ERR_ARG, "forward");
+    tp_df_free(df);
+    CHECK_ERR(tp_df_next(NULL, &dp), TP_ERR_ARG, "NULL");
+    tp_df_free(NULL);
+    tp_datapoint_free(&dp);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(steady_state_allocates_nothing)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0;; which++) {
+        tp_test_fail_after(0);
+        tp_dataflow *df = all_flows(which);
+        if (!df) break;
+        for (int pass = 0; pass < 3; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        const long before = tp_test_alloc_count();
+        for (int pass = 3; pass < 6; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        CHECK_MSG(tp_test_alloc_count() == before, "flow %d (%s) allocates %ld times", which, df->name,
+                  tp_test_alloc_count() - before);
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+    tp_test_alloc_reset();
+}
+
+TEST(flows_survive_out_of_memory)
+{
+    for (int which = 0; which <= 21; which++)
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            tp_dataflow *df = all_flows(which);
+            tp_datapoint dp = {0, NULL, 0};
+            tp_status st = df ? TP_OK : TP_ERR_NOMEM;
+            for (int i = 0; i < 12 && st == TP_OK; i++) st = tp_df_next(df, &dp);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM : st >= TP_OK, "flow %d, allocation %ld: %s: %s", which, n,
+                      tp_status_name(st), tp_last_error());
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+            CHECK_MSG(tp_test_live_blocks() == 0, "flow %d, allocation %ld leaks", which, n);
+        }
+    tp_test_alloc_reset();
+}
+
+/* ==== >>files ========================================================================================= */
+
+static size_t idx(unsigned char *out, int type, const uint32_t *dim, int ndim, const void *data, size_t bytes)
+{
+    out[0] = out[1] = 0;
+    out[2] = (unsigned char)type;
+    out[3] = (unsigned char)ndim;
+    for (int i = 0; i < ndim; i++)
+        for (int k = 0; k < 4; k++) out[4 + 4 * i + k] = (unsigned char)(dim[i] >> (24 - 8 * k));
+    if (bytes) memcpy(out + 4 + 4 * ndim, data, bytes);
+    return 4 + 4 * (size_t)ndim + bytes;
+}
+
+TEST(idx_reads_every_type)
+{
+    unsigned char file[256];
+    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    const uint32_t two = 2, grid[3] = {1, 2, 2};
+    size_t n = idx(file, 8, grid, 3, "\x00\x7f\x80\xff", 4);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(t.dtype == TP_U8 && t.shape.ndim == 3 && t.shape.dim[2] == 2 && tp_tensor_get(&t, 3) == 255);
+    n = idx(file, 9, &two, 1, "\x7f\x80", 2);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(t.dtype == TP_I32 && tp_tensor_get(&t, 0) == 127 && tp_tensor_get(&t, 1) == -128);
+    n = idx(file, 0x0b, &two, 1, "\x01\x02\xff\xfe", 4);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(tp_tensor_get(&t, 0) == 258 && tp_tensor_get(&t, 1) == -2);
+    n = idx(file, 0x0c, &two, 1, "\x01\x02\x03\x04\x80\x00\x00\x00", 8);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(tp_tensor_get(&t, 0) == 16909060 && tp_tensor_get(&t, 1) == -2147483648.0);
+    n = idx(file, 0x0d, &two, 1, "\x3f\x80\x00\x00\xc0\x20\x00\x00", 8);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(t.dtype == TP_F32 && tp_tensor_get(&t, 0) == 1 && tp_tensor_get(&t, 1) == -2.5);
+    n = idx(file, 0x0e, &two, 1, "\x3f\xf0\0\0\0\0\0\0\xc0\x04\0\0\0\0\0\0", 16);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(t.dtype == TP_F64 && tp_tensor_get(&t, 0) == 1 && tp_tensor_get(&t, 1) == -2.5);
+    tp_tensor_free(&t);
+}
+
+TEST(idx_hostile_files)
+{
+    unsigned char file[256], *exact;
+    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu}, big[3] = {60000, 28, 28};
+    unsigned char data[25] = {0};
+    size_t n = idx(file, 8, dim, 3, data, 24);
+    for (size_t cut = 0; cut < n; cut++) { /* in memory of exactly that size, so that a sanitizer sees every step too far */
+        exact = (unsigned char *)malloc(cut ? cut : 1);
+        if (!exact) return;
+        memcpy(exact, file, cut);
+        CHECK(tp_idx_parse(exact, cut, "cut.idx", &t) == TP_ERR_FORMAT);
+        free(exact);
+    }
+    CHECK_HAS(tp_last_error(), "cut.idx is truncated, or its header lies: the shape (2,3,4) needs 40 bytes, it has 39");
+    n = idx(file, 8, dim, 3, data, 25);
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "1 bytes follow");
+    n = idx(file, 8, huge, 3, data, 24);
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "header lies");
+    n = idx(file, 0x0e, big, 3, data, 24);
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "needs 376320016 bytes");
+    n = idx(file, 0x0a, dim, 3, data, 24);
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "0x0a");
+    n = idx(file, 8, dim, 0, data, 1);
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "0 dimensions");
+    file[3] = 255;
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "255 dimensions");
+    CHECK_ERR(tp_idx_parse("\x1f\x8b\x08\x00zzzz", 8, "f", &t), TP_ERR_FORMAT, "no IDX file");
+    const uint32_t none[2] = {0, 28};
+    n = idx(file, 8, none, 2, NULL, 0);
+    CHECK_OK(tp_idx_parse(file, n, "f", &t));
+    CHECK(tp_tensor_size(&t) == 0);
+    tp_tensor_free(&t);
+}
+
+TEST(mnist_files_that_lie)
+{
+    const char *dir = tp_test_tmpdir();
+    unsigned char file[256], data[64];
+    uint32_t images[3] = {3, 2, 2}, labels = 3;
+    for (int i = 0; i < 64; i++) data[i] = (unsigned char)(i * 17);
+    tp_dataflow *df = tp_df_mnist("train", .dir = dir);
+    CHECK_ERR(tp_df_status(df), TP_ERR_IO, "train-images-idx3-ubyte.gz");
+    tp_df_free(df);
+    df = tp_df_mnist("validation", .dir = dir);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "\"validation\" is neither");
+    tp_df_free(df);
+    tp_test_write(tp_test_path(dir, "train-images-idx3-ubyte"), file, idx(file, 8, images, 3, data, 12));
+    labels = 4;
+    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, &labels, 1, data, 4));
+    df = tp_df_mnist("train", .dir = dir);
+    CHECK_ERR(tp_df_status(df), TP_ERR_SHAPE, "train-images-idx3-ubyte has 3 entries but train-labels-idx1-ubyte has 4");
+    tp_df_free(df);
+    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, images, 3, data, 12));
+    df = tp_df_mnist("train", .dir = dir);
+    CHECK_ERR(tp_df_status(df), TP_ERR_FORMAT, "holds uint8 (3,2,2), MNIST has uint8 labels");
+    tp_df_free(df);
+    labels = 3;
+    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, &labels, 1, "\x05\x00\x09", 3));
+    df = tp_df_mnist("train", .dir = dir, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK(dp.n == 2 && dp.c[0].dtype == TP_F32 && dp.c[1].dtype == TP_I32 && dp.c[1].shape.ndim == 0);
+    CHECK_NEAR(tp_tensor_get(&dp.c[0], 3), 51 / 255.0, 1e-7, 0);
+    CHECK(tp_tensor_get(&dp.c[1], 0) == 5);
+    tp_df_free(df);
+    const char *paths[2] = {tp_test_path(dir, "train-images-idx3-ubyte"), tp_test_path(dir, "train-labels-idx1-ubyte")};
+    df = tp_df_idx(paths, 2, .shuffle = TP_NO);
+    CHECK_STR(walk(df, 1), "[0 17 34 51],5 [68 85 102 119],0 [136 153 170 187],9");
+    tp_df_free(df);
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        df = tp_df_mnist("train", .dir = dir);
+        failed = tp_test_alloc_failed();
+        CHECK(failed ? !df : tp_df_status(df) == TP_OK);
+        tp_df_free(df);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    tp_datapoint_free(&dp);
+}
+
+TEST(mnist_itself)
+{
+    char dir[600];
+    const char *data = getenv("TP_DATA");
+    snprintf(dir, sizeof dir, "%.500s/mnist", data ? data : "../shared/data");
+    if (!tp_file_exists(tp_test_path(dir, "t10k-images-idx3-ubyte.gz")))
+        TEST_SKIP("no MNIST files; set TP_DATA to the directory that holds mnist/");
+    tp_dataflow *df = tp_df_mnist("test", .dir = dir, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    if (!CHECK_OK(tp_df_status(df))) return;
+    CHECK(tp_df_size(df) == 10000);
+    static const int first[10] = {7, 2, 1, 0, 4, 1, 4, 9, 5, 9};
+    int count[10] = {0}, n = 0;
+    double sum = 0;
+    for (; tp_df_next(df, &dp) == TP_OK; n++) {
+        const int label = *(const int32_t *)dp.c[1].data;
+        if (n < 10) CHECK(label == first[n]);
+        if (label >= 0 && label < 10) count[label]++;
+        for (int i = 0; i < 784; i++) sum += (double)((const float *)dp.c[0].data)[i];
+    }
+    CHECK(n == 10000 && count[0] == 980 && count[1] == 1135 && count[9] == 1009);
+    CHECK_NEAR(sum / n / 784, 0.1325, 1e-4, 0); /* the published mean */
+    tp_df_free(df);
+    df = tp_df_mnist("train", .dir = dir);
+    CHECK(tp_df_size(df) == 60000);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+TEST(digits)
+{
+    tp_dataflow *df = tp_df_digits("train", .size = 600, .shuffle = TP_NO), *more = tp_df_digits("train", .size = 3, .shuffle = TP_NO);
+    tp_dataflow *test = tp_df_digits("test", .shuffle = TP_NO), *other = tp_df_digits("train", .seed = 7, .shuffle = TP_NO);
+    tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
+    int count[10] = {0};
+    CHECK(tp_df_size(test) == 2000 && tp_df_size(other) == 12000);
+    for (int i = 0; i < 3; i++) { /* image i does not depend on the size of the set, but on the set and the seed */
+        CHECK_OK(tp_df_next(df, &a));
+        CHECK_OK(tp_df_next(more, &b));
+        CHECK(memcmp(a.c[0].data, b.c[0].data, 784 * 4) == 0);
+        CHECK(*(const int32_t *)a.c[1].data == *(const int32_t *)b.c[1].data);
+        CHECK_OK(tp_df_next(test, &b));
+        CHECK(memcmp(a.c[0].data, b.c[0].data, 784 * 4) != 0);
+        CHECK_OK(tp_df_next(other, &b));
+        CHECK(memcmp(a.c[0].data, b.c[0].data, 784 * 4) != 0);
+    }
+    tp_df_restart(df, 0);
+    uint64_t hash = 0;
+    while (tp_df_next(df, &a) == TP_OK) {
+        const int label = *(const int32_t *)a.c[1].data;
+        const float *x = (const float *)a.c[0].data;
+        int ink = 0;
+        if (CHECK(label >= 0 && label < 10)) count[label]++;
+        for (int i = 0; i < 784; i++) {
+            CHECK(x[i] >= 0 && x[i] <= 1);
+            ink += x[i] > 0.5f;
+        }
+        CHECK_MSG(ink > 15 && ink < 350, "a %d of %d pixels", label, ink);
+        hash = hash * 31 + tp_hash(x, 784 * 4);
+    }
+    for (int i = 0; i < 10; i++) CHECK(count[i] > 30);
+    /* the same bits on every machine and with every compiler: a new value here means that all images changed */
+    CHECK_MSG(hash == 0xf09f2f059637b2ccu, "hash is 0x%llx", (unsigned long long)hash);
+    tp_df_free(df);
+    tp_df_free(more);
+    tp_df_free(test);
+    tp_df_free(other);
+    tp_datapoint_free(&a);
+    tp_datapoint_free(&b);
+}
+
+/* ==== >>input source ================================================================================== */
+
+/* A little program: an input source, one node y = 2 x for each tower, a hooked session. */
+typedef struct machine {
+    tp_graph *g;
+    tp_input_source *s;
+    tp_session *session;
+    tp_hooked_session *hooked;
+    tp_node *y[4];
+    int towers;
+} machine;
+
+static bool machine_open(machine *m, tp_input_source *s, int towers)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    memset(m, 0, sizeof *m);
+    m->s = s;
+    m->towers = towers;
+    m->g = tp_graph_new(NULL);
+    if (!m->g || tp_input_setup(s, m->g, &spec, 1) != TP_OK) return false;
+    for (int t = 0; t < towers; t++) {
+        tp_node *x = NULL;
+        if (tp_input_get_tensors(s, &x) != TP_OK) return false;
+        m->y[t] = tp_add(x, x);
+    }
+    int n = 0;
+    tp_hook *const *hooks = tp_input_hooks(s, &n);
+    m->session = tp_session_new(m->g, NULL);
+    if (!hooks || !m->session) return false;
+    for (int i = 0; i < n; i++)
+        if (hooks[i]->after_create_session && hooks[i]->after_create_session(hooks[i], m->session) != TP_OK) return false;
+    m->hooked = tp_hooked_session_new(m->session, hooks, n);
+    return m->hooked && tp_input_reset_state(s) == TP_OK;
+}
+
+static tp_status machine_run(machine *m, int *got)
+{
+    const tp_tensor *value[4];
+    tp_status st = tp_hooked_run(m->hooked, m->y, m->towers, value);
+    for (int t = 0; t < m->towers && st == TP_OK; t++) got[t] = (int)tp_tensor_get(value[t], 0) / 2;
+    return st;
+}
+
+static const char *machine_walk(machine *m, int steps)
+{
+    static char text[1024];
+    size_t n = 0;
+    text[0] = 0;
+    for (int i = 0; i < steps; i++) {
+        int got[4];
+        tp_status st = machine_run(m, got);
+        if (st != TP_OK) {
+            snprintf(text + n, sizeof text - n, " %s", tp_status_name(st));
+            break;
+        }
+        for (int t = 0; t < m->towers; t++) n += (size_t)snprintf(text + n, sizeof text - n, n ? " %d" : "%d", got[t]);
+    }
+    return text;
+}
+
+static void machine_close(machine *m)
+{
+    tp_hooked_session_free(m->hooked);
+    tp_session_free(m->session);
+    tp_input_free(m->s);
+    tp_graph_free(m->g);
+}
+
+TEST(feed_and_queue_give_the_same_data)
+{
+    char want[1024];
+    machine m;
+    CHECK(machine_open(&m, tp_feed_input(numbers(5, TP_YES)), 1));
+    snprintf(want, sizeof want, "%s", machine_walk(&m, 23));
+    CHECK(m.s->consumed == 23 && tp_input_size(m.s) == 5 && !m.s->feedfree);
+    machine_close(&m);
+    for (int capacity = 1; capacity < 60; capacity += 7) {
+        CHECK(machine_open(&m, tp_queue_input(numbers(5, TP_YES), .capacity = capacity), 1));
+        CHECK_STR(machine_walk(&m, 23), want);
+        CHECK(m.s->consumed == 23 && tp_input_size(m.s) == 5 && m.s->feedfree);
+        machine_close(&m);
+    }
+    /* two towers take turns: the same numbers in the same order, in half the steps */
+    CHECK(machine_open(&m, tp_queue_input(numbers(5, TP_YES), .capacity = 2), 2));
+    machine_walk(&m, 11);
+    CHECK(m.s->consumed == 22);
+    tp_input_reset_state(m.s);
+    CHECK(m.s->consumed == 0);
+    char got[1024];
+    snprintf(got, sizeof got, "%s", machine_walk(&m, 11));
+    CHECK(strncmp(got, want, strlen(got)) == 0);
+    machine_close(&m);
+}
+
+TEST(resume_goes_on_where_the_steps_were)
+{
+    for (int queue = 0; queue < 2; queue++)
+        for (int stop = 0; stop < 14; stop++) {
+            machine m;
+            char tail[1024];
+            /* a flow that drops some, in a random order: a pass has no known size */
+#define SOURCE                                                                                                  \
+    (queue ? tp_queue_input(tp_df_map(numbers(7, TP_YES), double_even), .capacity = 3)                         \
+           : tp_feed_input(tp_df_map(numbers(7, TP_YES), double_even)))
+            CHECK(machine_open(&m, SOURCE, 1));
+            machine_walk(&m, stop);
+            const int64_t consumed = m.s->consumed; /* what a checkpoint keeps */
+            CHECK(consumed == stop);
+            snprintf(tail, sizeof tail, "%s", machine_walk(&m, 9));
+            CHECK_OK(tp_input_seek(m.s, consumed)); /* in the running program */
+            CHECK_STR(machine_walk(&m, 9), tail);
+            machine_close(&m);
+            tp_input_source *s = SOURCE; /* in a new one */
+            CHECK_OK(tp_input_seek(s, consumed));
+            CHECK(machine_open(&m, s, 1));
+            CHECK(m.s->consumed == stop);
+            CHECK_STR(machine_walk(&m, 9), tail);
+            CHECK(m.s->consumed == stop + 9);
+            machine_close(&m);
+        }
+}
+
+TEST(finite_sources_end_and_start_again)
+{
+    for (int queue = 0; queue < 2; queue++) {
+        machine m;
+        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
+                                     : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO), 1));
+        for (int round = 0; round < 3; round++) {
+            CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_END");
+            CHECK_STR(machine_walk(&m, 9), " TP_END");
+            CHECK(tp_input_failure(m.s, NULL) == TP_OK && m.s->consumed == 3);
+            CHECK_OK(tp_input_reset_state(m.s));
+        }
+        machine_close(&m);
+    }
+}
+
+static tp_status fail_at(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    static const int many = 100;
+    if (index == *(const int *)user) return tp_fail(TP_ERR_IO, "the disk is gone");
+    return count_to((void *)(uintptr_t)&many, pass, index, dp);
+}
+
+TEST(a_failing_producer_delivers_the_rest_and_says_so)
+{
+    const int three = 3;
+    const char *why = NULL;
+    machine m;
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(fail_at, (void *)(uintptr_t)&three)), 1));
+    CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_END");
+    CHECK(tp_input_failure(m.s, &why) == TP_ERR_IO);
+    CHECK_STR(why, "the disk is gone");
+    CHECK(m.s->consumed == 3);
+    CHECK_STR(machine_walk(&m, 9), " TP_END");
+    machine_close(&m);
+    CHECK(machine_open(&m, tp_feed_input(tp_df_from_generator(fail_at, (void *)(uintptr_t)&three)), 1));
+    CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_ERR_IO");
+    CHECK_STR(tp_last_error(), "the disk is gone");
+    machine_close(&m);
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_list(NULL, 0)), 1)); /* nothing to repeat */
+    CHECK_STR(machine_walk(&m, 9), " TP_END");
+    CHECK(tp_input_failure(m.s, &why) == TP_ERR_STATE);
+    CHECK_HAS(why, "no datapoint");
+    machine_close(&m);
+}
+
+TEST(closing_at_any_moment)
+{
+    for (int i = 0; i < 30; i++) {
+        machine m;
+        CHECK(machine_open(&m, tp_queue_input(numbers(5, TP_YES), .capacity = 1 + i % 4), 1 + i % 3));
+        for (int k = 0; k < i % 5; k++) {
+            machine_walk(&m, k);
+            CHECK_OK(tp_input_reset_state(m.s));
+        }
+        machine_close(&m);
+    }
+    machine m; /* never started, never asked for tensors, never set up */
+    memset(&m, 0, sizeof m);
+    m.s = tp_queue_input(numbers(5, TP_YES));
+    CHECK_ERR(tp_input_reset_state(m.s), TP_ERR_STATE, "after tp_input_setup");
+    machine_close(&m);
+    tp_input_free(NULL);
+}
+
+TEST(signature_mismatches_are_sentences)
+{
+    const int32_t v[6] = {0};
+    const tp_spec specs[] = {TP_SPEC("image", TP_I32, TP_ANY), {"label", TP_I32, {0, {0}}}};
+    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0}, {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0}};
+    for (int queue = 0; queue < 2; queue++)
+        for (int wrong = 0; wrong < 3; wrong++) {
+            tp_dataflow *df = tp_df_from_arrays(two, wrong == 2 ? 1 : 2);
+            if (wrong == 1) df = tp_df_cast(df, 1, TP_I64, 0);
+            tp_input_source *s = queue ? tp_queue_input(df) : tp_feed_input(df);
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *in[2] = {NULL, NULL};
+            CHECK_OK(tp_input_setup(s, g, specs, 2));
+            CHECK_ERR(tp_input_setup(s, g, specs, 2), TP_ERR_STATE, "set up before");
+            CHECK_OK(tp_input_get_tensors(s, in));
+            tp_session *session = tp_session_new(g, NULL);
+            int n;
+            tp_hook *const *hooks = tp_input_hooks(s, &n);
+            CHECK(hooks == tp_input_hooks(s, &n) && n == 1);
+            tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
+            tp_status st = tp_hooked_run(h, in, 2, NULL);
+            if (wrong == 2) CHECK_ERR(st, TP_ERR_SHAPE, "datapoint 0 has 1 components, the input signature has 2");
+            else CHECK_ERR(st, TP_ERR_DTYPE, wrong ? "component 1 ('label') of datapoint 0 is int64 (), the input signature wants int32 (): convert it with tp_df_cast"
+                                                   : "component 1 ('label') of datapoint 0 is float32 ()");
+            CHECK(s->consumed == 0);
+            tp_hooked_session_free(h);
+            tp_session_free(session);
+            tp_input_free(s);
+            tp_graph_free(g);
+        }
+    two[1].dtype = TP_I32;
+    two[0].shape = tp_make_shape(2, 1, 3);
+    tp_input_source *s = tp_feed_input(tp_df_from_arrays(two, 2));
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[2] = {NULL, NULL};
+    CHECK_OK(tp_input_setup(s, g, specs, 2));
+    CHECK_OK(tp_input_get_tensors(s, in));
+    tp_session *session = tp_session_new(g, NULL);
+    int n;
+    tp_hook *const *hooks = tp_input_hooks(s, &n);
+    tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
+    CHECK_ERR(tp_hooked_run(h, in, 2, NULL), TP_ERR_SHAPE, "component 0 ('image') of datapoint 0 has shape (1,3), the input signature wants (?)");
+    tp_hooked_session_free(h);
+    tp_session_free(session);
+    tp_input_free(s);
+    tp_graph_free(g);
+}
+
+/* A hook that fails one run: the datapoint must come again. */
+static tp_status fail_once(tp_hook *h, tp_run_request *r)
+{
+    (void)r;
+    return --*(int *)h->user == 0 ? tp_fail(TP_ERR_TIMEOUT, "not this time") : TP_OK;
+}
+
+TEST(a_run_that_failed_consumes_nothing)
+{
+    for (int queue = 0; queue < 2; queue++) {
+        machine m;
+        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_NO)) : tp_feed_input(numbers(5, TP_NO)), 1));
+        int n, at = 3, got[4];
+        tp_hook spoiler;
+        memset(&spoiler, 0, sizeof spoiler);
+        spoiler.name = "spoiler";
+        spoiler.user = &at;
+        spoiler.before_run = fail_once;
+        tp_hook *two[2];
+        two[0] = tp_input_hooks(m.s, &n)[0];
+        two[1] = &spoiler;
+        tp_hooked_session_free(m.hooked);
+        m.hooked = tp_hooked_session_new(m.session, two, 2);
+        CHECK(machine_run(&m, got) == TP_OK && got[0] == 0);
+        CHECK(machine_run(&m, got) == TP_OK && got[0] == 1);
+        CHECK(machine_run(&m, got) == TP_ERR_TIMEOUT);
+        CHECK(m.s->consumed == 2);
+        CHECK(machine_run(&m, got) == TP_OK && got[0] == 2);
+        CHECK(m.s->consumed == 3);
+        machine_close(&m);
+    }
+}
+
+TEST(placeholders_are_shared_by_name)
+{
+    const tp_spec specs[] = {TP_SPEC("image", TP_F32, TP_ANY, 2), TP_SPEC("label", TP_I32, TP_ANY)};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *train = tp_feed_input(numbers(3, TP_NO)), *val = tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO);
+    tp_input_source *plain = tp_placeholder_input(), *queue = tp_queue_input(numbers(3, TP_NO)), *queue2 = tp_queue_input(numbers(3, TP_NO));
+    tp_node *a[2], *b[2], *c[2], *d[2], *e[2], *f[2];
+    CHECK_OK(tp_input_setup(train, g, specs, 2));
+    tp_name_scope_push(g, "InferenceTower");
+    CHECK_OK(tp_input_setup(val, g, specs, 2));
+    CHECK_OK(tp_input_setup(plain, g, specs, 2));
+    CHECK_OK(tp_input_setup(queue, g, specs, 2));
+    CHECK_OK(tp_input_setup(queue2, g, specs, 2));
+    CHECK_OK(tp_input_get_tensors(train, a));
+    CHECK_OK(tp_input_get_tensors(val, b));
+    CHECK_OK(tp_input_get_tensors(plain, c));
+    CHECK_OK(tp_input_get_tensors(queue, d));
+    CHECK_OK(tp_input_get_tensors(queue, e)); /* the next tower */
+    CHECK_OK(tp_input_get_tensors(queue2, f));
+    tp_name_scope_pop(g);
+    CHECK(a[0] == b[0] && a[1] == b[1] && a[0] == c[0]);
+    CHECK(d[0] != e[0] && d[0] != a[0]);
+    CHECK_STR(tp_node_name(a[0]), "image");
+    CHECK_STR(tp_node_name(d[0]), "QueueInput/image");
+    CHECK_STR(tp_node_name(e[0]), "QueueInput/image_1");
+    CHECK_STR(tp_node_name(f[0]), "QueueInput_1/image");
+    int n = 0;
+    tp_node *const *summaries = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 2);
+    for (int i = 0; i < n; i++) {
+        const tp_summary_attrs *info = tp_summary_info(summaries[i]);
+        CHECK_STR(info ? info->tag : NULL, i ? "QueueInput_1/queue_size-summary" : "QueueInput/queue_size-summary");
+    }
+    CHECK(tp_input_hooks(plain, &n) == NULL && n == 0 && tp_input_size(plain) == -1);
+    CHECK_ERR(tp_input_seek(plain, 3), TP_ERR_UNSUPPORTED, "PlaceholderInput");
+    const tp_spec clash = TP_SPEC("image", TP_F32, TP_ANY, 3);
+    tp_input_source *other = tp_placeholder_input();
+    CHECK_ERR(tp_input_setup(other, g, &clash, 1), TP_ERR_NAME, "the graph has a placeholder of that name, float32 (?,2)");
+    CHECK(!tp_input_setup_done(other) && tp_input_setup_done(plain));
+    tp_input_free(train);
+    tp_input_free(val);
+    tp_input_free(plain);
+    tp_input_free(queue);
+    tp_input_free(queue2);
+    tp_input_free(other);
+    tp_graph_free(g);
+    tp_input_source *bad = tp_queue_input(tp_df_batch(numbers(2, TP_NO), 3));
+    g = tp_graph_new(NULL);
+    CHECK_ERR(tp_input_setup(bad, g, specs, 2), TP_ERR_ARG, "batch_size is 3");
+    tp_input_free(bad);
+    CHECK(tp_feed_input(NULL) == NULL && tp_queue_input(NULL) == NULL);
+    bad = tp_queue_input(numbers(2, TP_NO), .capacity = -1);
+    CHECK_ERR(tp_input_setup(bad, g, specs, 2), TP_ERR_ARG, "-1 datapoints");
+    tp_input_free(bad);
+    tp_graph_free(g);
+}
+
+TEST(queue_size_is_summarised)
+{
+    machine m;
+    CHECK(machine_open(&m, tp_queue_input(numbers(5, TP_NO), .capacity = 6), 1));
+    for (int i = 0; i < 40; i++) {
+        machine_walk(&m, 1);
+        const double ema = (double)tp_queue_input_size_ema(m.s);
+        CHECK(ema >= 0 && ema <= 6);
+        int n = 0;
+        tp_node *const *summaries = tp_collection(m.g, TP_KEY_SUMMARIES, &n);
+        tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+        if (!CHECK(n == 1)) break;
+        CHECK_OK(tp_session_eval(m.session, summaries[0], &t)); /* any run can read it */
+        CHECK_NEAR(tp_tensor_get(&t, 0), ema, 1e-6, 0);
+        tp_tensor_free(&t);
+    }
+    machine_close(&m);
+}
+
+TEST(steps_allocate_nothing)
+{
+    for (int queue = 0; queue < 2; queue++) {
+        machine m;
+        tp_test_fail_after(0);
+        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 4) : tp_feed_input(numbers(5, TP_YES)), 1));
+        machine_walk(&m, 30);
+        const long before = tp_test_alloc_count();
+        machine_walk(&m, 100);
+        CHECK_MSG(tp_test_alloc_count() == before, "%s: %ld allocations", m.s->name, tp_test_alloc_count() - before);
+        machine_close(&m);
+        CHECK(tp_test_live_blocks() == 0);
+        tp_test_alloc_reset();
+    }
+}
+
+TEST(sources_survive_out_of_memory)
+{
+    for (int queue = 0; queue < 2; queue++)
+        for (long n = 1, failed = 1; failed; n++) {
+            machine m;
+            int got[4];
+            tp_test_fail_after(n);
+            tp_input_source *s = queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 2) : tp_feed_input(numbers(5, TP_YES));
+            bool open = machine_open(&m, s, 1);
+            tp_status st = TP_OK;
+            for (int i = 0; i < 3 && open && st == TP_OK; i++) st = machine_run(&m, got);
+            failed = tp_test_alloc_failed();
+            if (!failed) CHECK(open && st == TP_OK);
+            machine_close(&m);
+            CHECK_MSG(tp_test_live_blocks() == 0, "%s: allocation %ld leaks", queue ? "QueueInput" : "FeedInput", n);
+        }
+    tp_test_alloc_reset();
+}
+
+TEST(test_speed_runs)
+{
+    double speed = 0;
+    tp_dataflow *df = tp_df_digits("train", .size = 50);
+    CHECK_OK(tp_df_test_speed(df, 120, 10, &speed));
+    CHECK(speed > 0);
+    CHECK_ERR(tp_df_test_speed(df, 0, 0, NULL), TP_ERR_ARG, "0 datapoints");
+    tp_df_free(df);
+}
+
+TEST_MAIN()

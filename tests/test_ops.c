@@ -1,0 +1,921 @@
+/* Every row of the op table: against reference values, its gradient against finite differences, fast kernels against
+ * naive loops, several threads against one. The cases stand in ref_ops_math.txt and ref_ops_nn.txt; ref_common.py
+ * says how they are written. A row that no case uses fails the last test. */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include "tp_test.h"
+
+/* ==== >>cases ========================================================================================= */
+
+#define MAX_VALUES 24
+#define MAX_ATTRS  16
+
+typedef struct op_case {
+    const char *file;
+    int line;
+    char op[64], nograd[96], nograd2[96];
+    double tol;
+    int n_in, n_out, n_var, n_attr;
+    char attr[MAX_ATTRS][256]; /* "name value..." */
+    tp_tensor in[MAX_VALUES], out[MAX_VALUES], var[MAX_VALUES], newvar[MAX_VALUES];
+} op_case;
+
+typedef struct case_list {
+    op_case *item;
+    int n;
+} case_list;
+
+static tp_dtype dtype_of(const char *name)
+{
+    for (int d = 1; d < (int)TP_DTYPE_COUNT; d++)
+        if (strcmp(tp_dtype_name((tp_dtype)d), name) == 0) return (tp_dtype)d;
+    return TP_DTYPE_UNSET;
+}
+
+/* "float32 2 3 4 <12 values>" or "... rand -1 1"; false if the line is not so. */
+static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
+{
+    char name[32];
+    int used = 0, ndim = 0;
+    int64_t dim[TP_MAX_DIMS];
+    if (sscanf(p, "%31s %d%n", name, &ndim, &used) != 2 || ndim < 0 || ndim > TP_MAX_DIMS) return false;
+    const tp_dtype dtype = dtype_of(name);
+    p += used;
+    for (int d = 0; d < ndim; d++) dim[d] = strtoll(p, &p, 10);
+    if (dtype == TP_DTYPE_UNSET || tp_tensor_resize(t, dtype, tp_make_shape_n(ndim, dim)) != TP_OK)
+        return false;
+    const int64_t n = tp_tensor_size(t);
+    while (*p == ' ') p++;
+    if (strncmp(p, "rand", 4) == 0) {
+        double low = 0, high = 1;
+        if (sscanf(p + 4, "%lf %lf", &low, &high) != 2) return false;
+        for (int64_t i = 0; i < n; i++) {
+            const double u = (double)tp_random_uniform(key, 0, (uint64_t)i);
+            tp_tensor_set(
+                t, i, tp_dtype_is_float(dtype) ? low + (high - low) * u : floor(low + (high - low + 1) * u));
+        }
+        return true;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        char *end = p;
+        if (dtype == TP_I64)
+            ((int64_t *)t->data)[i] = strtoll(p, &end, 10); /* a double does not hold all of them */
+        else tp_tensor_set(t, i, strtod(p, &end));
+        if (end == p) return false;
+        p = end;
+    }
+    return true;
+}
+
+static void free_cases(case_list *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        op_case *c = &l->item[i];
+        for (int k = 0; k < MAX_VALUES; k++) {
+            tp_tensor_free(&c->in[k]);
+            tp_tensor_free(&c->out[k]);
+            tp_tensor_free(&c->var[k]);
+            tp_tensor_free(&c->newvar[k]);
+        }
+    }
+    free(l->item);
+    memset(l, 0, sizeof *l);
+}
+
+/* Append the cases of one file, which lies beside this one; a missing file is reported by the caller. */
+static bool read_cases(case_list *l, const char *name)
+{
+    char path[1024];
+    const char *slash = strrchr(__FILE__, '/');
+    snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - __FILE__) + 1 : 0, __FILE__, name);
+    char *text = NULL;
+    size_t size = 0;
+    if (!tp_file_exists(path)) snprintf(path, sizeof path, "tests/%s", name);
+    if (!tp_file_exists(path)) return false;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &text, &size))) return false;
+    op_case *c = NULL;
+    int line = 0, n_in = 0, n_out = 0, n_var = 0, n_newvar = 0;
+    for (char *p = text; *p;) {
+        char *next = strchr(p, '\n');
+        if (next) *next++ = 0;
+        else next = p + strlen(p);
+        line++;
+        bool ok = true;
+        char *space = strchr(p, ' ');
+        char *rest = space ? space + 1 : p + strlen(p);
+        const uint64_t key = tp_random_key((uint64_t)line, tp_hash_name(name));
+        if (strncmp(p, "case ", 5) == 0) {
+            op_case *bigger = (op_case *)realloc(l->item, (size_t)(l->n + 1) * sizeof *bigger);
+            if (!CHECK(bigger != NULL)) break;
+            l->item = bigger;
+            c = &l->item[l->n++];
+            memset(c, 0, sizeof *c);
+            c->file = name;
+            c->line = line;
+            n_in = n_out = n_var = n_newvar = 0;
+            ok = sscanf(rest, "%63s %d %d", c->op, &c->n_in, &c->n_out) == 3 && c->n_in <= MAX_VALUES &&
+                 c->n_out <= MAX_VALUES;
+        } else if (!c || *p == 0 || *p == '#') {
+            ok = *p == 0 || *p == '#';
+        } else if (strncmp(p, "tol ", 4) == 0) {
+            c->tol = strtod(rest, NULL);
+        } else if (strncmp(p, "nograd2 ", 8) == 0) {
+            snprintf(c->nograd2, sizeof c->nograd2, "%.90s", rest);
+        } else if (strncmp(p, "nograd ", 7) == 0) {
+            snprintf(c->nograd, sizeof c->nograd, "%.90s", rest);
+        } else if (strncmp(p, "attr ", 5) == 0) {
+            ok = c->n_attr < MAX_ATTRS && strlen(rest) < sizeof c->attr[0];
+            if (ok) snprintf(c->attr[c->n_attr++], sizeof c->attr[0], "%.250s", rest);
+        } else if (strncmp(p, "in ", 3) == 0) {
+            ok = n_in < c->n_in && parse_tensor(rest, &c->in[n_in++], key);
+        } else if (strncmp(p, "out ", 4) == 0) {
+            ok = n_out < c->n_out && (strcmp(rest, "skip") == 0 || parse_tensor(rest, &c->out[n_out], key));
+            n_out++;
+        } else if (strncmp(p, "var ", 4) == 0) {
+            ok = n_var < MAX_VALUES && parse_tensor(rest, &c->var[n_var++], key);
+            c->n_var = n_var;
+        } else if (strncmp(p, "newvar ", 7) == 0) {
+            ok = n_newvar < c->n_var && parse_tensor(rest, &c->newvar[n_newvar++], key);
+        } else {
+            ok = false;
+        }
+        if (!CHECK_MSG(ok, "%s:%d: this line is no part of a case: %.60s", name, line, p)) break;
+        p = next;
+    }
+    tp_free(text);
+    return true;
+}
+
+static case_list all_cases(void)
+{
+    case_list l;
+    memset(&l, 0, sizeof l);
+    CHECK_MSG(read_cases(&l, "ref_ops_math.txt"), "tests/ref_ops_math.txt is missing");
+    read_cases(&l, "ref_ops_nn.txt");
+    return l;
+}
+
+/* ==== >>building ====================================================================================== */
+
+/* Fill the row's attribute struct from the case's lines. In double a cast's float32 is float64. */
+static bool fill_attrs(const op_case *c, const tp_op *row, bool f64, void *attrs)
+{
+    for (int i = 0; i < c->n_attr; i++) {
+        char name[64];
+        int used = 0;
+        if (sscanf(c->attr[i], "%63s %n", name, &used) < 1) return false;
+        const char *v = c->attr[i] + used;
+        char *p = (char *)(uintptr_t)v;
+        const tp_attr *a = row->attr;
+        while (a && a->name && strcmp(a->name, name) != 0) a++;
+        if (!a || !a->name)
+            return CHECK_MSG(false, "%s:%d: %s has no attribute '%s'", c->file, c->line, c->op, name);
+        void *to = (char *)attrs + a->offset;
+        switch (a->kind) {
+        case TP_ATTR_INT: *(int *)to = (int)strtol(v, NULL, 10); break;
+        case TP_ATTR_BOOL: *(bool *)to = strtol(v, NULL, 10) != 0; break;
+        case TP_ATTR_FLOAT: *(float *)to = strtof(v, NULL); break;
+        case TP_ATTR_U64: *(uint64_t *)to = strtoull(v, NULL, 10); break;
+        case TP_ATTR_STRING: *(const char **)to = v; break;
+        case TP_ATTR_DTYPE: {
+            const tp_dtype d = dtype_of(v);
+            *(tp_dtype *)to = f64 && d == TP_F32 ? TP_F64 : d;
+            break;
+        }
+        case TP_ATTR_INTS8:
+            for (int k = 0; k < 8 && *p; k++) ((int *)to)[k] = (int)strtol(p, &p, 10);
+            break;
+        case TP_ATTR_I64S8:
+            for (int k = 0; k < 8 && *p; k++) ((int64_t *)to)[k] = strtoll(p, &p, 10);
+            break;
+        case TP_ATTR_SHAPE: {
+            tp_shape *s = (tp_shape *)to;
+            s->ndim = (int)strtol(p, &p, 10);
+            for (int k = 0; k < s->ndim && k < TP_MAX_DIMS; k++) s->dim[k] = strtoll(p, &p, 10);
+            break;
+        }
+        default: return false;
+        }
+    }
+    return true;
+}
+
+typedef struct built {
+    tp_graph *g;
+    tp_node *in[MAX_VALUES], *var[MAX_VALUES];
+    tp_operation *op; /* NULL: the graph says why */
+    tp_feed feed[3 * MAX_VALUES]; /* of in, and what a test adds */
+    int n_feed;
+    tp_tensor f64[MAX_VALUES]; /* inputs in double */
+} built;
+
+static void feed_add(built *b, tp_node *n, const tp_tensor *t)
+{
+    b->feed[b->n_feed].node = n;
+    memset(&b->feed[b->n_feed].value, 0, sizeof(tp_tensor));
+    tp_tensor_view(&b->feed[b->n_feed++].value, t->dtype, t->shape, t->data);
+}
+
+/* The graph of a case: placeholders into one op. unknown: no dimension is known when it is built. */
+static bool build(const op_case *c, const tp_op *row, bool f64, bool unknown, built *b)
+{
+    memset(b, 0, sizeof *b);
+    b->g = tp_graph_new(NULL);
+    if (!CHECK(b->g != NULL)) return false;
+    for (int i = 0; i < c->n_in; i++) {
+        const tp_tensor *t = &c->in[i];
+        if (f64 && t->dtype == TP_F32) {
+            if (!CHECK_OK(tp_tensor_resize(&b->f64[i], TP_F64, t->shape))) return false;
+            tp_convert(b->f64[i].data, TP_F64, t->data, TP_F32, tp_tensor_size(t));
+            t = &b->f64[i];
+        }
+        tp_shape s = t->shape;
+        for (int d = 0; unknown && d < s.ndim; d++) s.dim[d] = TP_ANY;
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i);
+        b->in[i] = tp_placeholder(b->g, name, t->dtype, s);
+        feed_add(b, b->in[i], t);
+    }
+    for (int i = 0; i < c->n_var; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "v%d", i);
+        const int64_t n = tp_tensor_size(&c->var[i]);
+        float *v = (float *)calloc((size_t)n + 1, sizeof *v);
+        if (!CHECK(v != NULL)) return false;
+        for (int64_t k = 0; k < n; k++) v[k] = (float)tp_tensor_get(&c->var[i], k);
+        b->var[i] = tp_get_variable_as(b->g, name, c->var[i].dtype, c->var[i].shape, tp_init_values(v, n));
+        free(v);
+    }
+    void *attrs = calloc(row->attr_size + 1, 1);
+    if (!CHECK(attrs != NULL) || !fill_attrs(c, row, f64, attrs)) {
+        free(attrs);
+        return false;
+    }
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = row;
+    d.in = b->in;
+    d.n_in = c->n_in;
+    d.attrs = attrs;
+    d.vars = b->var;
+    d.n_var = c->n_var;
+    tp_node *y = tp_apply_ex(b->g, &d);
+    free(attrs);
+    b->op = tp_is_poison(y) ? NULL : y->op;
+    return true;
+}
+
+static void built_free(built *b)
+{
+    for (int i = 0; i < MAX_VALUES; i++) tp_tensor_free(&b->f64[i]);
+    tp_graph_free(b->g);
+}
+
+static tp_session *open_session(tp_graph *g, int threads, const char *isa)
+{
+    tp_session_config sc;
+    memset(&sc, 0, sizeof sc);
+    sc.threads = threads;
+    sc.isa = isa;
+    tp_session *s = tp_session_new(g, &sc);
+    CHECK_MSG(s != NULL, "no session: %s", tp_last_error());
+    return s;
+}
+
+/* ==== >>values ======================================================================================== */
+
+/* Are a and b equal up to tol, relative to the magnitude? Whole numbers must be equal. */
+static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a,
+                         const tp_tensor *b, double tol)
+{
+    char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+    if (a->dtype != b->dtype || !tp_shape_equal(&a->shape, &b->shape))
+        return CHECK_MSG(false, "%s:%d: %s: %s, output %d is %s %s, expected %s %s", c->file, c->line, c->op,
+                         what, which, tp_dtype_name(a->dtype), tp_shape_text(&a->shape, ta),
+                         tp_dtype_name(b->dtype), tp_shape_text(&b->shape, tb));
+    const int64_t n = tp_tensor_size(b);
+    double scale = 0;
+    if (!tp_dtype_is_float(b->dtype)) {
+        if (n == 0 || memcmp(a->data, b->data, tp_tensor_bytes(b)) == 0) return true;
+        for (int64_t i = 0; i < n; i++)
+            if (tp_tensor_get(a, i) != tp_tensor_get(b, i))
+                return CHECK_MSG(false, "%s:%d: %s: %s, output %d[%lld] is %g, expected %g", c->file, c->line,
+                                 c->op, what, which, (long long)i, tp_tensor_get(a, i), tp_tensor_get(b, i));
+        return CHECK_MSG(false, "%s:%d: %s: %s, output %d differs", c->file, c->line, c->op, what, which);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double v = fabs(tp_tensor_get(b, i));
+        if (isfinite(v) && v < 1e30 && v > scale) scale = v;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tp_tensor_get(a, i), y = tp_tensor_get(b, i),
+                     most = tol * (fabs(y) + 0.1 * scale) + 1e-45;
+        if ((isnan(x) && isnan(y)) || x == y || fabs(x - y) <= most) continue;
+        return CHECK_MSG(false, "%s:%d: %s: %s, output %d[%lld] is %.9g, expected %.9g", c->file, c->line,
+                         c->op, what, which, (long long)i, x, y);
+    }
+    return true;
+}
+
+/* Run a case's op with all its outputs fetched; copies of the outputs go to y. */
+static bool run_case(const op_case *c, const tp_op *row, bool unknown, int threads, const char *isa,
+                     tp_tensor *y, int *n_out, bool compare)
+{
+    built b;
+    bool ok = build(c, row, false, unknown, &b);
+    tp_session *s = NULL;
+    *n_out = 0;
+    if (ok && !b.op) {
+        ok = CHECK_MSG(false, "%s:%d: %s: %s", c->file, c->line, c->op, tp_graph_error(b.g));
+    }
+    if (ok) s = open_session(b.g, threads, isa);
+    if (s) {
+        tp_node *fetch[MAX_VALUES] = {NULL};
+        const tp_tensor *value[MAX_VALUES];
+        const int n = b.op->n_out < MAX_VALUES ? b.op->n_out : MAX_VALUES;
+        for (int i = 0; i < n; i++) fetch[i] = &b.op->out[i];
+        const tp_status st = tp_session_run(s, b.feed, b.n_feed, fetch, n, value);
+        ok = CHECK_MSG(st == TP_OK, "%s:%d: %s: %s", c->file, c->line, c->op, tp_last_error());
+        for (int i = 0; ok && i < n; i++) {
+            ok = CHECK_OK(tp_tensor_copy(&y[i], value[i])) &&
+                 CHECK_MSG(tp_shape_compatible(&fetch[i]->shape, &value[i]->shape),
+                           "%s:%d: %s: the shape rule does not agree with itself", c->file, c->line, c->op);
+            *n_out = i + 1;
+        }
+        for (int i = 0; ok && compare && i < c->n_var; i++) {
+            tp_tensor v;
+            memset(&v, 0, sizeof v);
+            ok = CHECK_OK(tp_session_read(s, tp_node_variable(b.var[i]), &v));
+            if (ok && c->newvar[i].dtype)
+                ok = close_enough(c, "variable", i, &v, &c->newvar[i], c->tol > 0 ? c->tol : 1e-5);
+            tp_tensor_free(&v);
+        }
+        for (int i = 0; ok && n > 1 && !c->n_var && i < n; i++) { /* each alone: the others are dead */
+            ok = CHECK_OK(tp_session_run(s, b.feed, b.n_feed, &fetch[i], 1, value)) &&
+                 CHECK_MSG(tp_tensor_bytes(value[0]) == 0 || (row->flags & TP_OP_RANDOM) ||
+                               memcmp(value[0]->data, y[i].data, tp_tensor_bytes(value[0])) == 0,
+                           "%s:%d: %s: output %d alone is another", c->file, c->line, c->op, i);
+        }
+    } else {
+        ok = false;
+    }
+    tp_session_free(s);
+    built_free(&b);
+    return ok;
+}
+
+static void free_outputs(tp_tensor *y)
+{
+    for (int i = 0; i < MAX_VALUES; i++) tp_tensor_free(&y[i]);
+}
+
+static void quiet(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)message;
+}
+
+TEST(rows_give_the_reference_values)
+{
+    case_list l = all_cases();
+    tp_set_log(quiet, NULL);
+    for (int i = 0; i < l.n; i++) {
+        const op_case *c = &l.item[i];
+        const tp_op *row = tp_op_find(c->op);
+        if (!CHECK_MSG(row != NULL, "%s:%d: there is no op '%s'", c->file, c->line, c->op) || c->n_out == 0)
+            continue;
+        for (int unknown = 0; unknown < 2; unknown++) {
+            tp_tensor y[MAX_VALUES];
+            int n = 0;
+            memset(y, 0, sizeof y);
+            if (run_case(c, row, unknown != 0, 1, "naive", y, &n, true) &&
+                CHECK_MSG(n == c->n_out, "%s:%d: %s has %d outputs, the case %d", c->file, c->line, c->op, n,
+                          c->n_out))
+                for (int k = 0; k < n; k++)
+                    if (c->out[k].dtype)
+                        close_enough(c, unknown ? "unknown dimensions" : "naive", k, &y[k], &c->out[k],
+                                     c->tol > 0 ? c->tol : 1e-5);
+            free_outputs(y);
+        }
+    }
+    tp_set_log(NULL, NULL);
+    CHECK(l.n > 300);
+    free_cases(&l);
+}
+
+TEST(fast_kernels_agree_with_naive_loops_and_threads_change_nothing)
+{
+    case_list l = all_cases();
+    tp_set_log(quiet, NULL);
+    for (int i = 0; i < l.n; i++) {
+        const op_case *c = &l.item[i];
+        const tp_op *row = tp_op_find(c->op);
+        tp_tensor naive[MAX_VALUES], one[MAX_VALUES], three[MAX_VALUES];
+        int n = 0, n1 = 0, n3 = 0;
+        if (!row) continue;
+        memset(naive, 0, sizeof naive);
+        memset(one, 0, sizeof one);
+        memset(three, 0, sizeof three);
+        if (run_case(c, row, false, 1, "naive", naive, &n, false) &&
+            run_case(c, row, false, 1, NULL, one, &n1, false) &&
+            run_case(c, row, false, 3, NULL, three, &n3, false))
+            for (int k = 0; k < n && k < n1 && k < n3; k++) {
+                close_enough(c, "fast", k, &one[k], &naive[k], c->tol > 0 ? c->tol : 1e-5);
+                CHECK_MSG(tp_tensor_bytes(&one[k]) == 0 ||
+                              memcmp(one[k].data, three[k].data, tp_tensor_bytes(&one[k])) == 0,
+                          "%s:%d: %s: three threads give other bits than one", c->file, c->line, c->op);
+            }
+        free_outputs(naive);
+        free_outputs(one);
+        free_outputs(three);
+    }
+    tp_set_log(NULL, NULL);
+    free_cases(&l);
+}
+
+/* ==== >>gradients ===================================================================================== */
+
+/* Random weights as a fed placeholder of n's shape. */
+static tp_node *random_like(built *b, const tp_shape *s, const char *name, uint64_t key, tp_tensor *t)
+{
+    tp_node *w = tp_placeholder(b->g, name, TP_F64, *s);
+    if (tp_tensor_resize(t, TP_F64, *s) != TP_OK) return w;
+    for (int64_t i = 0; i < tp_tensor_size(t); i++)
+        tp_tensor_set(t, i, 2 * (double)tp_random_uniform(key, 1, (uint64_t)i) - 1);
+    feed_add(b, w, t);
+    return w;
+}
+
+/* The largest difference between the graph's derivative and central differences, over what is allowed: right is <= 1;
+ * -1 if there is nothing to differentiate. order 1: loss = sum of w y, by the inputs. order 2: loss = sum of u dx for
+ * the dx of order 1, by the inputs and by w. */
+static double gradient_error(const op_case *c, const tp_op *row, int order, char *why, size_t size)
+{
+    built b;
+    tp_node *x[3 * MAX_VALUES], *dx[3 * MAX_VALUES], *term[MAX_VALUES], *loss = NULL;
+    tp_tensor w[MAX_VALUES], u[MAX_VALUES];
+    tp_tensor *source[3 * MAX_VALUES]; /* the tensor behind x[i] */
+    int n_x = 0, n_term = 0, n_float = 0;
+    double worst = -1;
+    memset(w, 0, sizeof w);
+    memset(u, 0, sizeof u);
+    memset(dx, 0, sizeof dx);
+    snprintf(why, size, "nothing to differentiate");
+    if (!build(c, row, true, false, &b) || !b.op) {
+        snprintf(why, size, "%s", b.g ? tp_graph_error(b.g) : "no graph");
+        built_free(&b);
+        return 1e9;
+    }
+    for (int i = 0; i < c->n_in; i++)
+        if (b.in[i]->dtype == TP_F64 && !(i < 32 && ((row->shape_only >> i) & 1u))) {
+            x[n_x] = b.in[i];
+            source[n_x++] = b.f64[i].dtype ? &b.f64[i] : (tp_tensor *)(uintptr_t)&c->in[i];
+        }
+    n_float = n_x;
+    for (int i = 0; i < b.op->n_out && i < MAX_VALUES; i++) {
+        char name[16];
+        if (b.op->out[i].dtype != TP_F64 || !tp_shape_known(&b.op->out[i].shape)) continue;
+        snprintf(name, sizeof name, "w%d", i);
+        tp_node *weight = random_like(&b, &b.op->out[i].shape, name, (uint64_t)i + 7, &w[i]);
+        term[n_term++] = tp_sum(tp_mul(&b.op->out[i], weight));
+        if (order == 2) {
+            x[n_x] = weight;
+            source[n_x++] = &w[i];
+        }
+    }
+    if (n_float > 0 && n_term > 0) {
+        loss = n_term == 1 ? term[0] : tp_add_n(term, n_term);
+        tp_gradients(loss, x, n_float, dx);
+        if (order == 2) {
+            n_term = 0;
+            for (int i = 0; i < n_float; i++) {
+                char name[16];
+                snprintf(name, sizeof name, "u%d", i);
+                if (dx[i])
+                    term[n_term++] = tp_sum(
+                        tp_mul(dx[i], random_like(&b, &source[i]->shape, name, (uint64_t)i + 77, &u[i])));
+            }
+            loss = n_term == 0 ? NULL : n_term == 1 ? term[0] : tp_add_n(term, n_term);
+            memset(dx, 0, sizeof dx);
+            if (loss) tp_gradients(loss, x, n_x, dx);
+        }
+    }
+    if (tp_graph_status(b.g) != TP_OK) {
+        snprintf(why, size, "%s", tp_graph_error(b.g));
+        worst = 1e9;
+        loss = NULL;
+    }
+    tp_session *s = loss ? open_session(b.g, 1, NULL) : NULL;
+    for (int i = 0; s && i < n_x; i++) {
+        const tp_tensor *value = NULL;
+        tp_tensor given;
+        const int64_t n = tp_tensor_size(source[i]), step = n > 24 ? n / 24 : 1;
+        memset(&given, 0, sizeof given);
+        if (worst < 0) worst = 0;
+        if (dx[i]) {
+            if (tp_session_run(s, b.feed, b.n_feed, &dx[i], 1, &value) != TP_OK ||
+                tp_tensor_copy(&given, value) != TP_OK || !tp_shape_equal(&given.shape, &source[i]->shape)) {
+                snprintf(why, size, "derivative by x%d: %.200s", i, tp_last_error());
+                worst = 1e9;
+                tp_tensor_free(&given);
+                break;
+            }
+        }
+        for (int64_t k = 0; k < n; k += step) {
+            const double v = ((double *)source[i]->data)[k], h = 1e-5 * (fabs(v) > 1 ? fabs(v) : 1);
+            double f[2] = {NAN, NAN};
+            for (int side = 0; side < 2; side++) {
+                ((double *)source[i]->data)[k] = side ? v + h : v - h;
+                if (tp_session_run(s, b.feed, b.n_feed, &loss, 1, &value) == TP_OK)
+                    f[side] = tp_tensor_get(value, 0);
+            }
+            ((double *)source[i]->data)[k] = v;
+            const double measured = (f[1] - f[0]) / (2 * h), stated = dx[i] ? tp_tensor_get(&given, k) : 0;
+            const double error = fabs(measured - stated) / (3e-6 * (1 + fabs(measured)));
+            if (!(error <= worst)) {
+                worst = error >= 0 ? error : 1e9; /* a NaN is no small error */
+                snprintf(why, size, "by %s%d[%lld]: %.9g, differences say %.9g", i < n_float ? "x" : "w",
+                         i < n_float ? i : i - n_float, (long long)k, stated, measured);
+            }
+        }
+        tp_tensor_free(&given);
+    }
+    if (loss && !s) worst = 1e9;
+    tp_session_free(s);
+    for (int i = 0; i < MAX_VALUES; i++) {
+        tp_tensor_free(&w[i]);
+        tp_tensor_free(&u[i]);
+    }
+    built_free(&b);
+    return worst;
+}
+
+static void check_gradients(int order)
+{
+    case_list l = all_cases();
+    tp_set_log(quiet, NULL);
+    int n = 0;
+    for (int i = 0; i < l.n; i++) {
+        const op_case *c = &l.item[i];
+        const tp_op *row = tp_op_find(c->op);
+        char why[256];
+        if (!row || !row->grad || c->n_out == 0 || c->n_var || c->nograd[0] || (order == 2 && c->nograd2[0]))
+            continue;
+        const double error = gradient_error(c, row, order, why, sizeof why);
+        CHECK_MSG(!(error > 1), "%s:%d: %s: derivative %d %s", c->file, c->line, c->op, order, why);
+        n += error >= 0;
+    }
+    tp_set_log(NULL, NULL);
+    CHECK(n > 100);
+    free_cases(&l);
+}
+
+TEST(gradients_agree_with_finite_differences) { check_gradients(1); }
+TEST(second_derivatives_agree_with_finite_differences) { check_gradients(2); }
+
+/* -- the checker itself: wrong gradients must be found */
+
+static void cube(int64_t n, void *y, const void *const *in, const void *attrs)
+{
+    const double *x = (const double *)in[0];
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) ((double *)y)[i] = x[i] * x[i] * x[i];
+}
+static tp_status cube_infer(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static void right_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), 3, 0)); }
+static void flipped_grad(tp_grad *g)
+{
+    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), -3, 0));
+}
+static void scaled_grad(tp_grad *g)
+{
+    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), 3.001f, 0));
+}
+static void zero_grad(tp_grad *g) { g->din[0] = tp_zeros_like(g->in[0]); }
+static void missing_grad(tp_grad *g) { (void)g; }
+static void nan_grad(tp_grad *g) { g->din[0] = tp_ln(tp_neg(tp_square(g->in[0]))); }
+
+TEST(wrong_gradients_are_found)
+{
+    void (*const grad[])(tp_grad *) = {right_grad, flipped_grad, scaled_grad,
+                                       zero_grad,  missing_grad, nan_grad};
+    for (int i = 0; i < TP_COUNT(grad); i++) {
+        tp_op row = {"cube",  "Cube", TP_OP_ELEMENTWISE,
+                     1,       1,      1,
+                     NULL,    0,      cube_infer,
+                     grad[i], NULL,   NULL,
+                     NULL,    NULL,   cube,
+                     NULL,    NULL,   TP_VEC_NONE,
+                     NULL,    NULL,   0,
+                     NULL,    NULL};
+        op_case c;
+        char why[256], text[] = "float32 1 4 0.5 -1.25 2 -0.75";
+        memset(&c, 0, sizeof c);
+        c.file = "test_ops.c";
+        c.n_in = c.n_out = 1;
+        snprintf(c.op, sizeof c.op, "cube");
+        CHECK(parse_tensor(text, &c.in[0], 0));
+        const double error = gradient_error(&c, &row, 1, why, sizeof why);
+        CHECK_MSG((error > 1) == (i > 0), "gradient %d: error %g: %s", i, error, why);
+        tp_tensor_free(&c.in[0]);
+    }
+}
+
+/* ==== >>coverage ====================================================================================== */
+
+/* Rows that no case uses, and where they are tested instead. */
+static const char *const tested_elsewhere[][2] = {
+    {"placeholder", "every case feeds one"},
+    {"constant", "test_graph.c"},
+    {"variable", "test_graph.c"},
+};
+
+TEST(every_row_has_a_case)
+{
+    case_list l = all_cases();
+    const tp_op *row;
+    for (int i = 0; (row = tp_op_registry(i)) != NULL; i++) {
+        bool found = false;
+        for (int k = 0; k < l.n && !found; k++) found = strcmp(l.item[k].op, row->name) == 0;
+        for (int k = 0; k < TP_COUNT(tested_elsewhere) && !found; k++)
+            found = strcmp(tested_elsewhere[k][0], row->name) == 0;
+        CHECK_MSG(found, "no case uses the row '%s'", row->name);
+        CHECK_MSG(row->label && row->infer, "the row '%s' has no label or no shape rule", row->name);
+        for (int k = 0; k < i; k++)
+            CHECK_MSG(strcmp(tp_op_registry(k)->name, row->name) != 0, "two rows are named '%s'", row->name);
+        for (const tp_attr *a = row->attr; a && a->name; a++) CHECK(a->offset < row->attr_size);
+    }
+    for (int k = 0; k < TP_COUNT(tested_elsewhere); k++)
+        CHECK_MSG(tp_op_find(tested_elsewhere[k][0]) != NULL, "there is no row '%s' any more",
+                  tested_elsewhere[k][0]);
+    CHECK(tp_op_registry(-1) == NULL && tp_op_find("no such op") == NULL);
+    free_cases(&l);
+}
+
+/* ==== >>builders ====================================================================================== */
+
+static tp_node *input(tp_graph *g, int n, int64_t a, int64_t b, int64_t c)
+{
+    const int64_t dim[3] = {a, b, c};
+    return tp_placeholder(g, "x", TP_F32, tp_make_shape_n(n, dim));
+}
+
+static void shape_is(int line, const tp_node *n, const char *expected)
+{
+    char text[TP_SHAPE_TEXT];
+    CHECK_MSG(!tp_is_poison(n) && strcmp(tp_shape_text(&n->shape, text), expected) == 0,
+              "line %d: shape %s, expected %s: %s", line, tp_shape_text(&n->shape, text), expected,
+              tp_graph_error(tp_node_graph(n)));
+}
+
+TEST(builders_infer_shapes_with_unknown_dimensions)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = input(g, 3, TP_ANY, 4, 6), *y = input(g, 2, 4, TP_ANY, 0), *z = input(g, 1, 6, 0, 0),
+            *part[4], *index;
+    const int axes[] = {0, -1}, perm[] = {2, 0, 1};
+    const int64_t zero[3] = {0, 0, 0}, size[3] = {-1, 2, 3}, two[3] = {2, 1, 2};
+#define SHAPE(node_, text_) shape_is(__LINE__, node_, text_)
+    SHAPE(tp_add(x, y), "(?,4,6)");
+    SHAPE(tp_mul(z, x), "(?,4,6)");
+    SHAPE(tp_greater(x, z), "(?,4,6)");
+    SHAPE(tp_select(tp_less(x, z), x, z), "(?,4,6)");
+    SHAPE(tp_reduce_sum(x, NULL, 0, false), "()");
+    SHAPE(tp_reduce_mean(x, axes, 2, false), "(4)");
+    SHAPE(tp_reduce_max(x, axes, 2, true), "(1,4,1)");
+    SHAPE(tp_reduce_prod(x, axes, 1, false), "(4,6)");
+    SHAPE(tp_argmax(x, -1), "(?,4)");
+    SHAPE(tp_top_k(x, 3, &index), "(?,4,3)");
+    SHAPE(index, "(?,4,3)");
+    CHECK(index->dtype == TP_I32);
+    SHAPE(tp_reshape_to(x, tp_make_shape_n(2, zero)), "(0,0)");
+    {
+        const int64_t to[2] = {TP_ANY, 24};
+        SHAPE(tp_reshape_to(x, tp_make_shape_n(2, to)), "(?,24)");
+    }
+    SHAPE(tp_reshape_like(z, y), "(4,?)");
+    SHAPE(tp_batch_flatten(x), "(?,24)");
+    SHAPE(tp_flatten(x), "(?)");
+    SHAPE(tp_flatten(z), "(6)");
+    SHAPE(tp_expand_dims(x, 1), "(?,1,4,6)");
+    SHAPE(tp_expand_dims(x, -1), "(?,4,6,1)");
+    SHAPE(tp_squeeze(x, 0), "(4,6)");
+    SHAPE(tp_transpose(x, perm, 3), "(6,?,4)");
+    SHAPE(tp_transpose(x, NULL, 0), "(6,4,?)");
+    part[0] = part[1] = x;
+    SHAPE(tp_concat(part, 2, 0), "(?,4,6)");
+    SHAPE(tp_concat(part, 2, 1), "(?,8,6)");
+    SHAPE(tp_stack(part, 2, -1), "(?,4,6,2)");
+    tp_split(x, 2, 1, part);
+    SHAPE(part[1], "(?,2,6)");
+    tp_unstack(x, 1, 4, part);
+    SHAPE(part[3], "(?,6)");
+    SHAPE(tp_slice(x, zero, size), "(?,2,3)");
+    SHAPE(tp_pad(x, two, zero, TP_PAD_REFLECT, 0), "(?,5,8)");
+    SHAPE(tp_tile(x, two), "(?,4,12)");
+    SHAPE(tp_gather(x, tp_argmax(y, 0)), "(?,4,6)");
+    SHAPE(tp_one_hot(tp_argmax(x, 0), 9, 1, 0), "(4,6,9)");
+    SHAPE(tp_sum_to_like(x, z), "(6)");
+    SHAPE(tp_broadcast_like(z, x), "(?,4,6)");
+    SHAPE(tp_global_norm(&x, 1), "()");
+    SHAPE(tp_in_top_k(y, tp_argmax(y, 1), 2), "(4)");
+    SHAPE(tp_zeros_like(x), "(?,4,6)");
+    SHAPE(tp_group(g, part, 4, "all"), "(0)");
+    SHAPE(tp_with_dependencies(z, part, 4), "(6)");
+    CHECK(tp_cast(x, TP_F32) == x);
+    CHECK(tp_cast(x, TP_U8)->dtype == TP_U8);
+    CHECK(tp_graph_status(g) == TP_OK);
+#undef SHAPE
+    tp_graph_free(g);
+}
+
+/* Each builder makes one mistake in a graph of its own; the sentence must hold `part`. */
+#define MISTAKE(part_, call_)                                                                                  \
+    do {                                                                                                       \
+        tp_graph *g = tp_graph_new(NULL);                                                                      \
+        tp_node *x = input(g, 2, 2, 3, 0), *v = input(g, 1, 4, 0, 0), *h = input(g, 2, TP_ANY, TP_ANY, 0);     \
+        tp_node *i = tp_cast(x, TP_I32), *c = tp_greater(x, x), *out[4], *list[2];                             \
+        list[0] = x;                                                                                           \
+        list[1] = v;                                                                                           \
+        (void)h;                                                                                               \
+        (void)c;                                                                                               \
+        (void)i;                                                                                               \
+        (void)out;                                                                                             \
+        (void)list;                                                                                            \
+        CHECK(tp_graph_status(g) == TP_OK);                                                                    \
+        CHECK(tp_is_poison(call_));                                                                            \
+        CHECK(tp_graph_status(g) != TP_OK);                                                                    \
+        CHECK_HAS(tp_graph_error(g), part_);                                                                   \
+        CHECK(tp_is_poison(tp_mean(tp_relu(tp_poison(g)))));                                                   \
+        tp_graph_free(g);                                                                                      \
+    } while (0)
+
+TEST(mistakes_are_sentences)
+{
+    const int twice[] = {1, 1}, far[] = {5}, bad_perm[] = {0, 0};
+    const int64_t three[2] = {3, 3}, minus[2] = {-1, 0}, one[2] = {1, 1}, five[1] = {5},
+                  anys[2] = {TP_ANY, TP_ANY};
+    MISTAKE("shapes (2,3) and (4) do not broadcast", tp_add(x, v));
+    MISTAKE("float32 and int32 differ", tp_mul(x, i));
+    MISTAKE("div does not work on int32", tp_div(i, i));
+    MISTAKE("exp does not work on bool", tp_exp(c));
+    MISTAKE("logical_and takes bool", tp_logical_and(x, c));
+    MISTAKE("the condition is float32, not bool", tp_select(x, x, x));
+    MISTAKE("low 2 is above high 1", tp_clip(x, 2, 1));
+    MISTAKE("must be whole numbers", tp_affine(i, 0.5f, 0));
+    MISTAKE("axis 5 does not exist in shape (2,3)", tp_reduce_sum(x, far, 1, false));
+    MISTAKE("an axis is given twice", tp_reduce_sum(x, twice, 2, false));
+    MISTAKE("reduce_mean does not work on int32", tp_mean(i));
+    MISTAKE("reduce_all takes bool", tp_reduce_all(x, NULL, 0, false));
+    MISTAKE("add_n does not broadcast", tp_add_n(list, 2));
+    MISTAKE("cannot be summed to (4)", tp_sum_to_like(x, v));
+    MISTAKE("does not broadcast to (4)", tp_broadcast_like(x, v));
+    MISTAKE("axis -3 does not exist", tp_argmax(x, -3));
+    MISTAKE("the 4 largest of the last axis of shape (2,3) do not exist", tp_top_k(x, 4, NULL));
+    MISTAKE("they should be (B,C) and (B)", tp_in_top_k(x, i, 1));
+    MISTAKE("6 elements, which do not make (5)", tp_reshape_to(x, tp_make_shape_n(1, five)));
+    MISTAKE("two unknown dimensions", tp_reshape_to(x, tp_make_shape_n(2, anys)));
+    MISTAKE("has 6 elements, (4) has 4", tp_reshape_like(x, v));
+    MISTAKE("a scalar has no batch dimension", tp_batch_flatten(tp_sum(x)));
+    MISTAKE("no place 4 for a new dimension", tp_expand_dims(x, 4));
+    MISTAKE("dimension 1 of shape (2,3) is not 1", tp_squeeze(x, 1));
+    MISTAKE("perm is no permutation", tp_transpose(x, bad_perm, 2));
+    MISTAKE("they may differ along axis 0 only", tp_concat(list, 2, 0));
+    MISTAKE("cannot be split into 2 equal parts", (tp_split(x, 2, 1, out), out[1]));
+    MISTAKE("they should be alike", tp_stack(list, 2, 0));
+    MISTAKE("is not 3 long", (tp_unstack(x, 0, 3, out), out[0]));
+    MISTAKE("leaves dimension 0 of shape (2,3)", tp_slice(x, minus, three));
+    MISTAKE("leaves dimension 0 of shape (2,3)", tp_slice(x, one, three));
+    MISTAKE("not enough elements to mirror", tp_pad(x, three, one, TP_PAD_REFLECT, 0));
+    MISTAKE("makes no sense", tp_pad(x, minus, one, TP_PAD_CONSTANT, 0));
+    MISTAKE("no tp_pad_mode", tp_pad(x, one, one, 7, 0));
+    MISTAKE("cannot be repeated -1 times", tp_tile(x, minus));
+    MISTAKE("indices are float32", tp_gather(x, v));
+    MISTAKE("depth 0", tp_one_hot(i, 0, 1, 0));
+    MISTAKE("check_numerics does not work on int32", tp_check_numerics(i, ""));
+}
+
+TEST(bad_values_fail_the_run)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t three = 3;
+    const tp_shape s = tp_make_shape_n(1, &three);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, s), *i = tp_placeholder(g, "i", TP_I32, s);
+    tp_node *checked = tp_check_numerics(x, "weights"), *rows = tp_gather(x, i);
+    tp_session *session = open_session(g, 1, NULL);
+    float values[3] = {1, NAN, 2};
+    int32_t index[3] = {0, 3, 1};
+    const tp_tensor *y = NULL;
+    tp_feed feed[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = x;
+    feed[1].node = i;
+    tp_tensor_view(&feed[0].value, TP_F32, s, values);
+    tp_tensor_view(&feed[1].value, TP_I32, s, index);
+    CHECK_ERR(tp_session_run(session, feed, 1, &checked, 1, &y), TP_ERR_NUMERIC,
+              "element 1 is NaN or infinite");
+    values[1] = 5;
+    CHECK_OK(tp_session_run(session, feed, 1, &checked, 1, &y));
+    CHECK(tp_session_run(session, feed, 2, &rows, 1, &y) < 0);
+    CHECK_HAS(tp_last_error(), "index 3 is outside");
+    index[1] = 2;
+    if (CHECK_OK(tp_session_run(session, feed, 2, &rows, 1, &y))) CHECK_NEAR(tp_tensor_get(y, 1), 2, 0, 0);
+    tp_session_free(session);
+    tp_graph_free(g);
+}
+
+TEST(half_precision_goes_through_float)
+{
+    const tp_dtype half[2] = {TP_F16, TP_BF16};
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const float values[3] = {1.5f, -2.25f, 0.75f};
+        tp_tensor t, out;
+        const int64_t three = 3;
+        memset(&t, 0, sizeof t);
+        memset(&out, 0, sizeof out);
+        tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &three), values);
+        tp_node *x = tp_cast(tp_identity(tp_constant(g, &t)), half[i]), *one = tp_const_as(g, half[i], 1);
+        tp_node *y =
+            tp_select(tp_greater(x, one), tp_mul(tp_add(x, one), x), tp_neg(tp_exp(tp_zeros_like(x))));
+        tp_session *s = open_session(g, 1, NULL);
+        CHECK(y->dtype == half[i]);
+        if (s && CHECK_OK(tp_session_eval(s, y, &out))) {
+            CHECK(out.dtype == half[i]);
+            CHECK_NEAR(tp_tensor_get(&out, 0), 3.75, 0, 0);
+            CHECK_NEAR(tp_tensor_get(&out, 1), -1, 0, 0);
+            CHECK_NEAR(tp_tensor_get(&out, 2), -1, 0, 0);
+        }
+        tp_tensor_free(&out);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+TEST(building_survives_out_of_memory)
+{
+    bool failed = true;
+    for (long n = 1; failed && n < 5000; n++) {
+        tp_test_fail_after(n);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_status st = TP_ERR_NOMEM;
+        if (g) {
+            tp_node *x = input(g, 3, TP_ANY, 4, 6), *part[2], *dx = NULL, *k;
+            tp_split(tp_relu(tp_mul(x, x)), 2, 1, part);
+            tp_node *list[2];
+            list[0] = tp_reduce_max(tp_transpose(part[0], NULL, 0), NULL, 0, false);
+            list[1] = tp_mean(tp_stack(part, 2, 0));
+            tp_node *y = tp_add(tp_add_n(list, 2), tp_sum(tp_top_k(tp_concat(part, 2, -1), 2, &k)));
+            tp_gradients(tp_add(y, tp_global_norm(part, 2)), &x, 1, &dx);
+            tp_group(g, list, 2, NULL);
+            st = tp_graph_status(g);
+            if (st == TP_OK) CHECK(dx != NULL && !tp_is_poison(dx));
+        }
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "allocation %ld: %s", n, tp_status_name(st));
+        tp_graph_free(g);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    CHECK(!failed);
+    tp_test_alloc_reset();
+}
+
+typedef struct kept_log {
+    char text[512];
+} kept_log;
+static void keep(void *user, tp_log_level level, const char *message)
+{
+    (void)level;
+    snprintf(((kept_log *)user)->text, sizeof((kept_log *)user)->text, "%s", message);
+}
+
+TEST(print_says_what_is_there)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t n = 24;
+    float values[24];
+    for (int i = 0; i < 24; i++) values[i] = i < 12 ? 1.0f : -2.0f;
+    tp_tensor t, out;
+    kept_log log;
+    memset(&t, 0, sizeof t);
+    memset(&out, 0, sizeof out);
+    memset(&log, 0, sizeof log);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &n), values);
+    tp_node *y = tp_print(tp_constant(g, &t), "here");
+    tp_session *s = open_session(g, 1, NULL);
+    tp_set_log(keep, &log);
+    CHECK_OK(tp_session_eval(s, y, &out));
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(log.text, "here: shape (24), mean -0.5, rms 1.58114, [1 1 1");
+    CHECK_HAS(log.text, "-2 -2 ...]");
+    tp_tensor_free(&out);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST_MAIN()

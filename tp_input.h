@@ -1,0 +1,2739 @@
+/* tp_input.h - v0.1 - data flows (datasets, batching, mapping, shuffling) and the input sources that feed a graph
+ *
+ * Do this:
+ *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
+ *     #include "tp_input.h"            // pulls in tp_graph.h and tp_tensor.h
+ *
+ * WHAT THIS IS       a tp_dataflow yields datapoints, a few tensors each; flows are stacked on each other. A
+ *                    tp_input_source carries the datapoints of a flow into the runs of a graph, from the training
+ *                    thread (FeedInput) or from a thread that reads ahead (QueueInput).
+ * WHAT THIS IS NOT   training loops (tp_train.h), callbacks (tp_callbacks.h).
+ *
+ * A COMPLETE PROGRAM
+ *     #define TP_IMPLEMENTATION
+ *     #include "tp_input.h"
+ *     int main(void)
+ *     {
+ *         tp_dataflow *df = tp_df_batch(tp_df_digits("train", .size = 1000), 100);
+ *         tp_datapoint dp = {0};
+ *         tp_status st;
+ *         while ((st = tp_df_next(df, &dp)) == TP_OK) {
+ *             char t[TP_SHAPE_TEXT];
+ *             printf("images %s, first label %g\n", tp_shape_text(&dp.c[0].shape, t), tp_tensor_get(&dp.c[1], 0));
+ *         }
+ *         if (st != TP_END) puts(tp_last_error());
+ *         tp_datapoint_free(&dp);
+ *         tp_df_free(df);
+ *         return st == TP_END ? 0 : 1;
+ *     }
+ *
+ * CONTENTS   >>datapoint >>dataflow >>sources of data >>transformations >>idx >>input source
+ *
+ * HOW IT WORKS
+ *     A flow is walked in passes. restart(pass) goes to the start of pass number `pass`; next() fills a datapoint or
+ *     says TP_END. Everything random is a function of (seed, pass, index), so pass 7 is the same data whether passes
+ *     0 to 6 were walked or not, and seek(n) leaves a flow as if n datapoints had been taken. That is what makes a
+ *     resumed training continue with the very datapoint at which it was killed: an input source counts how many
+ *     datapoints the training steps have consumed (not what was read ahead), the checkpoint stores that number, and
+ *     tp_input_seek returns to it.
+ *     Memory is recycled. next() writes into the datapoint's own buffers, or points it at memory of the flow (a view,
+ *     valid until the next call on that flow), so that after the first few datapoints nothing is allocated.
+ *
+ * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. That holds on
+ *            failure too.
+ * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from tp_input_reset_state
+ *            until tp_input_free. Functions given to tp_df_map and tp_df_from_generator run on that thread.
+ * ERRORS     constructors check their arguments. After a mistake they return a poison flow, which keeps the sentence,
+ *            is passed on by the constructors around it and fails at the first use; NULL only without memory (and for
+ *            a NULL child). tp_df_status asks.
+ * NOTATION   B batch, H W height and width, n components of a datapoint.
+ */
+#ifndef TP_INPUT_H
+#define TP_INPUT_H
+
+#include "tp_graph.h"
+#if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
+#error "tp_input.h 0.1 needs tp_graph.h 0.1: copy all tp headers from the same version"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== >>datapoint ===================================================================================== */
+
+/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components keep
+ * their buffers when n changes, so a datapoint is best reused. */
+typedef struct tp_datapoint {
+    int n;
+    tp_tensor *c;
+    int cap_;
+} tp_datapoint;
+TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
+TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of); /* all components as views */
+TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* all components owned */
+TP_DEF void tp_datapoint_free(tp_datapoint *dp);
+
+/* ==== >>dataflow ====================================================================================== */
+
+/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has. Call flows
+ * through the functions below, which see to order (restart first, TP_END until the next restart) and to what a flow
+ * leaves out. [dataflow: DataFlow] */
+typedef struct tp_dataflow tp_dataflow;
+struct tp_dataflow {
+    const char *name; /* for sentences: "tp_df_batch" */
+    /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. In the long run it allocates nothing. */
+    tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
+    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* go to the start of this pass, 0, 1, ...; NULL: one pass only */
+    int64_t (*size)(tp_dataflow *df);                    /* datapoints of a pass, advisory; NULL or -1: unknown */
+    /* Skip n datapoints of this pass; *skipped is less than n where the pass ended. NULL: by calling next. */
+    tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
+    void (*close)(tp_dataflow *df); /* release what user holds; tp_df_free frees the struct itself */
+    void *user;
+    uint64_t seed;
+    int state_; /* from here on: the wrappers' own */
+    int64_t pass_;
+    tp_datapoint skip_;
+};
+
+TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* starts with pass 0 when restart was never called */
+TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
+TP_DEF int64_t tp_df_size(tp_dataflow *df);                                  /* -1: unknown */
+TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped);   /* skipped may be NULL */
+TP_DEF void tp_df_free(tp_dataflow *df);                                     /* and all it owns; NULL is fine */
+TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* TP_OK, or what made it a poison flow (the sentence is set) */
+/* A poison flow with this sentence, for constructors of your own. at may be NULL. */
+TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+/* A flow with `bytes` of zeroed memory as its user, freed with it. NULL: out of memory. */
+TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
+
+/* Measure: walk n datapoints (endlessly repeated) after `warmup` others, log and return datapoints a second.
+ * [dataflow: TestDataSpeed] */
+TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second);
+
+/* ==== >>sources of data =============================================================================== */
+/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first and in
+ * the order of the fields. From C++ call the function with the underscore and a descriptor. Booleans are tp_tri
+ * (TP_YES, TP_NO, unset). seed 0 means 42. */
+
+/* The datapoints of an array, copied. [dataflow: DataFromList] */
+typedef struct tp_df_from_list_desc {
+    tp_at at_;
+    const tp_datapoint *points;
+    int64_t n;
+    int shuffle; /* another order each pass; default TP_YES */
+    uint64_t seed;
+} tp_df_from_list_desc;
+TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
+
+/* The rows of n arrays along their first axis, which must be of one length: component j of datapoint i is row i of
+ * arrays[j]. The arrays are copied. */
+typedef struct tp_df_from_arrays_desc {
+    tp_at at_;
+    const tp_tensor *arrays;
+    int n;
+    int shuffle; /* default TP_YES */
+    uint64_t seed;
+} tp_df_from_arrays_desc;
+TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
+
+/* What a function of yours yields: fill dp and return TP_OK, or TP_END, or an error (set its sentence with tp_fail).
+ * [dataflow: DataFromGenerator] */
+typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
+typedef struct tp_df_from_generator_desc {
+    tp_at at_;
+    tp_generator_fn fn;
+    void *user;
+    int64_t size;                /* 0: unknown */
+    int indexed;                 /* TP_YES: fn looks at (pass, index) alone, so that seeking need not call it; needs .size */
+    void (*release)(void *user); /* called once, when the flow is freed */
+} tp_df_from_generator_desc;
+TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
+
+/* Random numbers of given types, uniform in [low, high) and then cast. [dataflow: FakeData] */
+typedef struct tp_df_fake_desc {
+    tp_at at_;
+    const tp_spec *specs; /* names may be NULL; shapes must be known */
+    int n;
+    int64_t size;    /* 0 = 1000 */
+    int random;      /* TP_NO: one datapoint per pass, repeated; default TP_YES */
+    float low, high; /* both 0: [0,1) */
+    uint64_t seed;
+} tp_df_fake_desc;
+TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
+
+/* MNIST and what has its form (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar (in
+ * tensorpack uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or without .gz. Images
+ * stay bytes in memory. [dataflow: Mnist, FashionMnist] */
+typedef struct tp_df_mnist_desc {
+    tp_at at_;
+    const char *which; /* "train" or "test" */
+    const char *dir;   /* NULL: $TP_DATA/mnist, else $TENSORPACK_DATASET/mnist_data, else ~/tensorpack_data/mnist_data */
+    int shuffle;       /* default TP_YES */
+    uint64_t seed;
+} tp_df_mnist_desc;
+TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
+
+/* Generated handwriting in MNIST's form, for programs that must run without files: image float32 (28,28) in [0,1],
+ * label int32. Strokes of ten digits in several styles, bent, slanted, turned, scaled, shifted, thick or thin. Image i
+ * is a function of (seed, which, i) alone, the same bits on every machine. */
+typedef struct tp_df_digits_desc {
+    tp_at at_;
+    const char *which; /* "train" or "test": different digits */
+    int64_t size;      /* 0 = 12000 for train, 2000 for test */
+    int shuffle;       /* default TP_YES */
+    uint64_t seed;
+} tp_df_digits_desc;
+TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d);
+
+/* The rows of IDX files of equal length, in the files' own dtypes (int8 and int16 become int32). */
+typedef struct tp_df_idx_desc {
+    tp_at at_;
+    const char *const *paths;
+    int n;
+    int shuffle; /* default TP_YES */
+    uint64_t seed;
+} tp_df_idx_desc;
+TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
+
+/* ==== >>transformations =============================================================================== */
+
+/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is dropped. bool
+ * stays bool (tensorpack makes it int32). [dataflow: BatchData] */
+typedef struct tp_df_batch_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int64_t batch_size;
+    int remainder; /* default TP_NO */
+} tp_df_batch_desc;
+TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
+
+/* What a mapping function gets beside its datapoint. */
+typedef struct tp_map_call {
+    void *user;
+    uint64_t key;        /* for augmentation: tp_random_uniform(key, index, i); a function of (seed, pass) */
+    int64_t pass, index; /* which datapoint of the flow below this is */
+    bool drop;           /* set it to leave this datapoint out */
+} tp_map_call;
+/* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from in->c[i]; never
+ * write into in. */
+typedef tp_status (*tp_map_fn)(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
+typedef struct tp_df_map_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_map_fn fn;
+    void *user;
+    int keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
+    uint64_t seed;
+    void (*release)(void *user);
+} tp_df_map_desc;
+TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d); /* [dataflow: MapData] */
+
+/* The same for one component: resize out and fill it from in, or leave it as the view of in that it is. */
+typedef tp_status (*tp_map_component_fn)(const tp_tensor *in, tp_tensor *out, tp_map_call *call);
+typedef struct tp_df_map_component_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_map_component_fn fn;
+    int index;
+    void *user;
+    int keeps_all; /* default TP_NO */
+    uint64_t seed;
+    void (*release)(void *user);
+} tp_df_map_component_desc;
+TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d); /* [dataflow: MapDataComponent] */
+
+/* One component in another dtype, multiplied by scale (0: not). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
+TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, double scale);
+/* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow: RepeatedData] */
+TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
+/* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one ended.
+ * [dataflow: FixedSizeData] */
+typedef struct tp_df_fixed_size_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int64_t size;
+    int keep_state; /* default TP_YES */
+} tp_df_fixed_size_desc;
+TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
+/* Shuffles within a buffer; endless. Every shuffle_interval inputs the buffer is shuffled; each input goes in num_reuse
+ * times; once full, the front leaves for each that comes. Shuffle k is a function of (seed, k). [dataflow:
+ * LocallyShuffleData] */
+typedef struct tp_df_locally_shuffle_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int buffer_size;
+    int num_reuse;        /* 0 = 1 */
+    int shuffle_interval; /* 0 = buffer_size/3, at least 1 */
+    uint64_t seed;
+} tp_df_locally_shuffle_desc;
+TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
+TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n); /* pick, reorder, repeat components */
+TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n); /* one after the other [dataflow: ConcatData] */
+/* A datapoint of each, components side by side; ends with the shortest. [dataflow: JoinData, ZipData] */
+TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
+/* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
+TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
+
+#ifndef __cplusplus
+#define tp_df_from_list(...)       tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_arrays(...)     tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_generator(...)  tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_fake(...)            tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_mnist(...)           tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_digits(...)          tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_idx(...)             tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_batch(...)           tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_map(...)             tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_map_component(...)   tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_fixed_size(...)      tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_locally_shuffle(...) tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
+#endif
+
+/* ==== >>idx =========================================================================================== */
+
+/* The IDX format of MNIST, gzip'd or not: uint8, int8, int16, int32, float32, float64; int8 and int16 become int32.
+ * The header is believed only if the file has exactly the bytes it promises. */
+TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t);
+TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: for errors */
+
+/* ==== >>input source ================================================================================== */
+
+/* Brings datapoints into the runs of a graph. Life of one: made; tp_input_setup with the input signature, once;
+ * tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of inference); its
+ * hooks take part in every run; freed, before the graph. Fields are for reading; to write your own source, tp_calloc
+ * one and fill the functions and user. [input_source: InputSource] */
+typedef struct tp_input_source tp_input_source;
+struct tp_input_source {
+    const char *name; /* "QueueInput" */
+    void *user;
+    bool feedfree;    /* new tensors for each tower, so that it serves many; FeedInput serves one */
+    tp_graph *graph;  /* from setup on */
+    const tp_spec *spec;
+    int n_spec;
+    bool setup_done;
+    int64_t consumed; /* datapoints that finished runs have used, counted from the start of the endless repetition */
+    tp_status error;  /* why the data ended early, TP_OK if it did not: see tp_input_failure */
+    char error_text[512];
+    tp_hook *const *hook; /* memoised */
+    int n_hook;
+    tp_arena mem_;
+    tp_status (*setup)(tp_input_source *s);
+    tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
+    tp_status (*reset_state)(tp_input_source *s);           /* NULL: nothing to do */
+    tp_status (*seek)(tp_input_source *s, int64_t consumed); /* NULL: cannot be resumed */
+    int64_t (*size)(tp_input_source *s);                    /* NULL: unknown */
+    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* asked once; NULL: none */
+    void (*close)(tp_input_source *s);
+};
+
+TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n); /* specs are copied */
+TP_DEF bool tp_input_setup_done(const tp_input_source *s);
+/* n_spec nodes for the tower that is being built. */
+TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
+/* Start at the position of the last tp_input_seek, 0 without one. Training: once, in before_train. Inference: each
+ * round, so that every round sees the same data. (QueueInput restarts too; in tensorpack it goes on, and drifts.) */
+TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
+/* Resume: the next datapoint is number `consumed` of the endless repetition. At once if it is running already. */
+TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed);
+TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints an epoch, -1: unknown */
+/* What it needs to do in each run; memoised. For every rank, not the chief alone. They use nothing but before_run,
+ * after_run and after_create_session. */
+TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
+/* The data of a queue end with TP_END also when its thread failed (what it had read is delivered first): this says
+ * which it was. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
+TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
+TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
+
+/* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name, dtype and
+ * shape that exists is used again. Somebody else feeds them. [input_source: PlaceholderInput] */
+TP_DEF tp_input_source *tp_placeholder_input(void);
+
+/* Feeds placeholders (as PlaceholderInput makes them, so that training and inference share them) with the next
+ * datapoint before each run, read in the running thread. One tower only. An error of the flow fails the run. A
+ * datapoint whose run failed is fed again. [input_source: FeedInput] */
+typedef struct tp_feed_input_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int infinite; /* TP_NO: one pass, then runs end with TP_END until reset_state; default TP_YES */
+} tp_feed_input_desc;
+TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
+
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the same order as
+ * FeedInput. If the flow fails, what was read before is delivered, then TP_END; see tp_input_failure. The moving average
+ * (decay 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS
+ * it reads when asked, with the same results. [input_source: QueueInput] */
+typedef struct tp_queue_input_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int capacity; /* datapoints; 0 = 50 */
+    int infinite; /* as above; default TP_YES */
+} tp_queue_input_desc;
+TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
+TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
+
+#ifndef __cplusplus
+#define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TP_INPUT_H */
+
+/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
+#if defined(TP_IMPLEMENTATION) && !defined(TP__INPUT_IMPLEMENTED)
+#define TP__INPUT_IMPLEMENTED
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== >>datapoint ===================================================================================== */
+
+TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n)
+{
+    if (n < 0) return tp_fail(TP_ERR_ARG, "a datapoint of %d components was asked for", n);
+    if (n > dp->cap_) {
+        size_t bytes;
+        if (!tp_mul_size((size_t)n, sizeof(tp_tensor), &bytes))
+            return tp_fail(TP_ERR_NOMEM, "a datapoint of %d components does not fit into memory", n);
+        tp_tensor *c = (tp_tensor *)tp_realloc(dp->c, bytes);
+        if (!c) return TP_ERR_NOMEM;
+        memset(c + dp->cap_, 0, (size_t)(n - dp->cap_) * sizeof(tp_tensor));
+        dp->c = c;
+        dp->cap_ = n;
+    }
+    dp->n = n;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
+{
+    tp_status st = tp_datapoint_resize(dp, of->n);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < of->n; i++) tp_tensor_view(&dp->c[i], of->c[i].dtype, of->c[i].shape, of->c[i].data);
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of)
+{
+    tp_status st = tp_datapoint_resize(dp, of->n);
+    for (int i = 0; i < of->n && st == TP_OK; i++) st = tp_tensor_copy(&dp->c[i], &of->c[i]);
+    return st;
+}
+
+TP_DEF void tp_datapoint_free(tp_datapoint *dp)
+{
+    for (int i = 0; i < dp->cap_; i++) tp_tensor_free(&dp->c[i]);
+    tp_free(dp->c);
+    memset(dp, 0, sizeof *dp);
+}
+
+/* Views become copies, so that the datapoint outlives the flow's next step. */
+static tp_status tp__datapoint_own(tp_datapoint *dp)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < dp->n && st == TP_OK; i++)
+        if (!dp->c[i].own || dp->c[i].data != dp->c[i].own) st = tp_tensor_copy(&dp->c[i], &dp->c[i]);
+    return st;
+}
+
+/* ==== >>dataflow ====================================================================================== */
+
+enum { TP__DF_FRESH = 0, TP__DF_RUNNING, TP__DF_ENDED };
+
+static bool tp__yes(int tri, bool unset) { return tri == TP_UNSET ? unset : tri == TP_YES; }
+
+TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
+{
+    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
+    if (bytes > SIZE_MAX - head) {
+        tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
+        return NULL;
+    }
+    tp_dataflow *df = (tp_dataflow *)tp_calloc(1, head + bytes);
+    if (!df) return NULL;
+    df->name = name;
+    df->seed = seed ? seed : 42;
+    df->user = (char *)df + head;
+    return df;
+}
+
+TP_DEF void tp_df_free(tp_dataflow *df)
+{
+    if (!df) return;
+    if (df->close) df->close(df);
+    tp_datapoint_free(&df->skip_);
+    tp_free(df);
+}
+
+TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
+{
+    if (!df) return tp_fail(TP_ERR_ARG, "tp_df_restart: the dataflow is NULL");
+    if (pass < 0) return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
+    if (!df->restart && df->state_ != TP__DF_FRESH)
+        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function", df->name);
+    tp_status st = df->restart ? df->restart(df, pass) : TP_OK;
+    if (st != TP_OK) {
+        df->state_ = TP__DF_FRESH;
+        return st;
+    }
+    df->state_ = TP__DF_RUNNING;
+    df->pass_ = pass;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    if (!df) return tp_fail(TP_ERR_ARG, "tp_df_next: the dataflow is NULL");
+    if (df->state_ == TP__DF_FRESH) {
+        tp_status st = tp_df_restart(df, 0);
+        if (st != TP_OK) return st;
+    }
+    if (df->state_ == TP__DF_ENDED) return TP_END;
+    tp_status st = df->next(df, dp);
+    if (st == TP_END) df->state_ = TP__DF_ENDED;
+    return st;
+}
+
+TP_DEF int64_t tp_df_size(tp_dataflow *df)
+{
+    const int64_t n = df && df->size ? df->size(df) : -1;
+    return n < 0 ? -1 : n;
+}
+
+TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    int64_t ignored;
+    if (!skipped) skipped = &ignored;
+    *skipped = 0;
+    if (!df) return tp_fail(TP_ERR_ARG, "tp_df_seek: the dataflow is NULL");
+    if (n < 0) return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name, (long long)n);
+    if (df->state_ == TP__DF_FRESH) {
+        tp_status st = tp_df_restart(df, 0);
+        if (st != TP_OK) return st;
+    }
+    if (df->state_ == TP__DF_ENDED || n == 0) return TP_OK;
+    if (df->seek) return df->seek(df, n, skipped);
+    while (*skipped < n) { /* replay */
+        tp_status st = tp_df_next(df, &df->skip_);
+        if (st == TP_END) return TP_OK;
+        if (st != TP_OK) return st;
+        ++*skipped;
+    }
+    return TP_OK;
+}
+
+/* The key of everything random in one pass of a flow. Flows of one seed differ by their names. */
+static uint64_t tp__df_key(const tp_dataflow *df, int64_t pass)
+{
+    return tp_random_key(tp_random_key(df->seed, tp_hash_name(df->name)), (uint64_t)pass);
+}
+
+/* -- poison: a flow that keeps the sentence of a failed constructor */
+
+typedef struct tp__poison_flow {
+    tp_status status;
+    char text[1024];
+} tp__poison_flow;
+
+static tp_status tp__poison_restart(tp_dataflow *df, int64_t pass)
+{
+    const tp__poison_flow *p = (const tp__poison_flow *)df->user;
+    (void)pass;
+    return tp_fail(p->status, "%s", p->text);
+}
+static tp_status tp__poison_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    (void)dp;
+    return tp__poison_restart(df, 0);
+}
+
+TP_DEF tp_status tp_df_status(const tp_dataflow *df)
+{
+    if (!df) return tp_fail(TP_ERR_ARG, "the dataflow is NULL: its constructor found no memory");
+    if (df->next != tp__poison_next) return TP_OK;
+    const tp__poison_flow *p = (const tp__poison_flow *)df->user;
+    return tp_fail(p->status, "%s", p->text);
+}
+
+TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    char text[900];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    tp_dataflow *df = status == TP_ERR_NOMEM ? NULL : tp_df_new("poison", sizeof(tp__poison_flow), 0);
+    if (!df) {
+        tp_fail(TP_ERR_NOMEM, "%s", text);
+        return NULL;
+    }
+    tp__poison_flow *p = (tp__poison_flow *)df->user;
+    p->status = status;
+    const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
+    file = file ? file + 1 : at ? at->file : NULL;
+    if (file) snprintf(p->text, sizeof p->text, "%.60s:%d: %s", file, at->line, text);
+    else snprintf(p->text, sizeof p->text, "%s", text);
+    df->next = tp__poison_next;
+    df->restart = tp__poison_restart;
+    tp_fail(status, "%s", p->text);
+    return df;
+}
+
+/* The end of a constructor that failed with `st` after its arguments were fine: the sentence is set already. */
+static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
+{
+    char text[900];
+    snprintf(text, sizeof text, "%.899s", tp_last_error());
+    return tp_df_fail(at, st, "%s", text);
+}
+
+/* A new flow around `child`. A child that is missing or poison is passed on, by false and *df. */
+static bool tp__df_around(tp_dataflow *child, const char *name, size_t bytes, uint64_t seed, tp_dataflow **df)
+{
+    *df = child;
+    if (!child || child->next == tp__poison_next) {
+        tp_df_status(child);
+        return false;
+    }
+    *df = tp_df_new(name, bytes, seed);
+    if (*df) return true;
+    tp_df_free(child);
+    return false;
+}
+
+/* Refuse a child together with its parent's arguments. */
+#define TP__REFUSE(child_, ...) (tp_df_free(child_), tp_df_fail(__VA_ARGS__))
+
+/* -- an endless walk: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle buffer and
+ * the input sources stand on it. */
+
+typedef struct tp__endless {
+    tp_dataflow *df;
+    int64_t pass, position;
+    bool once;  /* end after one pass instead */
+    bool empty; /* this pass has given nothing yet */
+} tp__endless;
+
+static tp_status tp__endless_turn(tp__endless *e)
+{
+    if (e->empty)
+        return tp_fail(TP_ERR_STATE, "%s: a whole pass gave no datapoint, so it cannot be repeated for ever", e->df->name);
+    e->empty = true;
+    return tp_df_restart(e->df, ++e->pass);
+}
+
+static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
+{
+    for (;;) {
+        tp_status st = tp_df_next(e->df, dp);
+        if (st == TP_OK) {
+            e->empty = false;
+            e->position++;
+        }
+        if (st != TP_END || e->once) return st;
+        if ((st = tp__endless_turn(e)) != TP_OK) return st;
+    }
+}
+
+/* Begin at pass `pass` and go n datapoints on. */
+static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
+{
+    e->pass = pass;
+    e->position = 0;
+    e->empty = true;
+    tp_status st = tp_df_restart(e->df, pass);
+    while (st == TP_OK && e->position < n) {
+        int64_t k = 0;
+        st = tp_df_seek(e->df, n - e->position, &k);
+        if (k > 0) e->empty = false;
+        e->position += k;
+        if (st != TP_OK || e->position >= n || e->once) break;
+        st = tp__endless_turn(e);
+    }
+    return st;
+}
+
+TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second)
+{
+    tp__endless e = {df, 0, 0, false, false};
+    tp_datapoint dp = {0, NULL, 0};
+    if (n < 1) return tp_fail(TP_ERR_ARG, "tp_df_test_speed: cannot time %lld datapoints", (long long)n);
+    tp_status st = tp__endless_start(&e, 0, 0);
+    for (int64_t i = 0; i < warmup && st == TP_OK; i++) st = tp__endless_next(&e, &dp);
+    const double start = tp_time();
+    for (int64_t i = 0; i < n && st == TP_OK; i++) st = tp__endless_next(&e, &dp);
+    const double seconds = tp_time() - start;
+    tp_datapoint_free(&dp);
+    if (st != TP_OK) return st;
+    const double speed = (double)n / (seconds > 1e-9 ? seconds : 1e-9);
+    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds, speed);
+    if (per_second) *per_second = speed;
+    return TP_OK;
+}
+
+/* -- the order of one pass: shuffled or not, made when it is first asked for, so that passing over a pass is free */
+
+typedef struct tp__order {
+    int64_t *at; /* NULL: 0, 1, 2, ... */
+    int64_t n, next;
+    uint64_t key;
+    bool made;
+} tp__order;
+
+static tp_status tp__order_init(tp__order *o, int64_t n, bool shuffle)
+{
+    o->n = n;
+    size_t bytes;
+    if (!shuffle || n < 2) return TP_OK;
+    if (!tp_mul_size((size_t)n, sizeof(int64_t), &bytes))
+        return tp_fail(TP_ERR_NOMEM, "an order of %lld datapoints does not fit into memory", (long long)n);
+    o->at = (int64_t *)tp_malloc(bytes);
+    return o->at ? TP_OK : TP_ERR_NOMEM;
+}
+
+static void tp__order_restart(tp__order *o, uint64_t key)
+{
+    o->next = 0;
+    if (key != o->key) o->made = false;
+    o->key = key;
+}
+
+/* Index of the next datapoint, -1 at the end of the pass. */
+static int64_t tp__order_take(tp__order *o)
+{
+    if (o->next >= o->n) return -1;
+    if (o->at && !o->made) {
+        tp_random_permutation(o->key, o->at, o->n);
+        o->made = true;
+    }
+    const int64_t i = o->next++;
+    return o->at ? o->at[i] : i;
+}
+
+static int64_t tp__order_skip(tp__order *o, int64_t n)
+{
+    const int64_t k = n < o->n - o->next ? n : o->n - o->next;
+    o->next += k;
+    return k;
+}
+
+/* ==== >>sources of data =============================================================================== */
+
+/* -- from_list ---- >>df from_list */
+
+typedef struct tp__list_flow {
+    tp__order order; /* first in every flow that has one */
+    tp_datapoint *point;
+    int64_t n;
+} tp__list_flow;
+
+static tp_status tp__ordered_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__order_restart((tp__order *)df->user, tp__df_key(df, pass));
+    return TP_OK;
+}
+static int64_t tp__ordered_size(tp_dataflow *df) { return ((const tp__order *)df->user)->n; }
+static tp_status tp__ordered_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    *skipped = tp__order_skip((tp__order *)df->user, n);
+    return TP_OK;
+}
+
+static tp_status tp__list_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__list_flow *f = (tp__list_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order);
+    return i < 0 ? TP_END : tp_datapoint_view(dp, &f->point[i]);
+}
+
+static void tp__list_close(tp_dataflow *df)
+{
+    tp__list_flow *f = (tp__list_flow *)df->user;
+    for (int64_t i = 0; i < f->n && f->point; i++) tp_datapoint_free(&f->point[i]);
+    tp_free(f->point);
+    tp_free(f->order.at);
+}
+
+TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
+{
+    if (d->n < 0 || (d->n > 0 && !d->points))
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_list: a list of %lld datapoints%s", (long long)d->n,
+                          d->points ? "" : " at NULL");
+    tp_dataflow *df = tp_df_new("tp_df_from_list", sizeof(tp__list_flow), d->seed);
+    if (!df) return NULL;
+    tp__list_flow *f = (tp__list_flow *)df->user;
+    df->next = tp__list_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__list_close;
+    tp_status st = tp__order_init(&f->order, d->n, tp__yes(d->shuffle, true));
+    if (st == TP_OK && d->n > 0) {
+        f->point = (tp_datapoint *)tp_calloc((size_t)d->n, sizeof(tp_datapoint));
+        f->n = d->n;
+        if (!f->point) st = TP_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < d->n && st == TP_OK; i++) st = tp_datapoint_copy(&f->point[i], &d->points[i]);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* -- rows of arrays: from_arrays, idx, mnist ---- >>df rows */
+
+typedef enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32 } tp__row_kind; /* bytes: as they are, to [0,1], to int32 */
+
+typedef struct tp__rows_flow {
+    tp__order order;
+    tp_tensor *array;
+    int *kind;
+    int n;
+} tp__rows_flow;
+
+/* byte/255 as float32, into a component of its own. */
+static tp_status tp__bytes_to_unit(tp_tensor *out, tp_shape shape, const unsigned char *byte)
+{
+    tp_status st = tp_tensor_resize(out, TP_F32, shape);
+    if (st != TP_OK) return st;
+    float *x = (float *)out->data;
+    const int64_t n = tp_tensor_size(out);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)byte[i] / 255.0f;
+    return TP_OK;
+}
+
+static tp_shape tp__row_shape(const tp_shape *s) { return tp_make_shape_n(s->ndim - 1, s->dim + 1); }
+
+static tp_status tp__rows_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order);
+    if (i < 0) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, f->n);
+    for (int j = 0; j < f->n && st == TP_OK; j++) {
+        const tp_tensor *a = &f->array[j];
+        const tp_shape shape = tp__row_shape(&a->shape);
+        const size_t bytes = (size_t)tp_shape_size(&shape) * tp_dtype_size(a->dtype);
+        const unsigned char *row = (const unsigned char *)a->data + (size_t)i * bytes;
+        if (f->kind[j] == TP__ROW_UNIT) {
+            st = tp__bytes_to_unit(&dp->c[j], shape, row);
+        } else if (f->kind[j] == TP__ROW_I32) {
+            st = tp_tensor_resize(&dp->c[j], TP_I32, shape);
+            if (st == TP_OK) tp_convert(dp->c[j].data, TP_I32, row, a->dtype, tp_shape_size(&shape));
+        } else {
+            tp_tensor_view(&dp->c[j], a->dtype, shape, row);
+        }
+    }
+    return st;
+}
+
+static void tp__rows_close(tp_dataflow *df)
+{
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    for (int j = 0; j < f->n && f->array; j++) tp_tensor_free(&f->array[j]);
+    tp_free(f->array);
+    tp_free(f->kind);
+    tp_free(f->order.at);
+}
+
+/* An empty flow of n arrays, to be filled; tp__rows_ready then checks the lengths. NULL: out of memory. */
+static tp_dataflow *tp__rows_new(const char *name, int n, uint64_t seed)
+{
+    tp_dataflow *df = tp_df_new(name, sizeof(tp__rows_flow), seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    df->next = tp__rows_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__rows_close;
+    f->n = n;
+    f->array = (tp_tensor *)tp_calloc((size_t)n, sizeof(tp_tensor));
+    f->kind = (int *)tp_calloc((size_t)n, sizeof(int));
+    if (f->array && f->kind) return df;
+    tp_df_free(df);
+    return NULL;
+}
+
+static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int shuffle)
+{
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    for (int j = 0; j < f->n; j++) {
+        char number[24];
+        snprintf(number, sizeof number, "array %d", j);
+        const char *name = names ? names[j] : number;
+        if (f->array[j].shape.ndim < 1)
+            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows to walk", df->name, name);
+        if (f->array[j].shape.dim[0] != f->array[0].shape.dim[0])
+            return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
+                           names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
+                           (long long)f->array[j].shape.dim[0]);
+    }
+    return tp__order_init(&f->order, f->array[0].shape.dim[0], tp__yes(shuffle, true));
+}
+
+TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
+{
+    if (d->n < 1 || !d->arrays)
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_arrays: needs at least one array");
+    tp_dataflow *df = tp__rows_new("tp_df_from_arrays", d->n, d->seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    tp_status st = TP_OK;
+    for (int j = 0; j < d->n && st == TP_OK; j++) st = tp_tensor_copy(&f->array[j], &d->arrays[j]);
+    if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* path, or path.gz where only that exists. */
+static tp_status tp__idx_load_either(const char *path, tp_tensor *t)
+{
+    if (tp_file_exists(path)) return tp_idx_load(path, t);
+    tp_buf b = {NULL, 0, 0, false};
+    tp_buf_printf(&b, "%s.gz", path);
+    tp_status st;
+    if (b.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+    else if (!tp_file_exists(b.data)) st = tp_fail(TP_ERR_IO, "there is neither %s nor %s.gz", path, path);
+    else st = tp_idx_load(b.data, t);
+    tp_buf_free(&b);
+    return st;
+}
+
+TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
+{
+    if (d->n < 1 || !d->paths) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_idx: needs at least one path");
+    tp_dataflow *df = tp__rows_new("tp_df_idx", d->n, d->seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    tp_status st = TP_OK;
+    for (int j = 0; j < d->n && st == TP_OK; j++) st = tp__idx_load_either(d->paths[j], &f->array[j]);
+    if (st == TP_OK) st = tp__rows_ready(df, d->paths, d->shuffle);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* -- mnist ---- >>df mnist */
+
+/* false: `which` is neither. */
+static bool tp__train_or_test(const char *which, bool *train)
+{
+    *train = which && strcmp(which, "train") == 0;
+    return *train || (which && strcmp(which, "test") == 0);
+}
+
+static void tp__mnist_path(tp_buf *b, const char *dir, const char *file)
+{
+    const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
+    if (dir) tp_buf_printf(b, "%s/%s", dir, file);
+    else if (data && *data) tp_buf_printf(b, "%s/mnist/%s", data, file);
+    else if (sets && *sets) tp_buf_printf(b, "%s/mnist_data/%s", sets, file);
+    else tp_buf_printf(b, "%s/tensorpack_data/mnist_data/%s", home ? home : ".", file);
+}
+
+TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d)
+{
+    bool train;
+    if (!tp__train_or_test(d->which, &train))
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_mnist: \"%s\" is neither \"train\" nor \"test\"",
+                          d->which ? d->which : "NULL");
+    tp_dataflow *df = tp__rows_new("tp_df_mnist", 2, d->seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    const char *const file[2][2] = {{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"},
+                                    {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}};
+    tp_status st = TP_OK;
+    for (int j = 0; j < 2 && st == TP_OK; j++) {
+        tp_buf path = {NULL, 0, 0, false};
+        tp__mnist_path(&path, d->dir, file[train][j]);
+        st = path.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file")
+                         : tp__idx_load_either(path.data, &f->array[j]);
+        if (st == TP_OK && (f->array[j].dtype != TP_U8 || f->array[j].shape.ndim != (j ? 1 : 3))) {
+            char t[TP_SHAPE_TEXT];
+            st = tp_fail(TP_ERR_FORMAT, "%s holds %s %s, MNIST has %s there", path.data,
+                         tp_dtype_name(f->array[j].dtype), tp_shape_text(&f->array[j].shape, t),
+                         j ? "uint8 labels (N)" : "uint8 images (N,H,W)");
+        }
+        tp_buf_free(&path);
+    }
+    f->kind[0] = TP__ROW_UNIT;
+    f->kind[1] = TP__ROW_I32;
+    if (st == TP_OK) st = tp__rows_ready(df, file[train], d->shuffle);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* -- from_generator ---- >>df from_generator */
+
+typedef struct tp__generator_flow {
+    tp_df_from_generator_desc d;
+    int64_t index;
+} tp__generator_flow;
+
+static tp_status tp__generator_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__generator_flow *f = (tp__generator_flow *)df->user;
+    if (f->d.indexed == TP_YES && f->index >= f->d.size) return TP_END;
+    tp_status st = f->d.fn(f->d.user, df->pass_, f->index, dp);
+    if (st == TP_OK) f->index++;
+    return st;
+}
+static tp_status tp__generator_restart(tp_dataflow *df, int64_t pass)
+{
+    ((tp__generator_flow *)df->user)->index = 0;
+    (void)pass;
+    return TP_OK;
+}
+static int64_t tp__generator_size(tp_dataflow *df)
+{
+    const int64_t n = ((const tp__generator_flow *)df->user)->d.size;
+    return n > 0 ? n : -1;
+}
+static tp_status tp__generator_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__generator_flow *f = (tp__generator_flow *)df->user;
+    *skipped = n < f->d.size - f->index ? n : f->d.size - f->index;
+    f->index += *skipped;
+    return TP_OK;
+}
+static void tp__generator_close(tp_dataflow *df)
+{
+    const tp__generator_flow *f = (const tp__generator_flow *)df->user;
+    if (f->d.release) f->d.release(f->d.user);
+}
+
+TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
+{
+    tp_dataflow *df = NULL;
+    if (!d->fn) df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: the function is NULL");
+    else if (d->indexed == TP_YES && d->size < 1)
+        df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
+    else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
+    if (!df || df->next) { /* no flow of this kind: let go of what it would have owned */
+        if (d->release) d->release(d->user);
+        return df;
+    }
+    tp__generator_flow *f = (tp__generator_flow *)df->user;
+    f->d = *d;
+    df->next = tp__generator_next;
+    df->restart = tp__generator_restart;
+    df->size = tp__generator_size;
+    if (d->indexed == TP_YES) df->seek = tp__generator_seek;
+    df->close = tp__generator_close;
+    return df;
+}
+
+/* -- fake ---- >>df fake */
+
+typedef struct tp__fake_flow {
+    tp__order order;
+    tp_type *type;
+    int n;
+    bool random;
+    float low, span;
+} tp__fake_flow;
+
+/* Element i is lane i%4 of block i/4, as everywhere; a whole block is made at once. */
+static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
+{
+    const int64_t n = tp_tensor_size(t);
+    const size_t width = tp_dtype_size(t->dtype);
+    for (int64_t i = 0; i < n; i += 4) {
+        uint32_t r[4];
+        float v[4];
+        tp_philox(key, (uint64_t)i / 4, step, r);
+        for (int k = 0; k < 4; k++) v[k] = (float)tp__mul_add((double)(r[k] >> 8) / 16777216.0, span, low);
+        tp_convert((char *)t->data + (size_t)i * width, t->dtype, v, TP_F32, n - i < 4 ? n - i : 4);
+    }
+}
+
+static tp_status tp__fake_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__fake_flow *f = (tp__fake_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order);
+    if (i < 0) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, f->n);
+    for (int j = 0; j < f->n && st == TP_OK; j++) {
+        st = tp_tensor_resize(&dp->c[j], f->type[j].dtype, f->type[j].shape);
+        if (st == TP_OK)
+            tp__fake_fill(&dp->c[j], tp_random_key(f->order.key, (uint64_t)j), f->random ? (uint64_t)i : 0, f->low,
+                          f->span);
+    }
+    return st;
+}
+static void tp__fake_close(tp_dataflow *df) { tp_free(((tp__fake_flow *)df->user)->type); }
+
+TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
+{
+    if (d->n < 1 || !d->specs) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
+    if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: size is %lld", (long long)d->size);
+    for (int j = 0; j < d->n; j++) {
+        char t[TP_SHAPE_TEXT];
+        if (!tp_shape_known(&d->specs[j].shape))
+            return tp_df_fail(&d->at_, TP_ERR_SHAPE, "tp_df_fake: component %d has shape %s: give every dimension", j,
+                              tp_shape_text(&d->specs[j].shape, t));
+    }
+    tp_dataflow *df = tp_df_new("tp_df_fake", sizeof(tp__fake_flow), d->seed);
+    if (!df) return NULL;
+    tp__fake_flow *f = (tp__fake_flow *)df->user;
+    df->next = tp__fake_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__fake_close;
+    f->type = (tp_type *)tp_calloc((size_t)d->n, sizeof(tp_type));
+    f->n = d->n;
+    if (!f->type) {
+        tp_df_free(df);
+        return NULL;
+    }
+    for (int j = 0; j < d->n; j++) {
+        f->type[j].dtype = d->specs[j].dtype == TP_DTYPE_UNSET ? TP_F32 : d->specs[j].dtype;
+        f->type[j].shape = d->specs[j].shape;
+    }
+    f->order.n = d->size ? d->size : 1000;
+    f->random = tp__yes(d->random, true);
+    const bool unit = !(d->low < 0 || d->low > 0) && !(d->high < 0 || d->high > 0);
+    f->low = d->low;
+    f->span = unit ? 1.0f : d->high - d->low;
+    return df;
+}
+
+/* -- digits ---- >>df digits
+ * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l). Points lie in
+ * a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers, so that an image has the
+ * same bits on every machine: positions in 1/4096 pixel, distances in 1/64. */
+
+#define TP__SIDE      28
+#define TP__PIXELS    (TP__SIDE * TP__SIDE)
+#define TP__UNIT      819  /* 1/100 of the glyph's box, which is 20 pixels wide, in 1/4096 pixel */
+#define TP__MAX_KNOTS 24   /* points of a stroke */
+#define TP__SPLIT     4    /* pieces between two points */
+
+typedef struct tp__glyph {
+    int digit;
+    const char *strokes;
+} tp__glyph;
+static const tp__glyph tp__glyphs[] = {
+    {0, "c 50 5 30 16 20 50 30 84 50 95 70 84 80 50 70 16 50 5"},
+    {0, "c 60 8 38 12 24 44 26 80 46 95 68 82 78 48 68 16 44 8"},
+    {0, "c 54 6 38 20 33 52 40 86 52 95 66 80 68 48 62 18 50 6"},
+    {1, "l 50 4 50 96"},
+    {1, "l 34 24 52 5 52 95"},
+    {1, "l 32 24 52 5 52 95 l 30 95 74 95"},
+    {1, "c 62 4 52 48 42 96"},
+    {2, "c 22 28 32 9 54 5 75 18 72 40 50 66 22 94 l 22 94 80 93"},
+    {2, "c 24 22 44 5 68 10 72 34 54 64 34 88 22 86 28 74 46 80 62 93 84 86"},
+    {2, "c 26 14 60 6 76 22 62 50 40 76 22 94 l 22 94 78 90"},
+    {3, "c 24 14 50 4 73 18 68 38 44 47 c 44 47 74 54 77 78 52 96 22 86"},
+    {3, "l 22 8 74 8 44 42 c 44 42 73 50 76 76 50 96 22 86"},
+    {3, "c 26 10 58 4 70 22 56 42 38 46 c 38 46 66 48 74 70 58 92 24 94"},
+    {4, "l 30 8 24 56 80 56 l 64 8 64 95"},
+    {4, "l 64 95 64 6 20 64 84 64"},
+    {4, "c 27 8 24 38 34 54 54 55 73 46 c 74 6 71 46 64 96"},
+    {5, "l 76 8 32 8 28 44 c 28 44 52 36 75 52 73 82 48 96 22 86"},
+    {5, "c 32 10 30 28 29 45 50 40 72 54 72 80 48 95 22 86 l 32 10 76 6"},
+    {5, "c 76 6 52 8 36 12 30 40 46 42 66 56 64 82 42 95 24 90"},
+    {6, "c 68 6 40 24 24 58 32 88 56 94 74 76 64 56 44 54 28 68"},
+    {6, "c 46 4 30 36 25 72 40 94 66 90 73 68 56 55 36 62 27 76"},
+    {6, "c 74 10 48 12 28 40 24 72 40 93 66 92 76 74 64 58 42 60 28 74"},
+    {7, "l 22 10 78 10 44 96"},
+    {7, "l 22 12 78 8 46 95 l 34 52 70 50"},
+    {7, "c 21 18 40 9 78 10 62 38 50 66 45 96"},
+    {7, "l 22 26 24 8 77 9 42 95"},
+    {8, "c 50 48 30 34 30 14 50 5 70 14 70 34 50 48 26 66 27 87 50 95 74 87 74 66 50 48"},
+    {8, "c 74 16 52 5 30 18 36 40 60 56 72 78 52 95 28 80 36 58 60 42 72 24 66 10"},
+    {8, "c 50 5 34 14 34 36 50 46 66 36 66 14 50 5 c 50 46 28 58 28 86 50 95 72 86 72 58 50 46"},
+    {9, "c 74 24 58 7 34 11 25 34 38 52 60 48 74 26 c 74 26 71 60 62 96"},
+    {9, "c 72 14 48 6 28 22 30 44 50 52 70 38 72 14 l 72 14 72 95"},
+    {9, "c 74 26 54 8 32 14 27 36 42 50 64 44 74 26 c 74 26 76 62 66 88 46 95 28 86"}};
+
+/* The numbers of one image, in order. */
+typedef struct tp__dice {
+    uint64_t key, index, block;
+    uint32_t r[4];
+    int left;
+} tp__dice;
+static uint32_t tp__roll(tp__dice *d)
+{
+    if (d->left == 0) {
+        tp_philox(d->key, d->block++, d->index, d->r);
+        d->left = 4;
+    }
+    return d->r[--d->left];
+}
+/* Uniform in [-range, range]. */
+static int tp__roll_even(tp__dice *d, int range)
+{
+    return (int)((uint64_t)tp__roll(d) * (2 * (uint64_t)range + 1) >> 32) - range;
+}
+/* Like a normal with deviation 0.29*range, but never beyond range: four bytes summed. */
+static int tp__roll_bell(tp__dice *d, int range)
+{
+    const uint32_t r = tp__roll(d);
+    const int sum = (int)((r & 255) + (r >> 8 & 255) + (r >> 16 & 255) + (r >> 24)) - 510;
+    return sum * range / 510;
+}
+
+/* How one image bends the plane: an affine map (12 bits of fraction), a shift, and a displacement between the corners
+ * of a 4 by 4 grid (the elastic part). */
+typedef struct tp__bend {
+    int a, b, c, d, dx, dy;
+    int gx[4][4], gy[4][4];
+} tp__bend;
+
+static void tp__bend_roll(tp__bend *m, tp__dice *dice)
+{
+    const int turn = tp__roll_bell(dice, 2400); /* radians; at most 34 degrees */
+    const int slant = tp__roll_bell(dice, 3000), sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
+    const int cosine = 4096 - turn * turn / 8192, sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
+    /* turn * (scale, slanted) */
+    m->a = cosine * sx / 4096;
+    m->c = sine * sx / 4096;
+    m->b = (-cosine * slant / 4096 - sine) * (sy / 8) / 512;
+    m->d = (-sine * slant / 4096 + cosine) * (sy / 8) / 512;
+    m->dx = tp__roll_bell(dice, 14000);
+    m->dy = tp__roll_bell(dice, 11200);
+    for (int y = 0; y < 4; y++)
+        for (int x = 0; x < 4; x++) {
+            m->gx[y][x] = tp__roll_bell(dice, 15000);
+            m->gy[y][x] = tp__roll_bell(dice, 15000);
+        }
+}
+
+/* A point relative to the glyph's middle, to the image; both in 1/4096 pixel. */
+static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
+{
+    const int cell = 32768, half = 3 * cell / 2; /* the grid spans 24 pixels, 8 a cell */
+    int u = x + half, v = y + half;
+    u = u < 0 ? 0 : u > 3 * cell - 1 ? 3 * cell - 1 : u;
+    v = v < 0 ? 0 : v > 3 * cell - 1 ? 3 * cell - 1 : v;
+    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6; /* 9 bits of fraction */
+    const int wx = (m->gx[j][i] * (512 - fu) + m->gx[j][i + 1] * fu) / 512 * (512 - fv) +
+                   (m->gx[j + 1][i] * (512 - fu) + m->gx[j + 1][i + 1] * fu) / 512 * fv;
+    const int wy = (m->gy[j][i] * (512 - fu) + m->gy[j][i + 1] * fu) / 512 * (512 - fv) +
+                   (m->gy[j + 1][i] * (512 - fu) + m->gy[j + 1][i + 1] * fu) / 512 * fv;
+    const int64_t px = x + wx / 512, py = y + wy / 512;
+    *ox = (int)((m->a * px + m->b * py) / 4096) + m->dx + 14 * 4096;
+    *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
+}
+
+/* The squared distance to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the least. */
+static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
+{
+    const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
+    const int y0 = ((ay < by ? ay : by) - reach - 32) / 64, y1 = ((ay > by ? ay : by) + reach - 32) / 64 + 1;
+    const int ex = bx - ax, ey = by - ay, length2 = ex * ex + ey * ey;
+    const int64_t inverse = length2 ? ((int64_t)1 << 32) / length2 : 0;
+    for (int y = y0 < 0 ? 0 : y0; y <= y1 && y < TP__SIDE; y++)
+        for (int x = x0 < 0 ? 0 : x0; x <= x1 && x < TP__SIDE; x++) {
+            const int px = 64 * x + 32 - ax, py = 64 * y + 32 - ay, dot = px * ex + py * ey;
+            int64_t d2;
+            if (dot <= 0) {
+                d2 = px * px + py * py;
+            } else if (dot >= length2) {
+                d2 = (px - ex) * (px - ex) + (py - ey) * (py - ey);
+            } else {
+                const int64_t cross = px * ey - py * ex;
+                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2, so this stays far below 2^63 */
+            }
+            if (d2 < near[y * TP__SIDE + x]) near[y * TP__SIDE + x] = (int32_t)d2;
+        }
+}
+
+/* Point k/4 of the way from p1 to p2 on the Catmull-Rom spline, exact in integers. */
+static int tp__spline(int p0, int p1, int p2, int p3, int k)
+{
+    return (128 * p1 + (p2 - p0) * 16 * k + (2 * p0 - 5 * p1 + 4 * p2 - p3) * 4 * k * k +
+            (3 * p1 - p0 - 3 * p2 + p3) * k * k * k) / 128;
+}
+
+static const char *tp__number(const char *s, int *v)
+{
+    while (*s == ' ') s++;
+    for (*v = 0; *s >= '0' && *s <= '9'; s++) *v = 10 * *v + (*s - '0');
+    return s;
+}
+
+/* Image `index` of the set with this key: 784 bytes; returns its label. */
+static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
+{
+    tp__dice dice;
+    memset(&dice, 0, sizeof dice);
+    dice.key = key;
+    dice.index = index;
+
+    /* 1. which digit, which style, how it is bent, and with what pen */
+    const int digit = (int)((uint64_t)tp__roll(&dice) * 10 >> 32);
+    int first = 0, styles = 0;
+    for (int i = 0; i < TP_COUNT(tp__glyphs); i++) {
+        if (tp__glyphs[i].digit < digit) first = i + 1;
+        if (tp__glyphs[i].digit == digit) styles++;
+    }
+    const char *s = tp__glyphs[first + (int)((uint64_t)tp__roll(&dice) * (uint64_t)styles >> 32)].strokes;
+    tp__bend bend;
+    tp__bend_roll(&bend, &dice);
+    const int thick = tp__roll_bell(&dice, 64), radius = 84 + (thick < 0 ? thick / 2 : thick); /* 1/64 pixel */
+    const int ink = 235 + tp__roll_even(&dice, 20);
+
+    /* 2. its strokes, drawn as the distance of each pixel to the nearest */
+    int32_t near[TP__PIXELS];
+    for (int i = 0; i < TP__PIXELS; i++) near[i] = INT32_MAX;
+    while (*s) {
+        const bool curve = *s++ == 'c';
+        int x[TP__MAX_KNOTS], y[TP__MAX_KNOTS], n = 0;
+        while (*s && *s != 'c' && *s != 'l' && n < TP__MAX_KNOTS) {
+            s = tp__number(s, &x[n]);
+            s = tp__number(s, &y[n]);
+            while (*s == ' ') s++;
+            x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000); /* a hand never hits the same point */
+            y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
+            n++;
+        }
+        int ax = 0, ay = 0;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < TP__SPLIT && (k == 0 || i + 1 < n); k++) {
+                const int h = i > 0 ? i - 1 : i, j = i + 1 < n ? i + 1 : i, l = i + 2 < n ? i + 2 : j;
+                int bx, by;
+                if (curve) {
+                    bx = tp__spline(x[h], x[i], x[j], x[l], k);
+                    by = tp__spline(y[h], y[i], y[j], y[l], k);
+                } else {
+                    bx = x[i] + (x[j] - x[i]) / TP__SPLIT * k;
+                    by = y[i] + (y[j] - y[i]) / TP__SPLIT * k;
+                }
+                tp__bend_point(&bend, bx, by, &bx, &by);
+                bx /= 64;
+                by /= 64;
+                if (i > 0 || k > 0) tp__draw_segment(near, ax, ay, bx, by, radius + 40);
+                ax = bx;
+                ay = by;
+            }
+    }
+
+    /* 3. ink: full inside the pen's radius, fading over one pixel, a little uneven */
+    for (int i = 0; i < TP__PIXELS; i++) {
+        image[i] = 0;
+        if (near[i] >= (radius + 32) * (radius + 32)) continue;
+        int v = (int)(((float)(radius + 32) - sqrtf((float)near[i])) * 4.0f);
+        v = (v > 255 ? 255 : v) * ink / 255 + tp__roll_bell(&dice, 36);
+        image[i] = (unsigned char)(v < 0 ? 0 : v > 255 ? 255 : v);
+    }
+    return digit;
+}
+
+typedef struct tp__digits_flow {
+    tp__order order;
+    uint64_t set;         /* key of the set */
+    unsigned char *bytes; /* what was drawn: the label + 1 (0: not yet), then the image; NULL: draw each time */
+    unsigned char one[1 + TP__PIXELS];
+} tp__digits_flow;
+
+static tp_status tp__digits_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__digits_flow *f = (tp__digits_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order), side[2] = {TP__SIDE, TP__SIDE};
+    if (i < 0) return TP_END;
+    unsigned char *row = f->bytes ? f->bytes + (size_t)i * sizeof f->one : f->one;
+    if (!f->bytes || row[0] == 0) row[0] = (unsigned char)(1 + tp__draw_digit(f->set, (uint64_t)i, row + 1));
+    tp_status st = tp_datapoint_resize(dp, 2);
+    if (st == TP_OK) st = tp__bytes_to_unit(&dp->c[0], tp_make_shape_n(2, side), row + 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[1].data = row[0] - 1;
+    return st;
+}
+
+static void tp__digits_close(tp_dataflow *df)
+{
+    const tp__digits_flow *f = (const tp__digits_flow *)df->user;
+    tp_free(f->order.at);
+    tp_free(f->bytes);
+}
+
+TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
+{
+    bool train;
+    if (!tp__train_or_test(d->which, &train))
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_digits: \"%s\" is neither \"train\" nor \"test\"",
+                          d->which ? d->which : "NULL");
+    if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_digits: size is %lld", (long long)d->size);
+    tp_dataflow *df = tp_df_new("tp_df_digits", sizeof(tp__digits_flow), d->seed);
+    if (!df) return NULL;
+    tp__digits_flow *f = (tp__digits_flow *)df->user;
+    df->next = tp__digits_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__digits_close;
+    f->set = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
+    tp_status st = tp__order_init(&f->order, d->size ? d->size : train ? 12000 : 2000, tp__yes(d->shuffle, true));
+    if (st == TP_OK && f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
+        f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
+        if (!f->bytes) st = TP_ERR_NOMEM;
+    }
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* ==== >>transformations =============================================================================== */
+
+/* -- batch ---- >>df batch */
+
+typedef struct tp__batch_flow {
+    tp_dataflow *df;
+    int64_t batch, index; /* datapoints a batch; batches given in this pass */
+    bool remainder;
+    tp_datapoint in;
+} tp__batch_flow;
+
+static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
+{
+    tp__batch_flow *f = (tp__batch_flow *)df->user;
+    if (row > 0 && f->in.n != dp->n)
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d", df->name,
+                       (long long)row, (long long)f->index, f->in.n, dp->n);
+    tp_status st = row > 0 ? TP_OK : tp_datapoint_resize(dp, f->in.n);
+    for (int j = 0; j < f->in.n && st == TP_OK; j++) {
+        const tp_tensor *x = &f->in.c[j];
+        tp_tensor *y = &dp->c[j];
+        if (row == 0) {
+            if (x->shape.ndim >= TP_MAX_DIMS)
+                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most", df->name, j,
+                               x->shape.ndim, TP_MAX_DIMS);
+            tp_shape s;
+            s.ndim = x->shape.ndim + 1;
+            s.dim[0] = f->batch;
+            for (int k = 0; k < x->shape.ndim; k++) s.dim[k + 1] = x->shape.dim[k];
+            st = tp_tensor_resize(y, x->dtype, s);
+            if (st != TP_OK) return st;
+        } else {
+            const tp_shape want = tp__row_shape(&y->shape);
+            char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+            if (x->dtype != y->dtype || !tp_shape_equal(&x->shape, &want))
+                return tp_fail(x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
+                               "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
+                               "make them alike with tp_df_map_component",
+                               df->name, j, (long long)row, (long long)f->index, tp_dtype_name(x->dtype),
+                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
+        }
+        const size_t bytes = tp_tensor_bytes(x);
+        if (bytes) memcpy((char *)y->data + (size_t)row * bytes, x->data, bytes);
+    }
+    return st;
+}
+
+static tp_status tp__batch_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__batch_flow *f = (tp__batch_flow *)df->user;
+    int64_t row = 0;
+    for (; row < f->batch; row++) {
+        tp_status st = tp_df_next(f->df, &f->in);
+        if (st == TP_END) break;
+        if (st == TP_OK) st = tp__batch_put(df, dp, row);
+        if (st != TP_OK) return st;
+    }
+    if (row == 0 || (row < f->batch && !f->remainder)) return TP_END;
+    for (int j = 0; j < dp->n; j++) dp->c[j].shape.dim[0] = row;
+    f->index++;
+    return TP_OK;
+}
+static tp_status tp__batch_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__batch_flow *f = (tp__batch_flow *)df->user;
+    f->index = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__batch_size(tp_dataflow *df)
+{
+    const tp__batch_flow *f = (const tp__batch_flow *)df->user;
+    const int64_t n = tp_df_size(f->df);
+    return n < 0 ? -1 : n / f->batch + (f->remainder && n % f->batch);
+}
+static tp_status tp__batch_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__batch_flow *f = (tp__batch_flow *)df->user;
+    int64_t k = 0;
+    tp_status st = tp_df_seek(f->df, n > INT64_MAX / f->batch ? INT64_MAX : n * f->batch, &k);
+    *skipped = k / f->batch + (f->remainder && k % f->batch);
+    f->index += *skipped;
+    return st;
+}
+static void tp__batch_close(tp_dataflow *df)
+{
+    tp__batch_flow *f = (tp__batch_flow *)df->user;
+    tp_df_free(f->df);
+    tp_datapoint_free(&f->in);
+}
+
+TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(d->df, "tp_df_batch", sizeof(tp__batch_flow), 0, &df)) return df;
+    tp__batch_flow *f = (tp__batch_flow *)df->user;
+    f->df = d->df;
+    f->batch = d->batch_size;
+    f->remainder = tp__yes(d->remainder, false);
+    df->next = tp__batch_next;
+    df->restart = tp__batch_restart;
+    df->size = tp__batch_size;
+    df->seek = tp__batch_seek;
+    df->close = tp__batch_close;
+    const int64_t n = tp_df_size(d->df);
+    if (d->batch_size < 1)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch: batch_size is %lld, it must be at least 1",
+                          (long long)d->batch_size);
+    if (!f->remainder && n >= 0 && n < d->batch_size)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
+                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
+                          ".remainder = TP_YES", (long long)d->batch_size, (long long)n);
+    return df;
+}
+
+/* -- map, map_component, cast ---- >>df map */
+
+typedef struct tp__map_flow {
+    tp_dataflow *df;
+    tp_map_fn fn;                    /* the whole datapoint, or */
+    tp_map_component_fn component_fn; /* one component: `component` */
+    int component;
+    tp_map_call call;
+    void (*release)(void *user);
+    tp_datapoint in;
+} tp__map_flow;
+
+static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__map_flow *f = (tp__map_flow *)df->user;
+    for (;;) {
+        tp_status st = tp_df_next(f->df, &f->in);
+        if (st == TP_OK) st = tp_datapoint_view(dp, &f->in);
+        if (st != TP_OK) return st;
+        f->call.drop = false;
+        if (f->fn) {
+            st = f->fn(&f->in, dp, &f->call);
+        } else if (f->component < f->in.n) {
+            st = f->component_fn(&f->in.c[f->component], &dp->c[f->component], &f->call);
+        } else {
+            st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
+                         f->component, f->in.n);
+        }
+        f->call.index++;
+        if (st != TP_OK || !f->call.drop) return st;
+    }
+}
+static tp_status tp__map_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__map_flow *f = (tp__map_flow *)df->user;
+    f->call.key = tp__df_key(df, pass);
+    f->call.pass = pass;
+    f->call.index = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__map_size(tp_dataflow *df) { return tp_df_size(((const tp__map_flow *)df->user)->df); }
+static tp_status tp__map_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__map_flow *f = (tp__map_flow *)df->user;
+    tp_status st = tp_df_seek(f->df, n, skipped);
+    f->call.index += *skipped;
+    return st;
+}
+static void tp__map_close(tp_dataflow *df)
+{
+    tp__map_flow *f = (tp__map_flow *)df->user;
+    tp_df_free(f->df);
+    tp_datapoint_free(&f->in);
+    if (f->release) f->release(f->call.user);
+}
+
+/* d with fn NULL and component_fn, index instead: a component. */
+static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
+        if (d->release) d->release(d->user);
+        return df;
+    }
+    tp__map_flow *f = (tp__map_flow *)df->user;
+    f->df = d->df;
+    f->fn = d->fn;
+    f->component_fn = component_fn;
+    f->component = index;
+    f->call.user = d->user;
+    f->release = d->release;
+    df->next = tp__map_next;
+    df->restart = tp__map_restart;
+    df->size = tp__map_size;
+    if (tp__yes(d->keeps_all, false)) df->seek = tp__map_seek;
+    df->close = tp__map_close;
+    if (!d->fn && !component_fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
+    if (index < 0) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: there is no component %d", name, index);
+    return df;
+}
+
+TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d) { return tp__map_new(d, NULL, 0, "tp_df_map"); }
+
+TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d)
+{
+    tp_df_map_desc m;
+    memset(&m, 0, sizeof m);
+    m.at_ = d->at_;
+    m.df = d->df;
+    m.user = d->user;
+    m.keeps_all = d->keeps_all;
+    m.seed = d->seed;
+    m.release = d->release;
+    return tp__map_new(&m, d->fn, d->index, "tp_df_map_component");
+}
+
+typedef struct tp__cast {
+    tp_dtype dtype;
+    double scale;
+} tp__cast;
+
+static tp_status tp__cast_component(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
+{
+    const tp__cast *c = (const tp__cast *)call->user;
+    tp_status st = tp_tensor_resize(out, c->dtype, in->shape);
+    if (st != TP_OK) return st;
+    const int64_t n = tp_tensor_size(in);
+    if (n) tp_convert(out->data, c->dtype, in->data, in->dtype, n);
+    if (!(c->scale < 0 || c->scale > 0)) return TP_OK;
+    if (c->dtype == TP_F32) {
+        float *x = (float *)out->data, scale = (float)c->scale;
+        for (int64_t i = 0; i < n; i++) x[i] *= scale;
+    } else {
+        for (int64_t i = 0; i < n; i++) tp_tensor_set(out, i, tp_tensor_get(in, i) * c->scale);
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, double scale)
+{
+    tp_df_map_desc m;
+    memset(&m, 0, sizeof m);
+    m.df = df;
+    if (df && tp_dtype_size(dtype) == 0)
+        return TP__REFUSE(df, NULL, TP_ERR_DTYPE, "tp_df_cast: %d is no dtype", (int)dtype);
+    tp__cast *c = (tp__cast *)tp_malloc(sizeof *c);
+    if (!c) {
+        tp_df_free(df);
+        return NULL;
+    }
+    c->dtype = dtype;
+    c->scale = scale;
+    m.user = c;
+    m.release = tp_free;
+    m.keeps_all = TP_YES;
+    return tp__map_new(&m, tp__cast_component, index, "tp_df_cast");
+}
+
+/* -- repeated ---- >>df repeated */
+
+typedef struct tp__repeated_flow {
+    tp_dataflow *df;
+    int64_t num, done, base; /* passes below done in this pass, and the number of the first */
+    bool empty;              /* the pass below has given nothing yet */
+} tp__repeated_flow;
+
+static tp_status tp__repeated_turn(tp__repeated_flow *f)
+{
+    if (f->num < 0 && f->empty)
+        return tp_fail(TP_ERR_STATE, "tp_df_repeated: a whole pass of %s gave no datapoint, so it cannot be repeated for ever",
+                       f->df->name);
+    if (++f->done == f->num) return TP_END;
+    f->empty = true;
+    return tp_df_restart(f->df, f->base + f->done);
+}
+static tp_status tp__repeated_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__repeated_flow *f = (tp__repeated_flow *)df->user;
+    for (;;) {
+        if (f->done == f->num) return TP_END;
+        tp_status st = tp_df_next(f->df, dp);
+        if (st == TP_OK) f->empty = false;
+        if (st != TP_END) return st;
+        if ((st = tp__repeated_turn(f)) != TP_OK) return st;
+    }
+}
+static tp_status tp__repeated_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__repeated_flow *f = (tp__repeated_flow *)df->user;
+    if (f->num > 0 && pass > INT64_MAX / f->num - 1)
+        return tp_fail(TP_ERR_ARG, "tp_df_repeated: there is no pass %lld", (long long)pass);
+    f->base = f->num > 0 ? pass * f->num : pass;
+    f->done = 0;
+    f->empty = true;
+    return tp_df_restart(f->df, f->base);
+}
+static int64_t tp__repeated_size(tp_dataflow *df)
+{
+    const tp__repeated_flow *f = (const tp__repeated_flow *)df->user;
+    const int64_t n = tp_df_size(f->df);
+    return f->num < 0 || n < 0 || (n > 0 && f->num > INT64_MAX / n) ? -1 : n * f->num;
+}
+static tp_status tp__repeated_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__repeated_flow *f = (tp__repeated_flow *)df->user;
+    while (*skipped < n && f->done != f->num) {
+        int64_t k = 0;
+        tp_status st = tp_df_seek(f->df, n - *skipped, &k);
+        if (k > 0) f->empty = false;
+        *skipped += k;
+        if (st == TP_OK && *skipped < n) st = tp__repeated_turn(f);
+        if (st == TP_END) break;
+        if (st != TP_OK) return st;
+    }
+    return TP_OK;
+}
+static void tp__repeated_close(tp_dataflow *df) { tp_df_free(((tp__repeated_flow *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(child, "tp_df_repeated", sizeof(tp__repeated_flow), 0, &df)) return df;
+    tp__repeated_flow *f = (tp__repeated_flow *)df->user;
+    f->df = child;
+    f->num = num;
+    df->next = tp__repeated_next;
+    df->restart = tp__repeated_restart;
+    df->size = tp__repeated_size;
+    df->seek = tp__repeated_seek;
+    df->close = tp__repeated_close;
+    if (num == 0 || num < -1)
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
+                          (long long)num);
+    return df;
+}
+
+/* -- fixed_size ---- >>df fixed_size */
+
+typedef struct tp__fixed_flow {
+    tp__endless e; /* first: the flow below */
+    int64_t size, given;
+    bool keep_state, started;
+} tp__fixed_flow;
+
+static tp_status tp__fixed_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__fixed_flow *f = (tp__fixed_flow *)df->user;
+    if (f->given == f->size) return TP_END;
+    tp_status st = tp__endless_next(&f->e, dp);
+    if (st == TP_OK) f->given++;
+    return st;
+}
+static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__fixed_flow *f = (tp__fixed_flow *)df->user;
+    f->given = 0;
+    if (!f->keep_state) { /* each pass begins with a pass below that no other pass uses, as far as that is known */
+        const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
+        return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
+    }
+    if (pass > INT64_MAX / f->size - 1)
+        return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
+    if (f->started && f->e.position == pass * f->size) return TP_OK; /* the usual case: just go on */
+    tp_status st = tp__endless_start(&f->e, 0, pass * f->size);
+    f->started = st == TP_OK;
+    return st;
+}
+static int64_t tp__fixed_size(tp_dataflow *df) { return ((const tp__fixed_flow *)df->user)->size; }
+static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__fixed_flow *f = (tp__fixed_flow *)df->user;
+    const int64_t want = n < f->size - f->given ? n : f->size - f->given;
+    tp_status st = TP_OK;
+    while (*skipped < want && st == TP_OK) {
+        int64_t k = 0;
+        st = tp_df_seek(f->e.df, want - *skipped, &k);
+        if (k > 0) f->e.empty = false;
+        f->e.position += k;
+        f->given += k;
+        *skipped += k;
+        if (st == TP_OK && *skipped < want) st = tp__endless_turn(&f->e);
+    }
+    return st;
+}
+static void tp__fixed_close(tp_dataflow *df) { tp_df_free(((tp__fixed_flow *)df->user)->e.df); }
+
+TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(d->df, "tp_df_fixed_size", sizeof(tp__fixed_flow), 0, &df)) return df;
+    tp__fixed_flow *f = (tp__fixed_flow *)df->user;
+    f->e.df = d->df;
+    f->size = d->size;
+    f->keep_state = tp__yes(d->keep_state, true);
+    df->next = tp__fixed_next;
+    df->restart = tp__fixed_restart;
+    df->size = tp__fixed_size;
+    df->seek = tp__fixed_seek;
+    df->close = tp__fixed_close;
+    if (d->size < 1)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_fixed_size: size is %lld, it must be at least 1",
+                          (long long)d->size);
+    return df;
+}
+
+/* -- locally_shuffle ---- >>df locally_shuffle
+ * The buffer is a ring of places; slot[] has one datapoint more than the buffer holds: the one given out last, which
+ * stays untouched until the next call. */
+
+typedef struct tp__shuffle_flow {
+    tp__endless e; /* first: the flow below */
+    int capacity, reuse, interval;
+    tp_datapoint *slot; /* capacity + 1 */
+    int *ring;          /* which slot, in order; begins at head */
+    int *order;         /* room for a shuffle */
+    int head, filled, spare;
+    tp_datapoint in; /* the input that is going in, `used` of `reuse` times so far */
+    int used;
+    int64_t inputs;
+    uint64_t key;
+} tp__shuffle_flow;
+
+static void tp__shuffle_buffer(tp__shuffle_flow *f, int64_t k)
+{
+    for (int i = 0; i < f->filled; i++) f->order[i] = f->ring[(f->head + i) % f->capacity];
+    for (int i = f->filled - 1; i > 0; i--) {
+        const int j = (int)((uint64_t)tp_random_u32(f->key, (uint64_t)k, (uint64_t)i) * ((uint64_t)i + 1) >> 32);
+        const int swap = f->order[i];
+        f->order[i] = f->order[j];
+        f->order[j] = swap;
+    }
+    f->head = 0;
+    for (int i = 0; i < f->filled; i++) f->ring[i] = f->order[i];
+}
+
+static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
+    for (;;) {
+        tp_status st;
+        if (f->used == f->reuse) { /* the next input */
+            if ((st = tp__endless_next(&f->e, &f->in)) != TP_OK) return st;
+            if ((st = tp__datapoint_own(&f->in)) != TP_OK) return st;
+            if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
+            f->inputs++;
+            f->used = 0;
+        }
+        /* It goes into a free slot, by a swap of buffers when it is needed no more. */
+        const bool full = f->filled == f->capacity;
+        const int slot = full ? f->spare : f->filled;
+        if (f->used + 1 < f->reuse) {
+            if ((st = tp_datapoint_copy(&f->slot[slot], &f->in)) != TP_OK) return st;
+        } else {
+            const tp_datapoint swap = f->slot[slot];
+            f->slot[slot] = f->in;
+            f->in = swap;
+        }
+        f->used++;
+        if (!full) {
+            f->ring[(f->head + f->filled++) % f->capacity] = slot;
+            continue;
+        }
+        f->spare = f->ring[f->head]; /* the front leaves; its place is the new end */
+        f->ring[f->head] = slot;
+        f->head = (f->head + 1) % f->capacity;
+        return tp_datapoint_view(dp, &f->slot[f->spare]);
+    }
+}
+
+static tp_status tp__shuffle_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
+    f->head = f->filled = 0;
+    f->spare = f->capacity;
+    f->used = f->reuse;
+    f->inputs = 0;
+    f->key = tp__df_key(df, pass);
+    return tp__endless_start(&f->e, pass, 0);
+}
+static int64_t tp__shuffle_size(tp_dataflow *df)
+{
+    const tp__shuffle_flow *f = (const tp__shuffle_flow *)df->user;
+    const int64_t n = tp_df_size(f->e.df);
+    return n < 0 || n > INT64_MAX / f->reuse ? -1 : n * f->reuse;
+}
+static void tp__shuffle_close(tp_dataflow *df)
+{
+    tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
+    tp_df_free(f->e.df);
+    for (int i = 0; f->slot && i <= f->capacity; i++) tp_datapoint_free(&f->slot[i]);
+    tp_free(f->slot);
+    tp_free(f->ring);
+    tp_free(f->order);
+    tp_datapoint_free(&f->in);
+}
+
+TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(d->df, "tp_df_locally_shuffle", sizeof(tp__shuffle_flow), d->seed, &df)) return df;
+    tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
+    f->e.df = d->df;
+    df->next = tp__shuffle_next;
+    df->restart = tp__shuffle_restart;
+    df->size = tp__shuffle_size;
+    df->close = tp__shuffle_close;
+    if (d->buffer_size < 1 || d->buffer_size == INT_MAX || d->num_reuse < 0 || d->shuffle_interval < 0)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
+                          "tp_df_locally_shuffle: buffer_size %d, num_reuse %d, shuffle_interval %d: they must be positive",
+                          d->buffer_size, d->num_reuse, d->shuffle_interval);
+    f->capacity = d->buffer_size;
+    f->reuse = d->num_reuse ? d->num_reuse : 1;
+    f->interval = d->shuffle_interval ? d->shuffle_interval : d->buffer_size < 3 ? 1 : d->buffer_size / 3;
+    f->slot = (tp_datapoint *)tp_calloc((size_t)f->capacity + 1, sizeof(tp_datapoint));
+    f->ring = (int *)tp_calloc((size_t)f->capacity, sizeof(int));
+    f->order = (int *)tp_calloc((size_t)f->capacity, sizeof(int));
+    if (f->slot && f->ring && f->order) return df;
+    tp_df_free(df);
+    return NULL;
+}
+
+/* -- select ---- >>df select */
+
+typedef struct tp__select_flow {
+    tp_dataflow *df;
+    int *index;
+    int n;
+    tp_datapoint in;
+} tp__select_flow;
+
+static tp_status tp__select_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__select_flow *f = (tp__select_flow *)df->user;
+    tp_status st = tp_df_next(f->df, &f->in);
+    if (st == TP_OK) st = tp_datapoint_resize(dp, f->n);
+    for (int j = 0; j < f->n && st == TP_OK; j++) {
+        if (f->index[j] >= f->in.n)
+            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components", df->name,
+                           f->index[j], f->in.n);
+        const tp_tensor *x = &f->in.c[f->index[j]];
+        tp_tensor_view(&dp->c[j], x->dtype, x->shape, x->data);
+    }
+    return st;
+}
+static tp_status tp__select_restart(tp_dataflow *df, int64_t pass)
+{
+    return tp_df_restart(((tp__select_flow *)df->user)->df, pass);
+}
+static int64_t tp__select_size(tp_dataflow *df) { return tp_df_size(((const tp__select_flow *)df->user)->df); }
+static tp_status tp__select_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    return tp_df_seek(((tp__select_flow *)df->user)->df, n, skipped);
+}
+static void tp__select_close(tp_dataflow *df)
+{
+    tp__select_flow *f = (tp__select_flow *)df->user;
+    tp_df_free(f->df);
+    tp_free(f->index);
+    tp_datapoint_free(&f->in);
+}
+
+TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(child, "tp_df_select", sizeof(tp__select_flow), 0, &df)) return df;
+    tp__select_flow *f = (tp__select_flow *)df->user;
+    f->df = child;
+    df->next = tp__select_next;
+    df->restart = tp__select_restart;
+    df->size = tp__select_size;
+    df->seek = tp__select_seek;
+    df->close = tp__select_close;
+    if (n < 1 || !indices) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: needs at least one component");
+    for (int j = 0; j < n; j++)
+        if (indices[j] < 0)
+            return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: there is no component %d", indices[j]);
+    f->index = (int *)tp_malloc((size_t)n * sizeof(int));
+    if (!f->index) {
+        tp_df_free(df);
+        return NULL;
+    }
+    memcpy(f->index, indices, (size_t)n * sizeof(int));
+    f->n = n;
+    return df;
+}
+
+/* -- concat and join ---- >>df concat >>df join */
+
+typedef struct tp__many_flow {
+    tp_dataflow **df;
+    tp_datapoint *in; /* join: one for each */
+    int n, at;        /* concat: which one it is at */
+} tp__many_flow;
+
+static tp_status tp__concat_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    for (; f->at < f->n; f->at++) {
+        tp_status st = tp_df_next(f->df[f->at], dp);
+        if (st != TP_END) return st;
+    }
+    return TP_END;
+}
+static tp_status tp__many_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp_status st = TP_OK;
+    f->at = 0;
+    for (int i = 0; i < f->n && st == TP_OK; i++) st = tp_df_restart(f->df[i], pass);
+    return st;
+}
+static int64_t tp__concat_size(tp_dataflow *df)
+{
+    const tp__many_flow *f = (const tp__many_flow *)df->user;
+    int64_t sum = 0;
+    for (int i = 0; i < f->n; i++) {
+        const int64_t n = tp_df_size(f->df[i]);
+        if (n < 0 || n > INT64_MAX - sum) return -1;
+        sum += n;
+    }
+    return sum;
+}
+static tp_status tp__concat_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    for (; f->at < f->n; f->at++) {
+        int64_t k = 0;
+        tp_status st = tp_df_seek(f->df[f->at], n - *skipped, &k);
+        *skipped += k;
+        if (st != TP_OK || *skipped == n) return st;
+    }
+    return TP_OK;
+}
+static void tp__many_close(tp_dataflow *df)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    for (int i = 0; i < f->n; i++) {
+        if (f->df) tp_df_free(f->df[i]);
+        if (f->in) tp_datapoint_free(&f->in[i]);
+    }
+    tp_free((void *)f->df);
+    tp_free(f->in);
+}
+
+static tp_status tp__join_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    int n = 0;
+    for (int i = 0; i < f->n; i++) {
+        tp_status st = tp_df_next(f->df[i], &f->in[i]);
+        if (st != TP_OK) return st;
+        if (f->in[i].n > INT_MAX - n) return tp_fail(TP_ERR_NOMEM, "%s: too many components", df->name);
+        n += f->in[i].n;
+    }
+    tp_status st = tp_datapoint_resize(dp, n);
+    if (st != TP_OK) return st;
+    n = 0;
+    for (int i = 0; i < f->n; i++)
+        for (int j = 0; j < f->in[i].n; j++, n++)
+            tp_tensor_view(&dp->c[n], f->in[i].c[j].dtype, f->in[i].c[j].shape, f->in[i].c[j].data);
+    return TP_OK;
+}
+static int64_t tp__join_size(tp_dataflow *df)
+{
+    const tp__many_flow *f = (const tp__many_flow *)df->user;
+    int64_t least = -1;
+    for (int i = 0; i < f->n; i++) {
+        const int64_t n = tp_df_size(f->df[i]);
+        if (n < 0) return -1;
+        if (least < 0 || n < least) least = n;
+    }
+    return least;
+}
+static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    *skipped = n;
+    for (int i = 0; i < f->n; i++) { /* if one ends earlier, the others stand too far, and the pass is over */
+        int64_t k = 0;
+        tp_status st = tp_df_seek(f->df[i], n, &k);
+        if (k < *skipped) *skipped = k;
+        if (st != TP_OK) return st;
+    }
+    if (*skipped < n) df->state_ = TP__DF_ENDED;
+    return TP_OK;
+}
+
+static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
+{
+    tp_dataflow *df = NULL;
+    int keep = -1; /* the child that decides the result: missing or poison */
+    for (int i = 0; i < n && dfs && keep < 0; i++)
+        if (!dfs[i] || dfs[i]->next == tp__poison_next) keep = i;
+    const bool good = n > 0 && dfs && keep < 0;
+    if (good) df = tp_df_new(name, sizeof(tp__many_flow), 0);
+    tp__many_flow *f = df ? (tp__many_flow *)df->user : NULL;
+    if (df) {
+        f->df = (tp_dataflow **)tp_calloc((size_t)n, sizeof *f->df);
+        f->in = join ? (tp_datapoint *)tp_calloc((size_t)n, sizeof *f->in) : NULL;
+        if (!f->df || (join && !f->in)) {
+            tp_free((void *)f->df);
+            tp_free(f->in);
+            tp_df_free(df);
+            df = NULL;
+        }
+    }
+    if (!df) {
+        for (int i = 0; i < n && dfs; i++)
+            if (i != keep) tp_df_free(dfs[i]);
+        if (keep >= 0) {
+            tp_df_status(dfs[keep]);
+            return dfs[keep];
+        }
+        return good ? NULL : tp_df_fail(NULL, TP_ERR_ARG, "%s: needs at least one dataflow", name);
+    }
+    for (int i = 0; i < n; i++) f->df[i] = dfs[i];
+    f->n = n;
+    df->next = join ? tp__join_next : tp__concat_next;
+    df->restart = tp__many_restart;
+    df->size = join ? tp__join_size : tp__concat_size;
+    df->seek = join ? tp__join_seek : tp__concat_seek;
+    df->close = tp__many_close;
+    return df;
+}
+
+TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_concat", false); }
+TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_join", true); }
+
+/* -- print ---- >>df print */
+
+typedef struct tp__print_flow {
+    tp_dataflow *df;
+    int left;
+    char title[64];
+} tp__print_flow;
+
+static tp_status tp__print_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__print_flow *f = (tp__print_flow *)df->user;
+    tp_status st = tp_df_next(f->df, dp);
+    if (st != TP_OK || f->left == 0) return st;
+    f->left--;
+    tp_log(TP_LOG_INFO, "%s: a datapoint of %d components", f->title, dp->n);
+    for (int j = 0; j < dp->n; j++) {
+        const int64_t n = tp_tensor_size(&dp->c[j]);
+        double low = 0, high = 0;
+        char t[TP_SHAPE_TEXT];
+        for (int64_t i = 0; i < n; i++) {
+            const double v = tp_tensor_get(&dp->c[j], i);
+            if (i == 0 || v < low) low = v;
+            if (i == 0 || v > high) high = v;
+        }
+        tp_log(TP_LOG_INFO, "  %d: %s %s, from %.6g to %.6g", j, tp_dtype_name(dp->c[j].dtype),
+               tp_shape_text(&dp->c[j].shape, t), low, high);
+    }
+    return TP_OK;
+}
+static tp_status tp__print_restart(tp_dataflow *df, int64_t pass)
+{
+    return tp_df_restart(((tp__print_flow *)df->user)->df, pass);
+}
+static int64_t tp__print_size(tp_dataflow *df) { return tp_df_size(((const tp__print_flow *)df->user)->df); }
+static tp_status tp__print_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    return tp_df_seek(((tp__print_flow *)df->user)->df, n, skipped);
+}
+static void tp__print_close(tp_dataflow *df) { tp_df_free(((tp__print_flow *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(child, "tp_df_print", sizeof(tp__print_flow), 0, &df)) return df;
+    tp__print_flow *f = (tp__print_flow *)df->user;
+    f->df = child;
+    f->left = num < 0 ? 0 : num;
+    snprintf(f->title, sizeof f->title, "%s", name ? name : child->name);
+    df->next = tp__print_next;
+    df->restart = tp__print_restart;
+    df->size = tp__print_size;
+    df->seek = tp__print_seek;
+    df->close = tp__print_close;
+    return df;
+}
+
+/* ==== >>idx =========================================================================================== */
+/* 00 00 type rank, then `rank` big-endian 32-bit sizes, then the elements, big-endian, row-major. */
+
+TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    if (size < 4 || p[0] || p[1])
+        return tp_fail(TP_ERR_FORMAT, "%s is no IDX file: it must begin with two zero bytes, a type and a rank", what);
+    tp_dtype dtype = TP_DTYPE_UNSET;
+    size_t width = 0;
+    switch (p[2]) {
+    case 0x08: dtype = TP_U8, width = 1; break;
+    case 0x09: dtype = TP_I32, width = 1; break;
+    case 0x0b: dtype = TP_I32, width = 2; break;
+    case 0x0c: dtype = TP_I32, width = 4; break;
+    case 0x0d: dtype = TP_F32, width = 4; break;
+    case 0x0e: dtype = TP_F64, width = 8; break;
+    default: return tp_fail(TP_ERR_FORMAT, "%s: element type 0x%02x is none of IDX's (08 09 0b 0c 0d 0e)", what, p[2]);
+    }
+    tp_shape shape;
+    shape.ndim = p[3];
+    if (shape.ndim < 1 || shape.ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_FORMAT, "%s: its header says %d dimensions, 1 to %d are supported", what, shape.ndim,
+                       TP_MAX_DIMS);
+    const size_t head = 4 + 4 * (size_t)shape.ndim;
+    if (size < head)
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: %zu bytes, its header alone has %zu", what, size, head);
+    size_t count = 1, bytes = 0, all;
+    bool fits = true;
+    for (int i = 0; i < shape.ndim; i++) {
+        const unsigned char *d = p + 4 + 4 * i;
+        shape.dim[i] = (int64_t)((uint32_t)d[0] << 24 | (uint32_t)d[1] << 16 | (uint32_t)d[2] << 8 | d[3]);
+        fits = fits && tp_mul_size(count, (size_t)shape.dim[i], &count);
+    }
+    char text[TP_SHAPE_TEXT];
+    fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
+    all = head + bytes;
+    if (!fits || all > size)
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
+                       what, tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8,
+                       size);
+    if (all < size)
+        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
+                       all, tp_shape_text(&shape, text));
+    tp_status st = tp_tensor_resize(t, dtype, shape);
+    if (st != TP_OK) return st;
+    p += head;
+    if (dtype == TP_U8) {
+        if (bytes) memcpy(t->data, p, bytes);
+        return TP_OK;
+    }
+    for (size_t i = 0; i < count; i++, p += width) {
+        uint64_t v = 0;
+        for (size_t k = 0; k < width; k++) v = v << 8 | p[k];
+        if (dtype == TP_F64) {
+            memcpy((char *)t->data + 8 * i, &v, 8);
+        } else { /* shift the sign into place and back down */
+            uint32_t w = (uint32_t)v << (32 - 8 * width);
+            int32_t x;
+            memcpy(&x, &w, 4);
+            if (dtype == TP_I32) x = width == 1 ? x / (1 << 24) : width == 2 ? x / (1 << 16) : x;
+            memcpy((char *)t->data + 4 * i, &x, 4);
+        }
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t)
+{
+    char *data = NULL;
+    size_t size = 0;
+    tp_status st = tp_file_read(path, true, 0, &data, &size);
+    if (st == TP_OK) st = tp_idx_parse(data, size, path, t);
+    tp_free(data);
+    return st;
+}
+
+/* ==== >>input source ================================================================================== */
+
+TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n)
+{
+    if (!s) return tp_fail(TP_ERR_ARG, "tp_input_setup: the input source is NULL: its constructor found no memory");
+    if (!g || n < 1 || !specs) return tp_fail(TP_ERR_ARG, "%s: setup needs a graph and at least one input", s->name);
+    if (s->setup_done) return tp_fail(TP_ERR_STATE, "%s was set up before: each use needs a source of its own", s->name);
+    tp_spec *copy = (tp_spec *)tp_arena_alloc(&s->mem_, (size_t)n * sizeof *copy);
+    if (!copy) return TP_ERR_NOMEM;
+    for (int i = 0; i < n; i++) {
+        if (!specs[i].name || !*specs[i].name)
+            return tp_fail(TP_ERR_NAME, "%s: input %d of the signature has no name", s->name, i);
+        copy[i] = specs[i];
+        if (copy[i].dtype == TP_DTYPE_UNSET) copy[i].dtype = TP_F32;
+        copy[i].name = tp_arena_strdup(&s->mem_, specs[i].name);
+        if (!copy[i].name) return TP_ERR_NOMEM;
+    }
+    s->graph = g;
+    s->spec = copy;
+    s->n_spec = n;
+    tp_status st = s->setup ? s->setup(s) : TP_OK;
+    if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+    s->setup_done = st == TP_OK;
+    return st;
+}
+
+TP_DEF bool tp_input_setup_done(const tp_input_source *s) { return s && s->setup_done; }
+
+static tp_status tp__input_ready(const tp_input_source *s, const char *what)
+{
+    if (!s) return tp_fail(TP_ERR_ARG, "%s: the input source is NULL: its constructor found no memory", what);
+    return s->setup_done ? TP_OK : tp_fail(TP_ERR_STATE, "%s: %s comes after tp_input_setup", s->name, what);
+}
+
+TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in)
+{
+    tp_status st = tp__input_ready(s, "tp_input_get_tensors");
+    if (st == TP_OK) st = s->get_input_tensors(s, in);
+    if (st == TP_OK && tp_graph_status(s->graph) != TP_OK)
+        st = tp_fail(tp_graph_status(s->graph), "%s", tp_graph_error(s->graph));
+    return st;
+}
+
+TP_DEF tp_status tp_input_reset_state(tp_input_source *s)
+{
+    tp_status st = tp__input_ready(s, "tp_input_reset_state");
+    return st == TP_OK && s->reset_state ? s->reset_state(s) : st;
+}
+
+TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)
+{
+    if (!s) return tp_fail(TP_ERR_ARG, "tp_input_seek: the input source is NULL");
+    if (consumed < 0) return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
+    if (s->seek) return s->seek(s, consumed);
+    if (consumed == 0) return TP_OK;
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s cannot go back to datapoint %lld: its data are not repeatable", s->name,
+                   (long long)consumed);
+}
+
+TP_DEF int64_t tp_input_size(tp_input_source *s)
+{
+    const int64_t n = s && s->size ? s->size(s) : -1;
+    return n < 0 ? -1 : n;
+}
+
+TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n)
+{
+    *n = 0;
+    if (!s) return NULL;
+    if (!s->hook && s->hooks && s->hooks(s, &s->hook, &s->n_hook) != TP_OK) return NULL;
+    *n = s->n_hook;
+    return s->hook;
+}
+
+TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence)
+{
+    if (sentence) *sentence = s ? s->error_text : "";
+    return s ? s->error : TP_OK;
+}
+
+TP_DEF void tp_input_free(tp_input_source *s)
+{
+    if (!s) return;
+    if (s->close) s->close(s);
+    tp_arena_free(&s->mem_);
+    tp_free(s);
+}
+
+/* -- placeholders */
+
+/* A placeholder of this name at the root: the one that exists, if it is one and fits. */
+static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
+{
+    tp_node *n = tp_graph_find(g, spec->name);
+    if (n && strcmp(n->op->row->name, "placeholder") == 0 && n->dtype == spec->dtype &&
+        tp_shape_equal(&n->shape, &spec->shape))
+        return n;
+    if (n) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                             "input '%s' %s %s cannot be made: the graph has a %s of that name, %s %s", spec->name,
+                             tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a), n->op->row->name,
+                             tp_dtype_name(n->dtype), tp_shape_text(&n->shape, b));
+    }
+    tp_name_scope_push(g, "");
+    n = tp_placeholder(g, spec->name, spec->dtype, spec->shape);
+    tp_name_scope_pop(g);
+    return n;
+}
+
+static tp_status tp__placeholder_tensors(tp_input_source *s, tp_node **in)
+{
+    for (int i = 0; i < s->n_spec; i++) in[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+    return TP_OK;
+}
+
+static tp_status tp__placeholder_setup(tp_input_source *s)
+{
+    for (int i = 0; i < s->n_spec; i++) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+    return TP_OK;
+}
+
+TP_DEF tp_input_source *tp_placeholder_input(void)
+{
+    tp_input_source *s = (tp_input_source *)tp_calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->name = "PlaceholderInput";
+    s->setup = tp__placeholder_setup;
+    s->get_input_tensors = tp__placeholder_tensors;
+    return s;
+}
+
+/* -- FeedInput and QueueInput: one machine. A ring of datapoints lies between the reader and the runs. A run holds as
+ * many of its front as there are towers, from before_run until after_run, so that the feeds can be views of them; if the
+ * run fails, they are still held and are fed again. QueueInput's ring is filled by a thread; FeedInput's (and any without
+ * threads) has room for one run only and is filled when asked. */
+
+typedef struct tp__feeder {
+    tp__endless e;
+    int64_t start; /* where reset_state goes */
+    bool queue, threaded;
+    int capacity;
+    tp_node **node; /* n_tower * n_spec */
+    int n_tower, cap_tower;
+    bool running;
+
+    tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them in the hands of a run */
+    int n_slot, head, filled, held;
+    bool closed, stop;
+    tp_status error; /* the reader's; given to the source when the data before it are used up */
+    char error_text[512];
+    tp_thread *thread;
+    tp_mutex *mutex;
+    tp_cond *room, *data;
+
+    tp_hook hook, *hooks[1];
+    tp_session *session;
+    tp_node *size_node; /* local variable QueueInput/queue_size */
+    float biased, weight, ema;
+    const char *scope; /* "QueueInput/", to enter it again */
+} tp__feeder;
+
+static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
+{
+    tp_status st = tp__endless_next(&f->e, dp);
+    return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
+}
+
+/* The reader is at its end, of whatever kind. */
+static void tp__feeder_end(tp__feeder *f, tp_status st)
+{
+    f->closed = true;
+    if (st >= TP_OK) return; /* the end of a finite pass, or a flow that asks to stop */
+    f->error = st;
+    snprintf(f->error_text, sizeof f->error_text, "%.511s", tp_last_error());
+}
+
+static void tp__feeder_thread(void *user)
+{
+    tp__feeder *f = (tp__feeder *)user;
+    tp_mutex_lock(f->mutex);
+    while (!f->stop && !f->closed) {
+        if (f->filled - f->held >= f->capacity || f->filled == f->n_slot) {
+            tp_cond_wait(f->room, f->mutex);
+            continue;
+        }
+        tp_datapoint *dp = &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
+        tp_mutex_unlock(f->mutex);
+        tp_status st = tp__feeder_read(f, dp);
+        if (st < TP_OK)
+            tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s", tp_last_error());
+        tp_mutex_lock(f->mutex);
+        if (st == TP_OK) f->filled++;
+        else tp__feeder_end(f, st);
+        tp_cond_signal(f->data);
+    }
+    tp_mutex_unlock(f->mutex);
+}
+
+static void tp__feeder_stop(tp__feeder *f)
+{
+    if (f->thread) {
+        tp_mutex_lock(f->mutex);
+        f->stop = true;
+        tp_cond_broadcast(f->room);
+        tp_mutex_unlock(f->mutex);
+        tp_thread_join(f->thread);
+        f->thread = NULL;
+    }
+    f->stop = false;
+    f->running = false;
+}
+
+/* Clear the ring, go to `start`, and read from there. */
+static tp_status tp__feeder_reset(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp__feeder_stop(f);
+    f->head = f->filled = f->held = 0;
+    f->closed = false;
+    f->error = s->error = TP_OK;
+    f->error_text[0] = s->error_text[0] = 0;
+    s->consumed = f->start;
+    const int need = (f->threaded ? f->capacity : 0) + (f->n_tower > 0 ? f->n_tower : 1);
+    if (need > f->n_slot) {
+        tp_datapoint *slot = (tp_datapoint *)tp_realloc(f->slot, (size_t)need * sizeof *slot);
+        if (!slot) return TP_ERR_NOMEM;
+        memset(slot + f->n_slot, 0, (size_t)(need - f->n_slot) * sizeof *slot);
+        f->slot = slot;
+        f->n_slot = need;
+    }
+    tp_status st = tp__endless_start(&f->e, 0, f->start);
+    if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, f);
+    f->running = st == TP_OK;
+    return st;
+}
+
+static tp_status tp__feeder_seek(tp_input_source *s, int64_t consumed)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    f->start = s->consumed = consumed;
+    return f->running ? tp__feeder_reset(s) : TP_OK;
+}
+
+static int64_t tp__feeder_size(tp_input_source *s) { return tp_df_size(((tp__feeder *)s->user)->e.df); }
+
+/* Take one datapoint for each tower. TP_END: there are no more. */
+static tp_status tp__feeder_take(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_status st = TP_OK;
+    tp_mutex_lock(f->mutex);
+    while (f->held < f->n_tower) {
+        if (f->filled > f->held) {
+            f->held++;
+            if (f->threaded) tp_cond_signal(f->room);
+        } else if (f->closed) {
+            st = TP_END;
+            break;
+        } else if (f->threaded) {
+            tp_cond_wait(f->data, f->mutex);
+        } else if ((st = tp__feeder_read(f, &f->slot[(f->head + f->filled) % f->n_slot])) == TP_OK) {
+            f->filled++;
+        } else if (f->queue || st == TP_END) {
+            tp__feeder_end(f, st);
+        } else {
+            break; /* FeedInput: the run fails with the flow's error */
+        }
+    }
+    if (st == TP_END && f->error != TP_OK) {
+        s->error = f->error;
+        memcpy(s->error_text, f->error_text, sizeof s->error_text);
+    }
+    /* Zero-debiased average of what waits, decay 0.5. */
+    const float waiting = (float)(f->filled - f->held);
+    tp_mutex_unlock(f->mutex);
+    if (st == TP_OK && f->queue) {
+        f->biased = 0.5f * (f->biased + waiting);
+        f->weight = 0.5f * (f->weight + 1.0f);
+        f->ema = f->biased / f->weight;
+    }
+    return st;
+}
+
+static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *dp, int64_t number)
+{
+    if (dp->n != s->n_spec)
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld has %d components, the input signature has %d: choose with "
+                       "tp_df_select", s->name, (long long)number, dp->n, s->n_spec);
+    for (int i = 0; i < dp->n; i++) {
+        const tp_tensor *x = &dp->c[i];
+        const tp_spec *want = &s->spec[i];
+        const bool dtype = x->dtype == want->dtype;
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        if (dtype && tp_shape_compatible(&x->shape, &want->shape)) continue;
+        if (dtype)
+            return tp_fail(TP_ERR_SHAPE, "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
+                           "wants %s", s->name, i, want->name, (long long)number, tp_shape_text(&x->shape, a),
+                           tp_shape_text(&want->shape, b));
+        return tp_fail(TP_ERR_DTYPE, "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
+                       "%s: convert it with tp_df_cast or tp_df_map_component", s->name, i, want->name,
+                       (long long)number, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
+                       tp_dtype_name(want->dtype), tp_shape_text(&want->shape, b));
+    }
+    return TP_OK;
+}
+
+static tp_status tp__feeder_created(tp_hook *h, tp_session *session)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    ((tp__feeder *)s->user)->session = session;
+    return TP_OK;
+}
+
+static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
+    if (st == TP_OK) st = tp__feeder_take(s);
+    for (int t = 0; t < f->n_tower && st == TP_OK; t++) {
+        tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
+        st = tp__feeder_check(s, dp, s->consumed + t);
+        for (int i = 0; i < s->n_spec && st == TP_OK; i++)
+            st = tp_request_feed(r, f->node[t * s->n_spec + i], &dp->c[i]);
+    }
+    if (st == TP_OK && f->session && f->size_node) {
+        const tp_tensor ema = tp_scalar_view(&f->ema);
+        st = tp_session_load(f->session, tp_node_variable(f->size_node), &ema);
+    }
+    return st;
+}
+
+static tp_status tp__feeder_after(tp_hook *h, const tp_run_values *v)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__feeder *f = (tp__feeder *)s->user;
+    (void)v;
+    tp_mutex_lock(f->mutex);
+    f->head = f->n_slot ? (f->head + f->held) % f->n_slot : 0;
+    f->filled -= f->held;
+    s->consumed += f->held;
+    f->held = 0;
+    if (f->threaded) tp_cond_signal(f->room);
+    tp_mutex_unlock(f->mutex);
+    return TP_OK;
+}
+
+static tp_status tp__feeder_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    f->hook.name = s->name;
+    f->hook.user = s;
+    f->hook.after_create_session = tp__feeder_created;
+    f->hook.before_run = tp__feeder_before;
+    f->hook.after_run = tp__feeder_after;
+    f->hooks[0] = &f->hook;
+    *hook = f->hooks;
+    *n = 1;
+    return TP_OK;
+}
+
+/* Room for one more tower's nodes, its inputs at the returned place; NULL: out of memory. */
+static tp_node **tp__feeder_tower(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_node **node = (tp_node **)tp_realloc((void *)f->node, (size_t)(f->n_tower + 1) * (size_t)s->n_spec * sizeof *node);
+    if (!node) return NULL;
+    f->node = node;
+    return node + f->n_tower++ * s->n_spec;
+}
+
+static tp_status tp__feed_setup(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_status st = tp_df_status(f->e.df);
+    if (st != TP_OK) return st;
+    f->n_tower = 0;
+    tp_node **node = tp__feeder_tower(s);
+    return node ? tp__placeholder_tensors(s, node) : TP_ERR_NOMEM;
+}
+
+static tp_status tp__feed_tensors(tp_input_source *s, tp_node **in)
+{
+    memcpy((void *)in, (const void *)((tp__feeder *)s->user)->node, (size_t)s->n_spec * sizeof *in);
+    return TP_OK;
+}
+
+static tp_status tp__queue_setup(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_graph *g = s->graph;
+    tp_status st = tp_df_status(f->e.df);
+    if (st != TP_OK) return st;
+    tp_name_scope_push(g, "");
+    tp_name_scope_push(g, "QueueInput"); /* a second queue's becomes QueueInput_1 */
+    f->scope = tp_arena_printf(&s->mem_, "%s/", tp_name_scope(g));
+    tp_name_scope_pop(g);
+    tp_name_scope_pop(g);
+    const char *name = f->scope ? tp_arena_printf(&s->mem_, "%squeue_size", f->scope) : NULL;
+    if (!name) return TP_ERR_NOMEM;
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.init = tp_init_zeros();
+    d.trainable = TP_NO;
+    d.local = true;
+    f->size_node = tp_get_variable(g, &d);
+    if (tp_node_variable(f->size_node)) tp_add_tensor_summary(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
+    else f->size_node = NULL;
+    return TP_OK;
+}
+
+static tp_status tp__queue_tensors(tp_input_source *s, tp_node **in)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    if (f->running)
+        return tp_fail(TP_ERR_STATE, "%s is running: all towers must ask for their tensors before", s->name);
+    tp_node **node = tp__feeder_tower(s);
+    if (!node) return TP_ERR_NOMEM;
+    tp_name_scope_push(s->graph, f->scope);
+    for (int i = 0; i < s->n_spec; i++)
+        node[i] = in[i] = tp_placeholder(s->graph, s->spec[i].name, s->spec[i].dtype, s->spec[i].shape);
+    tp_name_scope_pop(s->graph);
+    return TP_OK;
+}
+
+static void tp__feeder_close(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    if (!f) return;
+    tp__feeder_stop(f);
+    tp_df_free(f->e.df);
+    for (int i = 0; i < f->n_slot; i++) tp_datapoint_free(&f->slot[i]);
+    tp_free(f->slot);
+    tp_free((void *)f->node);
+    tp_cond_free(f->room);
+    tp_cond_free(f->data);
+    tp_mutex_free(f->mutex);
+    tp_free(f);
+}
+
+/* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
+static tp_input_source *tp__feeder_new(tp_dataflow *df, int infinite, int capacity, bool queue)
+{
+    if (!df) {
+        tp_df_status(df);
+        return NULL;
+    }
+    tp_input_source *s = (tp_input_source *)tp_calloc(1, sizeof *s);
+    tp__feeder *f = s ? (tp__feeder *)tp_calloc(1, sizeof *f) : NULL;
+    if (!f) {
+        tp_df_free(df);
+        tp_free(s);
+        return NULL;
+    }
+    s->user = f;
+    s->name = queue ? "QueueInput" : "FeedInput";
+    s->feedfree = queue;
+    s->setup = queue ? tp__queue_setup : tp__feed_setup;
+    s->get_input_tensors = queue ? tp__queue_tensors : tp__feed_tensors;
+    s->reset_state = tp__feeder_reset;
+    s->seek = tp__feeder_seek;
+    s->size = tp__feeder_size;
+    s->hooks = tp__feeder_hooks;
+    s->close = tp__feeder_close;
+    f->e.df = df;
+    f->e.once = !tp__yes(infinite, true);
+    f->queue = queue;
+#ifndef TP_NO_THREADS
+    f->threaded = queue;
+#endif
+    f->capacity = capacity;
+    f->mutex = tp_mutex_new();
+    f->room = tp_cond_new();
+    f->data = tp_cond_new();
+    if (f->mutex && f->room && f->data) return s;
+    tp_input_free(s);
+    return NULL;
+}
+
+TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
+{
+    return tp__feeder_new(d->df, d->infinite, 1, false);
+}
+
+TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
+{
+    tp_dataflow *df = d->df;
+    if (df && (d->capacity < 0 || d->capacity > 1 << 24))
+        df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_queue_input: a capacity of %d datapoints", d->capacity);
+    return tp__feeder_new(df, d->infinite, d->capacity ? d->capacity : 50, true);
+}
+
+TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
+{
+    return s && s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
+}
+#endif

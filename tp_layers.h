@@ -1,0 +1,1253 @@
+/* tp_layers.h - v0.1 - tensorpack's symbolic layers, argscope, LinearWrap, weight decay
+ *
+ * Do this:
+ *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
+ *     #include "tp_layers.h"           // pulls in tp_graph.h
+ *
+ * WHAT THIS IS       functions that add a layer to a graph: its variables (conv0/W, conv0/b), its ops, its output node
+ *                    (conv0/output), all with the names that tensorpack gives them; scopes of default options; chains.
+ * WHAT THIS IS NOT   anything that runs or trains. Layers are sugar: every op of tp_graph.h mixes with them.
+ *
+ * A COMPLETE PROGRAM
+ *     #define TP_IMPLEMENTATION
+ *     #include "tp_layers.h"
+ *     static tp_node *half(tp_node *x, void *user)
+ *     {
+ *         (void)user;
+ *         return tp_affine(x, 0.5f, 0.0f);
+ *     }
+ *     int main(void)
+ *     {
+ *         tp_graph *g = tp_graph_new(NULL);
+ *         tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 28, 28, 1)), *l = image;
+ *         tp_tower_desc tower = {.is_training = true};
+ *         tp_tower_enter(g, &tower);
+ *         TP_ARGSCOPE(g, conv2d, .filters = 32, .kernel_size = 3, .activation = tp_relu) {
+ *             l = tp_conv2d(l, "conv0");
+ *             l = tp_linear(l,
+ *                 TP_MAX_POOLING("pool0", .pool_size = 2),
+ *                 TP_CONV2D("conv1", .kernel_size = 5),
+ *                 TP_FULLY_CONNECTED("fc0", .units = 512, .activation = tp_relu),
+ *                 TP_DROPOUT("dropout", .rate = 0.5f),
+ *                 TP_APPLY(half, NULL),
+ *                 TP_FULLY_CONNECTED("fc1", .units = 10));
+ *         }
+ *         tp_node *decay = tp_regularize_cost(g, "fc.*\/W", tp_l2_regularizer(1e-5f), NULL);
+ *         tp_tower_leave(g);
+ *         if (tp_graph_status(g) != TP_OK) puts(tp_graph_error(g));
+ *         else printf("%s and %s\n", tp_node_name(l), tp_node_name(decay));
+ *         tp_graph_free(g);
+ *         return 0;
+ *     }
+ *
+ * CONTENTS   >>calls >>layers >>argscope >>linear >>registry >>regularize >>symbolic
+ *
+ * CALLS      y = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3): the input, the name, then options by
+ *            name; what is not given is 0 and means the enclosing argscope's value, else the default in the comment.
+ *            Booleans are TP_YES and TP_NO (`false` is 0 and so means the default); an explicit float zero is TP_ZERO.
+ *            C++ has no such macros: fill a descriptor and call tp_conv2d_(x, &d).
+ * OWNERSHIP  everything lives in the graph. Descriptors are read during the call and never kept.
+ * THREADS    as the graph: one thread builds one graph.
+ * ERRORS     a layer that is used wrongly gives a poison node; the graph keeps the sentence, with file and line of the
+ *            call and the layer's name.
+ * NOTATION   B batch, H W height and width, C input channels, O filters, K kernel; NHWC unless data_format says NCHW.
+ */
+#ifndef TP_LAYERS_H
+#define TP_LAYERS_H
+
+#include "tp_graph.h"
+#if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
+#error "tp_layers.h 0.1 needs tp_tensor.h 0.1: copy all tp headers from the same version"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== >>calls ========================================================================================= */
+
+/* Every layer's options begin with these two: where the call stands (the macros fill it in) and the layer's name. */
+typedef struct tp_layer_head {
+    tp_at at_;
+    const char *name;
+} tp_layer_head;
+
+/* Any function from a node to a node. It is called inside the layer's variable scope, so `.activation = tp_bn_relu`
+ * makes conv0/bn/gamma. tp_identity stands for none and cancels an inherited activation. */
+typedef tp_node *(*tp_activation)(tp_node *x);
+
+/* Fields x and x_w are a pair (height, width): x_w 0 = x. They are given, and inherited, together.
+ * Initialisers default to: weights normal with deviation sqrt(2/fan_in), not truncated; biases zero.
+ * Regularizers add one scalar to REGULARIZATION_LOSSES when the variable is made; activity: of the output. */
+
+/* ==== >>layers ======================================================================================== */
+
+/* -- Conv2D: (B,H,W,C) -> (B,H',W',O); conv, bias, activation. Variables W (KH,KW,C/split,O), in both data formats,
+ *    and b (O). SAME: H' = ceil(H/stride), the odd row of padding at the bottom; VALID: ceil((H-K+1)/stride). */
+typedef struct tp_conv2d_desc {
+    tp_at at_;
+    const char *name;
+    int filters;                       /* required */
+    int kernel_size, kernel_size_w;    /* required */
+    int strides, strides_w;            /* 0 = 1 */
+    tp_padding padding;                /* 0 = TP_SAME */
+    tp_data_format data_format;        /* 0 = TP_NHWC */
+    int dilation_rate, dilation_rate_w; /* 0 = 1 */
+    int split;                         /* groups of channels that do not see each other; 0 = 1 */
+    tp_activation activation;          /* 0 = none */
+    tp_tri use_bias;                   /* 0 = TP_YES */
+    tp_init kernel_initializer, bias_initializer;
+    tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
+} tp_conv2d_desc;
+TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d);
+
+/* -- FullyConnected: (B,...) -> (B,units). What follows the batch is flattened in memory order, so weights after NHWC
+ *    and NCHW inputs differ. Variables W (in,units), b (units). */
+typedef struct tp_fully_connected_desc {
+    tp_at at_;
+    const char *name;
+    int units;                /* required */
+    tp_activation activation; /* 0 = none */
+    tp_tri use_bias;          /* 0 = TP_YES */
+    tp_init kernel_initializer, bias_initializer;
+    tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
+} tp_fully_connected_desc;
+TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d);
+
+/* -- MaxPooling, AvgPooling: (B,H,W,C) -> (B,H',W',C). Padding is ignored by the maximum and not counted by the mean. */
+typedef struct tp_pooling_desc {
+    tp_at at_;
+    const char *name;
+    int pool_size, pool_size_w; /* required */
+    int strides, strides_w;     /* 0 = pool_size */
+    tp_padding padding;         /* 0 = TP_VALID, unlike Conv2D */
+    tp_data_format data_format; /* 0 = TP_NHWC */
+} tp_pooling_desc;
+typedef tp_pooling_desc tp_max_pooling_desc;
+typedef tp_pooling_desc tp_avg_pooling_desc;
+TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d);
+TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d);
+
+/* -- GlobalAvgPooling: (B,H,W,C) -> (B,C) */
+typedef struct tp_global_avg_pooling_desc {
+    tp_at at_;
+    const char *name;
+    tp_data_format data_format; /* 0 = TP_NHWC */
+} tp_global_avg_pooling_desc;
+TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d);
+
+/* -- BatchNorm of (B,C) or of four dimensions: y = gamma*(x-mean)/sqrt(var+epsilon) + beta, each a (C).
+ *    training: mean and biased variance of the batch, and ema = ema - (1-momentum)*(ema - batch); momentum is the
+ *    fraction that is KEPT. Otherwise: mean/EMA and variance/EMA (in a training tower that is a frozen BatchNorm).
+ *    With four dimensions the running variance gets the unbiased one (times N/(N-1)) and epsilon is at least 1.001e-5;
+ *    with two the biased one and epsilon as given. Variables gamma, beta, mean/EMA, variance/EMA. Needs a tower. */
+typedef enum tp_ema_update {
+    TP_EMA_DEFAULT = 0, /* TP_EMA_COLLECTION */
+    TP_EMA_COLLECTION,  /* two ops in UPDATE_OPS, of the main training tower, that somebody runs each step */
+    TP_EMA_INTERNAL,    /* whenever the output is computed */
+    TP_EMA_SKIP         /* never */
+} tp_ema_update;
+typedef struct tp_batch_norm_desc {
+    tp_at at_;
+    const char *name;
+    int axis;                   /* of the channels: 1 or 3; 0 = what data_format says, 1 for two dimensions */
+    tp_tri training;            /* 0 = the tower's */
+    float momentum;             /* 0 = 0.9 */
+    float epsilon;              /* 0 = 1e-5 */
+    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_init beta_initializer;   /* 0 = zeros */
+    tp_init gamma_initializer;  /* 0 = ones */
+    tp_data_format data_format; /* 0 = TP_NHWC */
+    tp_ema_update ema_update;
+} tp_batch_norm_desc;
+TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
+
+/* -- Dropout: training: each element is kept with probability 1-rate and divided by it; else the identity. The name
+ *    may be left out. Without .training it needs a tower. */
+typedef struct tp_dropout_desc {
+    tp_at at_;
+    const char *name;
+    float rate;      /* 0 = 0.5 */
+    float keep_prob; /* 1-rate, for those who think that way; not both */
+    tp_tri training; /* 0 = the tower's */
+} tp_dropout_desc;
+TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d);
+
+/* -- BNReLU: BatchNorm "bn", then relu. tp_bn_relu(x) in the current scope (an activation), tp_bn_relu(x, "name") in
+ *    one of its own. The output is named Relu. Options come from the argscope of batch_norm. */
+typedef struct tp_bn_relu_desc {
+    tp_at at_;
+    const char *name;
+} tp_bn_relu_desc;
+TP_DEF tp_node *tp_bn_relu_(tp_node *x, const tp_bn_relu_desc *d);
+TP_DEF tp_node *tp_bn_relu(tp_node *x);
+
+#ifndef __cplusplus
+#define TP__OPTIONS(type_, ...)         &(const type_){.at_ = TP_AT, __VA_ARGS__}
+#define tp_conv2d(x, ...)               tp_conv2d_((x), TP__OPTIONS(tp_conv2d_desc, __VA_ARGS__))
+#define tp_fully_connected(x, ...)      tp_fully_connected_((x), TP__OPTIONS(tp_fully_connected_desc, __VA_ARGS__))
+#define tp_max_pooling(x, ...)          tp_max_pooling_((x), TP__OPTIONS(tp_max_pooling_desc, __VA_ARGS__))
+#define tp_avg_pooling(x, ...)          tp_avg_pooling_((x), TP__OPTIONS(tp_avg_pooling_desc, __VA_ARGS__))
+#define tp_global_avg_pooling(x, ...)   tp_global_avg_pooling_((x), TP__OPTIONS(tp_global_avg_pooling_desc, __VA_ARGS__))
+#define tp_batch_norm(x, ...)           tp_batch_norm_((x), TP__OPTIONS(tp_batch_norm_desc, __VA_ARGS__))
+#define tp_dropout(x, ...)              tp_dropout_((x), TP__OPTIONS(tp_dropout_desc, __VA_ARGS__))
+#define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
+#define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(tp_bn_relu_desc, (name_)))
+#endif
+
+/* ==== >>argscope ====================================================================================== */
+/* Default options for the layers of a block:
+ *
+ *     TP_ARGSCOPE(g, conv2d, .filters = 32, .activation = tp_relu) { ... }
+ *     TP_ARGSCOPE(g, (conv2d, max_pooling, batch_norm), .data_format = TP_NCHW) { ... }
+ *
+ * One layer, or up to six in parentheses; the compiler checks that each has the options. Scopes nest field by field: a
+ * call wins over the inner scope, the inner over the outer, and what is not given is inherited. They reach layers
+ * inside layers: one for batch_norm reaches tp_bn_relu. Leave the block at its end only (no break, return or goto out
+ * of it). Option values are written once for each layer, so they should have no side effects. */
+TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at); /* at may be NULL */
+/* Defaults for a layer ("Conv2D" or "conv2d") until the end of the scope; desc is its descriptor, without a name. */
+TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc);
+TP_DEF void tp_argscope_end(tp_graph *g);
+/* The defaults of a layer here, as its descriptor; all zero where there are none. TP_GET_ARGSCOPE(g, conv2d)->strides.
+ * [argscope: get_arg_scope] */
+TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
+#ifndef __cplusplus
+#define TP_GET_ARGSCOPE(g, L) ((const tp_##L##_desc *)tp_get_argscope((g), #L))
+#define TP_ARGSCOPE(g, layers_, ...)                                                                            \
+    for (int TP__U(tp__a) = (tp_argscope_begin((g), &(const tp_at)TP_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
+         TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
+/* One layer or a list in parentheses? A list makes TP__IF_LIST a call, whose second argument is then 1. */
+#define TP__IF_LIST(...)            x_, 1
+#define TP__SECOND(a, b, ...)       b
+#define TP__IS_LIST(...)            TP__SECOND(__VA_ARGS__, 0, x_)
+#define TP__SET_ALL(g, l, ...)      TP__CAT(TP__SET_, TP__IS_LIST(TP__IF_LIST l))(g, l, __VA_ARGS__)
+#define TP__SET_0(g, l, ...)        TP__SET1(g, l, __VA_ARGS__)
+#define TP__SET_1(g, l, ...)        TP__CALL(TP__CAT(TP__SET, TP__HOW_MANY l), g, TP__BARE l, __VA_ARGS__)
+#define TP__CALL(m, ...)            m(__VA_ARGS__)
+#define TP__BARE(...)               __VA_ARGS__
+#define TP__HOW_MANY(...)           TP__SEVENTH(__VA_ARGS__, 6, 5, 4, 3, 2, 1, x_)
+#define TP__SEVENTH(a, b, c, d, e, f, n, ...) n
+#define TP__SET1(g, L, ...)         tp_argscope_set(g, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__))
+#define TP__SET2(g, L, M, ...)      TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
+#define TP__SET3(g, L, M, N, ...)   TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
+#define TP__SET4(g, L, M, N, O, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET3(g, M, N, O, __VA_ARGS__)
+#define TP__SET5(g, L, M, N, O, P, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET4(g, M, N, O, P, __VA_ARGS__)
+#define TP__SET6(g, L, M, N, O, P, Q, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET5(g, M, N, O, P, Q, __VA_ARGS__)
+#endif
+
+/* ==== >>linear ======================================================================================== */
+/* [LinearWrap] A chain is an array of layer values, applied in turn:
+ *
+ *     y = tp_linear(x, TP_CONV2D("conv0", .filters = 32, .kernel_size = 3), TP_OP(tp_relu), TP_APPLY(fn, user));
+ */
+typedef struct tp_layer {
+    tp_at at;
+    const char *layer; /* "Conv2D" and its descriptor; or NULL and one of the two below */
+    const void *desc;
+    tp_node *(*apply)(tp_node *x, void *user);
+    void *user;
+    tp_node *(*op)(tp_node *x);
+} tp_layer;
+TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n);
+/* Logs shape, mean, rms and first elements when the chain runs; user is the message. For TP_PRINT. */
+TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
+#ifndef __cplusplus
+#define tp_linear(x, ...)                             \
+    tp_linear_n((x), (const tp_layer[]){__VA_ARGS__}, \
+                (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
+/* clang-format off */
+#define TP__LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, NULL, NULL }
+#define TP_CONV2D(...)             TP__LAYER(conv2d, __VA_ARGS__)
+#define TP_FULLY_CONNECTED(...)    TP__LAYER(fully_connected, __VA_ARGS__)
+#define TP_MAX_POOLING(...)        TP__LAYER(max_pooling, __VA_ARGS__)
+#define TP_AVG_POOLING(...)        TP__LAYER(avg_pooling, __VA_ARGS__)
+#define TP_GLOBAL_AVG_POOLING(...) TP__LAYER(global_avg_pooling, __VA_ARGS__)
+#define TP_BATCH_NORM(...)         TP__LAYER(batch_norm, __VA_ARGS__)
+#define TP_DROPOUT(...)            TP__LAYER(dropout, __VA_ARGS__)
+#define TP_BN_RELU(...)            TP__LAYER(bn_relu, __VA_ARGS__)
+#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
+#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
+#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
+/* clang-format on */
+#endif
+
+/* ==== >>registry ====================================================================================== */
+/* A layer is one entry: a name, the fields of its descriptor, a function that builds it. Your own are equal to the
+ * built-in ones: register them in a graph and argscope, chains, shape logging and error places work for them. */
+
+/* One option: where it lies in the descriptor, and how many of its first bytes are zero when it is not given. */
+typedef struct tp_layer_field {
+    const char *name;
+    size_t offset, size, probe;
+} tp_layer_field;
+#define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f)}
+#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int)} /* int f, f_w */
+#define TP_LAYER_INIT(T, f)   {#f, offsetof(T, f), sizeof(tp_init), sizeof(int)}
+#define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn)}
+
+#define TP_LAYER_MAX_DESC 512 /* bytes of a descriptor */
+typedef struct tp_layer_type {
+    const char *name;   /* "Conv2D"; "conv2d" is c_name */
+    const char *c_name;
+    size_t desc_size;   /* of a struct that begins like tp_layer_head */
+    const tp_layer_field *fields;
+    int n_fields;
+    /* Runs in the layer's variable scope; desc is complete (call, then argscope). Report with tp_graph_fail(g, NULL, ...). */
+    tp_node *(*build)(tp_node *x, const void *desc);
+    bool log_shape;     /* log `'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]` once per scope name */
+    bool name_optional; /* no name: no scope either */
+    bool own_output;    /* keep the result's name; else it is named `output` */
+} tp_layer_type;
+/* [layer_register] The type is copied; what it points to must outlive the graph. A name that is taken is a mistake. */
+TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type);
+TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name); /* either name; NULL if absent */
+/* What every layer function does: merge the options, open the scope, build, name the output, log. */
+TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc);
+/* Inside build: what tp_layer_variable finds under this key. */
+TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n);
+/* A variable of the layer whose output y is: "W", "b"; BatchNorm has gamma, beta, mean, variance and the last two also
+ * as moving_mean, moving_variance. Asking for what it lacks is a mistake. Works by name too: tp_find_variable. */
+TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key);
+TP_DEF void tp_disable_layer_logging(tp_graph *g);
+
+/* ==== >>regularize ==================================================================================== */
+
+TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* scale * sum(w^2) / 2 */
+TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
+/* The sum of r over all trainable variables (of this tower, if it has its own) whose name has the regex anywhere in it:
+ * "fc.*\/W" finds aux/fc1/W and fc1/Wp. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
+ * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
+TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
+/* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
+TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);
+
+/* ==== >>symbolic ====================================================================================== */
+
+/* logits (B,C), labels int (B); topk 0 = 1. Ties count as correct. */
+TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name); /* scalar; NULL = "accuracy" */
+/* 1 where the prediction is wrong, (B) floats; NULL = "incorrect_vector" */
+TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TP_LAYERS_H */
+
+/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
+#if defined(TP_IMPLEMENTATION) && !defined(TP__LAYERS_IMPLEMENTED)
+#define TP__LAYERS_IMPLEMENTED
+
+/* ==== >>argscope, >>registry: state =================================================================== */
+/* What the layers keep in a graph. Everything is a list in the graph's arena, newest first. */
+
+typedef struct tp__argscope_entry {
+    const tp_layer_type *type;
+    void *desc; /* merged with the enclosing scopes already, so a look-up needs only the nearest entry */
+    struct tp__argscope_entry *next;
+} tp__argscope_entry;
+
+typedef struct tp__argscope {
+    tp__argscope_entry *entry;
+    struct tp__argscope *outer;
+    tp_at at;
+    const char *tower; /* identity of the tower it was opened in, or NULL */
+} tp__argscope;
+
+typedef struct tp__layer_held {
+    const char *key;
+    tp_node *node;
+    struct tp__layer_held *next;
+} tp__layer_held;
+
+/* One application of a layer. */
+typedef struct tp__layer_use {
+    const char *scope; /* "conv0" */
+    const tp_operation *op; /* of its output */
+    tp__layer_held *held;
+    struct tp__layer_use *outer; /* while it is being built: the layer it is inside of */
+    struct tp__layer_use *next;
+    const tp_node *input;
+    int depth; /* among the logged ones */
+    bool logged, begun; /* logged: it prints its shapes; begun: its input line is printed already */
+} tp__layer_use;
+
+typedef struct tp__layer_name {
+    const char *name;
+    struct tp__layer_name *next;
+} tp__layer_name;
+
+typedef struct tp__layer_own_type {
+    tp_layer_type type;
+    struct tp__layer_own_type *next;
+} tp__layer_own_type;
+
+typedef struct tp__layers {
+    tp__argscope *scope;
+    tp__layer_use *use, *current;
+    tp__layer_name *logged; /* scope names whose shapes were logged */
+    tp__layer_own_type *own;
+    bool quiet;
+} tp__layers;
+
+static tp__layers *tp__layers_of(tp_graph *g)
+{
+    void **slot = tp__graph_slot(g, "layers");
+    if (slot && !*slot) *slot = tp_graph_alloc(g, sizeof(tp__layers));
+    return slot ? (tp__layers *)*slot : NULL;
+}
+
+/* A mistake in the layer that is being built: "tower0/conv1: <sentence>", at the line of its call. */
+static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...)
+{
+    char text[640];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *scope = tp_name_scope(g);
+    return tp_graph_fail(g, NULL, status, "%s%s%s", scope, *scope ? ": " : "", text);
+}
+
+static bool tp__is_zero(const unsigned char *p, size_t n)
+{
+    while (n > 0 && *p == 0) p++, n--;
+    return n == 0;
+}
+
+/* Options that `into` does not give are taken from `from`. */
+static void tp__layer_merge(const tp_layer_type *t, unsigned char *into, const unsigned char *from)
+{
+    for (int i = 0; i < t->n_fields; i++) {
+        const tp_layer_field *f = &t->fields[i];
+        if (tp__is_zero(into + f->offset, f->probe)) memcpy(into + f->offset, from + f->offset, f->size);
+    }
+}
+
+/* A width without its height would be dropped by the merge without a word. */
+static bool tp__layer_pairs_complete(tp_graph *g, const tp_layer_type *t, const unsigned char *desc)
+{
+    for (int i = 0; i < t->n_fields; i++) {
+        const tp_layer_field *f = &t->fields[i];
+        if (f->size != 2 * sizeof(int) || f->probe != sizeof(int) || !tp__is_zero(desc + f->offset, f->probe)) continue;
+        if (tp__is_zero(desc + f->offset + sizeof(int), sizeof(int))) continue;
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .%s_w but no .%s: give the pair together", t->name, f->name, f->name);
+        return false;
+    }
+    return true;
+}
+
+static tp_layer_head tp__layer_head_of(const void *desc)
+{
+    tp_layer_head h;
+    memcpy(&h, desc, sizeof h);
+    return h;
+}
+
+/* ==== >>argscope ====================================================================================== */
+
+TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at)
+{
+    tp__layers *s = tp__layers_of(g);
+    tp__argscope *scope = (tp__argscope *)tp_graph_alloc(g, sizeof *scope);
+    if (!s || !scope) return;
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    if (at) scope->at = *at;
+    scope->tower = tower ? tower->ns_name : NULL;
+    scope->outer = s->scope;
+    s->scope = scope;
+}
+
+TP_DEF void tp_argscope_end(tp_graph *g)
+{
+    tp__layers *s = tp__layers_of(g);
+    if (!s) return;
+    if (!s->scope) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "an argscope is closed that was never opened");
+        return;
+    }
+    s->scope = s->scope->outer;
+}
+
+static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t)
+{
+    for (const tp__argscope *scope = s->scope; scope; scope = scope->outer)
+        for (const tp__argscope_entry *e = scope->entry; e; e = e->next)
+            if (e->type == t) return e->desc;
+    return NULL;
+}
+
+TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
+{
+    tp__layers *s = tp__layers_of(g);
+    if (!s || tp_graph_status(g) != TP_OK) return;
+    const tp_layer_head head = tp__layer_head_of(desc);
+    const tp_layer_type *t = tp_get_registered_layer(g, layer);
+    if (!t) {
+        tp_graph_fail(g, &head.at_, TP_ERR_NAME, "argscope: there is no layer '%s'", layer);
+        return;
+    }
+    if (!s->scope) {
+        tp_graph_fail(g, &head.at_, TP_ERR_STATE, "argscope: defaults for %s are set outside a scope: tp_argscope_begin first", t->name);
+        return;
+    }
+    if (head.name) {
+        tp_graph_fail(g, &head.at_, TP_ERR_ARG, "argscope of %s: defaults have no name, but '%s' was given", t->name, head.name);
+        return;
+    }
+    const tp_at at = g->at;
+    if (head.at_.file) tp_graph_set_at(g, head.at_);
+    const bool complete = tp__layer_pairs_complete(g, t, (const unsigned char *)desc);
+    tp_graph_set_at(g, at);
+    tp__argscope_entry *e = (tp__argscope_entry *)tp_graph_alloc(g, sizeof *e);
+    unsigned char *copy = (unsigned char *)tp_graph_alloc(g, t->desc_size);
+    if (!complete || !e || !copy) return;
+    const void *inherited = tp__argscope_find(s, t);
+    memcpy(copy, desc, t->desc_size);
+    if (inherited) tp__layer_merge(t, copy, (const unsigned char *)inherited);
+    e->type = t;
+    e->desc = copy;
+    e->next = s->scope->entry;
+    s->scope->entry = e;
+}
+
+TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer)
+{
+    static const union {
+        unsigned char bytes[TP_LAYER_MAX_DESC];
+        int64_t i;
+        double d;
+        void *p;
+    } nothing = {{0}};
+    tp__layers *s = tp__layers_of(g);
+    const tp_layer_type *t = tp_get_registered_layer(g, layer);
+    if (!t) tp_graph_fail(g, NULL, TP_ERR_NAME, "argscope: there is no layer '%s'", layer);
+    const void *desc = s && t ? tp__argscope_find(s, t) : NULL;
+    return desc ? desc : nothing.bytes;
+}
+
+/* ==== >>registry: applying a layer ==================================================================== */
+
+/* "[?, 28, 28, 1]" */
+static const char *tp__shape_list(const tp_shape *s, char *buf, size_t size)
+{
+    size_t n = (size_t)snprintf(buf, size, "[");
+    for (int i = 0; i < s->ndim && n < size; i++) {
+        const char *comma = i ? ", " : "";
+        n += (size_t)(s->dim[i] < 0 ? snprintf(buf + n, size - n, "%s?", comma)
+                                    : snprintf(buf + n, size - n, "%s%lld", comma, (long long)s->dim[i]));
+    }
+    if (n < size) snprintf(buf + n, size - n, "]");
+    return buf;
+}
+
+/* Has this scope's shape been logged, in whichever tower? If not, it is from now on. */
+static bool tp__layer_logged(tp_graph *g, tp__layers *s, const char *scope)
+{
+    if (strncmp(scope, "tower", 5) == 0) { /* towerN/conv0 -> conv0 */
+        const char *p = scope + 5;
+        while (*p >= '0' && *p <= '9') p++;
+        if (p > scope + 5 && *p == '/') scope = p + 1;
+    }
+    for (const tp__layer_name *l = s->logged; l; l = l->next)
+        if (strcmp(l->name, scope) == 0) return true;
+    tp__layer_name *l = (tp__layer_name *)tp_graph_alloc(g, sizeof *l);
+    if (!l) return true;
+    l->name = scope;
+    l->next = s->logged;
+    s->logged = l;
+    return false;
+}
+
+/* A logged layer inside another one: the outer says its input first. */
+static void tp__layer_log_begin(tp__layer_use *u)
+{
+    char in[TP_SHAPE_TEXT * 2];
+    for (tp__layer_use *o = u->outer; o; o = o->outer) {
+        if (!o->logged) continue;
+        u->depth = o->depth + 1;
+        if (!o->begun)
+            tp_log(TP_LOG_INFO, "%*s'%s' input: %s", 2 * o->depth, "", o->scope, tp__shape_list(&o->input->shape, in, sizeof in));
+        o->begun = true;
+        break;
+    }
+}
+
+static void tp__layer_log_end(const tp__layer_use *u, const tp_node *y)
+{
+    char in[TP_SHAPE_TEXT * 2], out[TP_SHAPE_TEXT * 2];
+    tp__shape_list(&u->input->shape, in, sizeof in);
+    tp__shape_list(&y->shape, out, sizeof out);
+    if (u->begun) tp_log(TP_LOG_INFO, "%*s'%s' output: %s", 2 * u->depth, "", u->scope, out);
+    else tp_log(TP_LOG_INFO, "%*s'%s': %s --> %s", 2 * u->depth, "", u->scope, in, out);
+}
+
+/* A scope that was left by return or break in an earlier tower would quietly change this one. */
+static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    if (!s->scope || !s->scope->tower || (tower && tower->ns_name == s->scope->tower)) return false;
+    tp_graph_fail(g, &s->scope->at, TP_ERR_STATE,
+                  "this argscope is still open after its tower ended: leave the block at its end, not by return or break");
+    return true;
+}
+
+TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
+{
+    if (tp_is_poison(x)) return x;
+    tp_graph *g = tp_node_graph(x);
+    union {
+        unsigned char bytes[TP_LAYER_MAX_DESC];
+        int64_t i;
+        double d;
+        void *p;
+    } merged;
+    const tp_at at = g->at;
+    const tp_layer_head head = tp__layer_head_of(desc);
+    const tp_layer_type *t = tp_get_registered_layer(g, layer);
+    tp__layers *s = tp__layers_of(g);
+    if (!s) return tp_poison(g);
+    if (!t) return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
+    if (!t->name_optional && (!head.name || !*head.name))
+        return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
+    if (tp__argscope_leaked(g, s)) return tp_poison(g);
+
+    /* 1. the scope: variables and ops get the layer's name in front; mistakes get the place of its call */
+    if (head.at_.file) tp_graph_set_at(g, head.at_);
+    tp_variable_scope_desc scope;
+    memset(&scope, 0, sizeof scope);
+    scope.name = head.name;
+    if (head.name) tp_variable_scope_push(g, &scope);
+
+    /* 2. the options: the call's, then the argscope's */
+    memcpy(merged.bytes, desc, t->desc_size);
+    const void *inherited = tp__argscope_find(s, t);
+    const bool complete = tp__layer_pairs_complete(g, t, merged.bytes);
+    if (inherited) tp__layer_merge(t, merged.bytes, (const unsigned char *)inherited);
+
+    /* 3. the layer */
+    tp_node *y = tp_poison(g);
+    tp__layer_use *u = (tp__layer_use *)tp_graph_alloc(g, sizeof *u);
+    if (u && complete && tp_graph_status(g) == TP_OK) {
+        u->scope = tp_variable_scope(g);
+        u->input = x;
+        u->outer = s->current;
+        u->logged = t->log_shape && head.name && !s->quiet && !tp__layer_logged(g, s, u->scope);
+        if (u->logged) tp__layer_log_begin(u);
+        s->current = u;
+        y = t->build(x, merged.bytes);
+        s->current = u->outer;
+        if (!y) y = tp__layer_fail(g, TP_ERR, "%s gave no node", t->name);
+        if (!t->own_output && head.name && !tp_is_poison(y)) y = tp_named(y, "output");
+        if (!tp_is_poison(y)) {
+            u->op = y->op;
+            u->next = s->use;
+            s->use = u;
+            if (u->logged) tp__layer_log_end(u, y);
+        }
+    }
+    if (head.name) tp_variable_scope_pop(g);
+    tp_graph_set_at(g, at);
+    return tp_graph_status(g) == TP_OK ? y : tp_poison(g);
+}
+
+TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n)
+{
+    tp__layers *s = tp__layers_of(g);
+    tp__layer_held *h = (tp__layer_held *)tp_graph_alloc(g, sizeof *h);
+    if (!s || !h || !s->current || tp_is_poison(n)) return;
+    for (const tp__layer_held *o = s->current->held; o; o = o->next)
+        if (strcmp(o->key, key) == 0) {
+            tp__layer_fail(g, TP_ERR_NAME, "the layer holds two variables named '%s'", key);
+            return;
+        }
+    h->key = tp_graph_strdup(g, key);
+    h->node = n;
+    h->next = s->current->held;
+    if (h->key) s->current->held = h;
+}
+
+TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
+{
+    if (tp_is_poison(y)) return y;
+    tp_graph *g = tp_node_graph(y);
+    const tp__layers *s = tp__layers_of(g);
+    for (const tp__layer_use *u = s ? s->use : NULL; u; u = u->next) {
+        if (u->op != y->op) continue;
+        for (const tp__layer_held *h = u->held; h; h = h->next)
+            if (strcmp(h->key, key) == 0) return h->node;
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "layer '%s' has no variable '%s'", u->scope, key);
+    }
+    return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is not the output of a layer, so it has no variable '%s'", tp_node_name(y), key);
+}
+
+TP_DEF void tp_disable_layer_logging(tp_graph *g)
+{
+    tp__layers *s = tp__layers_of(g);
+    if (s) s->quiet = true;
+}
+
+/* ==== >>layers ======================================================================================== */
+
+static float tp__float_option(float v, float otherwise)
+{
+    if (v == 0.0f) return otherwise;
+    return v == TP_ZERO ? 0.0f : v;
+}
+
+static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_UNSET ? otherwise : v == TP_YES; }
+
+/* He's initialisation, not truncated: what tensorpack's Conv2D and FullyConnected start from. */
+static tp_init tp__kernel_init(tp_init i)
+{
+    return i.kind == TP_INIT_UNSET ? tp_init_variance_scaling(2.0f, TP_FAN_IN, TP_DIST_NORMAL) : i;
+}
+
+/* A variable of the layer, findable as `key`. It has the input's element type. */
+static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *name, tp_shape shape, tp_init init,
+                                 tp_regularizer r)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.dtype = x->dtype;
+    d.shape = shape;
+    d.init = init;
+    d.regularizer = r;
+    tp_node *w = tp_get_variable(g, &d);
+    tp_layer_hold(g, key, w);
+    return w;
+}
+
+static tp_node *tp__layer_bias(const tp_node *x, int64_t n, tp_init init, tp_regularizer r)
+{
+    return tp__layer_weight(x, "b", "b", tp_make_shape_n(1, &n), init.kind == TP_INIT_UNSET ? tp_init_zeros() : init, r);
+}
+
+/* The end of Conv2D and FullyConnected. */
+static tp_node *tp__layer_finish(tp_node *y, tp_activation activation, tp_regularizer activity)
+{
+    tp_graph *g = tp_node_graph(y);
+    if (activation && activation != tp_identity) {
+        y = activation(y);
+        if (!y) return tp__layer_fail(g, TP_ERR, "the activation gave no node");
+    }
+    if (activity.fn && activity.scale != 0.0f && !tp_is_poison(y))
+        tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, activity.fn(y, activity.scale));
+    return y;
+}
+
+static bool tp__layer_float_input(const char *layer, const tp_node *x)
+{
+    if (tp_dtype_is_float(x->dtype)) return true;
+    tp__layer_fail(tp_node_graph(x), TP_ERR_DTYPE, "input is %s, %s needs floating values: tp_cast(x, TP_F32) before it",
+                   tp_dtype_name(x->dtype), layer);
+    return false;
+}
+
+/* Four dimensions, a format we know. */
+static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_format format)
+{
+    char t[TP_SHAPE_TEXT];
+    tp_graph *g = tp_node_graph(x);
+    if (format != TP_FORMAT_DEFAULT && format != TP_NHWC && format != TP_NCHW) {
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .data_format %d: it is TP_NHWC or TP_NCHW", layer, (int)format);
+        return false;
+    }
+    if (x->shape.ndim != 4) {
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s", tp_shape_text(&x->shape, t), layer,
+                       format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+        return false;
+    }
+    return tp__layer_float_input(layer, x);
+}
+
+/* -- Conv2D -------------------------------------------------------------------------- >>layer conv2d */
+
+static const tp_layer_field tp__conv2d_fields[] = {TP_LAYER_FIELD(tp_conv2d_desc, filters),
+                                                   TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
+                                                   TP_LAYER_PAIR(tp_conv2d_desc, strides),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, padding),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, data_format),
+                                                   TP_LAYER_PAIR(tp_conv2d_desc, dilation_rate),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, split),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, activation),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, use_bias),
+                                                   TP_LAYER_INIT(tp_conv2d_desc, kernel_initializer),
+                                                   TP_LAYER_INIT(tp_conv2d_desc, bias_initializer),
+                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, kernel_regularizer),
+                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, bias_regularizer),
+                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, activity_regularizer)};
+
+static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
+{
+    const tp_conv2d_desc *d = (const tp_conv2d_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT];
+    if (!tp__layer_image_input("Conv2D", x, d->data_format)) return tp_poison(g);
+    if (d->filters <= 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
+    if (d->kernel_size <= 0 || d->kernel_size_w < 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs a .kernel_size of 1 or more");
+    if (d->strides < 0 || d->strides_w < 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .strides %d: they are 1 or more", d->strides < 0 ? d->strides : d->strides_w);
+    if (d->dilation_rate < 0 || d->dilation_rate_w < 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has a negative .dilation_rate");
+    if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .padding %d: it is TP_SAME or TP_VALID", (int)d->padding);
+    const int64_t channels = x->shape.dim[d->data_format == TP_NCHW ? 1 : 3];
+    const int split = d->split ? d->split : 1;
+    if (channels <= 0)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, Conv2D needs to know its channels: tp_reshape it", tp_shape_text(&x->shape, t));
+    if (split < 1 || channels % split != 0 || d->filters % split != 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .split %d, which does not divide its %lld input channels and %d filters", split,
+                              (long long)channels, d->filters);
+
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.stride_h = d->strides ? d->strides : 1;
+    a.stride_w = d->strides_w ? d->strides_w : a.stride_h;
+    a.dilation_h = d->dilation_rate ? d->dilation_rate : 1;
+    a.dilation_w = d->dilation_rate_w ? d->dilation_rate_w : a.dilation_h;
+    a.padding = d->padding == TP_VALID ? TP_VALID : TP_SAME;
+    a.data_format = d->data_format == TP_NCHW ? TP_NCHW : TP_NHWC;
+    a.groups = split;
+    const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, channels / split, d->filters};
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
+    tp_node *y = tp_nn_conv2d(x, w, &a);
+    if (tp__tri_option(d->use_bias, true))
+        y = tp_nn_bias_add(y, tp__layer_bias(x, d->filters, d->bias_initializer, d->bias_regularizer), a.data_format);
+    return tp__layer_finish(y, d->activation, d->activity_regularizer);
+}
+
+TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d) { return tp_layer_apply(x, "Conv2D", d); }
+
+/* -- FullyConnected --------------------------------------------------------- >>layer fully_connected */
+
+static const tp_layer_field tp__fully_connected_fields[] = {TP_LAYER_FIELD(tp_fully_connected_desc, units),
+                                                            TP_LAYER_FIELD(tp_fully_connected_desc, activation),
+                                                            TP_LAYER_FIELD(tp_fully_connected_desc, use_bias),
+                                                            TP_LAYER_INIT(tp_fully_connected_desc, kernel_initializer),
+                                                            TP_LAYER_INIT(tp_fully_connected_desc, bias_initializer),
+                                                            TP_LAYER_REGULARIZER(tp_fully_connected_desc, kernel_regularizer),
+                                                            TP_LAYER_REGULARIZER(tp_fully_connected_desc, bias_regularizer),
+                                                            TP_LAYER_REGULARIZER(tp_fully_connected_desc, activity_regularizer)};
+
+static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
+{
+    const tp_fully_connected_desc *d = (const tp_fully_connected_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT];
+    if (!tp__layer_float_input("FullyConnected", x)) return tp_poison(g);
+    if (d->units <= 0) return tp__layer_fail(g, TP_ERR_ARG, "FullyConnected needs .units, the number of outputs");
+    if (x->shape.ndim < 1) return tp__layer_fail(g, TP_ERR_SHAPE, "input is a scalar, FullyConnected needs (B,...)");
+    tp_node *flat = x->shape.ndim == 2 ? x : tp_batch_flatten(x);
+    if (tp_is_poison(flat)) return flat;
+    if (flat->shape.dim[1] <= 0)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, FullyConnected needs to know every dimension but the batch", tp_shape_text(&x->shape, t));
+    const int64_t shape[2] = {flat->shape.dim[1], d->units};
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(2, shape), tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
+    tp_node *y = tp_matmul(flat, w);
+    if (tp__tri_option(d->use_bias, true))
+        y = tp_nn_bias_add(y, tp__layer_bias(x, d->units, d->bias_initializer, d->bias_regularizer), TP_NHWC);
+    return tp__layer_finish(y, d->activation, d->activity_regularizer);
+}
+
+TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d) { return tp_layer_apply(x, "FullyConnected", d); }
+
+/* -- MaxPooling, AvgPooling -------------------------------------- >>layer max_pooling avg_pooling */
+
+static const tp_layer_field tp__pooling_fields[] = {TP_LAYER_PAIR(tp_pooling_desc, pool_size), TP_LAYER_PAIR(tp_pooling_desc, strides),
+                                                    TP_LAYER_FIELD(tp_pooling_desc, padding), TP_LAYER_FIELD(tp_pooling_desc, data_format)};
+
+static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pooling_desc *d, tp_pool_attrs *a)
+{
+    tp_graph *g = tp_node_graph(x);
+    memset(a, 0, sizeof *a);
+    if (!tp__layer_image_input(layer, x, d->data_format)) return false;
+    if (d->pool_size <= 0 || d->pool_size_w < 0) tp__layer_fail(g, TP_ERR_ARG, "%s needs a .pool_size of 1 or more", layer);
+    if (d->strides < 0 || d->strides_w < 0) tp__layer_fail(g, TP_ERR_ARG, "%s has negative .strides", layer);
+    if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer, (int)d->padding);
+    a->size_h = d->pool_size;
+    a->size_w = d->pool_size_w ? d->pool_size_w : d->pool_size;
+    a->stride_h = d->strides ? d->strides : a->size_h;
+    a->stride_w = d->strides_w ? d->strides_w : d->strides ? d->strides : a->size_w;
+    a->padding = d->padding == TP_SAME ? TP_SAME : TP_VALID;
+    a->data_format = d->data_format == TP_NCHW ? TP_NCHW : TP_NHWC;
+    return tp_graph_status(g) == TP_OK;
+}
+
+static tp_node *tp__max_pooling_build(tp_node *x, const void *desc)
+{
+    tp_pool_attrs a;
+    if (!tp__pooling_attrs("MaxPooling", x, (const tp_pooling_desc *)desc, &a)) return tp_poison(tp_node_graph(x));
+    return tp_nn_max_pool(x, &a);
+}
+
+static tp_node *tp__avg_pooling_build(tp_node *x, const void *desc)
+{
+    tp_pool_attrs a;
+    if (!tp__pooling_attrs("AvgPooling", x, (const tp_pooling_desc *)desc, &a)) return tp_poison(tp_node_graph(x));
+    return tp_nn_avg_pool(x, &a);
+}
+
+TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d) { return tp_layer_apply(x, "MaxPooling", d); }
+TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d) { return tp_layer_apply(x, "AvgPooling", d); }
+
+/* -- GlobalAvgPooling --------------------------------------------------- >>layer global_avg_pooling */
+
+static const tp_layer_field tp__global_avg_pooling_fields[] = {TP_LAYER_FIELD(tp_global_avg_pooling_desc, data_format)};
+
+static tp_node *tp__global_avg_pooling_build(tp_node *x, const void *desc)
+{
+    const tp_global_avg_pooling_desc *d = (const tp_global_avg_pooling_desc *)desc;
+    if (!tp__layer_image_input("GlobalAvgPooling", x, d->data_format)) return tp_poison(tp_node_graph(x));
+    const int first = d->data_format == TP_NCHW ? 2 : 1;
+    const int axes[2] = {first, first + 1};
+    return tp_reduce_mean(x, axes, 2, false);
+}
+
+TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d) { return tp_layer_apply(x, "GlobalAvgPooling", d); }
+
+/* -- BatchNorm ------------------------------------------------------------------ >>layer batch_norm */
+
+static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_norm_desc, axis),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, training),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, momentum),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, epsilon),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, center),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, scale),
+                                                       TP_LAYER_INIT(tp_batch_norm_desc, beta_initializer),
+                                                       TP_LAYER_INIT(tp_batch_norm_desc, gamma_initializer),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, data_format),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, ema_update)};
+
+/* One of the four (C) variables. They are float32 for float16 inputs. Running statistics are not trained, and belong to
+ * the model when the main training tower makes them. */
+static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int64_t channels, tp_init init, bool trainable)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.dtype = x->dtype == TP_F64 ? TP_F64 : TP_F32;
+    d.shape = tp_make_shape_n(1, &channels);
+    d.init = init;
+    if (!trainable) {
+        d.trainable = TP_NO;
+        if (tp_current_tower_context(g)->is_main_training_tower) d.collection = TP_KEY_MODEL_VARIABLES;
+    }
+    return tp_get_variable(g, &d);
+}
+
+/* What stands for a gamma or beta that the layer does not have. */
+static tp_node *tp__batch_norm_fixed(const tp_node *x, int64_t channels, float value)
+{
+    tp_graph *g = tp_node_graph(x);
+    const tp_dtype dtype = x->dtype == TP_F64 ? TP_F64 : TP_F32;
+    tp_node *n = tp_poison(g);
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (tp_tensor_resize(&t, dtype, tp_make_shape_n(1, &channels)) != TP_OK)
+        return tp__layer_fail(g, TP_ERR_NOMEM, "out of memory");
+    for (int64_t i = 0; i < channels; i++) tp_tensor_set(&t, i, (double)value);
+    n = tp_constant(g, &t);
+    tp_tensor_free(&t);
+    return n;
+}
+
+static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
+{
+    const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    const int ndim = x->shape.ndim;
+    char t[TP_SHAPE_TEXT];
+    if (!tower)
+        return tp__layer_fail(g, TP_ERR_STATE, "BatchNorm is used outside a tower, so it cannot know whether this is training: tp_tower_enter first");
+    if (ndim != 2 && ndim != 4)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4", tp_shape_text(&x->shape, t));
+    if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return tp_poison(g);
+    if (!tp__layer_float_input("BatchNorm", x)) return tp_poison(g);
+    if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4))
+        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
+    if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT)
+        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP", (int)d->ema_update);
+    const int axis = ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
+    const int64_t channels = x->shape.dim[axis];
+    if (channels <= 0) return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels", tp_shape_text(&x->shape, t));
+
+    const float momentum = tp__float_option(d->momentum, 0.9f);
+    float epsilon = tp__float_option(d->epsilon, 1e-5f);
+    if (ndim == 4 && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* what the fused kernels insist on */
+    const bool training = tp__tri_option(d->training, tower->is_training);
+    tp_node *gamma, *beta, *y;
+    if (tp__tri_option(d->scale, true)) {
+        gamma = tp__batch_norm_variable(x, "gamma", channels, d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
+        tp_layer_hold(g, "gamma", gamma);
+    } else {
+        gamma = tp__batch_norm_fixed(x, channels, 1.0f);
+    }
+    if (tp__tri_option(d->center, true)) {
+        beta = tp__batch_norm_variable(x, "beta", channels, d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
+        tp_layer_hold(g, "beta", beta);
+    } else {
+        beta = tp__batch_norm_fixed(x, channels, 0.0f);
+    }
+    tp_node *ema_mean = tp__batch_norm_variable(x, "mean/EMA", channels, tp_init_zeros(), false);
+    tp_node *ema_var = tp__batch_norm_variable(x, "variance/EMA", channels, tp_init_ones(), false);
+    tp_layer_hold(g, "mean", ema_mean);
+    tp_layer_hold(g, "variance", ema_var);
+    tp_layer_hold(g, "moving_mean", ema_mean);
+    tp_layer_hold(g, "moving_variance", ema_var);
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+
+    if (!training) {
+        if (tower->is_training)
+            tp_log_once(TP_LOG_WARN, "Some BatchNorm layer uses its running mean and variance in training.");
+        return tp_nn_batch_norm_infer(x, gamma, beta, ema_mean, ema_var, axis, epsilon);
+    }
+    tp_node *mean = NULL, *var = NULL;
+    y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
+    const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
+    if (!update || tp_is_poison(y)) return y;
+    tp_node *ops[2];
+    ops[0] = tp_assign_moving_average(ema_mean, mean, momentum, NULL);
+    ops[1] = tp_assign_moving_average(ema_var, var, momentum, NULL);
+    if (d->ema_update == TP_EMA_INTERNAL) return tp_with_dependencies(y, ops, 2);
+    tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[0]);
+    tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[1]);
+    return y;
+}
+
+TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d) { return tp_layer_apply(x, "BatchNorm", d); }
+
+/* -- Dropout ------------------------------------------------------------------------ >>layer dropout */
+
+static const tp_layer_field tp__dropout_fields[] = {TP_LAYER_FIELD(tp_dropout_desc, rate), TP_LAYER_FIELD(tp_dropout_desc, keep_prob),
+                                                    TP_LAYER_FIELD(tp_dropout_desc, training)};
+
+static tp_node *tp__dropout_build(tp_node *x, const void *desc)
+{
+    const tp_dropout_desc *d = (const tp_dropout_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    if (d->rate != 0.0f && d->keep_prob != 0.0f)
+        return tp__layer_fail(g, TP_ERR_ARG, "Dropout has both .rate and .keep_prob: give one of them");
+    const float rate = d->keep_prob != 0.0f ? 1.0f - d->keep_prob : tp__float_option(d->rate, 0.5f);
+    if (!(rate >= 0.0f && rate < 1.0f))
+        return tp__layer_fail(g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1", (double)rate);
+    if (!tower && d->training == TP_UNSET)
+        return tp__layer_fail(g, TP_ERR_STATE, "Dropout is used outside a tower, so it cannot know whether this is training: tp_tower_enter first, or give .training");
+    if (!tp__layer_float_input("Dropout", x)) return tp_poison(g);
+    return tp__tri_option(d->training, tower && tower->is_training) && rate > 0.0f ? tp_nn_dropout(x, rate) : tp_identity(x);
+}
+
+TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d) { return tp_layer_apply(x, "Dropout", d); }
+
+/* -- BNReLU ------------------------------------------------------------------------- >>layer bn_relu */
+
+static tp_node *tp__bn_relu_build(tp_node *x, const void *desc)
+{
+    tp_batch_norm_desc bn;
+    (void)desc;
+    memset(&bn, 0, sizeof bn);
+    bn.name = "bn";
+    return tp_relu(tp_batch_norm_(x, &bn));
+}
+
+TP_DEF tp_node *tp_bn_relu_(tp_node *x, const tp_bn_relu_desc *d) { return tp_layer_apply(x, "BNReLU", d); }
+
+TP_DEF tp_node *(tp_bn_relu)(tp_node *x)
+{
+    tp_bn_relu_desc d;
+    memset(&d, 0, sizeof d);
+    return tp_bn_relu_(x, &d);
+}
+
+/* ==== >>registry ====================================================================================== */
+
+static const tp_layer_type tp__layer_types[] = {
+    {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields), tp__conv2d_build, true, false, false},
+    {"FullyConnected", "fully_connected", sizeof(tp_fully_connected_desc), tp__fully_connected_fields,
+     TP_COUNT(tp__fully_connected_fields), tp__fully_connected_build, true, false, false},
+    {"MaxPooling", "max_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields), tp__max_pooling_build, true,
+     false, false},
+    {"AvgPooling", "avg_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields), tp__avg_pooling_build, true,
+     false, false},
+    {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc), tp__global_avg_pooling_fields,
+     TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build, true, false, false},
+    {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields, TP_COUNT(tp__batch_norm_fields), tp__batch_norm_build,
+     false, false, false},
+    {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields), tp__dropout_build, false, true, true},
+    {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true},
+};
+
+TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name)
+{
+    for (int i = 0; i < TP_COUNT(tp__layer_types); i++)
+        if (strcmp(tp__layer_types[i].name, name) == 0 || strcmp(tp__layer_types[i].c_name, name) == 0) return &tp__layer_types[i];
+    const tp__layers *s = tp__layers_of(g);
+    for (const tp__layer_own_type *o = s ? s->own : NULL; o; o = o->next)
+        if (strcmp(o->type.name, name) == 0 || strcmp(o->type.c_name, name) == 0) return &o->type;
+    return NULL;
+}
+
+TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
+{
+    tp__layers *s = tp__layers_of(g);
+    if (!s) return;
+    if (!type->name || !type->c_name || !type->build || type->desc_size < sizeof(tp_layer_head) || type->desc_size > TP_LAYER_MAX_DESC) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s' cannot be registered: it needs two names, a build function and a descriptor of %d to %d bytes",
+                      type->name ? type->name : "NULL", (int)sizeof(tp_layer_head), TP_LAYER_MAX_DESC);
+        return;
+    }
+    for (int i = 0; i < type->n_fields; i++) {
+        const tp_layer_field *f = &type->fields[i];
+        if (f->offset > type->desc_size || f->size > type->desc_size - f->offset || f->probe > f->size) {
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s': its option '%s' lies outside its descriptor", type->name, f->name);
+            return;
+        }
+    }
+    if (tp_get_registered_layer(g, type->name) || tp_get_registered_layer(g, type->c_name)) {
+        tp_graph_fail(g, NULL, TP_ERR_NAME, "there is a layer '%s' (%s) already", type->name, type->c_name);
+        return;
+    }
+    tp__layer_own_type *o = (tp__layer_own_type *)tp_graph_alloc(g, sizeof *o);
+    if (!o) return;
+    o->type = *type;
+    o->next = s->own;
+    s->own = o;
+}
+
+/* ==== >>linear ======================================================================================== */
+
+TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
+{
+    for (int i = 0; i < n && !tp_is_poison(x); i++) {
+        const tp_layer *l = &layers[i];
+        if (l->layer) {
+            x = tp_layer_apply(x, l->layer, l->desc);
+            continue;
+        }
+        tp_graph *g = tp_node_graph(x);
+        const tp_at at = g->at;
+        if (l->at.file) tp_graph_set_at(g, l->at);
+        tp_node *y = l->apply ? l->apply(x, l->user) : l->op ? l->op(x) : NULL;
+        x = y ? y : tp_graph_fail(g, NULL, TP_ERR, "step %d of a chain gave no node", i);
+        tp_graph_set_at(g, at);
+    }
+    return x;
+}
+
+TP_DEF tp_node *tp_linear_print(tp_node *x, void *user) { return tp_print(x, (const char *)user); }
+
+/* ==== >>regularize ==================================================================================== */
+
+static tp_node *tp__l2(tp_node *w, float scale) { return tp_affine(tp_l2_loss(w), scale, 0.0f); }
+static tp_node *tp__l1(tp_node *w, float scale) { return tp_affine(tp_sum(tp_abs(w)), scale, 0.0f); }
+
+TP_DEF tp_regularizer tp_l2_regularizer(float scale)
+{
+    tp_regularizer r;
+    r.fn = tp__l2;
+    r.scale = scale;
+    return r;
+}
+
+TP_DEF tp_regularizer tp_l1_regularizer(float scale)
+{
+    tp_regularizer r;
+    r.fn = tp__l1;
+    r.scale = scale;
+    return r;
+}
+
+/* The end of both: `losses` added up under the name, or a zero. */
+static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const char *name)
+{
+    char empty[256];
+    if (n == 0) {
+        snprintf(empty, sizeof empty, "empty_%s", name);
+        return tp_named(tp_const(g, 0.0f), empty);
+    }
+    for (int i = 0; i < n; i++)
+        if (!tp_is_poison(losses[i]) && losses[i]->dtype != TP_F32) losses[i] = tp_cast(losses[i], TP_F32);
+    return tp_named(tp_add_n(losses, n), name);
+}
+
+/* The items of a collection that this tower regularizes: its own, or everybody's if it shares. */
+static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n)
+{
+    return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
+}
+
+TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    if (!name) name = "regularize_cost";
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    if (!tower) return tp_graph_fail(g, NULL, TP_ERR_STATE, "%s: tp_regularize_cost is called outside a tower: tp_tower_enter first", name);
+    if (!regex || !*regex) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: tp_regularize_cost needs a regular expression for variable names", name);
+    if (!r.fn) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: tp_regularize_cost needs a regularizer: tp_l2_regularizer(scale), say", name);
+    if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
+
+    int n_all = 0, n = 0;
+    tp_node *const *all = tp__regularize_items(g, TP_KEY_TRAINABLE_VARIABLES, &n_all);
+    tp_node **loss = (tp_node **)tp_graph_alloc(g, (size_t)n_all * sizeof *loss);
+    tp_buf names;
+    memset(&names, 0, sizeof names);
+    if (!loss) return tp_poison(g);
+    char inside[256];
+    snprintf(inside, sizeof inside, "%s_internals", name);
+    tp_name_scope_push(g, inside);
+    for (int i = 0; i < n_all; i++) {
+        const char *var = tp_node_name(all[i]);
+        if (!tp_regex_match(regex, var, false)) continue;
+        tp_node *l = r.fn(all[i], r.scale);
+        if (!l) continue;
+        if (!tp_is_poison(l) && !tp_dtype_is_float(l->dtype))
+            tp_graph_fail(g, NULL, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float", name, var, tp_dtype_name(l->dtype));
+        loss[n++] = l;
+        const size_t prefix = strlen(tower->vs_name);
+        const bool own = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
+        tp_buf_printf(&names, "%s%s", n > 1 ? ", " : "", own ? var + prefix + 1 : var);
+    }
+    tp_name_scope_pop(g);
+    tp_log(TP_LOG_INFO, "regularize_cost() found %d variables to regularize.", n);
+    if (n > 0 && names.data) tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
+    tp_buf_free(&names);
+    return tp__regularize_sum(g, loss, n, name);
+}
+
+TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    if (!name) name = "regularize_cost";
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    if (!tower)
+        return tp_graph_fail(g, NULL, TP_ERR_STATE, "%s: tp_regularize_cost_from_collection is called outside a tower: tp_tower_enter first", name);
+    if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
+    int n = 0;
+    tp_node *const *all = tp__regularize_items(g, TP_KEY_REGULARIZATION_LOSSES, &n);
+    tp_node **loss = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *loss);
+    if (!loss) return tp_poison(g);
+    for (int i = 0; i < n; i++) loss[i] = all[i];
+    if (n > 0) tp_log(TP_LOG_INFO, "regularize_cost_from_collection() found %d regularizers in REGULARIZATION_LOSSES.", n);
+    return tp__regularize_sum(g, loss, n, name);
+}
+
+/* ==== >>symbolic ====================================================================================== */
+
+TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name)
+{
+    tp_node *hit = tp_cast(tp_in_top_k(logits, labels, topk ? topk : 1), TP_F32);
+    return tp_named(tp_mean(hit), name ? name : "accuracy");
+}
+
+TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name)
+{
+    tp_node *miss = tp_logical_not(tp_in_top_k(logits, labels, topk ? topk : 1));
+    return tp_named(tp_cast(miss, TP_F32), name ? name : "incorrect_vector");
+}
+
+#endif

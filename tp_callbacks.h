@@ -408,6 +408,7 @@ TP_DEF int tp_default_monitors(tp_callback **list);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__CALLBACKS_IMPLEMENTED)
 #define TP__CALLBACKS_IMPLEMENTED
+TP__COLD_BEGIN
 
 /* dir/name into out. */
 static tp_status tp__file_in(char *out, size_t size, const char *dir, const char *name)
@@ -1594,8 +1595,11 @@ static tp_status tp__inference_before_train(tp_callback *cb)
     for (int i = 0; i < r->n_extra; i++) all[i] = r->extra[i];
     for (int i = 0; i < n; i++) all[r->n_extra + i] = hooks[i];
     r->hooked = tp_hooked_session_new(cb->train->session, all, n + r->n_extra);
+    tp_status st = r->hooked ? TP_OK : TP_ERR_NOMEM;
+    for (int i = 0; i < n + r->n_extra && st == TP_OK; i++)
+        if (all[i]->after_create_session) st = all[i]->after_create_session(all[i], cb->train->session);
     tp_free((void *)all);
-    if (!r->hooked) return TP_ERR_NOMEM;
+    if (st != TP_OK) return st;
     if (r->size > 0) tp_log(TP_LOG_INFO, "[InferenceRunner] Will eval %lld iterations", (long long)r->size);
     else tp_log(TP_LOG_WARN, "[InferenceRunner] Got an input of unknown size! It will be iterated until it ends.");
     return TP_OK;
@@ -3103,4 +3107,5 @@ TP_DEF int tp_default_monitors(tp_callback **list)
     return 3;
 }
 
+TP__COLD_END
 #endif

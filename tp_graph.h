@@ -41,6 +41,7 @@
  *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
+#ifndef TP__F /* the whole file, but for the op pages at its end, which it includes by itself */
 #ifndef TP_GRAPH_H
 #define TP_GRAPH_H
 
@@ -759,41 +760,9731 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
 #ifndef TP_GRAPH_FILE
 #define TP_GRAPH_FILE "tp_graph.h"
 #endif
-#include "parts/graph_core.inc"
-/* The op pages are read four times, for the four types a naive loop is written for; the last pass adds the rows. */
+TP__COLD_BEGIN
+#ifndef TP_NO_REGEX
+#include <regex.h>
+#endif
+
+/* ==== >>core ========================================================================================== */
+/* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
+ * topological order of the data edges, and every pass below is a loop over it. */
+
+/* -- a map from names to pointers: open addressing, never shrinks, keys live in the graph's arena */
+typedef struct tp__map {
+    const char **key;
+    void **value;
+    size_t cap, n;
+} tp__map;
+
+static size_t tp__map_slot(const tp__map *m, const char *key)
+{
+    size_t i = (size_t)tp_hash_name(key) & (m->cap - 1);
+    while (m->key[i] && strcmp(m->key[i], key) != 0) i = (i + 1) & (m->cap - 1);
+    return i;
+}
+
+static void *tp__map_get(const tp__map *m, const char *key)
+{
+    if (m->cap == 0) return NULL;
+    return m->value[tp__map_slot(m, key)];
+}
+
+static bool tp__map_put(tp__map *m, const char *key, void *value)
+{
+    if ((m->n + 1) * 2 > m->cap) {
+        tp__map bigger;
+        bigger.cap = m->cap ? m->cap * 2 : 256;
+        bigger.n = m->n;
+        bigger.key = (const char **)tp_calloc(bigger.cap, sizeof *bigger.key);
+        bigger.value = (void **)tp_calloc(bigger.cap, sizeof *bigger.value);
+        if (!bigger.key || !bigger.value) {
+            tp_free((void *)bigger.key);
+            tp_free((void *)bigger.value);
+            return false;
+        }
+        for (size_t i = 0; i < m->cap; i++) {
+            if (!m->key[i]) continue;
+            size_t j = tp__map_slot(&bigger, m->key[i]);
+            bigger.key[j] = m->key[i];
+            bigger.value[j] = m->value[i];
+        }
+        tp_free((void *)m->key);
+        tp_free((void *)m->value);
+        *m = bigger;
+    }
+    size_t i = tp__map_slot(m, key);
+    if (!m->key[i]) {
+        m->key[i] = key;
+        m->n++;
+    }
+    m->value[i] = value;
+    return true;
+}
+
+static void tp__map_free(tp__map *m)
+{
+    tp_free((void *)m->key);
+    tp_free((void *)m->value);
+    memset(m, 0, sizeof *m);
+}
+
+/* -- a growing array of pointers */
+typedef struct tp__list {
+    void **item;
+    int n, cap;
+} tp__list;
+
+static bool tp__list_add(tp__list *l, void *p)
+{
+    if (l->n == l->cap) {
+        int cap = l->cap ? l->cap * 2 : 16;
+        void **item = (void **)tp_realloc((void *)l->item, (size_t)cap * sizeof *item);
+        if (!item) return false;
+        l->item = item;
+        l->cap = cap;
+    }
+    l->item[l->n++] = p;
+    return true;
+}
+
+typedef struct tp__collection {
+    const char *key;
+    tp__list list; /* of tp_node */
+} tp__collection;
+
+typedef struct tp__variable_scope {
+    const char *prefix; /* "" or "a/b" */
+    int reuse;          /* TP_REUSE_NO, _YES or _AUTO */
+    tp_getter_fn getter;
+    void *getter_user;
+    bool has_name_scope;
+} tp__variable_scope;
+
+struct tp_collection_backup {
+    int n;
+    const char **key;
+    tp_node ***item;
+    int *n_item;
+};
+
+#define TP__MAX_SCOPES 64
+
+struct tp_graph {
+    tp_arena arena;
+    uint64_t seed;
+    tp_status status;
+    const char *error;
+    bool finalized;
+    tp_at at;
+    tp__list op, var, collection;
+    tp__map by_name; /* operations */
+    tp__map used;    /* names of operations and scopes -> how many suffixes were given out */
+    tp__map var_by_name, slot, cached_scope;
+    const char *name_scope[TP__MAX_SCOPES];
+    int n_name_scope;
+    tp__variable_scope var_scope[TP__MAX_SCOPES];
+    int n_var_scope;
+    tp_tower_context tower;
+    bool in_tower;
+    int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
+    tp_collection_backup *tower_entry;
+    tp_node poison;
+    tp_operation poison_op;
+    tp_node *poison_in[1];
+    tp_type *infer_in, *infer_out; /* scratch of tp_apply_ex */
+    int infer_in_cap;
+};
+
+static const tp_op tp__op_poison = {"poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL,
+                                    NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+
+TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
+{
+    tp_graph *g = (tp_graph *)tp_calloc(1, sizeof *g);
+    if (!g) return NULL;
+    g->seed = config && config->seed ? config->seed : 42;
+    g->error = "";
+    g->poison_op.graph = g;
+    g->poison_op.row = &tp__op_poison;
+    g->poison_op.name = "poison";
+    g->poison_op.id = -1;
+    g->poison_op.n_out = 1;
+    g->poison_op.out = &g->poison;
+    g->poison_op.in = g->poison_in;
+    g->poison.op = &g->poison_op;
+    g->poison.dtype = TP_F32;
+    g->name_scope[0] = "";
+    g->n_name_scope = 1;
+    g->var_scope[0].prefix = "";
+    g->var_scope[0].reuse = TP_REUSE_NO;
+    g->n_var_scope = 1;
+    g->infer_out = (tp_type *)tp_calloc(TP_MAX_OUTPUTS, sizeof(tp_type));
+    if (!g->infer_out) {
+        tp_graph_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+TP_DEF void tp_graph_free(tp_graph *g)
+{
+    if (!g) return;
+    for (int i = 0; i < g->collection.n; i++) {
+        tp__collection *c = (tp__collection *)g->collection.item[i];
+        tp_free((void *)c->list.item);
+    }
+    tp_free((void *)g->op.item);
+    tp_free((void *)g->var.item);
+    tp_free((void *)g->collection.item);
+    tp__map_free(&g->by_name);
+    tp__map_free(&g->used);
+    tp__map_free(&g->var_by_name);
+    tp__map_free(&g->slot);
+    tp__map_free(&g->cached_scope);
+    tp_free(g->infer_in);
+    tp_free(g->infer_out);
+    tp_arena_free(&g->arena);
+    tp_free(g);
+}
+
+TP_DEF tp_status tp_graph_status(const tp_graph *g) { return g->status; }
+TP_DEF const char *tp_graph_error(const tp_graph *g) { return g->error; }
+TP_DEF uint64_t tp_graph_seed(const tp_graph *g) { return g->seed; }
+TP_DEF bool tp_is_poison(const tp_node *n) { return !n || n->op->row == &tp__op_poison; }
+TP_DEF tp_node *tp_poison(tp_graph *g) { return &g->poison; }
+TP_DEF tp_graph *tp_node_graph(const tp_node *n) { return n->op->graph; }
+TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at) { g->at = at; }
+TP_DEF int tp_graph_n_operations(const tp_graph *g) { return g->op.n; }
+TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i) { return (tp_operation *)g->op.item[i]; }
+TP_DEF int tp_graph_n_variables(const tp_graph *g) { return g->var.n; }
+TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i) { return (tp_variable *)g->var.item[i]; }
+TP_DEF void tp_graph_finalize(tp_graph *g) { g->finalized = true; }
+TP_DEF const char *tp_node_name(const tp_node *n) { return n->op->name; }
+
+/* The mistake that counts is the first: what follows is mostly its echo. */
+TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    if (g->status != TP_OK) return &g->poison;
+    char text[768], place[256] = "";
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!at || !at->file) at = &g->at;
+    if (at->file) {
+        const char *base = strrchr(at->file, '/');
+        snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : at->file, at->line);
+    }
+    g->status = status;
+    tp_fail(status, "%s%s", place, text);
+    g->error = tp_arena_strdup(&g->arena, tp_last_error());
+    if (!g->error) g->error = "out of memory while an error was reported";
+    return &g->poison;
+}
+
+static tp_node *tp__graph_nomem(tp_graph *g)
+{
+    if (g->status == TP_OK) {
+        g->status = tp_fail(TP_ERR_NOMEM, "out of memory while the graph was built");
+        g->error = "out of memory while the graph was built";
+    }
+    return &g->poison;
+}
+
+TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size)
+{
+    void *p = tp_arena_alloc(&g->arena, size ? size : 1);
+    if (!p) tp__graph_nomem(g);
+    return p;
+}
+
+TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s)
+{
+    char *p = tp_arena_strdup(&g->arena, s);
+    if (!p) tp__graph_nomem(g);
+    return p;
+}
+
+/* A per-graph pointer for the headers above this one (argscope, registries); NULL at first. */
+TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
+{
+    void **p = (void **)tp__map_get(&g->slot, key);
+    if (p) return p;
+    p = (void **)tp_graph_alloc(g, sizeof *p);
+    const char *k = tp_graph_strdup(g, key);
+    if (!p || !k || !tp__map_put(&g->slot, k, (void *)p)) {
+        tp__graph_nomem(g);
+        return NULL;
+    }
+    return p;
+}
+
+/* -- names */
+
+static bool tp__name_valid(const char *s)
+{
+    if (!s || !*s) return false;
+    for (; *s; s++) {
+        char c = *s;
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+              c == '-' || c == '/' || c == '(' || c == ')' || c == ' '))
+            return false;
+    }
+    return true;
+}
+
+/* scope/name made unique by a suffix _1, _2, ...; NULL after an error. */
+static const char *tp__unique_name(tp_graph *g, const char *scope, const char *name)
+{
+    const char *full = *scope ? tp_arena_printf(&g->arena, "%s/%s", scope, name) : tp_arena_strdup(&g->arena, name);
+    if (!full) return tp__graph_nomem(g), (const char *)NULL;
+    const char *unique = full;
+    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* suffixes given out so far, plus one */
+    if (next) {
+        do {
+            unique = tp_arena_printf(&g->arena, "%s_%lu", full, (unsigned long)next);
+            if (!unique) return tp__graph_nomem(g), (const char *)NULL;
+            next++;
+        } while (tp__map_get(&g->used, unique));
+        if (!tp__map_put(&g->used, full, (void *)next)) return tp__graph_nomem(g), (const char *)NULL;
+        if (!tp__map_put(&g->used, unique, (void *)(uintptr_t)1)) return tp__graph_nomem(g), (const char *)NULL;
+        return unique;
+    }
+    if (!tp__map_put(&g->used, full, (void *)(uintptr_t)1)) return tp__graph_nomem(g), (const char *)NULL;
+    return unique;
+}
+
+TP_DEF const char *tp_name_scope(const tp_graph *g) { return g->name_scope[g->n_name_scope - 1]; }
+
+static void tp__name_scope_enter(tp_graph *g, const char *full)
+{
+    if (g->n_name_scope == TP__MAX_SCOPES) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "name scopes are nested more than %d deep at '%s': is one left open?",
+                      TP__MAX_SCOPES, full);
+        return;
+    }
+    g->name_scope[g->n_name_scope++] = full;
+}
+
+TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
+{
+    size_t n = name ? strlen(name) : 0;
+    const char *full = "";
+    if (n == 0) {
+        full = "";
+    } else if (name[n - 1] == '/') { /* exactly this scope, from the root */
+        char *copy = tp_graph_strdup(g, name);
+        if (copy) copy[n - 1] = 0;
+        full = copy ? copy : "";
+        if (*full && !tp__map_get(&g->used, full) && !tp__map_put(&g->used, full, (void *)(uintptr_t)1)) tp__graph_nomem(g);
+    } else {
+        if (!tp__name_valid(name))
+            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'", name);
+        full = g->status == TP_OK ? tp__unique_name(g, tp_name_scope(g), name) : "";
+        if (!full) full = "";
+    }
+    tp__name_scope_enter(g, full);
+}
+
+TP_DEF void tp_name_scope_pop(tp_graph *g)
+{
+    if (g->n_name_scope <= 1) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "a name scope is closed that was never opened");
+        return;
+    }
+    g->n_name_scope--;
+}
+
+TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level)
+{
+    const char *outer = top_level ? "" : tp_name_scope(g);
+    const char *key = tp_arena_printf(&g->arena, "%s|%s", outer, name);
+    if (!key) tp__graph_nomem(g), key = "";
+    const char *full = (const char *)tp__map_get(&g->cached_scope, key);
+    if (!full) {
+        full = tp__unique_name(g, outer, name);
+        if (!full || !tp__map_put(&g->cached_scope, key, (void *)(uintptr_t)full)) tp__graph_nomem(g), full = "";
+    }
+    tp__name_scope_enter(g, full);
+}
+
+/* "op", "op:0" -> the operation's name in buf and the output's index; only one digit counts, as in tensorpack. */
+static int tp__split_name(const char *name, char *buf, size_t size)
+{
+    size_t n = strlen(name);
+    int index = 0;
+    if (n >= 3 && name[n - 2] == ':' && name[n - 1] >= '0' && name[n - 1] <= '9') {
+        index = name[n - 1] - '0';
+        n -= 2;
+    }
+    if (n >= size) n = size - 1;
+    memcpy(buf, name, n);
+    buf[n] = 0;
+    return index;
+}
+
+TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name)
+{
+    return (tp_operation *)tp__map_get(&g->by_name, name);
+}
+
+TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
+{
+    char buf[512];
+    int index = tp__split_name(name, buf, sizeof buf);
+    tp_operation *op = tp_graph_find_operation(g, buf);
+    return op && index < op->n_out ? &op->out[index] : NULL;
+}
+
+/* -- operations */
+
+TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...)
+{
+    char text[640];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
+}
+
+static tp_status tp__infer_same(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+
+/* numpy's rule for inputs first..first+n-1. An unknown dimension beside 1 stays unknown, beside k > 1 it is k. */
+static tp_status tp__infer_broadcast(tp_infer *s, int first, int n, tp_shape *out)
+{
+    *out = s->in[first].shape;
+    for (int i = first + 1; i < first + n; i++) {
+        const tp_shape a = *out, *b = &s->in[i].shape;
+        const int nd = a.ndim > b->ndim ? a.ndim : b->ndim;
+        memset(out, 0, sizeof *out);
+        out->ndim = nd;
+        for (int d = 0; d < nd; d++) {
+            const int64_t x = d < nd - a.ndim ? 1 : a.dim[d - (nd - a.ndim)];
+            const int64_t y = d < nd - b->ndim ? 1 : b->dim[d - (nd - b->ndim)];
+            if (x == y || y == 1) out->dim[d] = x;
+            else if (x == 1) out->dim[d] = y;
+            else if (x < 0) out->dim[d] = y;
+            else if (y < 0) out->dim[d] = x;
+            else {
+                char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+                return tp_infer_fail(s, TP_ERR_SHAPE, "%s: shapes %s and %s do not broadcast", s->op->name,
+                                     tp_shape_text(&a, ta), tp_shape_text(b, tb));
+            }
+        }
+    }
+    return TP_OK;
+}
+
+static tp_status tp__infer_broadcast_same(tp_infer *s)
+{
+    for (int i = 1; i < s->n_in; i++)
+        if (s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ; tp_cast one of them", s->op->name,
+                                 tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[i].dtype));
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__infer_broadcast(s, 0, s->n_in, &s->out[0].shape);
+}
+
+/* Strings in attributes are the caller's: the copy gets its own. */
+static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
+{
+    for (const tp_attr *a = row->attr; a && a->name; a++) {
+        if (a->kind != TP_ATTR_STRING) continue;
+        const char **p = (const char **)(void *)((char *)attrs + a->offset);
+        if (*p && !(*p = tp_graph_strdup(g, *p))) return false;
+    }
+    return true;
+}
+
+TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
+{
+    const tp_op *row = d->row;
+    if (g->status != TP_OK) return &g->poison;
+    if (g->finalized)
+        return tp_graph_fail(g, NULL, TP_ERR_STATE, "%s is added to a graph that is finalized: build it before the session",
+                             row->name);
+    if (d->n_in < row->min_in || (row->max_in >= 0 && d->n_in > row->max_in))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s takes %d to %d inputs, not %d", row->name, row->min_in, row->max_in,
+                             d->n_in);
+    const int n_type = d->n_in + d->n_var;
+    if (n_type > g->infer_in_cap) {
+        tp_type *t = (tp_type *)tp_realloc(g->infer_in, (size_t)n_type * 2 * sizeof *t);
+        if (!t) return tp__graph_nomem(g);
+        g->infer_in = t;
+        g->infer_in_cap = n_type * 2;
+    }
+    for (int i = 0; i < d->n_in; i++) {
+        const tp_node *x = d->in[i];
+        if (!x) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL", row->name, i);
+        if (x->op->graph != g) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", row->name, i);
+        if (tp_is_poison(x)) return &g->poison;
+        g->infer_in[i].dtype = x->dtype;
+        g->infer_in[i].shape = x->shape;
+    }
+    for (int i = 0; i < d->n_var; i++) {
+        const tp_variable *v = d->vars[i] && !tp_is_poison(d->vars[i]) ? tp_node_variable(d->vars[i]) : NULL;
+        if (!v)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable, so it cannot be assigned", row->name,
+                                 d->vars[i] ? d->vars[i]->op->name : "NULL");
+        g->infer_in[d->n_in + i].dtype = v->dtype;
+        g->infer_in[d->n_in + i].shape = v->shape;
+    }
+
+    tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
+    if (!op) return &g->poison;
+    op->graph = g;
+    op->row = row;
+    op->at = g->at;
+    op->user = d->user;
+    op->n_in = d->n_in;
+    op->n_var = d->n_var;
+    op->in = (tp_node **)tp_graph_alloc(g, (size_t)d->n_in * sizeof *op->in);
+    op->var = (tp_variable **)tp_graph_alloc(g, (size_t)d->n_var * sizeof *op->var);
+    op->attrs = tp_graph_alloc(g, row->attr_size);
+    if (!op->in || !op->var || !op->attrs) return &g->poison;
+    for (int i = 0; i < d->n_in; i++) op->in[i] = d->in[i];
+    for (int i = 0; i < d->n_var; i++) op->var[i] = tp_node_variable(d->vars[i]);
+    if (d->attrs && row->attr_size) {
+        memcpy(op->attrs, d->attrs, row->attr_size);
+        if (!tp__attrs_own_strings(g, row, op->attrs)) return &g->poison;
+    }
+    const char *label = d->name ? d->name : row->label;
+    if (!tp__name_valid(label))
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for %s: use letters, digits, '_', '.', '-', '/'", label,
+                             row->name);
+    op->name = tp__unique_name(g, tp_name_scope(g), label);
+    if (!op->name) return &g->poison;
+    op->stream = d->stream ? d->stream : tp_hash_name(op->name);
+
+    tp_infer s;
+    memset(&s, 0, sizeof s);
+    s.op = row;
+    s.attrs = op->attrs;
+    s.name = op->name;
+    s.n_in = d->n_in;
+    s.in = g->infer_in;
+    s.n_var = d->n_var;
+    s.var = g->infer_in + d->n_in;
+    s.n_out = row->n_out;
+    s.out = g->infer_out;
+    memset(g->infer_out, 0, (size_t)(row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS) * sizeof *g->infer_out);
+    const tp_status st = row->infer(&s);
+    if (st != TP_OK) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s", tp_last_error());
+        return tp_graph_fail(g, NULL, st, "%s", text);
+    }
+    op->n_out = s.n_out;
+    op->out = (tp_node *)tp_graph_alloc(g, (size_t)s.n_out * sizeof *op->out);
+    if (!op->out) return &g->poison;
+    for (int i = 0; i < s.n_out; i++) {
+        op->out[i].op = op;
+        op->out[i].index = i;
+        op->out[i].dtype = s.out[i].dtype;
+        op->out[i].shape = s.out[i].shape;
+    }
+    op->id = g->op.n;
+    if (!tp__list_add(&g->op, op) || !tp__map_put(&g->by_name, op->name, op)) return tp__graph_nomem(g);
+    return &op->out[0];
+}
+
+TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs)
+{
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = row;
+    d.in = in;
+    d.n_in = n_in;
+    d.attrs = attrs;
+    return tp_apply_ex(g, &d);
+}
+
+/* `op` runs after `before`. Refused where it would close a circle, which creation order makes visible. */
+static void tp__add_control(tp_operation *op, tp_operation *before)
+{
+    tp_graph *g = op->graph;
+    if (before->id < 0 || op->id < 0) return;
+    if (before->id >= op->id) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "'%s' cannot wait for '%s', which was made after it", op->name, before->name);
+        return;
+    }
+    tp_operation **c = (tp_operation **)tp_graph_alloc(g, (size_t)(op->n_ctrl + 1) * sizeof *c);
+    if (!c) return;
+    if (op->n_ctrl) memcpy(c, op->ctrl, (size_t)op->n_ctrl * sizeof *c);
+    c[op->n_ctrl++] = before;
+    op->ctrl = c;
+}
+
+/* -- what op pages are written with */
+
+static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void *attrs)
+{
+    TP_ASSERT(n > 0 && in[0]);
+    return tp_apply(tp_node_graph(in[0]), row, in, n, attrs);
+}
+
+static tp_node *tp__op1(const tp_op *row, tp_node *x, const void *attrs) { return tp__opn(row, &x, 1, attrs); }
+
+static tp_node *tp__op2(const tp_op *row, tp_node *a, tp_node *b, const void *attrs)
+{
+    tp_node *in[2];
+    in[0] = a;
+    in[1] = b;
+    return tp__opn(row, in, 2, attrs);
+}
+
+static int tp__axis(int axis, int ndim)
+{
+    if (axis < 0) axis += ndim;
+    return axis >= 0 && axis < ndim ? axis : -1;
+}
+
+/* The gradient of an operand that was broadcast: summed back to the operand's shape. */
+static tp_node *tp__unbroadcast(tp_node *dy, tp_node *ref)
+{
+    if (tp_shape_known(&dy->shape) && tp_shape_equal(&dy->shape, &ref->shape)) return dy;
+    return tp_sum_to_like(dy, ref);
+}
+
+/* -- sources: what a run starts from. They have no kernel: the executor gives them their memory. */
+
+typedef struct tp__source_attrs {
+    tp_dtype dtype;
+    tp_shape shape;
+} tp__source_attrs;
+
+static const tp_attr tp__source_schema[] = {{"dtype", TP_ATTR_DTYPE, offsetof(tp__source_attrs, dtype)},
+                                            {"shape", TP_ATTR_SHAPE, offsetof(tp__source_attrs, shape)},
+                                            {NULL, TP_ATTR_INT, 0}};
+
+static tp_status tp__source_infer(tp_infer *s)
+{
+    const tp__source_attrs *a = (const tp__source_attrs *)s->attrs;
+    s->out[0].dtype = a->dtype;
+    s->out[0].shape = a->shape;
+    return TP_OK;
+}
+
+static const tp_op tp__op_placeholder = {"placeholder", "Placeholder", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
+                                         tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_constant = {"constant", "Const", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
+                                      tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, "Constant", NULL};
+static const tp_op tp__op_variable = {"variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1, tp__source_schema,
+                                      sizeof(tp__source_attrs), tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+
+TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
+{
+    tp__source_attrs a;
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    memset(&a, 0, sizeof a);
+    a.dtype = dtype == TP_DTYPE_UNSET ? TP_F32 : dtype;
+    a.shape = shape;
+    d.row = &tp__op_placeholder;
+    d.attrs = &a;
+    d.name = name;
+    return tp_apply_ex(g, &d);
+}
+
+TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value)
+{
+    tp__source_attrs a;
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    memset(&a, 0, sizeof a);
+    a.dtype = value->dtype;
+    a.shape = value->shape;
+    const size_t bytes = tp_tensor_bytes(value);
+    char *data = (char *)tp_graph_alloc(g, bytes + 64);
+    if (!data) return &g->poison;
+    data += (64 - (uintptr_t)data % 64) % 64;
+    if (bytes) memcpy(data, value->data, bytes);
+    d.row = &tp__op_constant;
+    d.attrs = &a;
+    d.user = data;
+    return tp_apply_ex(g, &d);
+}
+
+TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value)
+{
+    double room[1] = {0};
+    tp_tensor t;
+    tp_shape scalar;
+    memset(&t, 0, sizeof t);
+    memset(&scalar, 0, sizeof scalar);
+    tp_tensor_view(&t, dtype, scalar, room);
+    tp_tensor_set(&t, 0, value);
+    return tp_constant(g, &t);
+}
+
+TP_DEF tp_node *tp_const(tp_graph *g, float value) { return tp_const_as(g, TP_F32, (double)value); }
+
+TP_DEF tp_node *tp_named(tp_node *x, const char *name)
+{
+    tp_node *y = tp_identity(x);
+    if (tp_is_poison(y)) return y;
+    tp_graph *g = tp_node_graph(x);
+    if (!tp__name_valid(name))
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a node: use letters, digits, '_', '.', '-', '/'", name ? name : "NULL");
+    /* the identity was named automatically a moment ago: give the wanted name instead */
+    const char *full = tp__unique_name(g, tp_name_scope(g), name);
+    if (!full) return &g->poison;
+    y->op->name = full;
+    if (!tp__map_put(&g->by_name, full, y->op)) return tp__graph_nomem(g);
+    return y;
+}
+
+/* ==== >>scopes and variables ========================================================================== */
+
+static tp__variable_scope *tp__top_scope(const tp_graph *g)
+{
+    return (tp__variable_scope *)(uintptr_t)&g->var_scope[g->n_var_scope - 1];
+}
+
+TP_DEF const char *tp_variable_scope(const tp_graph *g) { return tp__top_scope(g)->prefix; }
+TP_DEF int tp_variable_scope_reuse(const tp_graph *g) { return tp__top_scope(g)->reuse; }
+
+TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
+{
+    if (g->n_var_scope == TP__MAX_SCOPES) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "variable scopes are nested more than %d deep: is one left open?", TP__MAX_SCOPES);
+        return;
+    }
+    const tp__variable_scope *top = tp__top_scope(g);
+    tp__variable_scope s;
+    memset(&s, 0, sizeof s);
+    s.reuse = d->reuse == TP_REUSE_INHERIT ? top->reuse : d->reuse;
+    if (top->reuse == TP_REUSE_YES) s.reuse = TP_REUSE_YES; /* as in TensorFlow, reuse cannot be undone inside */
+    s.getter = d->getter;
+    s.getter_user = d->getter_user;
+    s.prefix = top->prefix;
+    if (d->name && *d->name) {
+        if (!tp__name_valid(d->name))
+            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'", d->name);
+        s.prefix = *top->prefix ? tp_arena_printf(&g->arena, "%s/%s", top->prefix, d->name) : tp_arena_strdup(&g->arena, d->name);
+        if (!s.prefix) tp__graph_nomem(g), s.prefix = "";
+        if (!d->no_name_scope) {
+            const int before = g->n_name_scope;
+            tp_name_scope_push(g, d->name);
+            s.has_name_scope = g->n_name_scope > before;
+        }
+    }
+    g->var_scope[g->n_var_scope++] = s;
+}
+
+TP_DEF void tp_variable_scope_pop(tp_graph *g)
+{
+    if (g->n_var_scope <= 1) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "a variable scope is closed that was never opened");
+        return;
+    }
+    if (tp__top_scope(g)->has_name_scope) tp_name_scope_pop(g);
+    g->n_var_scope--;
+}
+
+/* -- collections */
+
+static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
+{
+    for (int i = 0; i < g->collection.n; i++) {
+        tp__collection *c = (tp__collection *)g->collection.item[i];
+        if (strcmp(c->key, key) == 0) return c;
+    }
+    return NULL;
+}
+
+TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n)
+{
+    if (tp_is_poison(n)) return;
+    tp__collection *c = tp__find_collection(g, key);
+    if (!c) {
+        c = (tp__collection *)tp_graph_alloc(g, sizeof *c);
+        if (!c || !(c->key = tp_graph_strdup(g, key))) return;
+        if (!tp__list_add(&g->collection, c)) {
+            tp__graph_nomem(g);
+            return;
+        }
+    }
+    if (!tp__list_add(&c->list, n)) tp__graph_nomem(g);
+}
+
+TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
+{
+    const tp__collection *c = tp__find_collection(g, key);
+    *n = c ? c->list.n : 0;
+    return c ? (tp_node *const *)(void *)c->list.item : NULL;
+}
+
+TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys)
+{
+    const int n = keys ? n_keys : g->collection.n;
+    tp_collection_backup *b = (tp_collection_backup *)tp_graph_alloc(g, sizeof *b);
+    if (!b) return NULL;
+    b->key = (const char **)tp_graph_alloc(g, (size_t)n * sizeof *b->key);
+    b->item = (tp_node ***)tp_graph_alloc(g, (size_t)n * sizeof *b->item);
+    b->n_item = (int *)tp_graph_alloc(g, (size_t)n * sizeof *b->n_item);
+    if (!b->key || !b->item || !b->n_item) return NULL;
+    b->n = n;
+    for (int i = 0; i < n; i++) {
+        const char *key = keys ? keys[i] : ((tp__collection *)g->collection.item[i])->key;
+        const tp__collection *c = tp__find_collection(g, key);
+        b->key[i] = tp_graph_strdup(g, key);
+        b->n_item[i] = c ? c->list.n : 0;
+        b->item[i] = (tp_node **)tp_graph_alloc(g, (size_t)b->n_item[i] * sizeof(tp_node *));
+        if (!b->key[i] || !b->item[i]) return NULL;
+        for (int j = 0; j < b->n_item[i]; j++) b->item[i][j] = (tp_node *)c->list.item[j];
+    }
+    return b;
+}
+
+TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b)
+{
+    if (!b) return;
+    for (int i = 0; i < b->n; i++) {
+        tp__collection *c = tp__find_collection(g, b->key[i]);
+        if (c) c->list.n = 0;
+        for (int j = 0; j < b->n_item[i]; j++) tp_collection_add(g, b->key[i], b->item[i][j]);
+    }
+}
+
+/* -- variables */
+
+TP_DEF tp_variable *tp_node_variable(const tp_node *n)
+{
+    return n && n->op->row == &tp__op_variable ? n->op->var[0] : NULL;
+}
+
+TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
+{
+    char buf[512];
+    if (tp__split_name(name, buf, sizeof buf) != 0) return NULL;
+    return (tp_variable *)tp__map_get(&g->var_by_name, buf);
+}
+
+static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const char *full)
+{
+    tp__source_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dtype = d->dtype == TP_DTYPE_UNSET ? TP_F32 : d->dtype;
+    a.shape = d->shape;
+    if (!tp_shape_known(&a.shape)) {
+        char t[TP_SHAPE_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has shape %s: every dimension must be known", full, tp_shape_text(&a.shape, t));
+    }
+    if (tp_shape_size(&a.shape) > ((int64_t)1 << 40)) {
+        char t[TP_SHAPE_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' of shape %s is too large", full, tp_shape_text(&a.shape, t));
+    }
+    tp_variable *v = (tp_variable *)tp_graph_alloc(g, sizeof *v);
+    tp_apply_desc ad;
+    memset(&ad, 0, sizeof ad);
+    ad.row = &tp__op_variable;
+    ad.attrs = &a;
+    ad.name = full;
+    if (tp__map_get(&g->used, full))
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "the name '%s' of a variable is already that of another node", full);
+    tp__name_scope_enter(g, ""); /* a variable's name is its variable scope's, whatever the name scope */
+    tp_node *n = tp_apply_ex(g, &ad);
+    tp_name_scope_pop(g);
+    if (!v || tp_is_poison(n)) return &g->poison;
+    n->op->var = (tp_variable **)tp_graph_alloc(g, sizeof *n->op->var);
+    if (!n->op->var) return &g->poison;
+    n->op->var[0] = v;
+    v->graph = g;
+    v->name = n->op->name;
+    v->node = n;
+    v->dtype = a.dtype;
+    v->shape = a.shape;
+    v->init = d->init;
+    v->trainable = d->trainable != TP_NO;
+    v->local = d->local;
+    v->id = g->var.n;
+    if (v->init.kind == TP_INIT_UNSET) v->init = tp_dtype_is_float(v->dtype) ? tp_init_glorot_uniform() : tp_init_zeros();
+    if (v->init.kind == TP_INIT_VALUES) {
+        if (v->init.n_values != tp_shape_size(&v->shape))
+            return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has %lld elements, its initial values are %lld", full,
+                                 (long long)tp_shape_size(&v->shape), (long long)v->init.n_values);
+        float *copy = (float *)tp_graph_alloc(g, (size_t)v->init.n_values * sizeof(float));
+        if (!copy) return &g->poison;
+        if (v->init.n_values) memcpy(copy, v->init.values, (size_t)v->init.n_values * sizeof(float));
+        v->init.values = copy;
+    }
+    if (!tp__list_add(&g->var, v) || !tp__map_put(&g->var_by_name, v->name, v)) return tp__graph_nomem(g);
+    tp_collection_add(g, v->local ? TP_KEY_LOCAL_VARIABLES : TP_KEY_GLOBAL_VARIABLES, n);
+    if (v->trainable) tp_collection_add(g, TP_KEY_TRAINABLE_VARIABLES, n);
+    if (d->collection) tp_collection_add(g, d->collection, n);
+    if (d->regularizer.fn && d->regularizer.scale != 0.0f) {
+        tp_name_scope_push(g, "Regularizer");
+        tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, d->regularizer.fn(n, d->regularizer.scale));
+        tp_name_scope_pop(g);
+    }
+    return n;
+}
+
+struct tp_getter_call {
+    tp_graph *g;
+    int level; /* getters of scopes below this one are still to be asked */
+};
+
+TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
+{
+    tp_graph *g = call->g;
+    for (int i = call->level - 1; i >= 0; i--) {
+        if (!g->var_scope[i].getter) continue;
+        tp_getter_call next;
+        next.g = g;
+        next.level = i;
+        tp_node *n = g->var_scope[i].getter(&next, d, g->var_scope[i].getter_user);
+        return n ? n : tp_graph_fail(g, NULL, TP_ERR_ARG, "the getter of variable scope '%s' returned NULL for '%s'", g->var_scope[i].prefix, d->name);
+    }
+    const tp__variable_scope *top = tp__top_scope(g);
+    if (!tp__name_valid(d->name))
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a variable: use letters, digits, '_', '.', '-', '/'", d->name ? d->name : "NULL");
+    const char *full = *top->prefix ? tp_arena_printf(&g->arena, "%s/%s", top->prefix, d->name) : d->name;
+    if (!full) return tp__graph_nomem(g);
+    tp_variable *v = (tp_variable *)tp__map_get(&g->var_by_name, full);
+    if (!v) {
+        if (top->reuse == TP_REUSE_YES)
+            return tp_graph_fail(g, NULL, TP_ERR_NAME, "variable '%s' does not exist, and this scope only reuses variables", full);
+        return tp__new_variable(g, d, full);
+    }
+    if (top->reuse == TP_REUSE_NO)
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "variable '%s' exists already: give the layer another name, or open its scope with reuse", full);
+    const tp_dtype dtype = d->dtype == TP_DTYPE_UNSET ? TP_F32 : d->dtype;
+    if (!tp_shape_equal(&v->shape, &d->shape) || v->dtype != dtype) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' is %s %s, but it is reused as %s %s", full, tp_dtype_name(v->dtype),
+                             tp_shape_text(&v->shape, a), tp_dtype_name(dtype), tp_shape_text(&d->shape, b));
+    }
+    return v->node;
+}
+
+TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d)
+{
+    if (g->status != TP_OK) return &g->poison;
+    tp_variable_desc copy = *d;
+    tp_getter_call call;
+    call.g = g;
+    call.level = g->n_var_scope;
+    return tp_getter_next(&call, &copy);
+}
+
+TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, tp_init init)
+{
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.dtype = dtype;
+    d.shape = shape;
+    d.init = init;
+    return tp_get_variable(g, &d);
+}
+
+/* An untrained scalar at the root variable scope, made once. */
+static tp_node *tp__root_scalar(tp_graph *g, const char *name, tp_dtype dtype, float init)
+{
+    tp_variable *v = tp_find_variable(g, name);
+    if (v) return v->node;
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.dtype = dtype;
+    d.init = tp_init_constant(init);
+    d.trainable = TP_NO;
+    return tp__new_variable(g, &d, name);
+}
+
+TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init)
+{
+    if (g->status != TP_OK) return &g->poison;
+    return tp__root_scalar(g, name, TP_F32, init);
+}
+
+TP_DEF tp_node *tp_get_global_step_var(tp_graph *g)
+{
+    if (g->status != TP_OK) return &g->poison;
+    return tp__root_scalar(g, "global_step", TP_I64, 0.0f);
+}
+
+TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
+{
+    int n = 0, count = 0;
+    double total = 0, bytes = 0;
+    size_t width = 4;
+    char t[TP_SHAPE_TEXT];
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    for (int i = 0; i < n; i++) {
+        const size_t w = strlen(vars[i]->op->name);
+        if (strncmp(vars[i]->op->name, "tower", 5) != 0 && w > width) width = w;
+    }
+    tp_buf_printf(out, "%-*s  %-16s %10s\n", (int)width, "name", "shape", "#elements");
+    for (int i = 0; i < n; i++) {
+        const tp_variable *v = tp_node_variable(vars[i]);
+        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* copies of a replicated tower */
+        const int64_t size = tp_shape_size(&v->shape);
+        tp_buf_printf(out, "%-*s  %-16s %10lld\n", (int)width, v->name, tp_shape_text(&v->shape, t), (long long)size);
+        count++;
+        total += (double)size;
+        bytes += (double)size * (double)tp_dtype_size(v->dtype);
+    }
+    tp_buf_printf(out, "Number of trainable variables: %d\nNumber of parameters (elements): %.0f\nStorage space needed for all trainable variables: %.2f MB\n",
+                  count, total, bytes / 1048576.0);
+}
+
+/* -- initial values */
+
+static tp_init tp__init_make(int kind, float a, float b)
+{
+    tp_init i;
+    memset(&i, 0, sizeof i);
+    i.kind = kind;
+    i.a = a;
+    i.b = b;
+    return i;
+}
+
+TP_DEF tp_init tp_init_constant(float value) { return tp__init_make(TP_INIT_CONSTANT, value, 0); }
+TP_DEF tp_init tp_init_zeros(void) { return tp_init_constant(0.0f); }
+TP_DEF tp_init tp_init_ones(void) { return tp_init_constant(1.0f); }
+TP_DEF tp_init tp_init_normal(float mean, float stddev) { return tp__init_make(TP_INIT_NORMAL, mean, stddev); }
+TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev) { return tp__init_make(TP_INIT_TRUNCATED_NORMAL, mean, stddev); }
+TP_DEF tp_init tp_init_uniform(float low, float high) { return tp__init_make(TP_INIT_UNIFORM, low, high); }
+
+TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution)
+{
+    tp_init i = tp__init_make(TP_INIT_VARIANCE_SCALING, scale, 0);
+    i.mode = (int)mode;
+    i.distribution = (int)distribution;
+    return i;
+}
+
+TP_DEF tp_init tp_init_glorot_uniform(void) { return tp_init_variance_scaling(1.0f, TP_FAN_AVG, TP_DIST_UNIFORM); }
+
+TP_DEF tp_init tp_init_values(const float *values, int64_t n)
+{
+    tp_init i = tp__init_make(TP_INIT_VALUES, 0, 0);
+    i.values = values;
+    i.n_values = n;
+    return i;
+}
+
+/* Variance scaling is one of the plain distributions once the fans are known. */
+static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
+{
+    if (init->kind != TP_INIT_VARIANCE_SCALING) return *init;
+    double fan_in = 1, fan_out = 1, field = 1;
+    if (s->ndim == 1) fan_in = fan_out = (double)s->dim[0];
+    if (s->ndim >= 2) {
+        for (int d = 0; d < s->ndim - 2; d++) field *= (double)s->dim[d];
+        fan_in = field * (double)s->dim[s->ndim - 2];
+        fan_out = field * (double)s->dim[s->ndim - 1];
+    }
+    double n = init->mode == TP_FAN_OUT ? fan_out : init->mode == TP_FAN_AVG ? 0.5 * (fan_in + fan_out) : fan_in;
+    if (n < 1) n = 1;
+    const double scale = (double)init->a;
+    if (init->distribution == TP_DIST_UNIFORM) {
+        const float limit = (float)sqrt(3.0 * scale / n);
+        return tp_init_uniform(-limit, limit);
+    }
+    if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)sqrt(scale / n));
+    return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978)); /* the deviation that truncation loses */
+}
+
+TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
+{
+    const tp_init r = tp__init_resolve(init, &t->shape);
+    const uint64_t key = tp_random_key(seed, tp_hash_name(name));
+    const int64_t n = tp_tensor_size(t);
+    if (r.kind == TP_INIT_VALUES && r.n_values != n)
+        return tp_fail(TP_ERR_SHAPE, "'%s' has %lld elements, its initial values are %lld", name, (long long)n, (long long)r.n_values);
+    for (int64_t i = 0; i < n; i++) {
+        double v = 0;
+        switch (r.kind) {
+        case TP_INIT_CONSTANT: v = (double)r.a; break;
+        case TP_INIT_UNIFORM: v = (double)r.a + ((double)r.b - (double)r.a) * (double)tp_random_uniform(key, 0, (uint64_t)i); break;
+        case TP_INIT_NORMAL: v = (double)r.a + (double)r.b * tp_random_normal(key, 0, (uint64_t)i); break;
+        case TP_INIT_TRUNCATED_NORMAL:
+            for (uint64_t attempt = 0; attempt < 1000; attempt++) {
+                v = tp_random_normal(key, attempt, (uint64_t)i);
+                if (v >= -2.0 && v <= 2.0) break;
+            }
+            v = (double)r.a + (double)r.b * v;
+            break;
+        case TP_INIT_VALUES: v = (double)r.values[i]; break;
+        default: return tp_fail(TP_ERR_ARG, "'%s' has an initialiser of unknown kind %d", name, r.kind);
+        }
+        tp_tensor_set(t, i, v);
+    }
+    return TP_OK;
+}
+
+/* ==== >>towers and towers' functions ================================================================== */
+
+static const char *const tp__frozen_keys[] = {TP_KEY_SUMMARIES, TP_KEY_MOVING_SUMMARY_OPS, TP_KEY_UPDATE_OPS};
+
+TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g) { return g->in_tower ? &g->tower : NULL; }
+
+TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *d)
+{
+    const char *name = d->name ? d->name : "", *vs = d->vs_name ? d->vs_name : "";
+    const int total = d->total ? d->total : 1;
+    if (g->in_tower) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "cannot nest tower contexts: leave '%s' before entering '%s'", g->tower.ns_name, name);
+        return NULL;
+    }
+    if (*vs && !*name) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "a tower with variable scope '%s' needs a name", vs);
+        return NULL;
+    }
+    const bool reuse = tp_variable_scope_reuse(g) == TP_REUSE_YES;
+    if (d->is_training) {
+        if (d->index < 0 || d->index >= total) {
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "tower '%s' has index %d of %d", name, d->index, total);
+            return NULL;
+        }
+        if (*tp_variable_scope(g)) {
+            tp_graph_fail(g, NULL, TP_ERR_STATE, "training tower '%s' must be entered at the root variable scope, not in '%s'", name, tp_variable_scope(g));
+            return NULL;
+        }
+        if (*vs && reuse) {
+            tp_graph_fail(g, NULL, TP_ERR_STATE, "training tower '%s' has a variable scope of its own, so it cannot reuse variables", name);
+            return NULL;
+        }
+    }
+    memset(&g->tower, 0, sizeof g->tower);
+    g->tower.graph = g;
+    g->tower.ns_name = tp_graph_strdup(g, name);
+    g->tower.is_training = d->is_training;
+    g->tower.index = d->index;
+    g->tower.total = total;
+    g->tower.is_main_training_tower = d->is_training && d->index == 0;
+    g->tower.has_own_variables = reuse ? false : d->is_training ? d->index == 0 || *vs : true;
+    tp_variable_scope_desc sd;
+    memset(&sd, 0, sizeof sd);
+    sd.name = vs;
+    sd.no_name_scope = true;
+    tp_variable_scope_push(g, &sd);
+    g->tower.vs_name = tp_variable_scope(g);
+    if (*name) {
+        char *abs_name = tp_arena_printf(&g->arena, "%s/", name);
+        tp_name_scope_push(g, abs_name ? abs_name : "");
+    } else {
+        tp__name_scope_enter(g, tp_name_scope(g));
+    }
+    g->tower_entry = tp_backup_collection(g, NULL, 0);
+    if (g->status != TP_OK || !g->tower_entry) {
+        tp_name_scope_pop(g);
+        tp_variable_scope_pop(g);
+        return NULL;
+    }
+    g->in_tower = true;
+    g->tower_scopes = g->n_name_scope * 1000 + g->n_var_scope;
+    return &g->tower;
+}
+
+/* How many items a collection had when the current tower was entered. */
+static int tp__tower_entry_count(const tp_graph *g, const char *key)
+{
+    for (int i = 0; i < g->tower_entry->n; i++)
+        if (strcmp(g->tower_entry->key[i], key) == 0) return g->tower_entry->n_item[i];
+    return 0;
+}
+
+TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
+{
+    tp_node *const *all = tp_collection(g, key, n);
+    if (!g->in_tower) return all;
+    const int before = tp__tower_entry_count(g, key);
+    *n = *n > before ? *n - before : 0;
+    tp_node **copy = (tp_node **)tp_graph_alloc(g, (size_t)(*n + 1) * sizeof *copy);
+    if (!copy) return *n = 0, (tp_node *const *)NULL;
+    for (int i = 0; i < *n; i++) copy[i] = all[before + i];
+    return copy;
+}
+
+TP_DEF void tp_tower_leave(tp_graph *g)
+{
+    if (!g->in_tower) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "a tower context is left that was never entered");
+        return;
+    }
+    if (g->status == TP_OK && g->tower_scopes != g->n_name_scope * 1000 + g->n_var_scope)
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "tower '%s' ends with the scope '%s' still open: leave scope blocks at their end, not by return or break",
+                      g->tower.ns_name, tp_name_scope(g));
+    int n = 0;
+    tp_node *const *trainable = tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    if (!g->tower.has_own_variables && n > 0)
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "tower '%s' shares its variables, but made a new trainable one: '%s'", g->tower.ns_name,
+                      trainable[0]->op->name);
+    const bool main_tower = g->tower.is_main_training_tower;
+    const int n_frozen = main_tower ? 0 : g->tower.is_training ? 2 : 3;
+    for (int i = 0; i < n_frozen; i++) {
+        tp__collection *c = tp__find_collection(g, tp__frozen_keys[i]);
+        const int before = tp__tower_entry_count(g, tp__frozen_keys[i]);
+        if (c && c->list.n > before) c->list.n = before;
+    }
+    g->in_tower = false;
+    /* what was left open inside was reported above: close it too */
+    while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
+    while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
+    if (g->n_name_scope > 1) g->n_name_scope--;
+    if (g->n_var_scope > 1) g->n_var_scope--;
+}
+
+struct tp_tower_func {
+    tp_graph *graph;
+    tp_build_fn fn;
+    void *user;
+    int n_spec;
+    tp_spec *spec;
+    tp_tower_handle **handle;
+    int n_handle;
+};
+
+TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *s = specs[i].name;
+        if (!s || !*s || strpbrk(s, ":/ ")) {
+            tp_graph_fail(g, NULL, TP_ERR_NAME, "input %d of the signature is named '%s': it needs a name without ':', '/' or space", i, s ? s : "NULL");
+            return NULL;
+        }
+        for (int j = 0; j < i; j++)
+            if (strcmp(specs[j].name, s) == 0) {
+                tp_graph_fail(g, NULL, TP_ERR_NAME, "inputs %d and %d of the signature are both named '%s'", j, i, s);
+                return NULL;
+            }
+    }
+    tp_tower_func *f = (tp_tower_func *)tp_graph_alloc(g, sizeof *f);
+    if (!f) return NULL;
+    f->graph = g;
+    f->fn = fn;
+    f->user = user;
+    f->n_spec = n;
+    f->spec = (tp_spec *)tp_graph_alloc(g, (size_t)n * sizeof *f->spec);
+    if (!f->spec) return NULL;
+    for (int i = 0; i < n; i++) {
+        f->spec[i] = specs[i];
+        if (f->spec[i].dtype == TP_DTYPE_UNSET) f->spec[i].dtype = TP_F32;
+        f->spec[i].name = tp_graph_strdup(g, specs[i].name);
+        if (!f->spec[i].name) return NULL;
+    }
+    return f;
+}
+
+TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
+{
+    tp_graph *g = f->graph;
+    if (!g->in_tower) return tp_graph_fail(g, NULL, TP_ERR_STATE, "a tower function is called outside a tower context: tp_tower_enter first");
+    tp_tower_handle *h = (tp_tower_handle *)tp_graph_alloc(g, sizeof *h);
+    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
+    if (!h || !list || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
+    for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
+    h->ctx = g->tower;
+    h->func = f;
+    h->output = f->fn(g, in, f->user);
+    for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
+    list[f->n_handle++] = h;
+    f->handle = list;
+    return h->output;
+}
+
+TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n)
+{
+    *n = f->n_spec;
+    return f->spec;
+}
+TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f) { return f->n_handle; }
+TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i) { return f->handle[i]; }
+TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name)
+{
+    for (int i = 0; i < f->n_handle; i++)
+        if (strcmp(f->handle[i]->ctx.ns_name, ns_name) == 0) return f->handle[i];
+    return NULL;
+}
+
+TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
+{
+    char base[512], full[1024];
+    const int index = tp__split_name(name, base, sizeof base);
+    for (int i = 0; i < h->func->n_spec; i++) /* the tower's own input wins over a node of the same name */
+        if (strcmp(h->func->spec[i].name, base) == 0) return h->in[i];
+    snprintf(full, sizeof full, "%s%s%s:%d", h->ctx.ns_name, *h->ctx.ns_name ? "/" : "", base, index);
+    tp_node *n = tp_graph_find(h->ctx.graph, full);
+    if (n) return n;
+    snprintf(full, sizeof full, "%s%s%s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", base);
+    const tp_variable *v = tp_find_variable(h->ctx.graph, full);
+    return v ? v->node : NULL;
+}
+
+/* ==== >>gradients ===================================================================================== */
+
+TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op)
+{
+    if (n == 0 || op->id < 0) return false;
+    tp_graph *g = op->graph;
+    char *seen = (char *)tp_calloc((size_t)g->op.n + 1, 1);
+    if (!seen) return true; /* the safe answer: run it */
+    for (int i = 0; i < n; i++)
+        if (targets[i] && targets[i]->op->id >= 0) seen[targets[i]->op->id] = 1;
+    for (int id = g->op.n - 1; id >= op->id; id--) { /* inputs are older than their users */
+        if (!seen[id]) continue;
+        const tp_operation *o = (const tp_operation *)g->op.item[id];
+        for (int i = 0; i < o->n_in; i++) seen[o->in[i]->op->id] = 1;
+        for (int i = 0; i < o->n_ctrl; i++) seen[o->ctrl[i]->id] = 1;
+    }
+    const bool yes = seen[op->id] != 0;
+    tp_free(seen);
+    return yes;
+}
+
+/* Contributions to the derivative of one value, newest consumer first. */
+typedef struct tp__contribution {
+    tp_node *value, *grad;
+    struct tp__contribution *next;
+} tp__contribution;
+
+static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
+{
+    int n = 0, i;
+    for (const tp__contribution *c = head[value->op->id]; c; c = c->next) n += c->value == value;
+    if (n == 0) return NULL;
+    tp_node **list = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *list);
+    if (!list) return &g->poison;
+    i = n;
+    for (const tp__contribution *c = head[value->op->id]; c; c = c->next)
+        if (c->value == value) list[--i] = c->grad; /* oldest consumer first */
+    return n == 1 ? list[0] : tp_add_n(list, n);
+}
+
+TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
+{
+    for (int i = 0; i < n; i++) dxs[i] = NULL;
+    if (tp_is_poison(y)) return;
+    tp_graph *g = tp_node_graph(y);
+    for (int i = 0; i < n; i++)
+        if (tp_is_poison(xs[i])) return;
+    if (!tp_dtype_is_float(y->dtype)) {
+        tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient", y->op->name, tp_dtype_name(y->dtype));
+        return;
+    }
+    tp__name_scope_enter(g, "");
+    tp_name_scope_push(g, "gradients");
+    const char *scope = tp_name_scope(g);
+    if (!dy) dy = tp_ones_like(y);
+    const int last = y->op->id, n_op = last + 1;
+    char *above = (char *)tp_calloc((size_t)n_op, 1); /* y depends on it */
+    char *below = (char *)tp_calloc((size_t)n_op, 1); /* it depends on an x (bit 0) */
+    tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
+    if (!above || !below || !head) {
+        tp__graph_nomem(g);
+        goto done;
+    }
+    above[last] = 1;
+    for (int id = last; id >= 0; id--) {
+        const tp_operation *o = (const tp_operation *)g->op.item[id];
+        if (above[id])
+            for (int i = 0; i < o->n_in; i++) above[o->in[i]->op->id] = 1;
+    }
+    for (int i = 0; i < n; i++)
+        if (xs[i]->op->id <= last) below[xs[i]->op->id] = 1;
+    for (int id = 0; id <= last; id++) {
+        const tp_operation *o = (const tp_operation *)g->op.item[id];
+        for (int i = 0; i < o->n_in && !below[id]; i++)
+            if (!((o->row->shape_only >> (i < 31 ? i : 31)) & 1u) && below[o->in[i]->op->id]) below[id] = 1;
+    }
+    {
+        tp__contribution *seed = (tp__contribution *)tp_graph_alloc(g, sizeof *seed);
+        if (!seed) goto done;
+        seed->value = y;
+        seed->grad = dy;
+        head[last] = seed;
+    }
+    for (int id = last; id >= 0 && g->status == TP_OK; id--) {
+        tp_operation *o = (tp_operation *)g->op.item[id];
+        if (!above[id] || !below[id] || !head[id] || !o->row->grad || o->n_in == 0) continue;
+        bool inside = false; /* an x is below one of the inputs: there is something to find there */
+        for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
+        if (!inside) continue;
+        tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
+        tp_node **din = (tp_node **)tp_graph_alloc(g, (size_t)o->n_in * sizeof *din);
+        char *sub = tp_arena_printf(&g->arena, "%s/%s_grad/", scope, o->name);
+        if (!dout || !din || !sub) {
+            tp__graph_nomem(g);
+            break;
+        }
+        const tp_at at = g->at;
+        g->at = o->at;
+        tp_name_scope_push(g, sub);
+        for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
+        tp_grad ctx;
+        memset(&ctx, 0, sizeof ctx);
+        ctx.graph = g;
+        ctx.op = o;
+        ctx.in = o->in;
+        ctx.dout = dout;
+        ctx.din = din;
+        ctx.out = o->out;
+        o->row->grad(&ctx);
+        tp_name_scope_pop(g);
+        g->at = at;
+        for (int i = 0; i < o->n_in; i++) {
+            tp_node *x = o->in[i];
+            if (!din[i] || !below[x->op->id] || !tp_dtype_is_float(x->dtype)) continue;
+            tp__contribution *c = (tp__contribution *)tp_graph_alloc(g, sizeof *c);
+            if (!c) break;
+            c->value = x;
+            c->grad = din[i];
+            c->next = head[x->op->id];
+            head[x->op->id] = c;
+        }
+    }
+    for (int i = 0; i < n && g->status == TP_OK; i++)
+        if (xs[i]->op->id <= last && head[xs[i]->op->id]) dxs[i] = tp__sum_contributions(g, head, xs[i]);
+done:
+    tp_free(above);
+    tp_free(below);
+    tp_free((void *)head);
+    tp_name_scope_pop(g);
+    tp_name_scope_pop(g);
+}
+
+TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs) { tp_gradients_from(y, NULL, xs, n, dxs); }
+
+/* ==== >>regex ========================================================================================= */
+
+TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
+{
+#ifdef TP_NO_REGEX
+    return anchored ? strcmp(pattern, text) == 0 : strstr(text, pattern) != NULL;
+#else
+    char full[1024];
+    const size_t n = strlen(pattern);
+    /* Python's re.match(p + "$"): the start binds to the whole pattern, the `$` to its last branch only */
+    const int len = anchored ? snprintf(full, sizeof full, "^(%s%s)", pattern, n && pattern[n - 1] == '$' ? "" : "$")
+                             : snprintf(full, sizeof full, "%s", pattern);
+    regex_t re;
+    if (len < 0 || (size_t)len >= sizeof full || regcomp(&re, full, REG_EXTENDED | REG_NOSUB) != 0) {
+        tp_log_once(TP_LOG_WARN, "'%s' is not a regular expression: it matches nothing", pattern);
+        return false;
+    }
+    const bool yes = regexec(&re, text, 0, NULL, 0) == 0;
+    regfree(&re);
+    return yes;
+#endif
+}
+
+/* The op pages (>>ops, at the end of this file) are read four times, for the four types that a naive loop is written for;
+ * the last pass adds shape rules, gradients and rows. */
 #define TP__NUM int32_t
 #define TP__F(name) name##_i32
 #define TP__PASS_INT 1
-#include "parts/graph_ops_math.inc"
+#include TP_GRAPH_FILE
 #undef TP__NUM
 #undef TP__F
 #define TP__NUM int64_t
 #define TP__F(name) name##_i64
-#include "parts/graph_ops_math.inc"
+#include TP_GRAPH_FILE
 #undef TP__NUM
 #undef TP__F
 #undef TP__PASS_INT
+TP__COLD_END
 #define TP__NUM float
 #define real float
 #define TP__F(name) name##_f32
 #define TP__REAL_IS_FLOAT 1
-#include "parts/graph_ops_math.inc"
-#include "parts/graph_ops_nn.inc"
+#include TP_GRAPH_FILE
 #undef TP__NUM
 #undef real
 #undef TP__F
 #undef TP__REAL_IS_FLOAT
+TP__COLD_BEGIN
 #define TP__NUM double
 #define real double
 #define TP__F(name) name##_f64
 #define TP__ROWS 1
-#include "parts/graph_ops_math.inc"
-#include "parts/graph_ops_nn.inc"
+#include TP_GRAPH_FILE
 #undef TP__NUM
 #undef real
 #undef TP__F
 #undef TP__ROWS
-#include "parts/graph_registry.inc"
-#include "parts/graph_plan.inc"
-#include "parts/graph_saver.inc"
+/* ==== >>registry ====================================================================================== */
+
+TP_DEF const tp_op *tp_op_registry(int i)
+{
+    const int n_math = TP_COUNT(tp__math_rows), n_nn = TP_COUNT(tp__nn_rows);
+    if (i < 0) return NULL;
+    if (i < n_math) return tp__math_rows[i];
+    if (i < n_math + n_nn) return tp__nn_rows[i - n_math];
+    switch (i - n_math - n_nn) {
+    case 0: return &tp__op_placeholder;
+    case 1: return &tp__op_constant;
+    case 2: return &tp__op_variable;
+    default: return NULL;
+    }
+}
+
+TP_DEF const tp_op *tp_op_find(const char *name)
+{
+    const tp_op *row;
+    for (int i = 0; (row = tp_op_registry(i)) != NULL; i++)
+        if (strcmp(row->name, name) == 0) return row;
+    return NULL;
+}
+
+/* ==== >>summaries ===================================================================================== */
+
+TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n)
+{
+    return n && n->op->row == &tp__op_summary ? (const tp_summary_attrs *)n->op->attrs : NULL;
+}
+
+/* Is this the place where summaries count: the main training tower, or no tower at all? */
+static bool tp__summary_here(const tp_graph *g)
+{
+    const tp_tower_context *t = tp_current_tower_context(g);
+    return g->status == TP_OK && (!t || t->is_main_training_tower);
+}
+
+static void tp__summary_node(tp_node *x, const char *tag, int kind, const char *collection)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_summary_attrs a;
+    tp_apply_desc d;
+    memset(&a, 0, sizeof a);
+    memset(&d, 0, sizeof d);
+    a.tag = tag;
+    a.kind = kind;
+    d.row = &tp__op_summary;
+    d.in = &x;
+    d.n_in = 1;
+    d.attrs = &a;
+    d.name = tag;
+    tp_collection_add(g, collection ? collection : TP_KEY_SUMMARIES, tp_apply_ex(g, &d));
+}
+
+/* tag_base + suffix, both in the graph's arena */
+static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
+{
+    const char *s = tp_arena_printf(&g->arena, "%s%s", name, suffix);
+    return s ? s : (tp__graph_nomem(g), "");
+}
+
+TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection)
+{
+    if (tp_is_poison(x)) return;
+    tp_graph *g = tp_node_graph(x);
+    if (!tp__summary_here(g)) return;
+    const int known = TP_SUMMARY_SCALAR | TP_SUMMARY_HISTOGRAM | TP_SUMMARY_SPARSITY | TP_SUMMARY_MEAN | TP_SUMMARY_RMS | TP_SUMMARY_IMAGE;
+    if (types & ~known) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
+        return;
+    }
+    if (!name) name = x->op->name;
+    if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, collection);
+    if (types & TP_SUMMARY_HISTOGRAM) tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, collection);
+    if (types & TP_SUMMARY_IMAGE) tp__summary_node(x, name, TP_SUMMARY_IMAGE, collection);
+    if (types & TP_SUMMARY_SPARSITY) tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, collection);
+    if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, collection);
+    if (types & TP_SUMMARY_RMS) tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, collection);
+}
+
+/* `name` without every "towerN/". */
+static const char *tp__strip_towers(tp_graph *g, const char *name)
+{
+    char *out = tp_graph_strdup(g, name);
+    if (!out) return "";
+    for (char *p = out; (p = strstr(p, "tower")) != NULL;) {
+        char *q = p + 5;
+        while (*q >= '0' && *q <= '9') q++;
+        if (q > p + 5 && *q == '/') memmove(p, q + 1, strlen(q + 1) + 1);
+        else p += 5;
+    }
+    return out;
+}
+
+TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *desc)
+{
+    const float decay = !desc || desc->decay == 0.0f ? 0.95f : desc->decay == TP_ZERO ? 0.0f : desc->decay;
+    for (int i = 0; i < n; i++) {
+        tp_node *x = scalars[i];
+        if (tp_is_poison(x)) return;
+        tp_graph *g = tp_node_graph(x);
+        if (!tp__summary_here(g)) return;
+        if (tp_variable_scope_reuse(g) == TP_REUSE_YES) {
+            tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables", x->op->name);
+            return;
+        }
+        if (x->shape.ndim != 0) {
+            char t[TP_SHAPE_TEXT];
+            tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed", x->op->name, tp_shape_text(&x->shape, t));
+            return;
+        }
+        const char *name = tp__strip_towers(g, x->op->name);
+        if (x->dtype != TP_F32) x = tp_cast(x, TP_F32);
+        tp_variable_desc vd;
+        memset(&vd, 0, sizeof vd);
+        vd.init = tp_init_zeros();
+        vd.trainable = TP_NO;
+        vd.local = true;
+        tp_node *vars[2];
+        const char *part[2] = {"biased", "local_step"};
+        for (int k = 0; k < 2; k++) { /* at the root: the name says all */
+            const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
+            if (!full) full = "EMA";
+            tp_variable *v = tp_find_variable(g, full);
+            vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
+        }
+        const float attrs = decay;
+        tp_apply_desc d;
+        memset(&d, 0, sizeof d);
+        d.row = &tp__op_ema_debias;
+        d.in = &x;
+        d.n_in = 1;
+        d.attrs = &attrs;
+        d.vars = vars;
+        d.n_var = 2;
+        d.name = tp__tag(g, "EMA/", name);
+        tp_node *ema = tp_apply_ex(g, &d);
+        tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, desc ? desc->summary_collection : NULL);
+        tp_collection_add(g, desc && desc->collection ? desc->collection : TP_KEY_MOVING_SUMMARY_OPS, ema);
+    }
+}
+
+TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
+{
+    int n = 0;
+    if (!tp__summary_here(g)) return;
+    tp_cached_name_scope_push(g, "param-summary", true);
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    for (int i = 0; i < n; i++)
+        if (tp_regex_match(regex, vars[i]->op->name, true)) tp_add_tensor_summary(vars[i], types, NULL, NULL);
+    tp_name_scope_pop(g);
+}
+
+/* ==== >>plan ========================================================================================== */
+/* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
+ *   1. reach     the operations that the fetches need, and those whose shape alone is needed
+ *   2. infer     every shape, now that the fed ones are known
+ *   3. order     creation order, bent where a variable's old value must be read before it is written
+ *   4. alias     views, identities and equal-shape broadcasts cost nothing
+ *   5. fold      what depends on constants alone is computed now
+ *   6. fuse      bias and activation into their convolution or matmul; element-wise chains into one kernel
+ *   7. place     buffers in one arena by lifetime, element-wise results over a dying operand
+ * Each of these keeps the bits of every value: a fetch never changes what is trained. */
+
+#define TP__FUSE_BLOCK     512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+#define TP__MAX_REG   24
+#define TP__MAX_INSTR 48
+#define TP__MAX_EXT   24 /* operands of a fused chain from memory; as many results */
+
+enum { TP__FROM_EXT, TP__FROM_OUT, TP__FROM_REG };
+
+/* One element-wise op inside a fused chain. */
+typedef struct tp__instr {
+    const tp_op *row;
+    const void *attrs;
+    tp_block_fn block;
+    tp_vec_fn vec; /* preferred to block when set */
+    int n_in;
+    int from[4], in[4]; /* where each operand is: an external operand, a result, a register */
+    int to, out;        /* TP__FROM_OUT or TP__FROM_REG, and which */
+    int out_size;       /* bytes of an output element */
+} tp__instr;
+
+enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
+
+typedef struct tp__ext {
+    int how, size;          /* size: bytes of an element */
+    int64_t inner, period;  /* INNER: index = i % period. OUTER: index = (i / inner) % period */
+    int64_t stride[TP_MAX_DIMS];
+    int reg; /* register a broadcast block is laid out in; -1 if direct */
+} tp__ext;
+
+typedef struct tp__program {
+    tp_shape shape; /* of every result */
+    int64_t n;
+    int n_instr, n_ext, n_out, n_reg;
+    tp__instr instr[TP__MAX_INSTR];
+    tp__ext ext[TP__MAX_EXT];
+    int out_size[TP__MAX_EXT];
+} tp__program;
+
+/* Lay out block [i0, i0+n) of a broadcast operand. */
+static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
+{
+    const size_t size = (size_t)e->size;
+    if (e->how == TP__INNER) {
+        int64_t done = 0, at = i0 % e->period;
+        while (done < n) {
+            int64_t run = e->period - at < n - done ? e->period - at : n - done;
+            memcpy(dst + (size_t)done * size, src + (size_t)at * size, (size_t)run * size);
+            done += run;
+            at = 0;
+        }
+        return;
+    }
+    if (e->how == TP__SPLAT || e->how == TP__OUTER) {
+        int64_t done = 0;
+        while (done < n) {
+            const int64_t i = i0 + done, index = e->how == TP__SPLAT ? 0 : (i / e->inner) % e->period;
+            const int64_t left = e->how == TP__SPLAT ? n - done : e->inner - i % e->inner;
+            const int64_t run = left < n - done ? left : n - done;
+            const char *v = src + (size_t)index * size;
+            char *d = dst + (size_t)done * size;
+            if (size == 4) {
+                uint32_t w;
+                memcpy(&w, v, 4);
+                for (int64_t k = 0; k < run; k++) memcpy(d + k * 4, &w, 4);
+            } else {
+                for (int64_t k = 0; k < run; k++) memcpy(d + (size_t)k * size, v, size);
+            }
+            done += run;
+        }
+        return;
+    }
+    int64_t index[TP_MAX_DIMS] = {0}, rest = i0;
+    for (int d = p->shape.ndim - 1; d >= 0; d--) {
+        index[d] = rest % p->shape.dim[d];
+        rest /= p->shape.dim[d];
+    }
+    int64_t at = 0;
+    for (int d = 0; d < p->shape.ndim; d++) at += index[d] * e->stride[d];
+    for (int64_t k = 0; k < n; k++) {
+        memcpy(dst + (size_t)k * size, src + (size_t)at * size, size);
+        for (int d = p->shape.ndim - 1; d >= 0; d--) {
+            at += e->stride[d];
+            if (++index[d] < p->shape.dim[d]) break;
+            at -= index[d] * e->stride[d];
+            index[d] = 0;
+        }
+    }
+}
+
+#define TP__FUSED_CHUNK (TP__FUSE_BLOCK * 16)
+
+static void tp__fused_chunk(void *user, int64_t chunk)
+{
+    const tp_call *k = (const tp_call *)user;
+    const tp__program *p = (const tp__program *)k->attrs;
+    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes an element: any dtype */
+    const int64_t begin = chunk * TP__FUSED_CHUNK;
+    const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
+    for (int e = 0; e < p->n_ext; e++)
+        if (p->ext[e].how == TP__SPLAT) tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, 0, end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK, (char *)room[p->ext[e].reg]);
+    for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
+        const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
+        for (int e = 0; e < p->n_ext; e++)
+            if (p->ext[e].reg >= 0 && p->ext[e].how != TP__SPLAT)
+                tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, i0, n, (char *)room[p->ext[e].reg]);
+        for (int j = 0; j < p->n_instr; j++) {
+            const tp__instr *s = &p->instr[j];
+            const void *in[4] = {NULL, NULL, NULL, NULL};
+            for (int a = 0; a < s->n_in; a++) {
+                const int w = s->in[a];
+                if (s->from[a] == TP__FROM_REG) in[a] = room[w];
+                else if (s->from[a] == TP__FROM_OUT) in[a] = (const char *)k->out[w].data + i0 * p->out_size[w];
+                else if (p->ext[w].reg >= 0) in[a] = room[p->ext[w].reg];
+                else in[a] = (const char *)k->in[w].data + i0 * p->ext[w].size;
+            }
+            void *y = s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
+            if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
+            else s->block(n, y, in, s->attrs);
+        }
+    }
+}
+
+static void tp__fused_kernel(const tp_call *k)
+{
+    const tp__program *p = (const tp__program *)k->attrs;
+    const int64_t chunks = (p->n + TP__FUSED_CHUNK - 1) / TP__FUSED_CHUNK;
+    tp_device_parallel(k->device, chunks, tp__fused_chunk, (void *)(uintptr_t)k);
+}
+
+static const tp_op tp__op_fused = {"fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel,
+                                   NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+
+/* The copy that keeps a value where it would be overwritten. */
+static void tp__copy_kernel(const tp_call *k)
+{
+    const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
+    if (bytes) memcpy(k->out[0].data, k->in[0].data, bytes);
+}
+static const tp_op tp__op_copy = {"copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel, tp__copy_kernel,
+                                  NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+
+/* -- where a value lives */
+typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
+typedef struct tp__buffer {
+    tp__place where;
+    int64_t bytes;
+    int first, last; /* steps that write it first and read it last; last INT_MAX: fetched */
+    size_t offset;   /* in the arena */
+    const tp_variable *var;
+    void *data; /* constant */
+    int merged; /* shares the place of this other buffer; -1 */
+} tp__buffer;
+
+/* One value of the plan. */
+typedef struct tp__value {
+    tp_type type;
+    int buffer; /* -1: nobody needs it */
+} tp__value;
+
+typedef struct tp__step {
+    const tp_op *row;
+    tp_kernel_fn fn;
+    const char *name;
+    tp_call call;
+    tp_operand *operand;            /* in, out, var */
+    int *buffer;                    /* of each operand; -1 none */
+    int scratch;                    /* buffer, -1 none */
+    bool convert;                   /* half-precision operands go through float */
+    double seconds;                 /* measured */
+    int64_t runs;
+} tp__step;
+
+typedef struct tp__plan {
+    struct tp__plan *next;
+    tp_arena arena; /* everything below */
+    tp_device *device;
+    uint64_t hash, used_at;
+    int n_fetch, n_feed, n_step, n_buffer;
+    tp_node **fetch;
+    tp_node **feed;
+    tp_type *feed_type;
+    int *feed_buffer;
+    int *fetch_buffer;
+    tp_type *fetch_type;
+    tp_tensor *value;       /* what the caller sees */
+    tp__step *step;
+    tp__buffer *buffer;
+    size_t arena_bytes, constant_bytes;
+    void *bound_to; /* the arena that pointers were resolved against */
+    void **constant;
+    int n_constant;
+    tp_plan_info info;
+} tp__plan;
+
+struct tp_session {
+    tp_graph *graph;
+    tp_session_config config;
+    tp_device **device;
+    int n_device;
+    tp_device *own_device;
+    void **var_data; /* by variable id */
+    int n_var, var_cap;
+    tp_exec *exec;
+    tp_dict state;
+};
+
+struct tp_exec {
+    tp_session *session;
+    tp_device *device;
+    char *arena;
+    size_t arena_bytes;
+    tp__plan *plans;
+    uint64_t clock;
+    uint64_t random_step;
+    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
+    bool timing;
+};
+
+#define TP__MAX_PLANS 32
+
+static void tp__plan_free(tp__plan *p)
+{
+    if (!p) return;
+    for (int i = 0; i < p->n_fetch && p->value; i++) tp_tensor_free(&p->value[i]);
+    for (int i = 0; i < p->n_constant; i++) p->device->free(p->device, p->constant[i]);
+    tp_arena a = p->arena;
+    tp_arena_free(&a);
+}
+
+/* -- scratch of one compilation */
+typedef struct tp__compiler {
+    tp_exec *exec;
+    tp_graph *g;
+    tp__plan *plan;
+    int n_op;
+    char *need, *shape_need;
+    int *first_value;  /* op id -> its first value */
+    tp__value *value;
+    int n_value;
+    int *position;     /* op id -> place in `order` */
+    int *order, n_order;
+    int *replaced_by;  /* op id -> the op whose step computes it (epilogue fusion), or -1 */
+    int *group;        /* op id -> its fused group, or -1 */
+    int *alias;        /* value -> value it is a view of, or -1 */
+    char *folded;      /* op id */
+    int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
+    int n_use;
+    char *fetched;     /* value */
+    int *fed;          /* value -> feed index, or -1 */
+    int *writer_head;  /* variable id -> first writer op in order, or -1 */
+} tp__compiler;
+
+static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
+
+static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->shape_only >> i) & 1u); }
+
+/* The value at the end of a chain of views. */
+static int tp__root(const tp__compiler *c, int v)
+{
+    while (c->alias[v] >= 0) v = c->alias[v];
+    return v;
+}
+
+static void *tp__need(void *p, bool *ok)
+{
+    if (!p) *ok = false;
+    return p;
+}
+
+static void tp__compiler_free(tp__compiler *c)
+{
+    tp_free(c->need);
+    tp_free(c->shape_need);
+    tp_free(c->first_value);
+    tp_free(c->value);
+    tp_free(c->position);
+    tp_free(c->order);
+    tp_free(c->replaced_by);
+    tp_free(c->group);
+    tp_free(c->alias);
+    tp_free(c->folded);
+    tp_free(c->use_head);
+    tp_free(c->use_next);
+    tp_free(c->use_op);
+    tp_free(c->fetched);
+    tp_free(c->fed);
+    tp_free(c->writer_head);
+}
+
+static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
+
+/* 1. What is needed for its data, and what for its shape only. Inputs and control inputs are older than the op. */
+static tp_status tp__plan_reach(tp__compiler *c)
+{
+    const tp__plan *p = c->plan;
+    for (int i = 0; i < p->n_fetch; i++) {
+        const int v = tp__value_of(c, p->fetch[i]);
+        c->fetched[v] = 1;
+        if (c->fed[v] < 0) c->need[p->fetch[i]->op->id] = 1;
+    }
+    for (int id = c->n_op - 1; id >= 0; id--) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        if (c->need[id]) {
+            c->shape_need[id] = 1;
+            for (int i = 0; i < o->n_in; i++)
+                if (!tp__shape_only(o->row, i) && c->fed[tp__value_of(c, o->in[i])] < 0) c->need[o->in[i]->op->id] = 1;
+            for (int i = 0; i < o->n_ctrl; i++) c->need[o->ctrl[i]->id] = 1;
+            if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
+                return tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it", o->name);
+        }
+        if (c->shape_need[id])
+            for (int i = 0; i < o->n_in; i++)
+                if (c->fed[tp__value_of(c, o->in[i])] < 0) c->shape_need[o->in[i]->op->id] = 1;
+    }
+    return TP_OK;
+}
+
+/* 2. Types of every value whose shape is needed. */
+static tp_status tp__plan_infer(tp__compiler *c)
+{
+    tp_type *in = NULL;
+    int cap = 0;
+    tp_status st = TP_OK;
+    for (int id = 0; id < c->n_op && st == TP_OK; id++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        if (!c->shape_need[id]) continue;
+        const int n_type = o->n_in + o->n_var;
+        if (n_type > cap) {
+            tp_type *t = (tp_type *)tp_realloc(in, (size_t)n_type * 2 * sizeof *t);
+            if (!t) {
+                st = tp__nomem_plan();
+                break;
+            }
+            in = t;
+            cap = n_type * 2;
+        }
+        for (int i = 0; i < o->n_in; i++) in[i] = c->value[tp__value_of(c, o->in[i])].type;
+        for (int i = 0; i < o->n_var; i++) {
+            in[o->n_in + i].dtype = o->var[i]->dtype;
+            in[o->n_in + i].shape = o->var[i]->shape;
+        }
+        if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0) {
+            st = tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: the shape of what is fetched depends on it", o->name);
+            break;
+        }
+        tp_infer s;
+        memset(&s, 0, sizeof s);
+        s.op = o->row;
+        s.attrs = o->attrs;
+        s.name = o->name;
+        s.n_in = o->n_in;
+        s.in = in;
+        s.n_out = o->n_out;
+        s.out = c->g->infer_out;
+        s.n_var = o->n_var;
+        s.var = in + o->n_in;
+        memset(s.out, 0, (size_t)o->n_out * sizeof *s.out);
+        if ((st = o->row->infer(&s)) != TP_OK) break;
+        for (int i = 0; i < o->n_out; i++) {
+            const int v = c->first_value[id] + i;
+            if (c->fed[v] >= 0) continue;
+            c->value[v].type = s.out[i];
+            if (!tp_shape_known(&s.out[i].shape)) {
+                char t[TP_SHAPE_TEXT];
+                st = tp_fail(TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name, tp_shape_text(&s.out[i].shape, t));
+                break;
+            }
+            if (tp_shape_size(&s.out[i].shape) > ((int64_t)1 << 40)) {
+                char t[TP_SHAPE_TEXT];
+                st = tp_fail(TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name, tp_shape_text(&s.out[i].shape, t));
+                break;
+            }
+        }
+    }
+    tp_free(in);
+    return st;
+}
+
+/* -- 3. order */
+
+typedef struct tp__edge {
+    int to, next;
+} tp__edge;
+
+static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
+
+static tp_status tp__plan_order(tp__compiler *c)
+{
+    const int n = c->n_op;
+    bool ok = true;
+    int n_edge = 0, cap = 64 + n * 4;
+    int *head = (int *)tp__need(tp_malloc((size_t)n * sizeof(int)), &ok), *degree = (int *)tp__need(tp_calloc((size_t)n + 1, sizeof(int)), &ok);
+    tp__edge *edge = (tp__edge *)tp__need(tp_malloc((size_t)cap * sizeof *edge), &ok);
+    int *heap = (int *)tp__need(tp_malloc(((size_t)n + 1) * sizeof(int)), &ok), n_heap = 0;
+    tp_status st = TP_OK;
+    if (!ok) {
+        st = tp__nomem_plan();
+        goto done;
+    }
+#define TP__EDGE(a_, b_)                                                                           \
+    do {                                                                                           \
+        if (n_edge == cap) {                                                                       \
+            tp__edge *bigger = (tp__edge *)tp_realloc(edge, (size_t)cap * 2 * sizeof *edge);       \
+            if (!bigger) {                                                                         \
+                st = tp__nomem_plan();                                                             \
+                goto done;                                                                         \
+            }                                                                                      \
+            edge = bigger;                                                                         \
+            cap *= 2;                                                                              \
+        }                                                                                          \
+        edge[n_edge].to = (b_);                                                                    \
+        edge[n_edge].next = head[a_];                                                              \
+        head[a_] = n_edge++;                                                                       \
+        degree[b_]++;                                                                              \
+    } while (0)
+    for (int id = 0; id < n; id++) head[id] = -1;
+    for (int id = 0; id < n; id++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        if (!c->need[id]) continue;
+        for (int i = 0; i < o->n_in; i++)
+            if (!tp__shape_only(o->row, i) && c->need[o->in[i]->op->id] && c->fed[tp__value_of(c, o->in[i])] < 0) TP__EDGE(o->in[i]->op->id, id);
+            else if (o->row == &tp__op_read_after && c->need[o->in[i]->op->id]) TP__EDGE(o->in[i]->op->id, id);
+        for (int i = 0; i < o->n_ctrl; i++) TP__EDGE(o->ctrl[i]->id, id);
+    }
+    /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
+    for (int id = 0; id < n; id++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        if (!c->need[id] || !tp__is_writer(o)) continue;
+        for (int k = 0; k < o->n_var; k++) {
+            const tp_variable *v = o->var[k];
+            int previous = -1;
+            for (int j = 0; j < id; j++) {
+                const tp_operation *w = (const tp_operation *)c->g->op.item[j];
+                if (!c->need[j] || !tp__is_writer(w)) continue;
+                for (int m = 0; m < w->n_var; m++)
+                    if (w->var[m] == v) previous = j;
+            }
+            if (c->writer_head[v->id] < 0) c->writer_head[v->id] = id;
+            if (previous >= 0) {
+                TP__EDGE(previous, id);
+                for (int u = c->use_head[c->first_value[previous]]; u >= 0; u = c->use_next[u])
+                    if (c->use_op[u] != id) TP__EDGE(c->use_op[u], id);
+                continue;
+            }
+            for (int u = c->use_head[c->first_value[v->node->op->id]]; u >= 0; u = c->use_next[u])
+                if (c->use_op[u] != id) TP__EDGE(c->use_op[u], id);
+        }
+    }
+    for (int id = 0; id < n; id++) { /* a read_after is over before the variable is written by something newer */
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        if (!c->need[id] || o->row != &tp__op_read_after) continue;
+        for (int j = id + 1; j < n; j++) {
+            const tp_operation *w = (const tp_operation *)c->g->op.item[j];
+            if (!c->need[j] || !tp__is_writer(w)) continue;
+            for (int m = 0; m < w->n_var; m++)
+                if (w->var[m] == o->var[0]) {
+                    TP__EDGE(id, j);
+                    for (int u = c->use_head[c->first_value[id]]; u >= 0; u = c->use_next[u])
+                        if (c->use_op[u] != j) TP__EDGE(c->use_op[u], j);
+                }
+        }
+    }
+#undef TP__EDGE
+    for (int id = n - 1; id >= 0; id--) /* a min-heap of ready ops by id; sorted input makes a heap */
+        if (c->need[id] && degree[id] == 0) heap[n_heap++] = id;
+    for (int i = 0; i < n_heap / 2; i++) {
+        const int t = heap[i];
+        heap[i] = heap[n_heap - 1 - i];
+        heap[n_heap - 1 - i] = t;
+    }
+    c->n_order = 0;
+    while (n_heap > 0) {
+        const int id = heap[0];
+        int i = 0;
+        heap[0] = heap[--n_heap];
+        for (;;) {
+            int least = i;
+            for (int k = 2 * i + 1; k <= 2 * i + 2; k++)
+                if (k < n_heap && heap[k] < heap[least]) least = k;
+            if (least == i) break;
+            const int t = heap[i];
+            heap[i] = heap[least];
+            heap[least] = t;
+            i = least;
+        }
+        c->position[id] = c->n_order;
+        c->order[c->n_order++] = id;
+        for (int e = head[id]; e >= 0; e = edge[e].next) {
+            if (--degree[edge[e].to] > 0) continue;
+            i = n_heap++;
+            heap[i] = edge[e].to;
+            while (i > 0 && heap[(i - 1) / 2] > heap[i]) {
+                const int t = heap[i];
+                heap[i] = heap[(i - 1) / 2];
+                heap[(i - 1) / 2] = t;
+                i = (i - 1) / 2;
+            }
+        }
+    }
+    for (int id = 0; id < n; id++)
+        if (c->need[id] && degree[id] > 0) {
+            const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+            st = tp_fail(TP_ERR_STATE, "'%s' needs the old value of a variable but can only run after it was written: use the assignment's output, or "
+                                       "tp_read_after", o->name);
+            break;
+        }
+done:
+    tp_free(head);
+    tp_free(degree);
+    tp_free(edge);
+    tp_free(heap);
+    return st;
+}
+
+/* Is variable v written by a step later than position `at`? Then memory read there must be copied to be kept. */
+static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
+{
+    for (int i = at + 1; i < c->n_order; i++) {
+        const tp_operation *w = (const tp_operation *)c->g->op.item[c->order[i]];
+        if (!tp__is_writer(w)) continue;
+        for (int m = 0; m < w->n_var; m++)
+            if (w->var[m] == v) return true;
+    }
+    return false;
+}
+
+static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int *cap)
+{
+    tp__plan *p = c->plan;
+    if (p->n_buffer == *cap) {
+        const int bigger = *cap ? *cap * 2 : 256;
+        tp__buffer *b = (tp__buffer *)tp_arena_alloc(&p->arena, (size_t)bigger * sizeof *b);
+        if (!b) return -1;
+        if (p->n_buffer) memcpy(b, p->buffer, (size_t)p->n_buffer * sizeof *b);
+        p->buffer = b;
+        *cap = bigger;
+    }
+    tp__buffer *b = &p->buffer[p->n_buffer];
+    memset(b, 0, sizeof *b);
+    b->where = where;
+    b->bytes = bytes;
+    b->first = INT_MAX;
+    b->last = -1;
+    b->merged = -1;
+    return p->n_buffer++;
+}
+
+static bool tp__type_equal(const tp_type *a, const tp_type *b) { return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape); }
+
+/* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
+static void tp__plan_alias(tp__compiler *c)
+{
+    for (int i = 0; i < c->n_order; i++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[i]];
+        const int v = c->first_value[o->id];
+        if (o->n_in < 1 || (o->row->flags & TP_OP_SOURCE) || tp__is_writer(o) || o->row == &tp__op_read_after) continue;
+        const int in = tp__value_of(c, o->in[0]);
+        bool view = (o->row->flags & TP_OP_VIEW) != 0;
+        if ((o->row == &tp__op_sum_to_like || o->row == &tp__op_broadcast_like) && tp__type_equal(&c->value[v].type, &c->value[in].type)) view = true;
+        if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
+        const tp_node *root = o->in[0]; /* a variable or an assignment's output at the bottom? */
+        while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
+        const tp_variable *var = tp_node_variable(root);
+        if (!var && (tp__is_writer(root->op) || root->op->row == &tp__op_read_after) && root->index == 0 && root->op->n_var) var = root->op->var[0];
+        if (var && c->fed[tp__value_of(c, root)] < 0 && tp__written_after(c, var, i)) continue;
+        c->alias[v] = in;
+    }
+}
+
+/* -- 6a. bias and activation in the epilogue of their producer */
+
+typedef struct tp__epilogue_plan {
+    int bias_op, act_op; /* op ids; -1 */
+} tp__epilogue_plan;
+
+static int tp__sole_direct_consumer(const tp__compiler *c, int v)
+{
+    if (c->fetched[v] || c->use_head[v] < 0 || c->use_next[c->use_head[v]] >= 0) return -1;
+    return c->use_op[c->use_head[v]];
+}
+
+static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
+{
+    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false;
+    if (o->row == &tp__op_conv2d) {
+        const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
+        return a->data_format != TP_NCHW;
+    }
+    if (o->row == &tp__op_matmul) return c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
+    return false;
+}
+
+static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_operation *o)
+{
+    tp__epilogue_plan e;
+    e.bias_op = e.act_op = -1;
+    if (!tp__takes_epilogue(c, o)) return e;
+    int v = c->first_value[o->id];
+    int id = tp__sole_direct_consumer(c, v);
+    if (id < 0) return e;
+    const tp_operation *b = (const tp_operation *)c->g->op.item[id];
+    if (b->row != &tp__op_bias_add || tp__value_of(c, b->in[0]) != v || c->folded[id]) return e;
+    const tp__bias_attrs *ba = (const tp__bias_attrs *)b->attrs;
+    if (ba->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return e;
+    e.bias_op = id;
+    v = c->first_value[id];
+    id = tp__sole_direct_consumer(c, v);
+    if (id < 0) return e;
+    const tp_operation *r = (const tp_operation *)c->g->op.item[id];
+    if (r->row == &tp__op_relu) e.act_op = id;
+    return e;
+}
+
+/* -- 6b. element-wise groups */
+
+static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
+{
+    if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
+    for (int i = 0; i < o->n_in; i++) {
+        const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
+        if (d == TP_F16 || d == TP_BF16) return false;
+    }
+    const tp_dtype d = c->value[c->first_value[o->id]].type.dtype;
+    return d != TP_F16 && d != TP_BF16;
+}
+
+typedef struct tp__group {
+    int op[TP__MAX_INSTR], n;
+    int n_operand; /* upper bound of external operands */
+} tp__group;
+
+/* May op `id` join the group, so that all of it runs at id's place in the order? */
+static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
+{
+    const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+    const int at = c->position[id];
+    if (g->n == TP__MAX_INSTR || g->n_operand + o->n_in > TP__MAX_EXT || g->n + 1 > TP__MAX_EXT) return false;
+    if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape)) return false;
+    for (int m = 0; m < g->n; m++) {
+        const tp_operation *w = (const tp_operation *)c->g->op.item[g->op[m]];
+        /* who else wants a member's result must come later than id */
+        const int v = c->first_value[w->id];
+        int stack[64], n = 0;
+        stack[n++] = v;
+        while (n > 0) {
+            const int x = stack[--n];
+            for (int u = c->use_head[x]; u >= 0; u = c->use_next[u]) {
+                const int user = c->use_op[u], out = c->first_value[user];
+                if (c->alias[out] == x) {
+                    if (n == 64) return false;
+                    stack[n++] = out;
+                    continue;
+                }
+                bool member = user == id;
+                for (int k = 0; k < g->n; k++) member = member || g->op[k] == user;
+                if (!member && c->position[user] < at) return false;
+            }
+        }
+        /* a control successor of a member must come later too */
+        for (int k = c->position[w->id] + 1; k < at; k++) {
+            const tp_operation *between = (const tp_operation *)c->g->op.item[c->order[k]];
+            for (int q = 0; q < between->n_ctrl; q++)
+                if (between->ctrl[q] == w) return false;
+            if (!tp__is_writer(between)) continue;
+            for (int q = 0; q < between->n_var; q++) { /* an operand in a variable's memory must not be overwritten first */
+                for (int i = 0; i < w->n_in; i++) {
+                    const tp_node *root = w->in[i];
+                    while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
+                    const tp_variable *var = tp_node_variable(root);
+                    if (!var && root->op->n_var && root->index == 0) var = root->op->var[0];
+                    if (var == between->var[q]) return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
+{
+    switch (dtype) {
+    case TP_F32: return row->block_f32;
+    case TP_F64: return row->block_f64;
+    case TP_I32: return row->block_i32;
+    case TP_I64: return row->block_i64;
+    default: return row->block_f32; /* rows that work on bytes keep their byte function there */
+    }
+}
+
+/* How operand shape `s` is spread over the result shape. */
+static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
+{
+    int64_t stride = 1, dims[TP_MAX_DIMS];
+    const int lead = full->ndim - s->ndim;
+    for (int d = full->ndim - 1; d >= 0; d--) {
+        dims[d] = d < lead ? 1 : s->dim[d - lead];
+        e->stride[d] = dims[d] == 1 ? 0 : stride;
+        stride *= dims[d];
+    }
+    if (stride == tp_shape_size(full)) {
+        e->how = TP__DIRECT;
+        return;
+    }
+    if (stride == 1) {
+        e->how = TP__SPLAT;
+        return;
+    }
+    /* the dimensions that the operand really has form one run [a, b) of full dimensions, 1 elsewhere? */
+    int a = 0, b = full->ndim;
+    while (a < b && (dims[a] == 1)) a++;
+    while (b > a && (dims[b - 1] == 1)) b--;
+    bool solid = true;
+    for (int d = a; d < b; d++) solid = solid && dims[d] == full->dim[d];
+    if (!solid) {
+        e->how = TP__STRIDED;
+        return;
+    }
+    e->inner = 1;
+    for (int d = b; d < full->ndim; d++) e->inner *= full->dim[d];
+    e->period = stride;
+    e->how = e->inner == 1 ? TP__INNER : TP__OUTER;
+}
+
+/* -- building steps */
+
+static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *name, int n_in, int n_out, int n_var)
+{
+    tp__plan *p = c->plan;
+    tp__step *s = &p->step[p->n_step];
+    memset(s, 0, sizeof *s);
+    const int n = n_in + n_out + n_var;
+    s->row = row;
+    s->name = name;
+    s->operand = (tp_operand *)tp_arena_alloc(&p->arena, (size_t)(n + 1) * sizeof *s->operand);
+    s->buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n + 1) * sizeof *s->buffer);
+    if (!s->operand || !s->buffer) return NULL;
+    for (int i = 0; i < n; i++) s->buffer[i] = -1;
+    s->scratch = -1;
+    s->call.device = p->device;
+    s->call.op = row;
+    s->call.name = name;
+    s->call.n_in = n_in;
+    s->call.n_out = n_out;
+    s->call.n_var = n_var;
+    s->call.in = s->operand;
+    s->call.out = s->operand + n_in;
+    s->call.var = s->operand + n_in + n_out;
+    s->call.step = c->exec->step_word;
+    s->call.fault = (int64_t *)(void *)(c->exec->step_word + 1);
+    p->n_step++;
+    return s;
+}
+
+/* The kernel for a step on this device. */
+static tp_status tp__step_kernel(tp__compiler *c, tp__step *s)
+{
+    tp_device *d = c->plan->device;
+    s->fn = d->find_kernel(d, s->row->name);
+    if (s->fn) return TP_OK;
+    if (!d->host) return tp_fail(TP_ERR_UNSUPPORTED, "device %s has no kernel for '%s' (node '%s')", d->name, s->row->name, s->name);
+    tp_dtype dtype = TP_F32;
+    bool f64 = false, half = false;
+    for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++) {
+        f64 = f64 || s->operand[i].dtype == TP_F64;
+        half = half || s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16;
+    }
+    if (s->row->flags & TP_OP_ANY_DTYPE) {
+        s->fn = s->row->naive_f32;
+        if (!s->fn) s->fn = s->row->fast;
+    } else {
+        dtype = f64 ? TP_F64 : TP_F32;
+        s->convert = half && s->row != &tp__op_cast;
+        if (dtype == TP_F64) s->fn = s->row->naive_f64;
+        else s->fn = d->isa && s->row->fast ? s->row->fast : s->row->naive_f32;
+    }
+    if (!s->fn) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s')", s->row->name, tp_dtype_name(dtype), s->name);
+    return TP_OK;
+}
+
+static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+/* 7. Offsets in the arena: large buffers first, each at the lowest place free during its lifetime. */
+static tp_status tp__plan_place(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
+    int n = 0;
+    int *by_size = (int *)tp_malloc(((size_t)p->n_buffer + 1) * sizeof(int));
+    int *placed = (int *)tp_malloc(((size_t)p->n_buffer + 1) * sizeof(int));
+    if (!by_size || !placed) {
+        tp_free(by_size);
+        tp_free(placed);
+        return tp__nomem_plan();
+    }
+    for (int i = 0; i < p->n_buffer; i++)
+        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].merged < 0 && p->buffer[i].first != INT_MAX) by_size[n++] = i;
+    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
+        for (int i = gap; i < n; i++) {
+            const int x = by_size[i];
+            int j = i;
+            while (j >= gap) {
+                const int y = by_size[j - gap];
+                if (p->buffer[y].bytes > p->buffer[x].bytes || (p->buffer[y].bytes == p->buffer[x].bytes && y < x)) break;
+                by_size[j] = y;
+                j -= gap;
+            }
+            by_size[j] = x;
+        }
+    size_t top = 0;
+    int n_placed = 0; /* `placed` is kept sorted by offset */
+    for (int i = 0; i < n; i++) {
+        tp__buffer *b = &p->buffer[by_size[i]];
+        size_t at = 0;
+        int where = 0;
+        for (int j = 0; j < n_placed; j++) {
+            const tp__buffer *o = &p->buffer[placed[j]];
+            if (o->last < b->first || b->last < o->first) continue; /* not alive together */
+            if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
+            const size_t end = o->offset + tp__align64((size_t)o->bytes);
+            if (end > at) at = end;
+        }
+        b->offset = at;
+        while (where < n_placed && p->buffer[placed[where]].offset <= at) where++;
+        memmove(placed + where + 1, placed + where, (size_t)(n_placed - where) * sizeof(int));
+        placed[where] = by_size[i];
+        n_placed++;
+        if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
+    }
+    p->arena_bytes = top;
+    tp_free(by_size);
+    tp_free(placed);
+    return TP_OK;
+}
+
+/* Pointers of every operand, once the arena is where it will stay. */
+static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
+{
+    if (b < 0) return NULL;
+    const tp__buffer *x = &p->buffer[b];
+    while (x->merged >= 0) x = &p->buffer[x->merged];
+    switch (x->where) {
+    case TP__IN_ARENA: return e->arena + x->offset;
+    case TP__IN_VAR: return e->session->var_data[x->var->id];
+    case TP__IN_CONST: return x->data;
+    default: return NULL;
+    }
+}
+
+static void tp__plan_bind(tp__plan *p, tp_exec *e)
+{
+    for (int i = 0; i < p->n_step; i++) {
+        tp__step *s = &p->step[i];
+        for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++) s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
+        s->call.scratch = tp__buffer_data(p, e, s->scratch);
+    }
+    p->bound_to = e->arena;
+}
+
+static void tp__touch(tp__plan *p, int buffer, int step)
+{
+    if (buffer < 0) return;
+    tp__buffer *b = &p->buffer[buffer];
+    while (b->merged >= 0) b = &p->buffer[b->merged];
+    if (step < b->first) b->first = step;
+    if (step > b->last) b->last = step;
+}
+
+static tp_operand tp__operand(const tp_type *t)
+{
+    tp_operand o;
+    o.data = NULL;
+    o.dtype = t->dtype;
+    o.shape = t->shape;
+    return o;
+}
+
+static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
+
+/* Half-precision operands of a step, converted around its float kernel. */
+static void tp__run_converted(const tp__step *s)
+{
+    tp_operand op[64];
+    char *room = (char *)s->call.scratch + tp__align64(s->call.scratch_bytes);
+    const int n_in = s->call.n_in, n = n_in + s->call.n_out + s->call.n_var;
+    for (int i = 0; i < n && i < 64; i++) {
+        op[i] = s->operand[i];
+        if (!op[i].data || (op[i].dtype != TP_F16 && op[i].dtype != TP_BF16)) continue;
+        const int64_t size = tp_shape_size(&op[i].shape);
+        op[i].data = room;
+        op[i].dtype = TP_F32;
+        room += tp__align64((size_t)size * 4);
+        if (i < n_in || i >= n_in + s->call.n_out) tp_convert(op[i].data, TP_F32, s->operand[i].data, s->operand[i].dtype, size);
+    }
+    tp_call k = s->call;
+    k.in = op;
+    k.out = op + n_in;
+    k.var = op + n_in + s->call.n_out;
+    s->fn(&k);
+    for (int i = n_in; i < n && i < 64; i++)
+        if (op[i].data != s->operand[i].data) tp_convert(s->operand[i].data, s->operand[i].dtype, op[i].data, TP_F32, tp_shape_size(&op[i].shape));
+}
+
+static void tp__run_step(const tp__step *s)
+{
+    if (s->convert) tp__run_converted(s);
+    else s->fn(&s->call);
+}
+
+/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
+static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
+{
+    tp__plan *p = c->plan;
+    tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
+    if (!prog) return tp__nomem_plan();
+    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT], last_use[TP__MAX_INSTR], reg_of[TP__MAX_INSTR] = {0};
+    bool reg_busy[TP__MAX_REG] = {false};
+    const int v0 = c->first_value[grp->op[0]];
+    prog->shape = c->value[v0].type.shape;
+    prog->n = tp_shape_size(&prog->shape);
+    for (int m = 0; m < grp->n; m++) last_use[m] = -1;
+    const char *name = "";
+    for (int m = 0; m < grp->n; m++) { /* operands, and which members are wanted outside */
+        const tp_operation *o = (const tp_operation *)c->g->op.item[grp->op[m]];
+        tp__instr *ins = &prog->instr[m];
+        name = o->name;
+        ins->row = o->row;
+        ins->attrs = o->attrs;
+        ins->n_in = o->n_in;
+        const tp_dtype dtype = c->value[tp__value_of(c, o->in[o->n_in - 1])].type.dtype;
+        ins->block = tp__block_of(o->row, dtype);
+        bool all_f32 = dtype == TP_F32;
+        for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
+        ins->vec = all_f32 && o->row->vec != TP_VEC_NONE && c->plan->device->host ? tp_vec_find(p->device, o->row->vec) : NULL;
+        if (!ins->block && !ins->vec) return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
+        ins->out_size = (int)tp_dtype_size(c->value[c->first_value[o->id]].type.dtype);
+        for (int i = 0; i < o->n_in; i++) {
+            const int v = tp__value_of(c, o->in[i]);
+            int member = -1;
+            const int root = tp__root(c, v);
+            for (int k = 0; k < m; k++)
+                if (c->first_value[grp->op[k]] == root) member = k;
+            if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
+                ins->from[i] = TP__FROM_REG; /* resolved below */
+                ins->in[i] = member;
+                last_use[member] = m;
+                continue;
+            }
+            int e = 0;
+            while (e < prog->n_ext && ext_value[e] != v) e++;
+            if (e == prog->n_ext) {
+                ext_value[e] = v;
+                tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
+                prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
+                prog->ext[e].reg = -1;
+                prog->n_ext++;
+            }
+            ins->from[i] = TP__FROM_EXT;
+            ins->in[i] = e;
+        }
+    }
+    for (int e = 0; e < prog->n_ext; e++)
+        if (prog->ext[e].how != TP__DIRECT) {
+            if (prog->n_reg == TP__MAX_REG) return tp_fail(TP_ERR_UNSUPPORTED, "'%s': a fused chain ran out of registers", name);
+            reg_busy[prog->n_reg] = true;
+            prog->ext[e].reg = prog->n_reg++;
+        }
+    for (int m = 0; m < grp->n; m++) { /* results: stored where an outsider reads them, else a register */
+        const int v = c->first_value[grp->op[m]];
+        tp__instr *ins = &prog->instr[m];
+        bool stored = c->fetched[v] != 0;
+        int stack[64], n = 0;
+        stack[n++] = v;
+        while (n > 0 && !stored) {
+            const int x = stack[--n];
+            for (int u = c->use_head[x]; u >= 0 && !stored; u = c->use_next[u]) {
+                const int user = c->use_op[u], out = c->first_value[user];
+                if (c->alias[out] == x && n < 64) {
+                    stack[n++] = out;
+                    if (c->fetched[out]) stored = true;
+                    continue;
+                }
+                bool member = false;
+                for (int k = 0; k < grp->n; k++) member = member || grp->op[k] == user;
+                if (!member || !tp_shape_equal(&c->value[x].type.shape, &prog->shape)) stored = true;
+            }
+        }
+        for (int i = 0; i < ins->n_in; i++)
+            if (ins->from[i] == TP__FROM_REG) { /* in[i] was a member: where is its result? */
+                const tp__instr *from = &prog->instr[ins->in[i]];
+                const int k = ins->in[i];
+                ins->from[i] = from->to;
+                ins->in[i] = from->to == TP__FROM_REG ? reg_of[k] : from->out;
+            }
+        if (last_use[m] < 0) stored = true;
+        if (!stored) {
+            int r = 0;
+            while (r < TP__MAX_REG && reg_busy[r]) r++;
+            if (r == TP__MAX_REG) stored = true;
+            else {
+                reg_busy[r] = true;
+                reg_of[m] = r;
+                ins->to = TP__FROM_REG;
+                ins->out = r;
+                if (r >= prog->n_reg) prog->n_reg = r + 1;
+            }
+        }
+        if (stored) {
+            ins->to = TP__FROM_OUT;
+            ins->out = prog->n_out;
+            prog->out_size[prog->n_out] = ins->out_size;
+            out_value[prog->n_out++] = v;
+        }
+        for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
+            if (last_use[k] == m && prog->instr[k].to == TP__FROM_REG) reg_busy[reg_of[k]] = false;
+        prog->n_instr++;
+    }
+    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0);
+    if (!s) return tp__nomem_plan();
+    const int at = p->n_step - 1;
+    s->call.attrs = prog;
+    for (int e = 0; e < prog->n_ext; e++) {
+        s->operand[e] = tp__operand(&c->value[ext_value[e]].type);
+        s->buffer[e] = c->value[tp__root(c, ext_value[e])].buffer;
+        tp__touch(p, s->buffer[e], at);
+    }
+    for (int k = 0; k < prog->n_out; k++) {
+        const int v = out_value[k];
+        s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
+        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
+        if (buffer < 0) return tp__nomem_plan();
+        c->value[v].buffer = buffer;
+        s->buffer[prog->n_ext + k] = buffer;
+        tp__touch(p, buffer, at);
+    }
+    p->info.n_fused += grp->n;
+    return tp__step_kernel(c, s);
+}
+
+/* Which operand of a one-result group may the result overwrite? Decided when every lifetime is known. */
+static void tp__plan_in_place(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
+    for (int i = 0; i < p->n_step; i++) {
+        tp__step *s = &p->step[i];
+        if (s->row != &tp__op_fused) continue;
+        const tp__program *prog = (const tp__program *)s->call.attrs;
+        for (int k = 0; k < prog->n_out; k++) {
+            const int ob = s->buffer[prog->n_ext + k];
+            if (p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA) continue;
+            int writes = -1;
+            for (int j = 0; j < prog->n_instr; j++)
+                if (prog->instr[j].to == TP__FROM_OUT && prog->instr[j].out == k) writes = j;
+            for (int e = 0; e < prog->n_ext; e++) {
+                const int ib = s->buffer[e];
+                if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
+                int root = ib, uses = 0;
+                while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
+                tp__buffer *in = &p->buffer[root];
+                if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) continue;
+                bool safe = true; /* nothing reads the operand after the result was written */
+                for (int j = writes + 1; j < prog->n_instr; j++)
+                    for (int a = 0; a < prog->instr[j].n_in; a++)
+                        if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
+                for (int q = 0; q < prog->n_ext; q++) { /* the same memory under another operand */
+                    int other = s->buffer[q];
+                    while (other >= 0 && p->buffer[other].merged >= 0) other = p->buffer[other].merged;
+                    uses += other == root;
+                }
+                if (!safe || uses != 1) continue;
+                p->buffer[ob].merged = root;
+                if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
+                break;
+            }
+        }
+    }
+}
+
+/* One op as a step of its own, with its epilogue if it has one. */
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap)
+{
+    tp__plan *p = c->plan;
+    const bool bias = ep.bias_op >= 0;
+    const int last_op = ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
+    tp__step *s = tp__add_step(c, o->row, o->name, o->n_in + (bias ? 1 : 0), o->n_out, o->n_var);
+    if (!s) return tp__nomem_plan();
+    const int at = p->n_step - 1;
+    s->call.attrs = o->attrs;
+    s->call.user = o->user;
+    s->call.key = tp_random_key(c->g->seed, o->stream);
+    s->call.fault_id = o->id + 1;
+    for (int i = 0; i < o->n_in; i++) {
+        const int v = tp__value_of(c, o->in[i]);
+        s->operand[i] = tp__operand(&c->value[v].type);
+        if (tp__shape_only(o->row, i)) continue;
+        s->buffer[i] = c->value[tp__root(c, v)].buffer;
+        tp__touch(p, s->buffer[i], at);
+    }
+    if (bias) {
+        const tp_operation *b = (const tp_operation *)c->g->op.item[ep.bias_op];
+        const int v = tp__value_of(c, b->in[1]);
+        s->operand[o->n_in] = tp__operand(&c->value[v].type);
+        s->buffer[o->n_in] = c->value[tp__root(c, v)].buffer;
+        tp__touch(p, s->buffer[o->n_in], at);
+        void *attrs = tp_arena_alloc(&p->arena, o->row->attr_size);
+        if (!attrs) return tp__nomem_plan();
+        memcpy(attrs, o->attrs, o->row->attr_size);
+        if (o->row == &tp__op_conv2d) {
+            ((tp_conv2d_attrs *)attrs)->fused_bias = 1;
+            ((tp_conv2d_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
+        } else {
+            ((tp__matmul_attrs *)attrs)->fused_bias = 1;
+            ((tp__matmul_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
+        }
+        s->call.attrs = attrs;
+        p->info.n_fused += 1 + (ep.act_op >= 0);
+    }
+    const int n_in = s->call.n_in;
+    const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
+    for (int i = 0; i < o->n_out; i++) {
+        const int v = i == 0 ? c->first_value[last_op] : c->first_value[o->id] + i;
+        s->operand[n_in + i] = tp__operand(&c->value[v].type);
+        if (i == 0 && in_var) continue; /* below */
+        if (i > 0 && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
+        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
+        if (b < 0) return tp__nomem_plan();
+        c->value[v].buffer = b;
+        s->buffer[n_in + i] = b;
+        tp__touch(p, b, at);
+    }
+    for (int i = 0; i < o->n_var; i++) {
+        const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), cap);
+        if (b < 0) return tp__nomem_plan();
+        p->buffer[b].var = o->var[i];
+        s->operand[n_in + o->n_out + i] = tp__operand(&t);
+        s->buffer[n_in + o->n_out + i] = b;
+        tp__touch(p, b, at);
+        if (i == 0 && in_var) {
+            c->value[c->first_value[o->id]].buffer = b;
+            s->buffer[n_in] = b;
+        }
+    }
+    const tp_status st = tp__step_kernel(c, s);
+    if (st != TP_OK) return st;
+    size_t scratch = o->row->scratch ? o->row->scratch(&s->call) : 0;
+    s->call.scratch_bytes = scratch;
+    if (s->convert) {
+        scratch = tp__align64(scratch);
+        for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++)
+            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16) scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
+        if (s->call.n_in + s->call.n_out + s->call.n_var > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", o->name);
+    }
+    if (scratch) {
+        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, cap);
+        if (s->scratch < 0) return tp__nomem_plan();
+        tp__touch(p, s->scratch, at);
+    }
+    return TP_OK;
+}
+
+/* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
+static tp_status tp__fold_step(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
+    tp__step *s = &p->step[p->n_step - 1];
+    tp_device *d = p->device;
+    for (int i = 0; i < s->call.n_in; i++) s->operand[i].data = s->buffer[i] >= 0 ? p->buffer[s->buffer[i]].data : NULL;
+    for (int i = 0; i < s->call.n_out; i++) {
+        const int b = s->buffer[s->call.n_in + i];
+        if (b < 0) continue;
+        void *data = d->alloc(d, (size_t)(p->buffer[b].bytes ? p->buffer[b].bytes : 1));
+        void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+        if (!data || !list) {
+            if (data) d->free(d, data);
+            return tp__nomem_plan();
+        }
+        if (p->n_constant) memcpy((void *)list, (void *)p->constant, (size_t)p->n_constant * sizeof *list);
+        list[p->n_constant++] = data;
+        p->constant = list;
+        p->buffer[b].where = TP__IN_CONST;
+        p->buffer[b].data = data;
+        p->constant_bytes += (size_t)p->buffer[b].bytes;
+        s->operand[s->call.n_in + i].data = data;
+    }
+    void *scratch = NULL;
+    if (s->scratch >= 0) {
+        scratch = d->alloc(d, (size_t)p->buffer[s->scratch].bytes);
+        if (!scratch) return tp__nomem_plan();
+        p->buffer[s->scratch].where = TP__IN_NOTHING;
+    }
+    s->call.scratch = scratch;
+    const unsigned mode = tp__float_mode_enter();
+    tp__run_step(s);
+    tp__float_mode_leave(mode);
+    if (scratch) d->free(d, scratch);
+    p->n_step--;
+    p->info.n_folded++;
+    return TP_OK;
+}
+
+static tp_status tp__compile(tp_exec *e, tp__plan *p)
+{
+    tp__compiler c;
+    memset(&c, 0, sizeof c);
+    c.exec = e;
+    c.g = e->session->graph;
+    c.plan = p;
+    c.n_op = c.g->op.n;
+    bool ok = true;
+    const size_t n = (size_t)c.n_op + 1;
+    c.first_value = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
+    if (!ok) return tp__nomem_plan();
+    int n_use = 0;
+    for (int id = 0; id < c.n_op; id++) {
+        const tp_operation *o = (const tp_operation *)c.g->op.item[id];
+        c.first_value[id] = c.n_value;
+        c.n_value += o->n_out;
+        n_use += o->n_in;
+    }
+    const size_t nv = (size_t)c.n_value + 1;
+    c.need = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.shape_need = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.value = (tp__value *)tp__need(tp_calloc(nv, sizeof *c.value), &ok);
+    c.position = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
+    c.order = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
+    c.replaced_by = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
+    c.group = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
+    c.alias = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
+    c.folded = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.use_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
+    c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
+    c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
+    c.fetched = (char *)tp__need(tp_calloc(nv, 1), &ok);
+    c.fed = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
+    c.writer_head = (int *)tp__need(tp_malloc(((size_t)c.g->var.n + 1) * sizeof(int)), &ok);
+    tp__group *groups = NULL;
+    int n_group = 0, cap = 0;
+    tp_status st = ok ? TP_OK : tp__nomem_plan();
+    if (st != TP_OK) goto done;
+    for (int v = 0; v < c.n_value; v++) {
+        c.alias[v] = c.use_head[v] = c.fed[v] = -1;
+        c.value[v].buffer = -1;
+    }
+    for (int id = 0; id < c.n_op; id++) c.position[id] = c.replaced_by[id] = c.group[id] = -1;
+    for (int i = 0; i < c.g->var.n; i++) c.writer_head[i] = -1;
+    for (int i = 0; i < p->n_feed; i++) {
+        const int v = tp__value_of(&c, p->feed[i]);
+        c.fed[v] = i;
+        c.value[v].type = p->feed_type[i];
+    }
+    if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_infer(&c)) != TP_OK) goto done;
+    for (int id = c.n_op - 1; id >= 0; id--) { /* data uses, so that each chain is in creation order */
+        const tp_operation *o = (const tp_operation *)c.g->op.item[id];
+        if (!c.need[id]) continue;
+        for (int i = 0; i < o->n_in; i++) {
+            if (tp__shape_only(o->row, i)) continue;
+            const int v = tp__value_of(&c, o->in[i]);
+            c.use_op[c.n_use] = id;
+            c.use_next[c.n_use] = c.use_head[v];
+            c.use_head[v] = c.n_use++;
+        }
+    }
+    if ((st = tp__plan_order(&c)) != TP_OK) goto done;
+    tp__plan_alias(&c);
+
+    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)(c.n_order + p->n_fetch + 1) * sizeof *p->step);
+    groups = (tp__group *)tp_calloc((size_t)c.n_order + 1, sizeof *groups);
+    if (!p->step || !groups) {
+        st = tp__nomem_plan();
+        goto done;
+    }
+
+    /* feeds, constants and variables have their memory from the start */
+    for (int i = 0; i < p->n_feed; i++) {
+        const int b = tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), &cap);
+        if (b < 0) {
+            st = tp__nomem_plan();
+            goto done;
+        }
+        p->buffer[b].first = -1;
+        p->buffer[b].last = -1;
+        p->feed_buffer[i] = b;
+        c.value[tp__value_of(&c, p->feed[i])].buffer = b;
+    }
+    for (int k = 0; k < c.n_order; k++) {
+        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const int v = c.first_value[o->id];
+        if (c.fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
+        const bool constant = o->row == &tp__op_constant;
+        const int b = tp__new_buffer(&c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c.value[v].type), &cap);
+        if (b < 0) {
+            st = tp__nomem_plan();
+            goto done;
+        }
+        c.value[v].buffer = b;
+        if (constant) {
+            p->buffer[b].data = o->user;
+            c.folded[o->id] = 1;
+            if (!p->device->host) { /* a copy over there */
+                void *data = p->device->alloc(p->device, (size_t)p->buffer[b].bytes + 1);
+                void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+                if (!data || !list || p->device->upload(p->device, data, o->user, (size_t)p->buffer[b].bytes) != TP_OK) {
+                    if (data) p->device->free(p->device, data);
+                    st = tp__nomem_plan();
+                    goto done;
+                }
+                if (p->n_constant) memcpy((void *)list, (void *)p->constant, (size_t)p->n_constant * sizeof *list);
+                list[p->n_constant++] = data;
+                p->constant = list;
+                p->buffer[b].data = data;
+            }
+        } else {
+            p->buffer[b].var = o->var[0];
+        }
+    }
+    /* constant folding is a property that spreads down the order */
+    for (int k = 0; k < c.n_order; k++) {
+        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const unsigned effects = TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
+        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device->host || (o->row->shape_only & 1u)) continue;
+        bool all = true;
+        for (int i = 0; i < o->n_in; i++) {
+            if (tp__shape_only(o->row, i)) continue;
+            const int v = tp__value_of(&c, o->in[i]);
+            all = all && c.fed[v] < 0 && c.folded[o->in[i]->op->id];
+        }
+        c.folded[o->id] = all && tp__bytes_of(&c.value[c.first_value[o->id]].type) <= (1 << 22);
+    }
+    /* fuse */
+    if (!e->session->config.no_fusion) {
+        for (int k = 0; k < c.n_order; k++) {
+            const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+            if (c.folded[o->id] || c.replaced_by[o->id] >= 0) continue;
+            const tp__epilogue_plan ep = tp__find_epilogue(&c, o);
+            if (ep.bias_op < 0) continue;
+            /* run where the last of them stood: the bias must not be written in between, nor anything else it reads */
+            const int end = ep.act_op >= 0 ? ep.act_op : ep.bias_op;
+            bool clear = true;
+            for (int q = k + 1; q < c.position[end]; q++) {
+                const tp_operation *w = (const tp_operation *)c.g->op.item[c.order[q]];
+                if (tp__is_writer(w)) clear = false;
+                for (int z = 0; z < w->n_ctrl; z++)
+                    if (w->ctrl[z] == o || w->ctrl[z]->id == ep.bias_op) clear = false;
+            }
+            if (!clear) continue;
+            c.replaced_by[o->id] = end;
+            c.replaced_by[ep.bias_op] = end;
+            if (ep.act_op >= 0) c.replaced_by[ep.act_op] = end;
+        }
+    }
+    for (int k = 0; k < c.n_order; k++) {
+        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const int v = c.first_value[o->id];
+        if (c.folded[o->id] || c.replaced_by[o->id] >= 0 || c.alias[v] >= 0 || !tp__fusable(&c, o)) continue;
+        int best = -1;
+        if (!e->session->config.no_fusion)
+            for (int i = 0; i < o->n_in && best < 0; i++) {
+                const int root = tp__root(&c, tp__value_of(&c, o->in[i]));
+                const tp_node *node = o->in[i];
+                while (c.alias[tp__value_of(&c, node)] >= 0) node = node->op->in[0];
+                if (tp__value_of(&c, node) == root && c.group[node->op->id] >= 0 && node->index == 0 &&
+                    tp__may_join(&c, &groups[c.group[node->op->id]], o->id))
+                    best = c.group[node->op->id];
+            }
+        if (best < 0) best = n_group++;
+        c.group[o->id] = best;
+        groups[best].op[groups[best].n++] = o->id;
+        groups[best].n_operand += o->n_in;
+    }
+    /* emit in order: a group at its last member's place, an epilogue at its end's */
+    for (int k = 0; k < c.n_order && st == TP_OK; k++) {
+        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const int v = c.first_value[o->id];
+        if (o->row->flags & TP_OP_SOURCE) continue;
+        if (c.fed[v] >= 0 && o->n_out == 1) continue;
+        if (c.alias[v] >= 0) continue;
+        if (o->row == &tp__op_read_after) {
+            const int b = tp__new_buffer(&c, TP__IN_VAR, tp__bytes_of(&c.value[v].type), &cap);
+            if (b < 0) {
+                st = tp__nomem_plan();
+                break;
+            }
+            p->buffer[b].var = o->var[0];
+            c.value[v].buffer = b;
+            if (!tp__written_after(&c, o->var[0], k)) continue;
+            if (!c.fetched[v]) continue;
+            /* fetched, and overwritten later: keep a copy */
+            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0);
+            const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+            if (copy < 0) {
+                st = tp__nomem_plan();
+                break;
+            }
+            s->operand[0] = s->operand[1] = tp__operand(&c.value[v].type);
+            s->buffer[0] = b;
+            s->buffer[1] = copy;
+            c.value[v].buffer = copy;
+            tp__touch(p, copy, p->n_step - 1);
+            st = tp__step_kernel(&c, s);
+            continue;
+        }
+        if (c.folded[o->id]) {
+            tp__epilogue_plan none;
+            none.bias_op = none.act_op = -1;
+            if (tp__fusable(&c, o)) {
+                tp__group one;
+                memset(&one, 0, sizeof one);
+                one.op[0] = o->id;
+                one.n = 1;
+                st = tp__emit_group(&c, &one, &cap);
+                p->info.n_fused -= 1;
+            } else {
+                st = tp__emit_op(&c, o, none, &cap);
+            }
+            if (st == TP_OK) st = tp__fold_step(&c);
+            continue;
+        }
+        if (c.group[o->id] >= 0) {
+            const tp__group *grp = &groups[c.group[o->id]];
+            if (grp->op[grp->n - 1] == o->id) st = tp__emit_group(&c, grp, &cap);
+            continue;
+        }
+        tp__epilogue_plan ep;
+        ep.bias_op = ep.act_op = -1;
+        if (c.replaced_by[o->id] >= 0) {
+            if (c.replaced_by[o->id] != o->id) continue;
+            /* the end of an epilogue: find its producer again */
+            const tp_operation *b = o->row == &tp__op_relu ? o->in[0]->op : o;
+            ep.bias_op = b->id;
+            ep.act_op = o->row == &tp__op_relu ? o->id : -1;
+            st = tp__emit_op(&c, b->in[0]->op, ep, &cap);
+            continue;
+        }
+        if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) {
+            /* a view of memory that will be overwritten: a real copy instead */
+            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0);
+            const int b = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+            if (b < 0) {
+                st = tp__nomem_plan();
+                break;
+            }
+            s->operand[0] = tp__operand(&c.value[v].type);
+            s->operand[1] = s->operand[0];
+            s->buffer[0] = c.value[tp__root(&c, tp__value_of(&c, o->in[0]))].buffer;
+            s->buffer[1] = b;
+            c.value[v].buffer = b;
+            tp__touch(p, s->buffer[0], p->n_step - 1);
+            tp__touch(p, b, p->n_step - 1);
+            st = tp__step_kernel(&c, s);
+            continue;
+        }
+        st = tp__emit_op(&c, o, ep, &cap);
+    }
+    if (st != TP_OK) goto done;
+    /* fetched variables that this plan writes: their run-start value, copied before everything */
+    {
+        int n_copy = 0;
+        for (int i = 0; i < p->n_fetch; i++) {
+            const int v = tp__value_of(&c, p->fetch[i]);
+            const tp_variable *var = c.fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
+            int b = c.value[tp__root(&c, v)].buffer;
+            if (var && c.writer_head[var->id] >= 0) {
+                tp__step *s = tp__add_step(&c, &tp__op_copy, p->fetch[i]->op->name, 1, 1, 0);
+                const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+                if (copy < 0) {
+                    st = tp__nomem_plan();
+                    goto done;
+                }
+                s->operand[0] = s->operand[1] = tp__operand(&c.value[v].type);
+                s->buffer[0] = b;
+                s->buffer[1] = copy;
+                if ((st = tp__step_kernel(&c, s)) != TP_OK) goto done;
+                p->buffer[copy].first = -1;
+                n_copy++;
+                b = copy;
+            }
+            p->fetch_buffer[i] = b;
+            p->fetch_type[i] = c.value[v].type;
+            if (b >= 0) {
+                int root = b;
+                while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
+                p->buffer[root].last = INT_MAX;
+                if (p->buffer[root].first == INT_MAX) p->buffer[root].first = -1;
+            }
+        }
+        if (n_copy) { /* rotate the copies to the front and renumber lifetimes */
+            tp__step *tail = (tp__step *)tp_malloc((size_t)n_copy * sizeof *tail);
+            if (!tail) {
+                st = tp__nomem_plan();
+                goto done;
+            }
+            memcpy(tail, p->step + p->n_step - n_copy, (size_t)n_copy * sizeof *tail);
+            memmove(p->step + n_copy, p->step, (size_t)(p->n_step - n_copy) * sizeof *tail);
+            memcpy(p->step, tail, (size_t)n_copy * sizeof *tail);
+            tp_free(tail);
+            for (int b = 0; b < p->n_buffer; b++) {
+                if (p->buffer[b].first >= 0 && p->buffer[b].first != INT_MAX) p->buffer[b].first += n_copy;
+                if (p->buffer[b].last >= 0 && p->buffer[b].last != INT_MAX) p->buffer[b].last += n_copy;
+            }
+        }
+    }
+    tp__plan_in_place(&c);
+    if ((st = tp__plan_place(&c)) != TP_OK) goto done;
+    p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
+    if (!p->value) {
+        st = tp__nomem_plan();
+        goto done;
+    }
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) st = tp_tensor_resize(&p->value[i], p->fetch_type[i].dtype, p->fetch_type[i].shape);
+    for (int i = 0; i < p->n_step; i++) {
+        const tp_call *k = &p->step[i].call;
+        double bytes = 0;
+        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
+            if (p->step[i].buffer[q] >= 0) bytes += (double)tp_shape_size(&p->step[i].operand[q].shape) * (double)tp_dtype_size(p->step[i].operand[q].dtype);
+        p->info.bytes += bytes;
+        if (k->op == &tp__op_fused) p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
+        else if (k->op->flops) p->info.flops += k->op->flops(k);
+        else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
+    }
+    p->info.n_steps = p->n_step;
+    p->info.arena_bytes = p->arena_bytes;
+    p->info.constant_bytes = p->constant_bytes;
+done:
+    tp_free(groups);
+    tp__compiler_free(&c);
+    return st;
+}
+
+/* ==== >>run =========================================================================================== */
+
+TP_DEF tp_session_config tp_default_session_config(void)
+{
+    tp_session_config c;
+    memset(&c, 0, sizeof c);
+    c.memory_fraction = 0.99f;
+    return c;
+}
+
+/* Variables that the graph got since: their memory and initial values. */
+static tp_status tp__session_grow(tp_session *s)
+{
+    tp_device *d = s->device[0];
+    while (s->n_var < s->graph->var.n) {
+        if (s->n_var == s->var_cap) {
+            const int cap = s->var_cap ? s->var_cap * 2 : 64;
+            void **data = (void **)tp_realloc((void *)s->var_data, (size_t)cap * sizeof *data);
+            if (!data) return tp_fail(TP_ERR_NOMEM, "out of memory for the variables");
+            s->var_data = data;
+            s->var_cap = cap;
+        }
+        const tp_variable *v = (const tp_variable *)s->graph->var.item[s->n_var];
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
+        if (st != TP_OK) return st;
+        const size_t bytes = tp_tensor_bytes(&t);
+        void *data = NULL;
+        st = tp_init_fill(&v->init, s->graph->seed, v->name, &t);
+        if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1))) st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
+        if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
+        tp_tensor_free(&t);
+        if (st != TP_OK) {
+            if (data) d->free(d, data);
+            return st;
+        }
+        s->var_data[s->n_var++] = data;
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
+{
+    if (!g) return tp_fail(TP_ERR_ARG, "a session needs a graph"), (tp_session *)NULL;
+    if (g->status != TP_OK) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s", g->error);
+        return tp_fail(g->status, "%s", text), (tp_session *)NULL;
+    }
+    tp_session *s = (tp_session *)tp_calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->graph = g;
+    s->config = c ? *c : tp_default_session_config();
+    s->n_device = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 1;
+    s->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *s->device);
+    if (!s->device) {
+        tp_session_free(s);
+        return NULL;
+    }
+    if (s->config.devices && s->config.n_devices > 0) {
+        for (int i = 0; i < s->n_device; i++) {
+            s->device[i] = s->config.devices[i];
+            if (!s->device[i] || s->device[i]->abi != TP_ABI) {
+                tp_fail(TP_ERR_ARG, "device %d of the session is missing or was built with another version of tp", i);
+                s->n_device = 1;
+                s->device[0] = NULL;
+                tp_session_free(s);
+                return NULL;
+            }
+        }
+    } else {
+        s->own_device = s->device[0] = tp_cpu_device_new(s->config.threads, s->config.isa);
+        if (!s->own_device) {
+            tp_session_free(s);
+            return NULL;
+        }
+    }
+    if (tp__session_grow(s) != TP_OK) {
+        tp_session_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+TP_DEF void tp_session_free(tp_session *s)
+{
+    if (!s) return;
+    tp_exec_free(s->exec);
+    for (int i = 0; i < s->n_var; i++) s->device[0]->free(s->device[0], s->var_data[i]);
+    tp_free((void *)s->var_data);
+    if (s->own_device) s->own_device->close(s->own_device);
+    tp_free((void *)s->device);
+    tp_dict_free(&s->state);
+    tp_free(s);
+}
+
+TP_DEF tp_graph *tp_session_graph(const tp_session *s) { return s->graph; }
+TP_DEF tp_device *tp_session_device(const tp_session *s, int i) { return i >= 0 && i < s->n_device ? s->device[i] : NULL; }
+TP_DEF tp_dict *tp_session_state(tp_session *s) { return &s->state; }
+
+TP_DEF tp_exec *tp_exec_new(tp_session *s)
+{
+    tp_exec *e = (tp_exec *)tp_calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->session = s;
+    e->device = s->device[0];
+    e->step_word = (uint64_t *)e->device->alloc(e->device, 3 * sizeof(uint64_t));
+    if (!e->step_word) {
+        tp_free(e);
+        tp_fail(TP_ERR_NOMEM, "out of memory for an exec");
+        return NULL;
+    }
+    return e;
+}
+
+TP_DEF void tp_exec_free(tp_exec *e)
+{
+    if (!e) return;
+    while (e->plans) {
+        tp__plan *p = e->plans;
+        e->plans = p->next;
+        tp__plan_free(p);
+    }
+    if (e->arena) e->device->free(e->device, e->arena);
+    e->device->free(e->device, e->step_word);
+    tp_free(e);
+}
+
+TP_DEF tp_exec *tp_session_exec(tp_session *s)
+{
+    if (!s->exec) s->exec = tp_exec_new(s);
+    return s->exec;
+}
+
+TP_DEF uint64_t tp_exec_random_step(const tp_exec *e) { return e->random_step; }
+TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step) { e->random_step = step; }
+TP_DEF void tp_exec_set_timing(tp_exec *e, bool on) { e->timing = on; }
+
+static uint64_t tp__mix(uint64_t h, uint64_t x)
+{
+    h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+    return h * 0xff51afd7ed558ccdu;
+}
+
+static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches, tp_status *status)
+{
+    uint64_t h = tp__mix((uint64_t)n_feeds, (uint64_t)n_fetches);
+    for (int i = 0; i < n_fetches; i++) h = tp__mix(h, (uint64_t)(uintptr_t)fetches[i]);
+    for (int i = 0; i < n_feeds; i++) {
+        h = tp__mix(h, (uint64_t)(uintptr_t)feeds[i].node);
+        for (int d = 0; d < feeds[i].value.shape.ndim; d++) h = tp__mix(h, (uint64_t)feeds[i].value.shape.dim[d]);
+    }
+    for (tp__plan *p = e->plans; p; p = p->next) {
+        if (p->hash != h || p->n_feed != n_feeds || p->n_fetch != n_fetches) continue;
+        bool same = true;
+        for (int i = 0; i < n_fetches; i++) same = same && p->fetch[i] == fetches[i];
+        for (int i = 0; i < n_feeds && same; i++)
+            same = p->feed[i] == feeds[i].node && p->feed_type[i].dtype == feeds[i].value.dtype && tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
+        if (same) return p;
+    }
+    /* a new one; the least recently used makes room */
+    int n = 0;
+    for (tp__plan *p = e->plans; p; p = p->next) n++;
+    if (n >= TP__MAX_PLANS) {
+        tp__plan **old = &e->plans;
+        for (tp__plan **q = &e->plans; *q; q = &(*q)->next)
+            if ((*q)->used_at < (*old)->used_at) old = q;
+        tp__plan *dead = *old;
+        *old = dead->next;
+        tp__plan_free(dead);
+    }
+    tp_arena arena;
+    memset(&arena, 0, sizeof arena);
+    tp__plan *p = (tp__plan *)tp_arena_alloc(&arena, sizeof *p);
+    if (!p) {
+        *status = tp__nomem_plan();
+        return NULL;
+    }
+    p->arena = arena;
+    p->device = e->device;
+    p->hash = h;
+    p->n_fetch = n_fetches;
+    p->n_feed = n_feeds;
+    p->fetch = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof *p->fetch);
+    p->fetch_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(int));
+    p->fetch_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(tp_type));
+    p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
+    p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
+    p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
+    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer ? TP_OK : tp__nomem_plan();
+    if (st != TP_OK) {
+        *status = st;
+        p->n_fetch = 0;
+        tp__plan_free(p);
+        return NULL;
+    }
+    for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
+    for (int i = 0; i < n_feeds; i++) {
+        p->feed[i] = feeds[i].node;
+        p->feed_type[i].dtype = feeds[i].value.dtype;
+        p->feed_type[i].shape = feeds[i].value.shape;
+    }
+    st = tp__compile(e, p);
+    if (st == TP_OK && p->arena_bytes > e->arena_bytes) { /* the arena grows only for a plan that needs more */
+        char *bigger = (char *)e->device->alloc(e->device, p->arena_bytes);
+        if (!bigger) st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", e->device->name, (double)p->arena_bytes / 1048576.0);
+        else {
+            if (e->arena) e->device->free(e->device, e->arena);
+            e->arena = bigger;
+            e->arena_bytes = p->arena_bytes;
+        }
+    }
+    if (st != TP_OK) {
+        *status = st;
+        tp__plan_free(p);
+        return NULL;
+    }
+    p->next = e->plans;
+    e->plans = p;
+    return p;
+}
+
+static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches)
+{
+    const tp_graph *g = s->graph;
+    if (g->status != TP_OK) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s", g->error);
+        return tp_fail(g->status, "%s", text);
+    }
+    for (int i = 0; i < n_fetches; i++) {
+        if (!fetches[i]) return tp_fail(TP_ERR_ARG, "fetch %d is NULL: no node of that name, or no gradient", i);
+        if (fetches[i]->op->graph != g || tp_is_poison(fetches[i])) return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i, fetches[i]->op->name);
+    }
+    for (int i = 0; i < n_feeds; i++) {
+        const tp_node *n = feeds[i].node;
+        if (!n || n->op->graph != g || tp_is_poison(n)) return tp_fail(TP_ERR_ARG, "feed %d is not a node of this session's graph", i);
+        if (feeds[i].value.dtype != n->dtype)
+            return tp_fail(TP_ERR_DTYPE, "'%s' is %s but is fed %s: convert it with tp_convert", n->op->name, tp_dtype_name(n->dtype), tp_dtype_name(feeds[i].value.dtype));
+        if (!tp_shape_compatible(&n->shape, &feeds[i].value.shape) || !tp_shape_known(&feeds[i].value.shape)) {
+            char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+            return tp_fail(TP_ERR_SHAPE, "'%s' has shape %s but is fed %s", n->op->name, tp_shape_text(&n->shape, a), tp_shape_text(&feeds[i].value.shape, b));
+        }
+        for (int j = 0; j < i; j++)
+            if (feeds[j].node == n) return tp_fail(TP_ERR_ARG, "'%s' is fed twice", n->op->name);
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+{
+    tp_session *s = e->session;
+    tp_device *d = e->device;
+    tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
+    if (st != TP_OK) return st;
+    if (s->n_var < s->graph->var.n && (st = tp__session_grow(s)) != TP_OK) return st;
+    tp__plan *p = tp__find_plan(e, feeds, n_feeds, fetches, n_fetches, &st);
+    if (!p) return st;
+    p->used_at = ++e->clock;
+    if (p->bound_to != e->arena || !p->bound_to) tp__plan_bind(p, e);
+    uint64_t words[3];
+    words[0] = e->random_step++;
+    words[1] = words[2] = 0;
+    if ((st = d->upload(d, e->step_word, words, sizeof words)) != TP_OK) return st;
+    for (int i = 0; i < n_feeds; i++) {
+        const size_t bytes = tp_tensor_bytes(&feeds[i].value);
+        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->feed_buffer[i]), feeds[i].value.data, bytes)) != TP_OK) return st;
+    }
+    const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
+    if (e->timing) {
+        for (int i = 0; i < p->n_step; i++) {
+            const double t0 = tp_time();
+            tp__run_step(&p->step[i]);
+            d->wait(d);
+            p->step[i].seconds += tp_time() - t0;
+            p->step[i].runs++;
+        }
+    } else {
+        for (int i = 0; i < p->n_step; i++) tp__run_step(&p->step[i]);
+    }
+    tp__float_mode_leave(mode);
+    if ((st = d->wait(d)) != TP_OK) return st;
+    if ((st = d->download(d, words, e->step_word, sizeof words)) != TP_OK) return st;
+    if (words[1] != 0) {
+        const tp_operation *o = (const tp_operation *)s->graph->op.item[words[1] - 1];
+        char text[512];
+        snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)words[2]);
+        return tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+    }
+    for (int i = 0; i < n_fetches; i++) {
+        const size_t bytes = tp_tensor_bytes(&p->value[i]);
+        const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
+        if (bytes && src && (st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+        if (values) values[i] = &p->value[i];
+    }
+    return d->wait(d);
+}
+
+TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+{
+    tp_exec *e = tp_session_exec(s);
+    if (!e) return TP_ERR_NOMEM;
+    return tp_exec_run(e, feeds, n_feeds, fetches, n_fetches, values);
+}
+
+TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value)
+{
+    const tp_tensor *v = NULL;
+    const tp_status st = tp_session_run(s, NULL, 0, &fetch, 1, &v);
+    return st == TP_OK ? tp_tensor_copy(value, v) : st;
+}
+
+TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value)
+{
+    tp_status st = tp__session_grow(s);
+    if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
+    if (st == TP_OK && tp_tensor_bytes(value)) st = s->device[0]->download(s->device[0], value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    return st;
+}
+
+TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
+{
+    tp_status st = tp__session_grow(s);
+    if (st != TP_OK) return st;
+    if (!tp_shape_equal(&v->shape, &value->shape)) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_fail(TP_ERR_SHAPE, "variable '%s' has shape %s, the value to load has %s", v->name, tp_shape_text(&v->shape, a), tp_shape_text(&value->shape, b));
+    }
+    if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
+        return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype), tp_dtype_name(value->dtype));
+    tp_device *d = s->device[0];
+    if (v->dtype == value->dtype) {
+        const size_t bytes = tp_tensor_bytes(value);
+        return bytes ? d->upload(d, s->var_data[v->id], value->data, bytes) : TP_OK;
+    }
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if ((st = tp_tensor_resize(&t, v->dtype, v->shape)) != TP_OK) return st;
+    if (tp_tensor_bytes(&t)) {
+        tp_convert(t.data, v->dtype, value->data, value->dtype, tp_tensor_size(&t));
+        st = s->device[0]->upload(s->device[0], s->var_data[v->id], t.data, tp_tensor_bytes(&t));
+    }
+    tp_tensor_free(&t);
+    return st;
+}
+
+TP_DEF int64_t tp_get_global_step_value(tp_session *s)
+{
+    const tp_variable *v = tp_find_variable(s->graph, "global_step");
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    int64_t step = 0;
+    if (v && tp_session_read(s, v, &t) == TP_OK) step = (int64_t)tp_tensor_get(&t, 0);
+    tp_tensor_free(&t);
+    return step;
+}
+
+/* -- looking at a plan */
+
+static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetches)
+{
+    tp__plan *best = NULL;
+    for (tp__plan *p = e->plans; p; p = p->next) {
+        bool same = p->n_fetch == n_fetches;
+        for (int i = 0; i < n_fetches && same; i++) same = p->fetch[i] == fetches[i];
+        if (same && (!best || p->used_at > best->used_at)) best = p;
+    }
+    if (!best) tp_fail(TP_ERR_STATE, "these fetches were not run yet, so there is no plan of them");
+    return best;
+}
+
+TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info)
+{
+    const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
+    if (!p) return TP_ERR_STATE;
+    *info = p->info;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out)
+{
+    const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
+    if (!p) return TP_ERR_STATE;
+    char t[TP_SHAPE_TEXT], kernel[256];
+    tp_buf_printf(out, "%4s  %-28s %-20s %12s %12s %10s  %s\n", "step", "kernel", "output", "KiB moved", "MFLOP", "ms", "node");
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
+        const tp_call *k = &s->call;
+        double bytes = 0, flops = 0;
+        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
+            if (s->buffer[q] >= 0) bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
+        snprintf(kernel, sizeof kernel, "%s", k->op->name);
+        if (k->op == &tp__op_fused) {
+            const tp__program *prog = (const tp__program *)k->attrs;
+            size_t at = 0;
+            for (int j = 0; j < prog->n_instr && at + 24 < sizeof kernel; j++)
+                at += (size_t)snprintf(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "", prog->instr[j].row->name);
+            flops = (double)prog->n * prog->n_instr;
+        } else if (k->op->flops) flops = k->op->flops(k);
+        tp_buf_printf(out, "%4d  %-28s %-20s %12.1f %12.3f ", i, kernel, k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
+        if (s->runs) tp_buf_printf(out, "%10.4f", s->seconds * 1e3 / (double)s->runs);
+        else tp_buf_printf(out, "%10s", "-");
+        tp_buf_printf(out, "  %s\n", s->name);
+    }
+    tp_buf_printf(out, "%d kernels, %d ops fused, %d folded; arena %.1f KiB, constants %.1f KiB; %.3f MFLOP, %.1f KiB moved a run\n", p->info.n_steps,
+                  p->info.n_fused, p->info.n_folded, (double)p->info.arena_bytes / 1024.0, (double)p->info.constant_bytes / 1024.0, p->info.flops / 1e6, p->info.bytes / 1024.0);
+    return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory while a plan was printed") : TP_OK;
+}
+
+/* ==== >>hooked runs =================================================================================== */
+
+struct tp_run_request {
+    tp_node **fetch;
+    int n_fetch, cap_fetch;
+    tp_feed *feed;
+    int n_feed, cap_feed;
+    int first; /* the first fetch of the hook that is asking */
+    tp_graph *graph;
+    tp_status status;
+};
+
+struct tp_hooked_session {
+    tp_session *session;
+    tp_exec *exec;
+    tp_hook **hook;
+    int n_hook;
+    int *first, *count; /* fetches of each hook */
+    tp_run_request request;
+    const tp_tensor **value;
+    int cap_value;
+    bool stop;
+};
+
+TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
+{
+    if (!n) {
+        r->status = tp_fail(TP_ERR_ARG, "a hook asks for a node that does not exist");
+        return -1;
+    }
+    if (r->n_fetch == r->cap_fetch) {
+        const int cap = r->cap_fetch ? r->cap_fetch * 2 : 32;
+        tp_node **f = (tp_node **)tp_realloc((void *)r->fetch, (size_t)cap * sizeof *f);
+        if (!f) {
+            r->status = TP_ERR_NOMEM;
+            return -1;
+        }
+        r->fetch = f;
+        r->cap_fetch = cap;
+    }
+    r->fetch[r->n_fetch++] = n;
+    return r->n_fetch - 1 - r->first;
+}
+
+TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value)
+{
+    for (int i = 0; i < r->n_feed; i++)
+        if (r->feed[i].node == n) return r->status = tp_fail(TP_ERR_ARG, "two hooks feed '%s' in one run", n->op->name);
+    if (r->n_feed == r->cap_feed) {
+        const int cap = r->cap_feed ? r->cap_feed * 2 : 8;
+        tp_feed *f = (tp_feed *)tp_realloc(r->feed, (size_t)cap * sizeof *f);
+        if (!f) return r->status = TP_ERR_NOMEM;
+        r->feed = f;
+        r->cap_feed = cap;
+    }
+    r->feed[r->n_feed].node = n;
+    memset(&r->feed[r->n_feed].value, 0, sizeof r->feed[r->n_feed].value);
+    tp_tensor_view(&r->feed[r->n_feed].value, value->dtype, value->shape, value->data);
+    r->n_feed++;
+    return TP_OK;
+}
+
+TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks)
+{
+    tp_hooked_session *h = (tp_hooked_session *)tp_calloc(1, sizeof *h);
+    if (!h) return NULL;
+    h->session = s;
+    h->n_hook = n_hooks;
+    h->exec = tp_exec_new(s);
+    h->hook = (tp_hook **)tp_calloc((size_t)n_hooks + 1, sizeof *h->hook);
+    h->first = (int *)tp_calloc((size_t)n_hooks + 1, sizeof(int));
+    h->count = (int *)tp_calloc((size_t)n_hooks + 1, sizeof(int));
+    if (!h->exec || !h->hook || !h->first || !h->count) {
+        tp_hooked_session_free(h);
+        return NULL;
+    }
+    for (int i = 0; i < n_hooks; i++) h->hook[i] = hooks[i];
+    return h;
+}
+
+TP_DEF void tp_hooked_session_free(tp_hooked_session *h)
+{
+    if (!h) return;
+    tp_exec_free(h->exec);
+    tp_free((void *)h->hook);
+    tp_free(h->first);
+    tp_free(h->count);
+    tp_free((void *)h->request.fetch);
+    tp_free(h->request.feed);
+    tp_free((void *)h->value);
+    tp_free(h);
+}
+
+TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h) { return h->exec; }
+TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h) { h->stop = true; }
+TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h) { return h->stop; }
+
+TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+{
+    tp_run_request *r = &h->request;
+    r->n_fetch = r->n_feed = 0;
+    r->graph = h->session->graph;
+    r->status = TP_OK;
+    r->first = 0;
+    tp_status st;
+    for (int i = 0; i < n_fetches; i++)
+        if (tp_request_fetch(r, fetches[i]) < 0) return r->status;
+    for (int i = 0; i < h->n_hook; i++) {
+        h->first[i] = r->first = r->n_fetch;
+        if (h->hook[i]->before_run && (st = h->hook[i]->before_run(h->hook[i], r)) != TP_OK) return st;
+        if (r->status != TP_OK) return r->status;
+        h->count[i] = r->n_fetch - h->first[i];
+    }
+    if (r->n_fetch > h->cap_value) {
+        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)r->n_fetch * 2 * sizeof *v);
+        if (!v) return TP_ERR_NOMEM;
+        h->value = v;
+        h->cap_value = r->n_fetch * 2;
+    }
+    if ((st = tp_exec_run(h->exec, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value)) != TP_OK) return st;
+    for (int i = 0; i < n_fetches && values; i++) values[i] = h->value[i];
+    for (int i = 0; i < h->n_hook; i++) {
+        if (!h->hook[i]->after_run) continue;
+        tp_run_values v;
+        v.value = h->value + h->first[i];
+        v.n = h->count[i];
+        if ((st = h->hook[i]->after_run(h->hook[i], &v)) != TP_OK) return st;
+    }
+    return TP_OK;
+}
+
+static tp_session *tp__create_new(tp_session_creator *c, tp_graph *g) { return tp_session_new(g, &c->config); }
+static tp_session *tp__create_reuse(tp_session_creator *c, tp_graph *g)
+{
+    tp_session *s = (tp_session *)c->user;
+    if (s->graph != g) return tp_fail(TP_ERR_ARG, "the session to reuse is of another graph"), (tp_session *)NULL;
+    return s;
+}
+
+TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config)
+{
+    tp_session_creator c;
+    memset(&c, 0, sizeof c);
+    c.create = tp__create_new;
+    c.config = config ? *config : tp_default_session_config();
+    return c;
+}
+
+TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
+{
+    tp_session_creator c;
+    memset(&c, 0, sizeof c);
+    c.create = tp__create_reuse;
+    c.user = s;
+    return c;
+}
+
+/* ==== >>saver ========================================================================================= */
+/* A checkpoint is an npz of variables by name, beside "tp:" entries for what a bit-identical resume needs and
+ * variables do not hold. Files appear whole or not at all. */
+
+#define TP__STATE_PREFIX "tp:"
+
+/* Names under which the original's tools store what is only of use in training: no warning when one side lacks them. */
+static bool tp__is_training_name(const char *name)
+{
+    static const char *const ends[] = {"/Adam",      "/Adam_1",  "/Momentum",  "/Adadelta", "/Adadelta_1",
+                                       "/RMSProp",   "/RMSProp_1", "/Adagrad", "/AccumGrad"};
+    const size_t n = strlen(name);
+    for (int i = 0; i < TP_COUNT(ends); i++) {
+        const size_t m = strlen(ends[i]);
+        if (n >= m && strcmp(name + n - m, ends[i]) == 0) return true;
+    }
+    return strncmp(name, "EMA/", 4) == 0 || strstr(name, "/EMA/") || strncmp(name, "AccumGrad", 9) == 0 || strncmp(name, "apply_gradients", 15) == 0;
+}
+
+static tp_status tp__put_variable(tp_session *s, tp_npz_writer *w, const tp_variable *v, const char *name, tp_tensor *room)
+{
+    const tp_status st = tp_session_read(s, v, room);
+    return st == TP_OK ? tp_npz_put(w, name, room) : st;
+}
+
+TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n)
+{
+    tp_npz_writer *w = NULL;
+    tp_tensor room;
+    memset(&room, 0, sizeof room);
+    tp_status st = tp_npz_open(&w, path, false);
+    if (st != TP_OK) return st;
+    int n_all = 0;
+    tp_node *const *all = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n_all);
+    for (int i = 0; st == TP_OK && i < (variables ? n : n_all); i++) {
+        const tp_variable *v = variables ? variables[i] : tp_node_variable(all[i]);
+        if (v) st = tp__put_variable(s, w, v, v->name, &room);
+    }
+    const char *isa = tp_device_isa(s->device[0]); /* bits are promised for one instruction set: say which */
+    if (st == TP_OK) {
+        tp_shape shape;
+        memset(&shape, 0, sizeof shape);
+        shape.ndim = 1;
+        shape.dim[0] = (int64_t)strlen(isa);
+        tp_tensor_view(&room, TP_U8, shape, isa);
+        st = tp_npz_put(w, TP__STATE_PREFIX "isa", &room);
+    }
+    for (int i = 0; st == TP_OK && i < s->state.n; i++)
+        if (strcmp(s->state.item[i].name, TP__STATE_PREFIX "isa") != 0) st = tp_npz_put(w, s->state.item[i].name, &s->state.item[i].value);
+    tp_tensor_free(&room);
+    if (st != TP_OK) {
+        tp_npz_abort(w);
+        return st;
+    }
+    return tp_npz_close(w);
+}
+
+TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
+{
+    static const char *const keys[] = {TP_KEY_TRAINABLE_VARIABLES, TP_KEY_MODEL_VARIABLES};
+    tp_npz_writer *w = NULL;
+    tp_tensor room;
+    char name[600];
+    memset(&room, 0, sizeof room);
+    tp_status st = tp_npz_open(&w, path, true);
+    if (st != TP_OK) return st;
+    for (int k = 0; k < 2; k++) {
+        int n = 0;
+        tp_node *const *vars = tp_collection(s->graph, keys[k], &n);
+        for (int i = 0; st == TP_OK && i < n; i++) {
+            const tp_variable *v = tp_node_variable(vars[i]);
+            if (!v || v->local) continue;
+            snprintf(name, sizeof name, "%s:0", v->name);
+            st = tp__put_variable(s, w, v, name, &room);
+        }
+    }
+    tp_tensor_free(&room);
+    if (st != TP_OK) {
+        tp_npz_abort(w);
+        return st;
+    }
+    return tp_npz_close(w);
+}
+
+TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d)
+{
+    const tp_status st = tp_npz_load(path, d);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < d->n; i++) {
+        char *s = d->item[i].name;
+        const size_t n = strlen(s);
+        if (n > 2 && strcmp(s + n - 2, ":0") == 0) s[n - 2] = 0;
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path) { return tp_npz_save(path, d, true); }
+
+/* -- the text file `checkpoint` */
+
+TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n)
+{
+    char path[1024];
+    tp_buf text;
+    tp_writer *w = NULL;
+    memset(&text, 0, sizeof text);
+    if (n <= 0) return tp_fail(TP_ERR_ARG, "the checkpoint list of '%s' would be empty", dir);
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    for (int i = -1; i < n; i++) {
+        tp_buf_printf(&text, "%s: \"", i < 0 ? "model_checkpoint_path" : "all_model_checkpoint_paths");
+        for (const char *p = names[i < 0 ? n - 1 : i]; *p; p++) tp_buf_printf(&text, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
+        tp_buf_printf(&text, "\"\n");
+    }
+    tp_status st = text.failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was written", path) : tp_writer_open(&w, path);
+    if (st == TP_OK) {
+        st = tp_writer_put(w, text.data, text.len);
+        if (st == TP_OK) st = tp_writer_commit(w);
+        else tp_writer_abort(w);
+    }
+    tp_buf_free(&text);
+    return st;
+}
+
+TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size)
+{
+    char file[1024], name[1024];
+    char *text = NULL;
+    size_t n = 0, m = 0;
+    snprintf(file, sizeof file, "%s/checkpoint", dir);
+    if (!tp_file_exists(file)) return tp_fail(TP_ERR_NAME, "there is no file '%s': no checkpoint was saved there", file);
+    tp_status st = tp_file_read(file, false, 1 << 20, &text, &n);
+    if (st != TP_OK) return st;
+    const char *key = "model_checkpoint_path:";
+    const char *p = strncmp(text, key, strlen(key)) == 0 ? text + strlen(key) : NULL;
+    while (p && (*p == ' ' || *p == '\t')) p++;
+    st = TP_ERR_FORMAT;
+    if (p && *p == '"')
+        for (p++; *p && *p != '\n' && m + 1 < sizeof name; p++) {
+            if (*p == '"') {
+                st = m ? TP_OK : TP_ERR_FORMAT;
+                break;
+            }
+            if (*p == '\\' && p[1]) p++;
+            name[m++] = *p;
+        }
+    name[m < sizeof name ? m : sizeof name - 1] = 0;
+    tp_free(text);
+    if (st != TP_OK) return tp_fail(TP_ERR_FORMAT, "'%s' does not begin with model_checkpoint_path: \"<name>\"", file);
+    const int len = name[0] == '/' ? snprintf(path, size, "%s", name) : snprintf(path, size, "%s/%s", dir, name);
+    if (len < 0 || (size_t)len >= size) return tp_fail(TP_ERR_ARG, "the checkpoint path in '%s' is too long", file);
+    return TP_OK;
+}
+
+static int tp__by_step(const void *a, const void *b)
+{
+    const int64_t x = ((const tp_checkpoint_entry *)a)->step, y = ((const tp_checkpoint_entry *)b)->step;
+    return x < y ? -1 : x > y;
+}
+
+TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n)
+{
+    int cap = 0;
+    const size_t plen = strlen(prefix);
+    *entries = NULL;
+    *n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, strerror(errno));
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        char *end;
+        if (strncmp(e->d_name, prefix, plen) != 0 || e->d_name[plen] != '-') continue;
+        const char *digits = e->d_name + plen + 1;
+        if (*digits < '0' || *digits > '9') continue;
+        const long long step = strtoll(digits, &end, 10);
+        if (strcmp(end, ".npz") != 0) continue;
+        if (*n == cap) {
+            cap = cap ? cap * 2 : 16;
+            tp_checkpoint_entry *bigger = (tp_checkpoint_entry *)tp_realloc(*entries, (size_t)cap * sizeof *bigger);
+            if (!bigger) {
+                closedir(d);
+                tp_free(*entries);
+                *entries = NULL;
+                *n = 0;
+                return tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir);
+            }
+            *entries = bigger;
+        }
+        tp_checkpoint_entry *x = &(*entries)[*n];
+        const int len = snprintf(x->path, sizeof x->path, "%s/%s", dir, e->d_name);
+        if (len < 0 || (size_t)len >= sizeof x->path) continue;
+        x->step = step;
+        ++*n;
+    }
+    closedir(d);
+    if (*n) qsort(*entries, (size_t)*n, sizeof **entries, tp__by_step);
+    return TP_OK;
+}
+
+/* -- session initialisers */
+
+TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s)
+{
+    if (!i) return TP_OK;
+    tp_status st = i->setup_graph ? i->setup_graph(i, s->graph) : TP_OK;
+    if (st == TP_OK && i->run) st = i->run(i, s);
+    return st;
+}
+
+TP_DEF void tp_session_init_free(tp_session_init *i)
+{
+    if (i && i->free) i->free(i);
+}
+
+/* Load a value into a variable by the relaxed rule: equal counts are reshaped, floats cast, integers widened. */
+static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value, bool ignore_mismatch)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    tp_tensor view;
+    memset(&view, 0, sizeof view);
+    tp_tensor_view(&view, value->dtype, value->shape, value->data);
+    if (!tp_shape_equal(&v->shape, &value->shape)) {
+        if (tp_shape_size(&v->shape) != tp_shape_size(&value->shape)) {
+            if (!ignore_mismatch)
+                return tp_fail(TP_ERR_SHAPE, "Trying to load an array of shape %s into variable '%s' whose shape is %s.", tp_shape_text(&value->shape, a),
+                               v->name, tp_shape_text(&v->shape, b));
+            tp_log(TP_LOG_WARN, "Cannot load an array of shape %s into variable '%s' whose shape is %s: it is skipped.", tp_shape_text(&value->shape, a),
+                   v->name, tp_shape_text(&v->shape, b));
+            return TP_OK;
+        }
+        tp_log(TP_LOG_WARN, "The array of shape %s is reshaped to load it into variable '%s' whose shape is %s.", tp_shape_text(&value->shape, a), v->name,
+               tp_shape_text(&v->shape, b));
+        view.shape = v->shape;
+    }
+    if (v->dtype != value->dtype) {
+        const bool floats = tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype);
+        const bool widen = (v->dtype == TP_I64 && (value->dtype == TP_I32 || value->dtype == TP_U8)) || (v->dtype == TP_I32 && value->dtype == TP_U8);
+        if (!floats && !widen)
+            return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s.", tp_dtype_name(value->dtype), v->name, tp_dtype_name(v->dtype));
+        if (floats) tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype), tp_dtype_name(value->dtype));
+        if (widen) {
+            tp_tensor wide;
+            memset(&wide, 0, sizeof wide);
+            tp_status st = tp_tensor_resize(&wide, v->dtype, v->shape);
+            if (st == TP_OK && tp_tensor_bytes(&wide)) tp_convert(wide.data, wide.dtype, view.data, view.dtype, tp_tensor_size(&wide));
+            if (st == TP_OK) st = tp_session_load(s, v, &wide);
+            tp_tensor_free(&wide);
+            return st;
+        }
+    }
+    return tp_session_load(s, v, &view);
+}
+
+typedef struct tp__restore {
+    tp_session_init init;
+    char *path, *prefix;
+    char **ignore;
+    int n_ignore;
+    bool relaxed, from_dict;
+    tp_dict dict;
+} tp__restore;
+
+static void tp__restore_free(tp_session_init *i)
+{
+    tp__restore *r = (tp__restore *)(void *)i;
+    for (int k = 0; k < r->n_ignore; k++) tp_free(r->ignore[k]);
+    tp_free((void *)r->ignore);
+    tp_free(r->path);
+    tp_free(r->prefix);
+    tp_dict_free(&r->dict);
+    tp_free(r);
+}
+
+/* "dir/checkpoint" -> its latest; "model-10" -> "model-10.npz". */
+static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    char with[1100], dir[1024];
+    if (strcmp(base, "checkpoint") == 0) {
+        const int len = base == path ? snprintf(dir, sizeof dir, ".") : snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
+        if (len < 0 || (size_t)len >= sizeof dir) return tp_fail(TP_ERR_ARG, "'%s' is too long a path", path);
+        const tp_status st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with - 8);
+        if (st != TP_OK) return st;
+        path = with;
+    }
+    if (tp_file_exists(path)) {
+        snprintf(out, size, "%s", path);
+        return TP_OK;
+    }
+    const int len = snprintf(out, size, "%s.npz", path);
+    if (len < 0 || (size_t)len >= size || !tp_file_exists(out)) return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s.npz')", path, path);
+    return TP_OK;
+}
+
+static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
+{
+    tp__restore *r = (tp__restore *)(void *)i;
+    tp_dict loaded, *d = &r->dict;
+    tp_buf graph_only, file_only;
+    tp_status st = TP_OK;
+    int n = 0;
+    memset(&loaded, 0, sizeof loaded);
+    memset(&graph_only, 0, sizeof graph_only);
+    memset(&file_only, 0, sizeof file_only);
+    if (!r->from_dict) {
+        char path[1100];
+        if ((st = tp__checkpoint_path(r->path, path, sizeof path)) != TP_OK) return st;
+        tp_log(TP_LOG_INFO, "Restoring checkpoint from %s ...", path);
+        if ((st = tp_load_checkpoint_vars(path, &loaded)) != TP_OK) {
+            tp_dict_free(&loaded);
+            return st;
+        }
+        d = &loaded;
+    }
+    char *used = (char *)tp_calloc((size_t)d->n + 1, 1);
+    if (!used) {
+        tp_dict_free(&loaded);
+        return TP_ERR_NOMEM;
+    }
+    tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
+    const size_t prefix = r->prefix ? strlen(r->prefix) : 0;
+    for (int k = 0; k < n && st == TP_OK; k++) {
+        const tp_variable *v = tp_node_variable(vars[k]);
+        if (!v) continue;
+        const char *name = v->name;
+        if (prefix && strncmp(name, r->prefix, prefix) == 0 && name[prefix] == '/') name += prefix + 1;
+        const tp_tensor *value = tp_dict_find(d, name);
+        bool ignored = false;
+        for (int q = 0; q < r->n_ignore; q++) ignored = ignored || strcmp(r->ignore[q], name) == 0;
+        if (!value) {
+            if (!tp__is_training_name(v->name)) tp_buf_printf(&graph_only, "%s%s", graph_only.len ? ", " : "", v->name);
+            continue;
+        }
+        const ptrdiff_t at = (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - d->item;
+        if (ignored) {
+            tp_log(TP_LOG_INFO, "Variable '%s' in the graph will not be loaded from the checkpoint!", v->name);
+            used[at] = 1;
+            continue;
+        }
+        if (used[at]) st = tp_fail(TP_ERR_NAME, "Restore conflict: two variables of the graph take '%s', '%s' is one", name, v->name);
+        used[at] = 1;
+        if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp_session_load(s, v, value);
+        else if (st == TP_OK) st = tp__load_relaxed(s, v, value, r->relaxed);
+    }
+    for (int k = 0; k < d->n && st == TP_OK; k++) {
+        const char *name = d->item[k].name;
+        if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0) {
+            const tp_tensor *value = &d->item[k].value;
+            if (strcmp(name, TP__STATE_PREFIX "isa") == 0) {
+                const char *isa = tp_device_isa(s->device[0]);
+                if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
+                    tp_log(TP_LOG_WARN, "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results agree closely but not bit for bit. "
+                                        "TP_ISA=%.*s pins the old one.", (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value), (const char *)value->data);
+                continue;
+            }
+            tp_tensor *t = tp_dict_add(&s->state, name);
+            st = t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
+            continue;
+        }
+        if (!used[k] && !tp__is_training_name(name)) tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
+    }
+    if (st == TP_OK && graph_only.len) tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s", r->from_dict ? "dict" : "checkpoint", graph_only.data);
+    if (st == TP_OK && file_only.len) tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s", r->from_dict ? "dict" : "checkpoint", file_only.data);
+    tp_buf_free(&graph_only);
+    tp_buf_free(&file_only);
+    tp_free(used);
+    tp_dict_free(&loaded);
+    return st;
+}
+
+TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
+{
+    tp__restore *r = (tp__restore *)tp_calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->init.run = tp__restore_run;
+    r->init.free = tp__restore_free;
+    r->relaxed = d->relaxed;
+    bool ok = (r->path = tp_strdup(d->path ? d->path : "")) != NULL;
+    if (d->prefix) ok = (r->prefix = tp_strdup(d->prefix)) != NULL && ok;
+    if (d->n_ignore) {
+        r->ignore = (char **)tp_calloc((size_t)d->n_ignore, sizeof *r->ignore);
+        for (int i = 0; r->ignore && i < d->n_ignore; i++) {
+            char name[512];
+            tp__split_name(d->ignore[i], name, sizeof name);
+            r->ignore[i] = tp_strdup(name);
+            ok = ok && r->ignore[i];
+            r->n_ignore++;
+        }
+        ok = ok && r->ignore;
+    }
+    if (!ok) {
+        tp__restore_free(&r->init);
+        return NULL;
+    }
+    return &r->init;
+}
+
+TP_DEF tp_session_init *tp_saver_restore(const char *path)
+{
+    tp_saver_restore_desc d;
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    return tp_saver_restore_ex(&d);
+}
+
+TP_DEF tp_session_init *tp_dict_restore(tp_dict *dict, bool ignore_mismatch)
+{
+    tp__restore *r = (tp__restore *)tp_calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->init.run = tp__restore_run;
+    r->init.free = tp__restore_free;
+    r->from_dict = true;
+    r->relaxed = ignore_mismatch;
+    r->dict = *dict;
+    memset(dict, 0, sizeof *dict);
+    for (int i = 0; i < r->dict.n; i++) {
+        char *s = r->dict.item[i].name;
+        const size_t n = strlen(s);
+        if (n > 2 && strcmp(s + n - 2, ":0") == 0) s[n - 2] = 0;
+    }
+    return &r->init;
+}
+
+typedef struct tp__chain {
+    tp_session_init init;
+    tp_session_init **item;
+    int n;
+} tp__chain;
+
+static tp_status tp__chain_setup(tp_session_init *i, tp_graph *g)
+{
+    const tp__chain *c = (const tp__chain *)(void *)i;
+    for (int k = 0; k < c->n; k++)
+        if (c->item[k] && c->item[k]->setup_graph) {
+            const tp_status st = c->item[k]->setup_graph(c->item[k], g);
+            if (st != TP_OK) return st;
+        }
+    return TP_OK;
+}
+
+static tp_status tp__chain_run(tp_session_init *i, tp_session *s)
+{
+    const tp__chain *c = (const tp__chain *)(void *)i;
+    for (int k = 0; k < c->n; k++)
+        if (c->item[k] && c->item[k]->run) {
+            const tp_status st = c->item[k]->run(c->item[k], s);
+            if (st != TP_OK) return st;
+        }
+    return TP_OK;
+}
+
+static void tp__chain_free(tp_session_init *i)
+{
+    tp__chain *c = (tp__chain *)(void *)i;
+    for (int k = 0; k < c->n; k++) tp_session_init_free(c->item[k]);
+    tp_free((void *)c->item);
+    tp_free(c);
+}
+
+TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
+{
+    tp__chain *c = (tp__chain *)tp_calloc(1, sizeof *c);
+    tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
+    if (!c || !item) {
+        for (int i = 0; i < n; i++) tp_session_init_free(inits[i]);
+        tp_free(c);
+        tp_free((void *)item);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) item[i] = inits[i];
+    c->item = item;
+    c->n = n;
+    c->init.setup_graph = tp__chain_setup;
+    c->init.run = tp__chain_run;
+    c->init.free = tp__chain_free;
+    return &c->init;
+}
+
+TP_DEF tp_session_init *tp_just_current_session(void) { return tp_chain_init(NULL, 0); }
+
+/* An npz that was named but cannot be read fails when it is run, with its reason. */
+typedef struct tp__npz_init {
+    tp_session_init init;
+    char *path;
+    bool ignore_mismatch;
+} tp__npz_init;
+
+static tp_status tp__npz_init_run(tp_session_init *i, tp_session *s)
+{
+    const tp__npz_init *z = (const tp__npz_init *)(void *)i;
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    tp_status st = tp_npz_load(z->path, &d);
+    tp_session_init *r = st == TP_OK ? tp_dict_restore(&d, z->ignore_mismatch) : NULL;
+    if (st == TP_OK) st = r ? tp_session_init_run(r, s) : TP_ERR_NOMEM;
+    tp_session_init_free(r);
+    tp_dict_free(&d);
+    return st;
+}
+
+static void tp__npz_init_free(tp_session_init *i)
+{
+    tp_free(((tp__npz_init *)(void *)i)->path);
+    tp_free(i);
+}
+
+TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
+{
+    if (!path || !*path) return tp_just_current_session();
+    const size_t n = strlen(path);
+    if (n > 4 && strcmp(path + n - 4, ".npz") == 0) {
+        tp__npz_init *z = (tp__npz_init *)tp_calloc(1, sizeof *z);
+        if (!z || !(z->path = tp_strdup(path))) {
+            tp_free(z);
+            return NULL;
+        }
+        z->ignore_mismatch = ignore_mismatch;
+        z->init.run = tp__npz_init_run;
+        z->init.free = tp__npz_init_free;
+        return &z->init;
+    }
+    tp_saver_restore_desc d;
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    d.relaxed = ignore_mismatch;
+    return tp_saver_restore_ex(&d);
+}
+
+TP__COLD_END
 #endif
+
+#else /* TP__F: the op pages, read once for each element type */
+
+/* ==== >>ops: element-wise, reductions, shapes ========================================================== */
+/* This file is read four times, once for each type that a naive loop is written for: TP__NUM is int32_t,
+ * int64_t, float, double, and TP__F(name) is name_i32, name_i64, name_f32, name_f64. What stands between
+ * #ifdef TP__FIRST_PASS and #endif is wanted by all of them and read once, at the start; what stands between
+ * #ifdef TP__ROWS and #endif is the rest of a page (shape rule, gradient, row, builder) and is read once, at
+ * the end.
+ *
+ * Which loop works on a value:
+ *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool count as float32, and a row
+ *                       that takes them keeps its byte function there (logical_and, select_bytes)
+ *   other rows          naive_f64 if an operand is float64, else naive_f32, which looks at the dtype itself
+ *                       where integers are allowed
+ *   half precision      is converted by the executor, so that float16 and bfloat16 look like float32 here;
+ *                       cast and the rows that move elements unseen get them as they are */
+
+#ifndef TP__MATH_SEEN
+#define TP__MATH_SEEN
+#define TP__FIRST_PASS 1
+#endif
+
+/* -- the loop of an element-wise op: y = expression of x (one operand) or of a and b (two), t are the
+ * attributes */
+
+#define TP__MAP1(name_, type_, expr_)                                                                        \
+    static void TP__F(tp__##name_)(int64_t n, void *y_, const void *const *in_, const void *attrs_)          \
+    {                                                                                                        \
+        const type_ *t = (const type_ *)attrs_;                                                              \
+        const TP__NUM *px = (const TP__NUM *)in_[0];                                                         \
+        TP__NUM *py = (TP__NUM *)y_;                                                                         \
+        (void)t;                                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const TP__NUM x = px[i];                                                                         \
+            py[i] = (TP__NUM)(expr_);                                                                        \
+        }                                                                                                    \
+    }
+
+#define TP__MAP2(name_, type_, out_, expr_)                                                                  \
+    static void TP__F(tp__##name_)(int64_t n, void *y_, const void *const *in_, const void *attrs_)          \
+    {                                                                                                        \
+        const type_ *t = (const type_ *)attrs_;                                                              \
+        const TP__NUM *pa = (const TP__NUM *)in_[0], *pb = (const TP__NUM *)in_[1];                          \
+        out_ *py = (out_ *)y_;                                                                               \
+        (void)t;                                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const TP__NUM a = pa[i], b = pb[i];                                                              \
+            py[i] = (out_)(expr_);                                                                           \
+        }                                                                                                    \
+    }
+
+/* Integers wrap around, as on the machine; the C standard promises that for unsigned ones only. */
+#ifdef TP__PASS_INT
+#define TP__ADD(a_, b_) ((TP__NUM)((uint64_t)(a_) + (uint64_t)(b_)))
+#define TP__SUB(a_, b_) ((TP__NUM)((uint64_t)(a_) - (uint64_t)(b_)))
+#define TP__MUL(a_, b_) ((TP__NUM)((uint64_t)(a_) * (uint64_t)(b_)))
+#define TP__IS_NAN(x_)  false
+#else
+#define TP__ADD(a_, b_) ((a_) + (b_))
+#define TP__SUB(a_, b_) ((a_) - (b_))
+#define TP__MUL(a_, b_) ((a_) * (b_))
+#define TP__IS_NAN(x_)  ((x_) != (x_))
+#endif
+
+/* A product that is rounded before anything is added to it; compilers may fuse the two otherwise. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+#ifndef TP__PASS_INT
+#ifdef TP__PRODUCT
+#define TP__ROUNDED(x_) TP__PRODUCT(x_)
+#else
+static real TP__F(tp__rounded)(real x)
+{
+    volatile real kept = x;
+    return kept;
+}
+#define TP__ROUNDED(x_) TP__F(tp__rounded)(x_)
+#endif
+#endif
+
+/* Functions of reals: ours for float, so that no libm decides its bits; libm's for double. TP__R(floor) is
+ * floorf or floor: those are exact. */
+#ifdef TP__REAL_IS_FLOAT
+#define TP__R(fn_)  fn_##f
+#define TP__EXP(x_) tp_expf(x_)
+#define TP__LOG(x_) tp_logf(x_)
+#define TP__ERF(x_) tp_erff(x_)
+#define TP__TANH(x_) tp_tanhf(x_)
+#define TP__SIN(x_) tp__sinf(x_, 0)
+#define TP__COS(x_) tp__sinf(x_, 1)
+#define TP__POW(a_, b_) tp__powf(a_, b_)
+#elif !defined(TP__PASS_INT)
+#define TP__R(fn_)  fn_
+#define TP__EXP(x_) exp(x_)
+#define TP__LOG(x_) log(x_)
+#define TP__ERF(x_) erf(x_)
+#define TP__TANH(x_) tanh(x_)
+#define TP__SIN(x_) sin(x_)
+#define TP__COS(x_) cos(x_)
+#define TP__POW(a_, b_) pow(a_, b_)
+#endif
+
+#ifdef TP__FIRST_PASS
+/* -- what pages share */
+
+typedef void (*tp__range_fn)(const tp_call *k, int64_t from, int64_t to);
+typedef struct tp__range {
+    const tp_call *k;
+    int64_t n, grain;
+    tp__range_fn fn;
+} tp__range;
+
+static void tp__range_chunk(void *user, int64_t chunk)
+{
+    const tp__range *r = (const tp__range *)user;
+    const int64_t from = chunk * r->grain;
+    r->fn(r->k, from, r->n - from < r->grain ? r->n : from + r->grain);
+}
+
+/* fn over [0, n) in pieces of `grain`, on all threads. For work whose pieces do not touch. */
+static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range_fn fn)
+{
+    tp__range r;
+    r.k = k;
+    r.n = n;
+    r.grain = grain > 0 ? grain : 1;
+    r.fn = fn;
+    if (n <= r.grain) {
+        if (n > 0) fn(k, 0, n);
+        return;
+    }
+    tp_device_parallel(k->device, (n + r.grain - 1) / r.grain, tp__range_chunk, &r);
+}
+
+/* How many rows make a piece of work worth handing to a thread. */
+static int64_t tp__grain(int64_t row_size)
+{
+    const int64_t n = 16384 / (row_size > 0 ? row_size : 1);
+    return n > 0 ? n : 1;
+}
+
+static int64_t tp__size(const tp_operand *x) { return tp_shape_size(&x->shape); }
+
+static int64_t tp__product(const tp_shape *s, int from, int to)
+{
+    int64_t n = 1;
+    for (int d = from; d < to; d++) n *= s->dim[d];
+    return n;
+}
+
+/* Elements of the shapes that a product of dimensions gives; TP_ANY if one of them is unknown. */
+static int64_t tp__known_product(const tp_shape *s, int from, int to)
+{
+    for (int d = from; d < to; d++)
+        if (s->dim[d] < 0) return TP_ANY;
+    return tp__product(s, from, to);
+}
+
+static double tp__flops_of_input(const tp_call *k) { return (double)tp__size(&k->in[0]); }
+static double tp__flops_none(const tp_call *k)
+{
+    (void)k;
+    return 0;
+}
+
+/* Element-wise rows outside a fused chain: operands are laid out a block at a time, broadcast, for the row's
+ * block. */
+#define TP__MAP_BLOCK 64
+#define TP__MAP_IN    16
+
+static tp_block_fn tp__map_block(const tp_op *row, tp_dtype last)
+{
+    switch (last) {
+    case TP_F64: return row->block_f64;
+    case TP_I32: return row->block_i32;
+    case TP_I64: return row->block_i64;
+    default: return row->block_f32;
+    }
+}
+
+static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_operand *y = &k->out[0];
+    const tp_block_fn block = tp__map_block(k->op, k->in[k->n_in - 1].dtype);
+    const size_t y_size = tp_dtype_size(y->dtype);
+    const int64_t n = tp__size(y);
+    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes an element: any dtype */
+    const void *in[TP__MAP_IN];
+    int64_t dim[TP_MAX_DIMS];
+    TP_ASSERT(k->n_in <= TP__MAP_IN);
+    for (int64_t i0 = from; i0 < to; i0 += TP__MAP_BLOCK) {
+        const int64_t m = to - i0 < TP__MAP_BLOCK ? to - i0 : TP__MAP_BLOCK;
+        for (int a = 0; a < k->n_in; a++) {
+            const tp_operand *x = &k->in[a];
+            const size_t size = tp_dtype_size(x->dtype);
+            if (tp__size(x) == n) {
+                in[a] = (const char *)x->data + (size_t)i0 * size;
+                continue;
+            }
+            in[a] = room[a];
+            for (int64_t i = 0; i < m; i++) { /* the index of y's element, folded into x's shape */
+                int64_t rest = i0 + i, at = 0, stride = 1;
+                for (int d = y->shape.ndim - 1; d >= 0; d--) {
+                    dim[d] = rest % y->shape.dim[d];
+                    rest /= y->shape.dim[d];
+                }
+                for (int d = x->shape.ndim - 1; d >= 0; d--) {
+                    if (x->shape.dim[d] != 1) at += stride * dim[d + y->shape.ndim - x->shape.ndim];
+                    stride *= x->shape.dim[d];
+                }
+                memcpy((char *)room[a] + (size_t)i * size, (const char *)x->data + (size_t)at * size, size);
+            }
+        }
+        block(m, (char *)y->data + (size_t)i0 * y_size, in, k->attrs);
+    }
+}
+
+static void tp__map_kernel(const tp_call *k)
+{
+    tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range);
+}
+
+/* Columns of a row: kernels and blocks of an element-wise op that has loops for all numbers, or for reals
+ * only. */
+#define TP__MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
+#define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
+/* ... of an op that is no element-wise one. */
+#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, TP_VEC_NONE
+#define TP__NO_KERNEL TP__KERNELS(NULL, NULL, NULL)
+
+/* All operands have one element type, and the row has a block for it. */
+static tp_status tp__infer_map(tp_infer *s)
+{
+    const tp_dtype d = s->in[s->n_in - 1].dtype;
+    if (d == TP_U8 || d == TP_BOOL || !tp__map_block(s->op, d))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
+                             tp_dtype_name(d));
+    return tp__infer_broadcast_same(s);
+}
+
+static tp_status tp__infer_compare(tp_infer *s)
+{
+    const tp_status st = tp__infer_map(s);
+    s->out[0].dtype = TP_BOOL;
+    return st;
+}
+
+static tp_status tp__infer_logical(tp_infer *s)
+{
+    for (int i = 0; i < s->n_in; i++)
+        if (s->in[i].dtype != TP_BOOL)
+            return tp_infer_fail(s, TP_ERR_DTYPE,
+                                 "%s takes bool, input %d is %s; compare it with something first",
+                                 s->op->name, i, tp_dtype_name(s->in[i].dtype));
+    return tp__infer_broadcast_same(s);
+}
+
+/* Everything that only wants to know that its input is real. */
+static tp_status tp__infer_real(tp_infer *s)
+{
+    for (int i = 0; i < s->n_in; i++)
+        if (!tp_dtype_is_float(s->in[i].dtype))
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
+                                 tp_dtype_name(s->in[i].dtype));
+    return TP_OK;
+}
+#endif
+
+#ifdef TP__ROWS
+/* c * x for a constant that float32 attributes cannot always hold. */
+static tp_node *tp__scaled(tp_node *x, double c)
+{
+    if ((double)(float)c == c) return tp_affine(x, (float)c, 0.0f);
+    return tp_mul(x, tp_const_as(tp_node_graph(x), x->dtype, c));
+}
+
+static tp_node *tp__zero_of(tp_node *x) { return tp_const_as(tp_node_graph(x), x->dtype, 0.0); }
+
+/* Where mask holds x, elsewhere 0. */
+static tp_node *tp__where(tp_node *mask, tp_node *x) { return tp_select(mask, x, tp__zero_of(x)); }
+
+/* The gradient of what changes nothing but the shape. */
+static void tp__view_grad(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
+static void tp__identity_grad(tp_grad *g) { g->din[0] = g->dout[0]; }
+#endif
+
+/* ==== element-wise: arithmetic ========================================================================= */
+
+/* -- add: y = a + b ------------------------------------------------------------------------- >>op add */
+TP__MAP2(add, char, TP__NUM, TP__ADD(a, b))
+#ifdef TP__ROWS
+static void tp__add_grad(tp_grad *g)
+{
+    g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
+    g->din[1] = tp__unbroadcast(g->dout[0], g->in[1]);
+}
+static const tp_op tp__op_add = {
+    "add", "Add", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__add_grad, TP__MAPS(tp__add),
+    TP_VEC_ADD, NULL, NULL, 0, "Add", NULL};
+TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, b, NULL); }
+#endif
+
+/* -- sub: y = a - b ------------------------------------------------------------------------- >>op sub */
+TP__MAP2(sub, char, TP__NUM, TP__SUB(a, b))
+#ifdef TP__ROWS
+static void tp__sub_grad(tp_grad *g)
+{
+    g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
+    g->din[1] = tp__unbroadcast(tp_neg(g->dout[0]), g->in[1]);
+}
+static const tp_op tp__op_sub = {
+    "sub", "Sub", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__sub_grad, TP__MAPS(tp__sub),
+    TP_VEC_SUB, NULL, NULL, 0, "Sub", NULL};
+TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
+#endif
+
+/* -- mul: y = a b --------------------------------------------------------------------------- >>op mul */
+TP__MAP2(mul, char, TP__NUM, TP__MUL(a, b))
+#ifdef TP__ROWS
+static void tp__mul_grad(tp_grad *g)
+{
+    g->din[0] = tp__unbroadcast(tp_mul(g->dout[0], g->in[1]), g->in[0]);
+    g->din[1] = tp__unbroadcast(tp_mul(g->dout[0], g->in[0]), g->in[1]);
+}
+static const tp_op tp__op_mul = {
+    "mul", "Mul", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mul_grad, TP__MAPS(tp__mul),
+    TP_VEC_MUL, NULL, NULL, 0, "Mul", NULL};
+TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, b, NULL); }
+#endif
+
+/* -- div: y = a / b ------------------------------------------------------------------------- >>op div
+ *   da = dy / b,  db = -dy y / b.  Integers have floordiv instead. */
+#ifndef TP__PASS_INT
+TP__MAP2(div, char, real, a / b)
+#endif
+#ifdef TP__ROWS
+static void tp__div_grad(tp_grad *g)
+{
+    tp_node *d = tp_div(g->dout[0], g->in[1]);
+    g->din[0] = tp__unbroadcast(d, g->in[0]);
+    g->din[1] = tp__unbroadcast(tp_neg(tp_mul(d, &g->out[0])), g->in[1]);
+}
+static const tp_op tp__op_div = {
+    "div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__div_grad,
+    TP__REAL_MAPS(tp__div), TP_VEC_DIV, NULL, NULL, 0, "Div", NULL};
+TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, b, NULL); }
+#endif
+
+/* -- maximum, minimum: y = max(a, b), min(a, b) --------------------------------- >>op maximum, minimum
+ *   da = dy where a >= b, else 0; db = dy elsewhere: a tie is a's. A NaN in either gives NaN. */
+TP__MAP2(maximum, char, TP__NUM, TP__IS_NAN(a) || a > b ? a : b)
+TP__MAP2(minimum, char, TP__NUM, TP__IS_NAN(a) || a < b ? a : b)
+#ifdef TP__ROWS
+static void tp__extremum_grad(tp_grad *g, tp_node *first_wins)
+{
+    tp_node *zero = tp__zero_of(g->dout[0]);
+    g->din[0] = tp__unbroadcast(tp_select(first_wins, g->dout[0], zero), g->in[0]);
+    g->din[1] = tp__unbroadcast(tp_select(first_wins, zero, g->dout[0]), g->in[1]);
+}
+static void tp__maximum_grad(tp_grad *g) { tp__extremum_grad(g, tp_greater_equal(g->in[0], g->in[1])); }
+static void tp__minimum_grad(tp_grad *g) { tp__extremum_grad(g, tp_less_equal(g->in[0], g->in[1])); }
+static const tp_op tp__op_maximum = {
+    "maximum", "Maximum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__maximum_grad,
+    TP__MAPS(tp__maximum), TP_VEC_MAX, NULL, NULL, 0, "Max", NULL};
+static const tp_op tp__op_minimum = {
+    "minimum", "Minimum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__minimum_grad,
+    TP__MAPS(tp__minimum), TP_VEC_MIN, NULL, NULL, 0, "Min", NULL};
+TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_maximum, a, b, NULL); }
+TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_minimum, a, b, NULL); }
+#endif
+
+/* -- squared_difference: y = (a - b)^2 ------------------------------------------ >>op squared_difference */
+TP__MAP2(squared_difference, char, TP__NUM, TP__MUL(TP__SUB(a, b), TP__SUB(a, b)))
+#ifdef TP__ROWS
+static void tp__squared_difference_grad(tp_grad *g)
+{
+    tp_node *d = tp_mul(tp__scaled(g->dout[0], 2.0), tp_sub(g->in[0], g->in[1]));
+    g->din[0] = tp__unbroadcast(d, g->in[0]);
+    g->din[1] = tp__unbroadcast(tp_neg(d), g->in[1]);
+}
+static const tp_op tp__op_squared_difference = {
+    "squared_difference", "SquaredDifference", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
+    tp__squared_difference_grad, TP__MAPS(tp__squared_difference), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
+{
+    return tp__op2(&tp__op_squared_difference, a, b, NULL);
+}
+#endif
+
+/* -- floordiv, mod: a = floor(a / b) b + mod(a, b); mod has the sign of b, as in Python -- >>op floordiv, mod
+ *   Integers: x / 0 and x mod 0 are 0. Gradient of mod: da = dy, db = -dy floor(a / b); floordiv has none. */
+#ifdef TP__PASS_INT
+static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
+{
+    if (b == 0) return 0;
+    if (b == -1) return TP__SUB(0, a); /* the least integer has no positive twin: it wraps */
+    const TP__NUM q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+static TP__NUM TP__F(tp__floor_rest)(TP__NUM a, TP__NUM b)
+{
+    if (b == 0 || b == -1) return 0;
+    const TP__NUM r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+#else
+static real TP__F(tp__floor_quotient)(real a, real b) { return TP__R(floor)(a / b); }
+static real TP__F(tp__floor_rest)(real a, real b)
+{
+    const real r = TP__R(fmod)(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+#endif
+TP__MAP2(floordiv, char, TP__NUM, TP__F(tp__floor_quotient)(a, b))
+TP__MAP2(mod, char, TP__NUM, TP__F(tp__floor_rest)(a, b))
+#ifdef TP__ROWS
+static void tp__mod_grad(tp_grad *g)
+{
+    tp_node *q = tp_floordiv(g->in[0], g->in[1]);
+    g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
+    g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
+}
+static const tp_op tp__op_floordiv = {
+    "floordiv", "FloorDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, NULL, TP__MAPS(tp__floordiv),
+    TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_mod = {
+    "mod", "FloorMod", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mod_grad, TP__MAPS(tp__mod),
+    TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
+TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
+#endif
+
+/* -- neg, abs, sign, square: y = -x, |x|, -1 0 or 1, x^2 ----------------- >>op neg, abs, sign, square */
+#ifdef TP__PASS_INT
+TP__MAP1(neg, char, TP__SUB(0, x))
+TP__MAP1(abs, char, x < 0 ? TP__SUB(0, x) : x)
+#else
+TP__MAP1(neg, char, -x)
+TP__MAP1(abs, char, TP__R(fabs)(x))
+#endif
+TP__MAP1(sign, char, x > 0 ? 1 : x < 0 ? -1 : x)
+TP__MAP1(square, char, TP__MUL(x, x))
+#ifdef TP__ROWS
+static void tp__neg_grad(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
+static void tp__abs_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
+static void tp__square_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
+static const tp_op tp__op_neg = {
+    "neg", "Neg", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__neg_grad, TP__MAPS(tp__neg),
+    TP_VEC_NEG, NULL, NULL, 0, "Neg", NULL};
+static const tp_op tp__op_abs = {
+    "abs", "Abs", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__abs_grad, TP__MAPS(tp__abs),
+    TP_VEC_ABS, NULL, NULL, 0, "Abs", NULL};
+static const tp_op tp__op_sign = {
+    "sign", "Sign", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__MAPS(tp__sign), TP_VEC_NONE,
+    NULL, NULL, 0, "Sign", NULL};
+static const tp_op tp__op_square = {
+    "square", "Square", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__square_grad,
+    TP__MAPS(tp__square), TP_VEC_SQUARE, NULL, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
+TP_DEF tp_node *tp_abs(tp_node *x) { return tp__op1(&tp__op_abs, x, NULL); }
+TP_DEF tp_node *tp_sign(tp_node *x) { return tp__op1(&tp__op_sign, x, NULL); }
+TP_DEF tp_node *tp_square(tp_node *x) { return tp__op1(&tp__op_square, x, NULL); }
+#endif
+
+/* -- affine: y = scale x + offset ---------------------------------------------------------- >>op affine
+ *   On integers both must be whole numbers. */
+#ifdef TP__FIRST_PASS
+typedef struct tp__affine_attrs {
+    float scale, offset;
+} tp__affine_attrs;
+#endif
+#ifdef TP__PASS_INT
+TP__MAP1(affine, tp__affine_attrs, TP__ADD(TP__MUL(x, (int64_t)t->scale), (int64_t)t->offset))
+#else
+TP__MAP1(affine, tp__affine_attrs, TP__ROUNDED((real)t->scale * x) + (real)t->offset)
+#endif
+#ifdef TP__ROWS
+static const tp_attr tp__affine_schema[] = {{"scale", TP_ATTR_FLOAT, offsetof(tp__affine_attrs, scale)},
+                                            {"offset", TP_ATTR_FLOAT, offsetof(tp__affine_attrs, offset)},
+                                            {NULL, TP_ATTR_INT, 0}};
+static bool tp__is_whole(float x) { return x > -2147483648.0f && x < 2147483648.0f && floorf(x) == x; }
+static tp_status tp__affine_infer(tp_infer *s)
+{
+    const tp__affine_attrs *t = (const tp__affine_attrs *)s->attrs;
+    if (!tp_dtype_is_float(s->in[0].dtype) && (!tp__is_whole(t->scale) || !tp__is_whole(t->offset)))
+        return tp_infer_fail(s, TP_ERR_ARG, "x is %s, so scale %g and offset %g must be whole numbers",
+                             tp_dtype_name(s->in[0].dtype), (double)t->scale, (double)t->offset);
+    return tp__infer_map(s);
+}
+static void tp__affine_grad(tp_grad *g)
+{
+    g->din[0] = tp_affine(g->dout[0], ((const tp__affine_attrs *)g->op->attrs)->scale, 0.0f);
+}
+static const tp_op tp__op_affine = {
+    "affine", "Affine", TP_OP_ELEMENTWISE, 1, 1, 1, tp__affine_schema, sizeof(tp__affine_attrs),
+    tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
+{
+    tp__affine_attrs t;
+    memset(&t, 0, sizeof t);
+    t.scale = scale;
+    t.offset = offset;
+    return tp__op1(&tp__op_affine, x, &t);
+}
+#endif
+
+/* -- clip: y = min(max(x, low), high) ------------------------------------------------- >>op clip, clip_grad
+ *   dx = dy where low <= x <= high, else 0. NaN stays NaN. */
+#ifdef TP__FIRST_PASS
+typedef struct tp__clip_attrs {
+    float low, high;
+} tp__clip_attrs;
+#endif
+#ifdef TP__PASS_INT
+static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const tp__clip_attrs *t = (const tp__clip_attrs *)attrs;
+    const TP__NUM *x = (const TP__NUM *)in[0];
+    TP__NUM *y = (TP__NUM *)y_;
+    const int64_t least = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
+                  most = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
+    const TP__NUM low =
+        (TP__NUM)tp__float_to_int(ceil((double)t->low), least, most); /* bounds are rounded inwards */
+    const TP__NUM high = (TP__NUM)tp__float_to_int(floor((double)t->high), least, most);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+}
+#else
+TP__MAP1(clip, tp__clip_attrs, x < (real)t->low ? (real)t->low : x > (real)t->high ? (real)t->high : x)
+TP__MAP2(clip_grad, tp__clip_attrs, real, b >= (real)t->low && b <= (real)t->high ? a : 0)
+#endif
+#ifdef TP__ROWS
+static const tp_attr tp__clip_schema[] = {{"low", TP_ATTR_FLOAT, offsetof(tp__clip_attrs, low)},
+                                          {"high", TP_ATTR_FLOAT, offsetof(tp__clip_attrs, high)},
+                                          {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__clip_infer(tp_infer *s)
+{
+    const tp__clip_attrs *t = (const tp__clip_attrs *)s->attrs;
+    if (!(t->low <= t->high))
+        return tp_infer_fail(s, TP_ERR_ARG, "low %g is above high %g", (double)t->low, (double)t->high);
+    return tp__infer_map(s);
+}
+static void tp__clip_back(tp_grad *g); /* dx from dy and x; the gradient of clip, and of that gradient */
+static const tp_op tp__op_clip_grad = {
+    "clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
+    tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static void tp__clip_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
+}
+static const tp_op tp__op_clip = {
+    "clip", "ClipByValue", TP_OP_ELEMENTWISE, 1, 1, 1, tp__clip_schema, sizeof(tp__clip_attrs),
+    tp__clip_infer, tp__clip_back, TP__MAPS(tp__clip), TP_VEC_NONE, NULL, NULL, 0, "Clip", NULL};
+TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
+{
+    tp__clip_attrs t;
+    memset(&t, 0, sizeof t);
+    t.low = low;
+    t.high = high;
+    return tp__op1(&tp__op_clip, x, &t);
+}
+#endif
+
+/* ==== element-wise: comparisons ======================================================================== */
+
+/* -- greater, greater_equal, less, less_equal, equal, not_equal: bool from two numbers ------ >>op greater
+ *   A NaN is unequal to all, itself included. */
+TP__MAP2(greater, char, uint8_t, a > b)
+TP__MAP2(greater_equal, char, uint8_t, a >= b)
+TP__MAP2(less, char, uint8_t, a < b)
+TP__MAP2(less_equal, char, uint8_t, a <= b)
+TP__MAP2(equal, char, uint8_t, a == b)
+TP__MAP2(not_equal, char, uint8_t, a != b)
+#ifdef TP__ROWS
+static const tp_op tp__op_greater = {
+    "greater", "Greater", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__greater),
+    TP_VEC_NONE, NULL, NULL, 0, "Greater", NULL};
+static const tp_op tp__op_greater_equal = {
+    "greater_equal", "GreaterEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+    TP__MAPS(tp__greater_equal), TP_VEC_NONE, NULL, NULL, 0, "GreaterOrEqual", NULL};
+static const tp_op tp__op_less = {
+    "less", "Less", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__less),
+    TP_VEC_NONE, NULL, NULL, 0, "Less", NULL};
+static const tp_op tp__op_less_equal = {
+    "less_equal", "LessEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+    TP__MAPS(tp__less_equal), TP_VEC_NONE, NULL, NULL, 0, "LessOrEqual", NULL};
+static const tp_op tp__op_equal = {
+    "equal", "Equal", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__equal),
+    TP_VEC_NONE, NULL, NULL, 0, "Equal", NULL};
+static const tp_op tp__op_not_equal = {
+    "not_equal", "NotEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+    TP__MAPS(tp__not_equal), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater, a, b, NULL); }
+TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b)
+{
+    return tp__op2(&tp__op_greater_equal, a, b, NULL);
+}
+TP_DEF tp_node *tp_less(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less, a, b, NULL); }
+TP_DEF tp_node *tp_less_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less_equal, a, b, NULL); }
+TP_DEF tp_node *tp_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_equal, a, b, NULL); }
+TP_DEF tp_node *tp_not_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_not_equal, a, b, NULL); }
+#endif
+
+/* -- logical_and, logical_or, logical_not: of bools, whose loops work on bytes --------- >>op logical_and */
+#ifdef TP__ROWS
+static void tp__logical_and_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const uint8_t *a = (const uint8_t *)in[0], *b = (const uint8_t *)in[1];
+    uint8_t *y = (uint8_t *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] && b[i];
+}
+static void tp__logical_or_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const uint8_t *a = (const uint8_t *)in[0], *b = (const uint8_t *)in[1];
+    uint8_t *y = (uint8_t *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] || b[i];
+}
+static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const uint8_t *a = (const uint8_t *)in[0];
+    uint8_t *y = (uint8_t *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) y[i] = !a[i];
+}
+#define TP__BYTE_MAP(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
+static const tp_op tp__op_logical_and = {
+    "logical_and", "LogicalAnd", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
+    TP__BYTE_MAP(tp__logical_and_bytes), TP_VEC_NONE, NULL, NULL, 0, "And", NULL};
+static const tp_op tp__op_logical_or = {
+    "logical_or", "LogicalOr", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
+    TP__BYTE_MAP(tp__logical_or_bytes), TP_VEC_NONE, NULL, NULL, 0, "Or", NULL};
+static const tp_op tp__op_logical_not = {
+    "logical_not", "LogicalNot", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_logical, NULL,
+    TP__BYTE_MAP(tp__logical_not_bytes), TP_VEC_NONE, NULL, NULL, 0, "Not", NULL};
+TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_and, a, b, NULL); }
+TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_or, a, b, NULL); }
+TP_DEF tp_node *tp_logical_not(tp_node *a) { return tp__op1(&tp__op_logical_not, a, NULL); }
+#endif
+
+/* -- select: y = cond ? a : b; cond is bool ------------------------------------- >>op select, select_bytes
+ *   da = cond ? dy : 0,  db = cond ? 0 : dy.  uint8 and bool operands have a row of their own. */
+static void TP__F(tp__select)(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const uint8_t *cond = (const uint8_t *)in[0];
+    const TP__NUM *a = (const TP__NUM *)in[1], *b = (const TP__NUM *)in[2];
+    TP__NUM *y = (TP__NUM *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) y[i] = cond[i] ? a[i] : b[i];
+}
+#ifdef TP__ROWS
+static void tp__select_byte(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const uint8_t *cond = (const uint8_t *)in[0], *a = (const uint8_t *)in[1], *b = (const uint8_t *)in[2];
+    uint8_t *y = (uint8_t *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) y[i] = cond[i] ? a[i] : b[i];
+}
+static tp_status tp__select_infer(tp_infer *s)
+{
+    const bool bytes = s->in[1].dtype == TP_U8 || s->in[1].dtype == TP_BOOL;
+    if (s->in[0].dtype != TP_BOOL)
+        return tp_infer_fail(s, TP_ERR_DTYPE,
+                             "the condition is %s, not bool; compare it with something first",
+                             tp_dtype_name(s->in[0].dtype));
+    if (s->in[1].dtype != s->in[2].dtype)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "element types %s and %s differ; tp_cast one of them",
+                             tp_dtype_name(s->in[1].dtype), tp_dtype_name(s->in[2].dtype));
+    if (bytes == (s->op->block_f64 != NULL))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_select takes the row that does",
+                             s->op->name, tp_dtype_name(s->in[1].dtype));
+    s->out[0].dtype = s->in[1].dtype;
+    return tp__infer_broadcast(s, 0, 3, &s->out[0].shape);
+}
+static void tp__select_grad(tp_grad *g)
+{
+    tp_node *zero = tp__zero_of(g->dout[0]);
+    g->din[1] = tp__unbroadcast(tp_select(g->in[0], g->dout[0], zero), g->in[1]);
+    g->din[2] = tp__unbroadcast(tp_select(g->in[0], zero, g->dout[0]), g->in[2]);
+}
+static const tp_op tp__op_select = {
+    "select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, tp__select_grad,
+    TP__MAPS(tp__select), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL};
+static const tp_op tp__op_select_bytes = {
+    "select_bytes", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, NULL,
+    TP__BYTE_MAP(tp__select_byte), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL};
+TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
+{
+    tp_node *in[3];
+    in[0] = cond;
+    in[1] = a;
+    in[2] = b;
+    const bool bytes = a->dtype == TP_U8 || a->dtype == TP_BOOL;
+    return tp__opn(bytes ? &tp__op_select_bytes : &tp__op_select, in, 3, NULL);
+}
+#endif
+
+/* ==== element-wise: functions of reals ================================================================= */
+
+#ifndef TP__PASS_INT
+
+#ifdef TP__REAL_IS_FLOAT
+/* sin(x) or, a quarter turn on, cos(x): x = n pi/2 + r, and both series at r in double, whose last bits the
+ * rounding to float hides. Arguments beyond a million lose so much to the float itself that libm may
+ * decide. */
+static float tp__sinf(float x, int quarter)
+{
+    if (!(x > -1e6f && x < 1e6f)) return quarter ? (float)cos((double)x) : (float)sin((double)x);
+    const double turns = floor(tp__mul_add((double)x, 0.63661977236758134308, 0.5)); /* 2/pi */
+    double r =
+        tp__mul_add(turns, -1.57079632673412561417, (double)x); /* pi/2 in two parts; this one has 33 bits */
+    r = tp__mul_add(turns, -6.07710050650619224932e-11, r);
+    const double z = r * r;
+    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* -1/15!, 1/16! */
+    s = tp__mul_add(s, z, 1.6059043836821614599e-10);
+    c = tp__mul_add(c, z, -1.1470745597729724714e-11);
+    s = tp__mul_add(s, z, -2.5052108385441718775e-8);
+    c = tp__mul_add(c, z, 2.0876756987868098979e-9);
+    s = tp__mul_add(s, z, 2.7557319223985890653e-6);
+    c = tp__mul_add(c, z, -2.7557319223985890653e-7);
+    s = tp__mul_add(s, z, -1.9841269841269841270e-4);
+    c = tp__mul_add(c, z, 2.4801587301587301587e-5);
+    s = tp__mul_add(s, z, 8.3333333333333333333e-3);
+    c = tp__mul_add(c, z, -1.3888888888888888889e-3);
+    s = tp__mul_add(s, z, -1.6666666666666666667e-1);
+    c = tp__mul_add(c, z, 4.1666666666666666667e-2);
+    s = tp__mul_add(r * z, s, r);
+    c = tp__mul_add(z, tp__mul_add(z, c, -0.5), 1.0);
+    switch (((int)turns + quarter) & 3) {
+    case 0: return (float)s;
+    case 1: return (float)c;
+    case 2: return (float)-s;
+    default: return (float)-c;
+    }
+}
+
+/* a^b = exp(b ln a) in double, for a > 0: ln a = e ln 2 + 2 (f + f^3/3 + ...) with f = (m-1)/(m+1), and
+ * a = 2^e m. */
+static double tp__pow_positive(double a, double b)
+{
+    int e = 0, k = 0;
+    double m = frexp(a, &e);
+    if (m < 0.70710678118654752440) {
+        m *= 2;
+        e--;
+    }
+    const double f = (m - 1) / (m + 1), z = f * f;
+    double s = 0;
+    for (int i = 21; i > 0; i -= 2) s = tp__mul_add(s, z, 1.0 / i);
+    double x = tp__mul_add((double)e, 0.69314718055994530942, 2 * f * s) * b;
+    if (x > 150) x = 150; /* beyond float on either side */
+    if (x < -150) x = -150;
+    k = (int)floor(tp__mul_add(x, 1.44269504088896340736, 0.5));
+    const double r = tp__mul_add((double)-k, 0.69314718055994530942, x);
+    double p = 1;
+    for (int i = 14; i > 0; i--) p = tp__mul_add(p, r / i, 1.0);
+    return ldexp(p, k);
+}
+
+/* C's pow for floats: negative bases take whole exponents only. */
+static float tp__powf(float a, float b)
+{
+    if (b == 0.0f || a == 1.0f) return 1.0f;
+    if (a != a || b != b) return a + b;
+    const bool whole = floorf(b) == b, odd = whole && fabsf(b) < 16777216.0f && fmodf(b, 2.0f) != 0.0f;
+    const float size = fabsf(a);
+    float y;
+    if (a < 0.0f && !whole && !isinf(a)) return NAN;
+    if (isinf(b)) y = size == 1.0f ? 1.0f : (size > 1.0f) == (b > 0.0f) ? INFINITY : 0.0f;
+    else if (size == 0.0f) y = b > 0.0f ? 0.0f : INFINITY;
+    else if (isinf(size)) y = b > 0.0f ? INFINITY : 0.0f;
+    else if (b == 1.0f) y = size;
+    else if (b == 2.0f) y = size * size;
+    else if (b == 0.5f) y = sqrtf(size);
+    else if (b == -1.0f) y = 1.0f / size;
+    else y = (float)tp__pow_positive((double)size, (double)b);
+    return odd && signbit(a) ? -y : y;
+}
+#endif
+
+/* -- pow: y = a^b --------------------------------------------------------------------------- >>op pow
+ *   da = dy b a^(b-1),  db = dy y ln a where a > 0, else 0. */
+TP__MAP2(pow, char, real, TP__POW(a, b))
+#ifdef TP__ROWS
+static void tp__pow_grad(tp_grad *g)
+{
+    tp_node *a = g->in[0], *b = g->in[1], *one = tp_const_as(g->graph, a->dtype, 1.0);
+    tp_node *positive = tp_greater(a, tp__zero_of(a));
+    tp_node *ln_a = tp__where(positive, tp_ln(tp_select(positive, a, one)));
+    g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), tp_pow(a, tp_sub(b, one))), a);
+    g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
+}
+static const tp_op tp__op_pow = {
+    "pow", "Pow", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__pow_grad, TP__REAL_MAPS(tp__pow),
+    TP_VEC_NONE, NULL, NULL, 0, "Pow", NULL};
+TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
+#endif
+
+/* -- sqrt, rsqrt, reciprocal: y = x^(1/2), x^(-1/2), 1/x ------------------ >>op sqrt, rsqrt, reciprocal
+ *   dx = dy / (2y);  dx = -dy y^3 / 2;  dx = -dy y^2 */
+TP__MAP1(sqrt, char, TP__R(sqrt)(x))
+TP__MAP1(rsqrt, char, 1 / TP__R(sqrt)(x))
+TP__MAP1(reciprocal, char, 1 / x)
+#ifdef TP__ROWS
+static void tp__sqrt_grad(tp_grad *g) { g->din[0] = tp_div(tp__scaled(g->dout[0], 0.5), &g->out[0]); }
+static void tp__rsqrt_grad(tp_grad *g)
+{
+    tp_node *y = &g->out[0];
+    g->din[0] = tp_mul(tp__scaled(g->dout[0], -0.5), tp_mul(y, tp_square(y)));
+}
+static void tp__reciprocal_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
+static const tp_op tp__op_sqrt = {
+    "sqrt", "Sqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sqrt_grad,
+    TP__REAL_MAPS(tp__sqrt), TP_VEC_SQRT, NULL, NULL, 0, "Sqrt", NULL};
+static const tp_op tp__op_rsqrt = {
+    "rsqrt", "Rsqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__rsqrt_grad,
+    TP__REAL_MAPS(tp__rsqrt), TP_VEC_RSQRT, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_reciprocal = {
+    "reciprocal", "Reciprocal", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__reciprocal_grad,
+    TP__REAL_MAPS(tp__reciprocal), TP_VEC_RECIPROCAL, NULL, NULL, 0, "Reciprocal", NULL};
+TP_DEF tp_node *tp_sqrt(tp_node *x) { return tp__op1(&tp__op_sqrt, x, NULL); }
+TP_DEF tp_node *tp_rsqrt(tp_node *x) { return tp__op1(&tp__op_rsqrt, x, NULL); }
+TP_DEF tp_node *tp_reciprocal(tp_node *x) { return tp__op1(&tp__op_reciprocal, x, NULL); }
+#endif
+
+/* -- exp, ln: y = e^x, natural logarithm ------------------------------------------------ >>op exp, ln
+ *   dx = dy y;  dx = dy / x */
+TP__MAP1(exp, char, TP__EXP(x))
+TP__MAP1(ln, char, TP__LOG(x))
+#ifdef TP__ROWS
+static void tp__exp_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
+static void tp__ln_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
+static const tp_op tp__op_exp = {
+    "exp", "Exp", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__exp_grad, TP__REAL_MAPS(tp__exp),
+    TP_VEC_EXP, NULL, NULL, 0, "Exp", NULL};
+static const tp_op tp__op_ln = {
+    "ln", "Log", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__ln_grad, TP__REAL_MAPS(tp__ln),
+    TP_VEC_LOG, NULL, NULL, 0, "Log", NULL};
+TP_DEF tp_node *tp_exp(tp_node *x) { return tp__op1(&tp__op_exp, x, NULL); }
+TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
+#endif
+
+/* -- sin, cos ---------------------------------------------------------------------------- >>op sin, cos */
+TP__MAP1(sin, char, TP__SIN(x))
+TP__MAP1(cos, char, TP__COS(x))
+#ifdef TP__ROWS
+static void tp__sin_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
+static void tp__cos_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
+static const tp_op tp__op_sin = {
+    "sin", "Sin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sin_grad, TP__REAL_MAPS(tp__sin),
+    TP_VEC_NONE, NULL, NULL, 0, "Sin", NULL};
+static const tp_op tp__op_cos = {
+    "cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__cos_grad, TP__REAL_MAPS(tp__cos),
+    TP_VEC_NONE, NULL, NULL, 0, "Cos", NULL};
+TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
+TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
+#endif
+
+/* -- erf: y = 2/sqrt(pi) integral from 0 to x of exp(-t^2) ---------------------------------- >>op erf
+ *   dx = dy 2/sqrt(pi) exp(-x^2) */
+TP__MAP1(erf, char, TP__ERF(x))
+#ifdef TP__ROWS
+static void tp__erf_grad(tp_grad *g)
+{
+    g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
+}
+static const tp_op tp__op_erf = {
+    "erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad, TP__REAL_MAPS(tp__erf),
+    TP_VEC_NONE, NULL, NULL, 0, "Erf", NULL};
+TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
+#endif
+
+/* -- tanh, sigmoid: y = tanh x, 1/(1 + e^-x) ----------------------------------------- >>op tanh, sigmoid
+ *   dx = dy (1 - y^2);  dx = dy y (1 - y) */
+TP__MAP1(tanh, char, TP__TANH(x))
+TP__MAP1(sigmoid, char, 1 / (1 + TP__EXP(-x)))
+#ifdef TP__ROWS
+static void tp__tanh_grad(tp_grad *g)
+{
+    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(&g->out[0]), -1.0f, 1.0f));
+}
+static void tp__sigmoid_grad(tp_grad *g)
+{
+    g->din[0] = tp_mul(tp_mul(g->dout[0], &g->out[0]), tp_affine(&g->out[0], -1.0f, 1.0f));
+}
+static const tp_op tp__op_tanh = {
+    "tanh", "Tanh", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__tanh_grad,
+    TP__REAL_MAPS(tp__tanh), TP_VEC_TANH, NULL, NULL, 0, "Tanh", NULL};
+static const tp_op tp__op_sigmoid = {
+    "sigmoid", "Sigmoid", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sigmoid_grad,
+    TP__REAL_MAPS(tp__sigmoid), TP_VEC_SIGMOID, NULL, NULL, 0, "Sigmoid", NULL};
+TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
+TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
+#endif
+
+/* -- softplus: y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|) ------------------------------ >>op softplus
+ *   dx = dy sigmoid(x) */
+/* ln(1 + e) for small e: what rounding 1 + e loses is put back by the quotient. */
+static real TP__F(tp__log_one_plus)(real e)
+{
+    const real u = 1 + e;
+    return u == 1 ? e : TP__ROUNDED(TP__LOG(u) * (e / (u - 1)));
+}
+TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__R(fabs)(x))))
+#ifdef TP__ROWS
+static void tp__softplus_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
+static const tp_op tp__op_softplus = {
+    "softplus", "Softplus", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__softplus_grad,
+    TP__REAL_MAPS(tp__softplus), TP_VEC_NONE, NULL, NULL, 0, "Softplus", NULL};
+TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
+#endif
+
+/* -- relu: y = max(x, 0) --------------------------------------------------------- >>op relu, relu_grad
+ *   dx = y > 0 ? dy : 0, so that it is 0 at x = 0; reading y lets x go. */
+TP__MAP1(relu, char, 0 > x ? 0 : x)
+TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
+#ifdef TP__ROWS
+static void tp__relu_back(tp_grad *g);
+static const tp_op tp__op_relu_grad = {
+    "relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
+    TP__REAL_MAPS(tp__relu_grad), TP_VEC_RELU_GRAD, NULL, NULL, 0, NULL, NULL};
+static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
+{
+    g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
+}
+static const tp_op tp__op_relu = {
+    "relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back,
+    TP__REAL_MAPS(tp__relu), TP_VEC_RELU, NULL, NULL, 0, "Relu", NULL};
+TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
+#endif
+
+/* -- leaky_relu: y = x > 0 ? x : alpha x -------------------------------- >>op leaky_relu, leaky_relu_grad
+ *   dx = x > 0 ? dy : alpha dy */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__leaky_attrs {
+    float alpha;
+} tp__leaky_attrs;
+#endif
+TP__MAP1(leaky_relu, tp__leaky_attrs, x > 0 ? x : (real)t->alpha * x)
+TP__MAP2(leaky_relu_grad, tp__leaky_attrs, real, b > 0 ? a : (real)t->alpha * a)
+#ifdef TP__ROWS
+static const tp_attr tp__leaky_schema[] = {{"alpha", TP_ATTR_FLOAT, offsetof(tp__leaky_attrs, alpha)},
+                                           {NULL, TP_ATTR_INT, 0}};
+static void tp__leaky_back(tp_grad *g);
+static const tp_op tp__op_leaky_relu_grad = {
+    "leaky_relu_grad", "LeakyReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
+    tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL,
+    NULL};
+static void tp__leaky_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
+}
+static const tp_op tp__op_leaky_relu = {
+    "leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
+    tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), TP_VEC_NONE, NULL, NULL, 0, "LeakyRelu",
+    NULL};
+TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
+{
+    tp__leaky_attrs t;
+    t.alpha = alpha;
+    return tp__op1(&tp__op_leaky_relu, x, &t);
+}
+#endif
+
+/* -- elu: y = x > 0 ? x : e^x - 1 ---------------------------------------------------- >>op elu, elu_grad
+ *   dx = y > 0 ? dy : dy (y + 1) */
+#ifdef TP__REAL_IS_FLOAT
+/* e^x - 1 = 2h/(1-h) with h = tanh(x/2) keeps its digits near 0. */
+static float tp__exp_minus_one_f32(float x)
+{
+    const float h = tp_tanhf(0.5f * x);
+    return 2.0f * h / (1.0f - h);
+}
+#else
+static double tp__exp_minus_one_f64(double x) { return expm1(x); }
+#endif
+TP__MAP1(elu, char, x > 0 ? x : TP__F(tp__exp_minus_one)(x))
+TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
+#ifdef TP__ROWS
+static void tp__elu_grad_grad(tp_grad *g);
+static const tp_op tp__op_elu_grad = {
+    "elu_grad", "EluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__elu_grad_grad,
+    TP__REAL_MAPS(tp__elu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static void tp__elu_grad_grad(tp_grad *g)
+{
+    tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
+    g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], g->in[1], NULL);
+    g->din[1] = tp__where(negative, tp_mul(g->dout[0], g->in[0]));
+}
+static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
+static const tp_op tp__op_elu = {
+    "elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back, TP__REAL_MAPS(tp__elu),
+    TP_VEC_NONE, NULL, NULL, 0, "Elu", NULL};
+TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
+#endif
+
+/* -- floor, ceil, round: to whole numbers; round takes halves to even; no gradient ---------- >>op floor */
+TP__MAP1(floor, char, TP__R(floor)(x))
+TP__MAP1(ceil, char, TP__R(ceil)(x))
+TP__MAP1(round, char, TP__R(rint)(x))
+#ifdef TP__ROWS
+static const tp_op tp__op_floor = {
+    "floor", "Floor", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__REAL_MAPS(tp__floor),
+    TP_VEC_NONE, NULL, NULL, 0, "Floor", NULL};
+static const tp_op tp__op_ceil = {
+    "ceil", "Ceil", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__REAL_MAPS(tp__ceil),
+    TP_VEC_NONE, NULL, NULL, 0, "Ceil", NULL};
+static const tp_op tp__op_round = {
+    "round", "Round", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__REAL_MAPS(tp__round),
+    TP_VEC_NONE, NULL, NULL, 0, "Round", NULL};
+TP_DEF tp_node *tp_floor(tp_node *x) { return tp__op1(&tp__op_floor, x, NULL); }
+TP_DEF tp_node *tp_ceil(tp_node *x) { return tp__op1(&tp__op_ceil, x, NULL); }
+TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }
+#endif
+
+/* -- is_finite: bool, neither infinite nor NaN ---------------------------------------- >>op is_finite */
+static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, const void *attrs)
+{
+    const real *x = (const real *)in[0];
+    uint8_t *y = (uint8_t *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) y[i] = isfinite(x[i]) ? 1 : 0;
+}
+#ifdef TP__ROWS
+static const tp_op tp__op_is_finite = {
+    "is_finite", "IsFinite", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_compare, NULL,
+    TP__REAL_MAPS(tp__is_finite), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, NULL); }
+#endif
+
+#endif /* functions of reals */
+
+/* -- cast: y = x in another element type ------------------------------------------------------ >>op cast
+ *   dx = dy cast back, if both are floating. float -> integer cuts, x -> bool is x != 0. The one op that the
+ *   executor gives half-precision operands as they are. */
+#ifdef TP__ROWS
+typedef struct tp__cast_attrs {
+    tp_dtype from, to; /* from: the input's, which a block cannot see */
+} tp__cast_attrs;
+static const tp_attr tp__cast_schema[] = {{"from", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, from)},
+                                          {"to", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, to)},
+                                          {NULL, TP_ATTR_INT, 0}};
+static void tp__cast_block(int64_t n, void *y, const void *const *in, const void *attrs)
+{
+    const tp__cast_attrs *t = (const tp__cast_attrs *)attrs;
+    tp_convert(y, t->to, in[0], t->from, n);
+}
+static tp_status tp__cast_infer(tp_infer *s)
+{
+    const tp__cast_attrs *t = (const tp__cast_attrs *)s->attrs;
+    if (t->from != s->in[0].dtype)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "the input is %s, the attribute `from` says %s",
+                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(t->from));
+    if (tp_dtype_size(t->to) == 0) return tp_infer_fail(s, TP_ERR_DTYPE, "cast to no element type");
+    s->out[0].dtype = t->to;
+    s->out[0].shape = s->in[0].shape;
+    return TP_OK;
+}
+static void tp__cast_grad(tp_grad *g)
+{
+    const tp__cast_attrs *t = (const tp__cast_attrs *)g->op->attrs;
+    if (tp_dtype_is_float(t->from) && tp_dtype_is_float(t->to)) g->din[0] = tp_cast(g->dout[0], t->from);
+}
+static const tp_op tp__op_cast = {
+    "cast", "Cast", TP_OP_ELEMENTWISE, 1, 1, 1, tp__cast_schema, sizeof(tp__cast_attrs), tp__cast_infer,
+    tp__cast_grad, tp__map_kernel, tp__map_kernel, NULL, tp__cast_block, tp__cast_block, tp__cast_block,
+    tp__cast_block, TP_VEC_NONE, NULL, NULL, 0, "Cast", NULL};
+TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
+{
+    tp__cast_attrs t;
+    if (x->dtype == dtype) return x;
+    memset(&t, 0, sizeof t);
+    t.from = x->dtype;
+    t.to = dtype;
+    return tp__op1(&tp__op_cast, x, &t);
+}
+#endif
+
+/* ==== reductions ======================================================================================= */
+/* A reduction walks x as kept dimensions outside and reduced ones inside, with neighbours of one kind merged:
+ * output o is made from n_run runs of `run` elements that lie `step` apart. Naive sums are kept in double, so
+ * that they are what a sum should be; the fast ones add floats in another order that depends on shapes
+ * alone. */
+
+#ifdef TP__FIRST_PASS
+typedef struct tp__reduce_attrs {
+    int axes[TP_MAX_DIMS];
+    int n_axes; /* 0: all */
+    bool keep_dims;
+} tp__reduce_attrs;
+
+typedef struct tp__reduction {
+    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements behind each output */
+    int n_keep, n_reduce;                   /* merged dimensions, innermost first */
+    int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS],
+        reduce_stride[TP_MAX_DIMS];
+} tp__reduction;
+
+/* Which dimensions of x go; false if an axis does not exist or stands there twice. */
+static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
+{
+    for (int d = 0; d < ndim; d++) reduced[d] = t->n_axes == 0;
+    for (int i = 0; i < t->n_axes; i++) {
+        const int d = tp__axis(t->axes[i], ndim);
+        if (d < 0 || reduced[d]) return false;
+        reduced[d] = true;
+    }
+    return true;
+}
+
+static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
+{
+    int64_t stride = 1;
+    int last = -1; /* kind of the dimension further in */
+    memset(r, 0, sizeof *r);
+    r->n_out = r->n_sum = 1;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        const int64_t n = x->dim[d];
+        const int kind = reduced[d] ? 1 : 0;
+        if (kind) r->n_sum *= n;
+        else r->n_out *= n;
+        if (n == 1) continue;
+        int64_t *dim = kind ? r->reduce_dim : r->keep_dim, *at = kind ? r->reduce_stride : r->keep_stride;
+        int *count = kind ? &r->n_reduce : &r->n_keep;
+        if (kind == last) {
+            dim[*count - 1] *= n;
+        } else {
+            dim[*count] = n;
+            at[(*count)++] = stride;
+        }
+        last = kind;
+        stride *= n;
+    }
+    r->run = r->n_reduce ? r->reduce_dim[0] : 1;
+    r->step = r->n_reduce ? r->reduce_stride[0] : 1;
+    r->n_run = r->run > 0 ? r->n_sum / r->run : 0;
+}
+
+static void tp__reduction_of(tp__reduction *r, const tp_call *k)
+{
+    bool reduced[TP_MAX_DIMS];
+    tp__reduced_dims((const tp__reduce_attrs *)k->attrs, k->in[0].shape.ndim, reduced);
+    tp__reduction_of_dims(r, &k->in[0].shape, reduced);
+}
+
+static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *stride)
+{
+    int64_t at = 0;
+    for (int d = 0; d < n; d++) {
+        at += i % dim[d] * stride[d];
+        i /= dim[d];
+    }
+    return at;
+}
+
+/* Where the elements of output o begin, and how much further its run j lies. */
+static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
+{
+    return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
+}
+static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
+{
+    return r->n_reduce > 1 ? tp__offset(j, r->n_reduce - 1, r->reduce_dim + 1, r->reduce_stride + 1) : 0;
+}
+
+/* for each output o and each of its elements v (in order): body */
+#define TP__REDUCE(begin_, body_, end_)                                                                      \
+    for (int64_t o = 0; o < r.n_out; o++) {                                                                  \
+        const TP__NUM *first = x + tp__out_begin(&r, o);                                                     \
+        begin_;                                                                                              \
+        for (int64_t j = 0; j < r.n_run; j++) {                                                              \
+            const TP__NUM *p = first + tp__run_begin(&r, j);                                                 \
+            for (int64_t i = 0; i < r.run; i++) {                                                            \
+                const TP__NUM v = p[i * r.step];                                                             \
+                body_;                                                                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        end_;                                                                                                \
+    }
+
+static tp_status tp__infer_reduce(tp_infer *s)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)s->attrs;
+    const tp_shape *x = &s->in[0].shape;
+    bool reduced[TP_MAX_DIMS];
+    char text[TP_SHAPE_TEXT];
+    if (t->n_axes < 0 || t->n_axes > TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_ARG, "%d axes to reduce; a shape has at most %d", t->n_axes,
+                             TP_MAX_DIMS);
+    for (int i = 0; i < t->n_axes; i++)
+        if (tp__axis(t->axes[i], x->ndim) < 0)
+            return tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", t->axes[i],
+                                 tp_shape_text(x, text));
+    if (!tp__reduced_dims(t, x->ndim, reduced))
+        return tp_infer_fail(s, TP_ERR_ARG, "an axis is given twice for shape %s", tp_shape_text(x, text));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 0;
+    for (int d = 0; d < x->ndim; d++)
+        if (!reduced[d]) s->out[0].shape.dim[s->out[0].shape.ndim++] = x->dim[d];
+        else if (t->keep_dims) s->out[0].shape.dim[s->out[0].shape.ndim++] = 1;
+    return TP_OK;
+}
+
+static tp_status tp__infer_reduce_number(tp_infer *s)
+{
+    if (s->in[0].dtype == TP_BOOL || s->in[0].dtype == TP_U8)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
+                             tp_dtype_name(s->in[0].dtype));
+    return tp__infer_reduce(s);
+}
+
+static tp_status tp__infer_reduce_real(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    return st == TP_OK ? tp__infer_reduce(s) : st;
+}
+#endif
+
+/* The naive loop of sum, mean and sum_to_like. */
+static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, bool mean)
+{
+    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
+    TP__NUM *y = (TP__NUM *)k->out[0].data;
+    const tp__reduction r = *plan;
+#ifdef TP__PASS_INT
+    (void)mean;
+    TP__REDUCE(TP__NUM sum = 0, sum = TP__ADD(sum, v), y[o] = sum)
+#else
+    TP__REDUCE(double sum = 0, sum += (double)v, y[o] = (TP__NUM)(mean ? sum / (double)r.n_sum : sum))
+#endif
+}
+
+#ifdef TP__ROWS
+/* -- the fast reductions of float32: sum, mean, max */
+
+typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
+
+#define TP__PARTIALS    32  /* at most, for one output */
+#define TP__COLUMN_TILE 512 /* columns that are summed at a time; two such rows stay in L1 */
+#define TP__VEC_PIECE   16384 /* tp_vec_sum and its kin do so many without asking other threads for help */
+
+typedef struct tp__reduce_job {
+    const tp_call *k;
+    tp__reduction r;
+    tp__reduce_kind kind;
+    const float *x;
+    float *y, *partial;
+    int64_t n_part; /* per output */
+    int64_t A, R, B; /* x as (A,R,B): R is summed */
+    int64_t fold;    /* narrow matrices: so many rows are laid side by side, (A, R/fold, fold B) */
+    int64_t W, n_tile, grain;
+    tp_vec_fn vec;
+} tp__reduce_job;
+
+/* How to cut: everything here follows from the shapes. */
+static void tp__reduce_cut(tp__reduce_job *j)
+{
+    const tp__reduction *r = &j->r;
+    j->n_part = j->fold = j->n_tile = 1;
+    if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
+    if (r->step == 1) { /* rows: long ones of few outputs are cut */
+        if (r->n_run == 1 && r->n_out < TP__PARTIALS) j->n_part = r->run / 16384;
+        if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
+        if (j->n_part < 1) j->n_part = 1;
+        j->grain = tp__grain(r->n_sum / j->n_part);
+        return;
+    }
+    j->B = r->step; /* columns */
+    j->R = r->run;
+    j->A = r->n_out / j->B;
+    while (j->fold * j->B < 128 && j->fold * 2 <= j->R) j->fold *= 2;
+    j->W = j->fold * j->B;
+    j->n_tile = (j->W + TP__COLUMN_TILE - 1) / TP__COLUMN_TILE;
+    if (j->A * j->n_tile < TP__PARTIALS) j->n_part = j->R * j->B / 32768;
+    if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
+    if (j->n_part > j->R / j->fold) j->n_part = j->R / j->fold;
+    if (j->n_part < 1) j->n_part = 1;
+    j->grain = tp__grain(j->R / j->fold / j->n_part * (j->W < TP__COLUMN_TILE ? j->W : TP__COLUMN_TILE));
+}
+
+static size_t tp__reduce_partials(const tp__reduction *r)
+{
+    tp__reduce_job j;
+    memset(&j, 0, sizeof j);
+    j.r = *r;
+    tp__reduce_cut(&j);
+    if (r->n_reduce == 1 && r->step != 1) return (size_t)(j.A * j.n_part * j.W) * sizeof(float);
+    return j.n_part > 1 ? (size_t)(r->n_out * j.n_part) * sizeof(float) : 0;
+}
+
+static float tp__finish(const tp__reduce_job *j, double v)
+{
+    return (float)(j->kind == TP__REDUCE_MEAN ? v / (double)j->r.n_sum : v);
+}
+
+static double tp__join(const tp__reduce_job *j, double a, double b)
+{
+    if (j->kind != TP__REDUCE_MAX) return a + b;
+    return a != a || a > b ? a : b;
+}
+
+/* Rows: chunk = a few (output, part) pairs. */
+static void tp__reduce_rows_chunk(void *user, int64_t chunk)
+{
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const tp__reduction *r = &j->r;
+    const int64_t end = r->n_out * j->n_part;
+    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
+        const int64_t o = i / j->n_part, part = i % j->n_part;
+        const int64_t from = r->run * part / j->n_part, to = r->run * (part + 1) / j->n_part;
+        const float *x = j->x + tp__out_begin(r, o);
+        double v = 0;
+        for (int64_t q = 0; q < r->n_run; q++) {
+            const float *p = x + tp__run_begin(r, q);
+            for (int64_t at = from; at < to; at += TP__VEC_PIECE) {
+                const int64_t n = to - at < TP__VEC_PIECE ? to - at : TP__VEC_PIECE;
+                const double u = (double)(j->kind == TP__REDUCE_MAX ? tp_vec_max(j->k->device, n, p + at)
+                                                                    : tp_vec_sum(j->k->device, n, p + at));
+                v = q == 0 && at == from ? u : tp__join(j, v, u);
+            }
+        }
+        if (j->n_part > 1) j->partial[i] = (float)v;
+        else j->y[o] = tp__finish(j, v);
+    }
+}
+
+/* Columns: chunk = a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which keeps
+ * long sums exact enough. */
+static void tp__reduce_columns_chunk(void *user, int64_t chunk)
+{
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const int64_t rows = j->R / j->fold, end = j->A * j->n_part * j->n_tile;
+    float total[TP__COLUMN_TILE], some[TP__COLUMN_TILE];
+    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
+        const int64_t tile = i % j->n_tile, part = i / j->n_tile % j->n_part, a = i / j->n_tile / j->n_part;
+        const int64_t from = rows * part / j->n_part, to = rows * (part + 1) / j->n_part;
+        const int64_t c = tile * TP__COLUMN_TILE, n = j->W - c < TP__COLUMN_TILE ? j->W - c : TP__COLUMN_TILE;
+        const float *x = j->x + a * j->R * j->B + c;
+        for (int64_t row = from; row < to;) {
+            const int64_t stop = to - row < 128 ? to : row + 128;
+            const bool first = row == from;
+            float *sum = first ? total : some;
+            const float *in[2];
+            memcpy(sum, x + row * j->W, (size_t)n * sizeof(float));
+            in[0] = sum;
+            for (row++; row < stop; row++) {
+                in[1] = x + row * j->W;
+                j->vec(n, sum, in);
+            }
+            if (first) continue;
+            in[0] = total;
+            in[1] = some;
+            j->vec(n, total, in);
+        }
+        memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
+    }
+}
+
+/* y = sum, mean or max of x over the reduced dimensions; false if this device has nothing faster than the
+ * naive loop. */
+static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
+{
+    tp__reduce_job j;
+    memset(&j, 0, sizeof j);
+    if (k->in[0].dtype != TP_F32 || r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return false;
+    if (r->step != 1 && r->n_reduce != 1) return false;
+    j.k = k;
+    j.r = *r;
+    j.kind = kind;
+    j.x = (const float *)k->in[0].data;
+    j.y = (float *)k->out[0].data;
+    j.partial = (float *)k->scratch;
+    j.vec = tp_vec_find(k->device, kind == TP__REDUCE_MAX ? TP_VEC_MAX : TP_VEC_ADD);
+    if (!j.vec) return false;
+    tp__reduce_cut(&j);
+    if (r->step == 1) {
+        tp_device_parallel(k->device, (r->n_out * j.n_part + j.grain - 1) / j.grain, tp__reduce_rows_chunk,
+                           &j);
+        if (j.n_part == 1) return true;
+        for (int64_t o = 0; o < r->n_out; o++) {
+            double v = (double)j.partial[o * j.n_part];
+            for (int64_t p = 1; p < j.n_part; p++) v = tp__join(&j, v, (double)j.partial[o * j.n_part + p]);
+            j.y[o] = tp__finish(&j, v);
+        }
+        return true;
+    }
+    tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain,
+                       tp__reduce_columns_chunk, &j);
+    for (int64_t a = 0; a < j.A; a++) /* parts, the rows laid side by side, and the rows left over */
+        for (int64_t b = 0; b < j.B; b++) {
+            const float *p = j.partial + a * j.n_part * j.W + b;
+            double v = (double)p[0];
+            for (int64_t i = 1; i < j.n_part * j.fold; i++) v = tp__join(&j, v, (double)p[i * j.B]);
+            for (int64_t i = j.R / j.fold * j.fold; i < j.R; i++)
+                v = tp__join(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
+            j.y[a * j.B + b] = tp__finish(&j, v);
+        }
+    return true;
+}
+
+static size_t tp__reduce_scratch(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    return tp__reduce_partials(&r);
+}
+
+static const tp_attr tp__reduce_schema[] = {
+    {"axes", TP_ATTR_INTS8, offsetof(tp__reduce_attrs, axes)},
+    {"n_axes", TP_ATTR_INT, offsetof(tp__reduce_attrs, n_axes)},
+    {"keep_dims", TP_ATTR_BOOL, offsetof(tp__reduce_attrs, keep_dims)},
+    {NULL, TP_ATTR_INT, 0}};
+
+static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    tp__reduce_attrs t;
+    memset(&t, 0, sizeof t);
+    t.n_axes = n_axes;
+    t.keep_dims = keep_dims;
+    for (int i = 0; i < n_axes && i < TP_MAX_DIMS; i++) t.axes[i] = axes[i];
+    return tp__op1(row, x, &t);
+}
+
+/* y or dy of a reduction with its reduced dimensions back as 1, ready to be broadcast over x. */
+static tp_node *tp__with_dims(tp_grad *g, tp_node *y)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
+    bool reduced[TP_MAX_DIMS];
+    const int ndim = g->in[0]->shape.ndim;
+    if (t->keep_dims || !tp__reduced_dims(t, ndim, reduced)) return y;
+    for (int d = 0; d < ndim; d++)
+        if (reduced[d]) y = tp_expand_dims(y, d);
+    return y;
+}
+#endif
+
+/* -- reduce_sum: y = sum of x over axes ------------------------------------------------- >>op reduce_sum
+ *   dx = dy, broadcast */
+static void TP__F(tp__reduce_sum)(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    TP__F(tp__sum_loop)(k, &r, false);
+}
+#ifdef TP__ROWS
+static void tp__reduce_sum_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__reduce_sum_i32(k); break;
+    case TP_I64: tp__reduce_sum_i64(k); break;
+    default: tp__reduce_sum_f32(k); break;
+    }
+}
+static void tp__reduce_sum_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__reduce_sum_any(k);
+}
+static void tp__reduce_sum_grad(tp_grad *g)
+{
+    g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]);
+}
+static const tp_op tp__op_reduce_sum = {
+    "reduce_sum", "Sum", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_number, tp__reduce_sum_grad,
+    TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__flops_of_input,
+    tp__reduce_scratch, 0, "ReduceSum", NULL};
+TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_sum, x, axes, n_axes, keep_dims);
+}
+TP_DEF tp_node *tp_sum(tp_node *x) { return tp_reduce_sum(x, NULL, 0, false); }
+#endif
+
+/* -- size_ratio: scalar y = elements of x / elements of z, from their shapes alone ------ >>op size_ratio
+ *   For the gradient of a mean whose size is not known when the graph is built. */
+#ifndef TP__PASS_INT
+static void TP__F(tp__size_ratio)(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[1]);
+    *(real *)k->out[0].data = n > 0 ? (real)(tp__size(&k->in[0]) / n) : 0;
+}
+#endif
+#ifdef TP__ROWS
+static tp_status tp__size_ratio_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 0;
+    return TP_OK;
+}
+static const tp_op tp__op_size_ratio = {
+    "size_ratio", "SizeRatio", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__size_ratio_infer, NULL,
+    TP__KERNELS(tp__size_ratio_f32, tp__size_ratio_f64, NULL), tp__flops_none, NULL, 3u, NULL, NULL};
+/* A scalar of x's dtype: how many elements of x stand behind one of z. */
+static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
+{
+    const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
+    if (nx > 0 && nz > 0 && nx != INT64_MAX)
+        return tp_const_as(tp_node_graph(x), x->dtype, (double)(nx / nz));
+    return tp__op2(&tp__op_size_ratio, x, z, NULL);
+}
+#endif
+
+/* -- reduce_mean: y = sum of x over axes / their size ---------------------------------- >>op reduce_mean
+ *   dx = dy / size, broadcast */
+#ifndef TP__PASS_INT
+static void TP__F(tp__reduce_mean)(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    TP__F(tp__sum_loop)(k, &r, true);
+}
+#endif
+#ifdef TP__ROWS
+static void tp__reduce_mean_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_MEAN)) tp__reduce_mean_f32(k);
+}
+static void tp__reduce_mean_grad(tp_grad *g)
+{
+    tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
+    g->din[0] = tp_broadcast_like(d, g->in[0]);
+}
+static const tp_op tp__op_reduce_mean = {
+    "reduce_mean", "Mean", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_real, tp__reduce_mean_grad,
+    TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast), tp__flops_of_input,
+    tp__reduce_scratch, 0, "ReduceMean", NULL};
+TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_mean, x, axes, n_axes, keep_dims);
+}
+TP_DEF tp_node *tp_mean(tp_node *x) { return tp_reduce_mean(x, NULL, 0, false); }
+#endif
+
+/* -- reduce_max, reduce_min: the largest, the smallest over axes; NaN wins ---- >>op reduce_max, reduce_min
+ *   dx = dy / (number of ties) where x = y, else 0 */
+#ifdef TP__PASS_INT
+#define TP__LOWEST  (sizeof(TP__NUM) == 8 ? (TP__NUM)INT64_MIN : (TP__NUM)INT32_MIN)
+#define TP__HIGHEST (sizeof(TP__NUM) == 8 ? (TP__NUM)INT64_MAX : (TP__NUM)INT32_MAX)
+#else
+#define TP__LOWEST  (-(real)INFINITY)
+#define TP__HIGHEST ((real)INFINITY)
+#endif
+static void TP__F(tp__reduce_max)(const tp_call *k)
+{
+    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
+    TP__NUM *y = (TP__NUM *)k->out[0].data;
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    TP__REDUCE(TP__NUM best = TP__LOWEST, if (TP__IS_NAN(v) || v > best) best = v, y[o] = best)
+}
+static void TP__F(tp__reduce_min)(const tp_call *k)
+{
+    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
+    TP__NUM *y = (TP__NUM *)k->out[0].data;
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    TP__REDUCE(TP__NUM best = TP__HIGHEST, if (TP__IS_NAN(v) || v < best) best = v, y[o] = best)
+}
+#ifdef TP__ROWS
+static void tp__reduce_max_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__reduce_max_i32(k); break;
+    case TP_I64: tp__reduce_max_i64(k); break;
+    default: tp__reduce_max_f32(k); break;
+    }
+}
+static void tp__reduce_min_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__reduce_min_i32(k); break;
+    case TP_I64: tp__reduce_min_i64(k); break;
+    default: tp__reduce_min_f32(k); break;
+    }
+}
+static void tp__reduce_max_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_MAX)) tp__reduce_max_any(k);
+}
+static void tp__reduce_extremum_grad(tp_grad *g)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
+    tp_node *x = g->in[0], *ties = tp_cast(tp_equal(x, tp__with_dims(g, &g->out[0])), x->dtype);
+    tp_node *count = tp_reduce_sum(ties, t->axes, t->n_axes, true);
+    g->din[0] = tp_mul(ties, tp_div(tp__with_dims(g, g->dout[0]), count));
+}
+static const tp_op tp__op_reduce_max = {
+    "reduce_max", "Max", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_number, tp__reduce_extremum_grad,
+    TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast), tp__flops_of_input,
+    tp__reduce_scratch, 0, "ReduceMax", NULL};
+static const tp_op tp__op_reduce_min = {
+    "reduce_min", "Min", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_number, tp__reduce_extremum_grad,
+    TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), tp__flops_of_input, NULL, 0, "ReduceMin",
+    NULL};
+TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_max, x, axes, n_axes, keep_dims);
+}
+TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_min, x, axes, n_axes, keep_dims);
+}
+#endif
+
+/* -- reduce_prod: y = product of x over axes ---------------------------- >>op reduce_prod, reduce_prod_grad
+ *   dx_i = dy (product of the others), from products of those before and of those after, so that zeros are no
+ *   trouble. Its own gradient divides by x instead, and so holds where no x is 0. */
+static void TP__F(tp__reduce_prod)(const tp_call *k)
+{
+    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
+    TP__NUM *y = (TP__NUM *)k->out[0].data;
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+#ifdef TP__PASS_INT
+    TP__REDUCE(TP__NUM product = 1, product = TP__MUL(product, v), y[o] = product)
+#else
+    TP__REDUCE(double product = 1, product *= (double)v, y[o] = (real)product)
+#endif
+}
+#ifndef TP__PASS_INT
+static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* in: x, and dy in the shape of y */
+{
+    const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
+    real *dx = (real *)k->out[0].data;
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    for (int64_t o = 0; o < r.n_out; o++) {
+        const int64_t first = tp__out_begin(&r, o);
+        double before = (double)dy[o], after = 1;
+        for (int64_t j = 0; j < r.n_sum; j++) {
+            const int64_t at = first + tp__run_begin(&r, j / r.run) + j % r.run * r.step;
+            dx[at] = (real)before;
+            before *= (double)x[at];
+        }
+        for (int64_t j = r.n_sum - 1; j >= 0; j--) {
+            const int64_t at = first + tp__run_begin(&r, j / r.run) + j % r.run * r.step;
+            dx[at] = (real)((double)dx[at] * after);
+            after *= (double)x[at];
+        }
+    }
+}
+#endif
+#ifdef TP__ROWS
+static void tp__reduce_prod_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__reduce_prod_i32(k); break;
+    case TP_I64: tp__reduce_prod_i64(k); break;
+    default: tp__reduce_prod_f32(k); break;
+    }
+}
+static tp_status tp__reduce_prod_grad_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_reduce_real(s);
+    if (st != TP_OK) return st;
+    if (s->in[1].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[1].shape, &s->out[0].shape)) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s %s, it should be %s %s",
+                             tp_dtype_name(s->in[1].dtype), tp_shape_text(&s->in[1].shape, a),
+                             tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->out[0].shape, b));
+    }
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static void tp__reduce_prod_grad_grad(tp_grad *g)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
+    tp_node *x = g->in[0], *v = g->dout[0], *vg = tp_mul(v, &g->out[0]);
+    tp_node *sum = tp_reduce_sum(vg, t->axes, t->n_axes, true);
+    g->din[0] = tp_div(tp_sub(sum, vg), x);
+    g->din[1] =
+        tp_reshape_like(tp_reduce_sum(tp_mul(v, tp_div(tp_reduce_prod(x, t->axes, t->n_axes, true), x)),
+                                      t->axes, t->n_axes, t->keep_dims),
+                        g->in[1]);
+}
+static const tp_op tp__op_reduce_prod_grad = {
+    "reduce_prod_grad", "ProdGrad", TP_OP_PURE, 2, 2, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__reduce_prod_grad_infer, tp__reduce_prod_grad_grad,
+    TP__KERNELS(tp__reduce_prod_grad_f32, tp__reduce_prod_grad_f64, NULL), tp__flops_of_input, NULL, 0, NULL,
+    NULL};
+static void tp__reduce_prod_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_reduce_prod_grad, g->in[0], g->dout[0], g->op->attrs);
+}
+static const tp_op tp__op_reduce_prod = {
+    "reduce_prod", "Prod", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_number, tp__reduce_prod_back,
+    TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL), tp__flops_of_input, NULL, 0, "ReduceProd",
+    NULL};
+TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_prod, x, axes, n_axes, keep_dims);
+}
+#endif
+
+/* -- reduce_all, reduce_any: of bools -------------------------------------- >>op reduce_all, reduce_any */
+#ifdef TP__ROWS
+static void tp__reduce_bools(const tp_call *k, bool all)
+{
+    const uint8_t *x = (const uint8_t *)k->in[0].data;
+    uint8_t *y = (uint8_t *)k->out[0].data;
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    for (int64_t o = 0; o < r.n_out; o++) {
+        const uint8_t *first = x + tp__out_begin(&r, o);
+        bool found = false; /* a false one for all, a true one for any */
+        for (int64_t j = 0; j < r.n_sum && !found; j++)
+            found = (first[tp__run_begin(&r, j / r.run) + j % r.run * r.step] != 0) != all;
+        y[o] = found != all;
+    }
+}
+static void tp__reduce_all_bytes(const tp_call *k) { tp__reduce_bools(k, true); }
+static void tp__reduce_any_bytes(const tp_call *k) { tp__reduce_bools(k, false); }
+static tp_status tp__infer_reduce_bool(tp_infer *s)
+{
+    if (s->in[0].dtype != TP_BOOL)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s takes bool, not %s; compare it with something first",
+                             s->op->name, tp_dtype_name(s->in[0].dtype));
+    return tp__infer_reduce(s);
+}
+static const tp_op tp__op_reduce_all = {
+    "reduce_all", "All", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_bool, NULL, TP__KERNELS(tp__reduce_all_bytes, NULL, NULL), tp__flops_of_input, NULL, 0,
+    NULL, NULL};
+static const tp_op tp__op_reduce_any = {
+    "reduce_any", "Any", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+    tp__infer_reduce_bool, NULL, TP__KERNELS(tp__reduce_any_bytes, NULL, NULL), tp__flops_of_input, NULL, 0,
+    NULL, NULL};
+TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_all, x, axes, n_axes, keep_dims);
+}
+TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_any, x, axes, n_axes, keep_dims);
+}
+#endif
+
+/* -- sum_to_like: y = x summed over the axes along which `ref` was broadcast ------------ >>op sum_to_like
+ *   The gradient of broadcasting. ref is read for its shape alone.  dx = broadcast_like(dy, x) */
+#ifdef TP__FIRST_PASS
+static void tp__reduction_to(tp__reduction *r, const tp_shape *x, const tp_shape *y)
+{
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < x->ndim; d++)
+        reduced[d] = d < x->ndim - y->ndim || (y->dim[d - (x->ndim - y->ndim)] == 1 && x->dim[d] != 1);
+    tp__reduction_of_dims(r, x, reduced);
+}
+#endif
+#ifndef TP__PASS_INT
+static void TP__F(tp__sum_to_like)(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    TP__F(tp__sum_loop)(k, &r, false);
+}
+#endif
+#ifdef TP__ROWS
+static void tp__sum_to_like_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__sum_to_like_f32(k);
+}
+static size_t tp__sum_to_like_scratch(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    return tp__reduce_partials(&r);
+}
+/* Does `small` broadcast to `large`? Unknown dimensions are trusted. */
+static bool tp__broadcasts_to(const tp_shape *small, const tp_shape *large)
+{
+    const int lead = large->ndim - small->ndim;
+    if (lead < 0) return false;
+    for (int d = 0; d < small->ndim; d++) {
+        const int64_t a = small->dim[d], b = large->dim[d + lead];
+        if (a != b && a != 1 && a >= 0 && b >= 0) return false;
+    }
+    return true;
+}
+static tp_status tp__sum_to_like_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (!tp__broadcasts_to(&s->in[1].shape, &s->in[0].shape)) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "shape %s cannot be summed to %s, which does not broadcast to it",
+                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&s->in[1].shape, b));
+    }
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[1].shape;
+    return TP_OK;
+}
+static void tp__sum_to_like_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(g->dout[0], g->in[0]); }
+static const tp_op tp__op_sum_to_like = {
+    "sum_to_like", "SumToLike", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__sum_to_like_infer, tp__sum_to_like_grad,
+    TP__KERNELS(tp__sum_to_like_f32, tp__sum_to_like_f64, tp__sum_to_like_fast), tp__flops_of_input,
+    tp__sum_to_like_scratch, 2u, NULL, NULL};
+TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref)
+{
+    return tp__op2(&tp__op_sum_to_like, dy, ref, NULL);
+}
+#endif
+
+/* -- add_n: y = x_0 + x_1 + ..., left to right ---------------------------------------------- >>op add_n */
+static void TP__F(tp__add_n)(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->out[0]);
+    TP__NUM *y = (TP__NUM *)k->out[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        TP__NUM sum = ((const TP__NUM *)k->in[0].data)[i];
+        for (int a = 1; a < k->n_in; a++) sum = TP__ADD(sum, ((const TP__NUM *)k->in[a].data)[i]);
+        y[i] = sum;
+    }
+}
+#ifdef TP__ROWS
+static void tp__add_n_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__add_n_i32(k); break;
+    case TP_I64: tp__add_n_i64(k); break;
+    default: tp__add_n_f32(k); break;
+    }
+}
+static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms pass */
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        float *y = (float *)k->out[0].data + i;
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + i;
+        if (k->n_in == 1) memmove(y, in[0], (size_t)n * sizeof(float));
+        for (int a = 1; a < k->n_in; a++) {
+            in[1] = (const float *)k->in[a].data + i;
+            add(n, y, in);
+            in[0] = y;
+        }
+    }
+}
+static void tp__add_n_fast(const tp_call *k)
+{
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__add_n_any(k);
+    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
+}
+static tp_status tp__add_n_infer(tp_infer *s)
+{
+    if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "add_n does not work on %s; tp_cast it first",
+                             tp_dtype_name(s->in[0].dtype));
+    s->out[0] = s->in[0];
+    for (int i = 1; i < s->n_in; i++) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        if (s->in[i].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[i].shape, &s->out[0].shape))
+            return tp_infer_fail(s, TP_ERR_SHAPE,
+                                 "input 0 is %s %s, input %d is %s %s; add_n does not broadcast",
+                                 tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->out[0].shape, a), i,
+                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b));
+        for (int d = 0; d < s->out[0].shape.ndim; d++)
+            if (s->out[0].shape.dim[d] < 0) s->out[0].shape.dim[d] = s->in[i].shape.dim[d];
+    }
+    return TP_OK;
+}
+static void tp__add_n_grad(tp_grad *g)
+{
+    for (int i = 0; i < g->op->n_in; i++) g->din[i] = g->dout[0];
+}
+static double tp__add_n_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * (k->n_in - 1); }
+static const tp_op tp__op_add_n = {
+    "add_n", "AddN", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__add_n_infer, tp__add_n_grad,
+    TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), tp__add_n_flops, NULL, 0, "Sum", NULL};
+TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
+{
+    if (n == 2 && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
+        return tp_add(xs[0], xs[1]); /* which can be fused */
+    return tp__opn(&tp__op_add_n, xs, n, NULL);
+}
+#endif
+
+/* -- l2_loss: y = sum of x^2 / 2 ------------------------------------------------------------- >>op l2_loss
+ *   dx = dy x
+ * -- global_norm: y = sqrt(sum of x^2 over all elements of all inputs) ---------------- >>op global_norm
+ *   dx = dy x / y */
+#ifndef TP__PASS_INT
+static double TP__F(tp__sum_of_squares)(const tp_operand *x)
+{
+    const real *p = (const real *)x->data;
+    const int64_t n = tp__size(x);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum = tp__mul_add((double)p[i], (double)p[i], sum);
+    return sum;
+}
+static void TP__F(tp__l2_loss)(const tp_call *k)
+{
+    *(real *)k->out[0].data = (real)(0.5 * TP__F(tp__sum_of_squares)(&k->in[0]));
+}
+static void TP__F(tp__global_norm)(const tp_call *k)
+{
+    double sum = 0;
+    for (int i = 0; i < k->n_in; i++) sum += TP__F(tp__sum_of_squares)(&k->in[i]);
+    *(real *)k->out[0].data = (real)sqrt(sum);
+}
+#endif
+#ifdef TP__ROWS
+typedef struct tp__squares_job {
+    tp_device *device;
+    const float *x;
+    int64_t n, n_part;
+    double partial[TP__PARTIALS];
+} tp__squares_job;
+static void tp__squares_chunk(void *user, int64_t chunk)
+{
+    tp__squares_job *j = (tp__squares_job *)user;
+    const int64_t from = j->n * chunk / j->n_part, to = j->n * (chunk + 1) / j->n_part;
+    double sum = 0;
+    for (int64_t i = from; i < to; i += TP__VEC_PIECE) {
+        const int64_t n = to - i < TP__VEC_PIECE ? to - i : TP__VEC_PIECE;
+        sum += (double)tp_vec_dot(j->device, n, j->x + i, j->x + i);
+    }
+    j->partial[chunk] = sum;
+}
+static double tp__sum_of_squares_fast(tp_device *d, const tp_operand *x)
+{
+    tp__squares_job j;
+    memset(&j, 0, sizeof j);
+    j.device = d;
+    j.x = (const float *)x->data;
+    j.n = tp__size(x);
+    j.n_part = j.n / 16384 > TP__PARTIALS ? TP__PARTIALS : j.n / 16384 > 0 ? j.n / 16384 : 1;
+    if (j.n_part == 1) tp__squares_chunk(&j, 0);
+    else tp_device_parallel(d, j.n_part, tp__squares_chunk, &j);
+    for (int64_t i = 1; i < j.n_part; i++) j.partial[0] += j.partial[i];
+    return j.partial[0];
+}
+static void tp__l2_loss_fast(const tp_call *k)
+{
+    *(float *)k->out[0].data = (float)(0.5 * tp__sum_of_squares_fast(k->device, &k->in[0]));
+}
+static void tp__global_norm_fast(const tp_call *k)
+{
+    double sum = 0;
+    for (int i = 0; i < k->n_in; i++) sum += tp__sum_of_squares_fast(k->device, &k->in[i]);
+    *(float *)k->out[0].data = (float)sqrt(sum);
+}
+static tp_status tp__infer_real_scalar(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 0;
+    return TP_OK;
+}
+/* float32 whatever is given, float64 if all are float64 */
+static tp_status tp__global_norm_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_real_scalar(s);
+    if (st != TP_OK) return st;
+    for (int i = 1; i < s->n_in; i++)
+        if ((s->in[i].dtype == TP_F64) != (s->in[0].dtype == TP_F64))
+            return tp_infer_fail(s, TP_ERR_DTYPE, "input 0 is %s, input %d is %s; tp_cast one of them",
+                                 tp_dtype_name(s->in[0].dtype), i, tp_dtype_name(s->in[i].dtype));
+    s->out[0].dtype = s->in[0].dtype == TP_F64 ? TP_F64 : TP_F32;
+    return TP_OK;
+}
+static double tp__flops_of_squares(const tp_call *k)
+{
+    double n = 0;
+    for (int i = 0; i < k->n_in; i++) n += 2.0 * (double)tp__size(&k->in[i]);
+    return n;
+}
+static void tp__l2_loss_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], g->in[0]); }
+static void tp__global_norm_grad(tp_grad *g)
+{
+    tp_node *d = tp_div(g->dout[0], &g->out[0]);
+    for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
+}
+static const tp_op tp__op_l2_loss = {
+    "l2_loss", "L2Loss", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, tp__l2_loss_grad,
+    TP__KERNELS(tp__l2_loss_f32, tp__l2_loss_f64, tp__l2_loss_fast), tp__flops_of_squares, NULL, 0, NULL,
+    NULL};
+static const tp_op tp__op_global_norm = {
+    "global_norm", "GlobalNorm", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__global_norm_infer, tp__global_norm_grad,
+    TP__KERNELS(tp__global_norm_f32, tp__global_norm_f64, tp__global_norm_fast), tp__flops_of_squares, NULL,
+    0, NULL, NULL};
+TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL); }
+TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n)
+{
+    return tp__opn(&tp__op_global_norm, xs, n, NULL);
+}
+#endif
+
+/* -- zero_fraction: y = (exact zeros of x) / (elements of x) ---------------------- >>op zero_fraction */
+#ifndef TP__PASS_INT
+static void TP__F(tp__zero_fraction)(const tp_call *k)
+{
+    const real *x = (const real *)k->in[0].data;
+    const int64_t n = tp__size(&k->in[0]);
+    int64_t zeros = 0;
+    for (int64_t i = 0; i < n; i++) zeros += x[i] == 0;
+    *(real *)k->out[0].data = (real)((double)zeros / (double)n);
+}
+#endif
+#ifdef TP__ROWS
+static const tp_op tp__op_zero_fraction = {
+    "zero_fraction", "ZeroFraction", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, NULL,
+    TP__KERNELS(tp__zero_fraction_f32, tp__zero_fraction_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_zero_fraction(tp_node *x) { return tp__op1(&tp__op_zero_fraction, x, NULL); }
+#endif
+
+/* -- argmax: index (int64) of the largest along an axis, the first of ties; a NaN is largest - >>op argmax */
+#ifdef TP__FIRST_PASS
+typedef struct tp__axis_attrs {
+    int axis;
+} tp__axis_attrs;
+#endif
+static void TP__F(tp__argmax)(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, s->ndim);
+    const int64_t A = tp__product(s, 0, axis), n = s->dim[axis], B = tp__product(s, axis + 1, s->ndim);
+    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
+    int64_t *y = (int64_t *)k->out[0].data;
+    for (int64_t a = 0; a < A; a++)
+        for (int64_t b = 0; b < B; b++) {
+            const TP__NUM *p = x + a * n * B + b;
+            int64_t best = 0;
+            for (int64_t i = 1; i < n; i++) {
+                const TP__NUM v = p[i * B], m = p[best * B];
+                if (!TP__IS_NAN(m) && (v > m || TP__IS_NAN(v))) best = i;
+            }
+            y[a * B + b] = best;
+        }
+}
+#ifdef TP__ROWS
+static void tp__argmax_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__argmax_i32(k); break;
+    case TP_I64: tp__argmax_i64(k); break;
+    default: tp__argmax_f32(k); break;
+    }
+}
+static const tp_attr tp__axis_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__axis_attrs, axis)},
+                                          {NULL, TP_ATTR_INT, 0}};
+/* The row's axis in x's shape, counted from the front; -1 after a sentence. */
+static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
+{
+    const int d = tp__axis(axis, x->ndim);
+    char text[TP_SHAPE_TEXT];
+    if (d < 0)
+        tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", axis, tp_shape_text(x, text));
+    return d;
+}
+static void tp__remove_dim(tp_shape *s, int d)
+{
+    for (s->ndim--; d < s->ndim; d++) s->dim[d] = s->dim[d + 1];
+}
+static tp_status tp__argmax_infer(tp_infer *s)
+{
+    const int d = tp__infer_axis(s, ((const tp__axis_attrs *)s->attrs)->axis, &s->in[0].shape);
+    if (d < 0) return TP_ERR_ARG;
+    if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "argmax does not work on %s; tp_cast it first",
+                             tp_dtype_name(s->in[0].dtype));
+    if (s->in[0].shape.dim[d] == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d is empty, so it has no largest", d);
+    s->out[0].dtype = TP_I64;
+    s->out[0].shape = s->in[0].shape;
+    tp__remove_dim(&s->out[0].shape, d);
+    return TP_OK;
+}
+static const tp_op tp__op_argmax = {
+    "argmax", "ArgMax", TP_OP_PURE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__argmax_infer, NULL,
+    TP__KERNELS(tp__argmax_any, tp__argmax_f64, NULL), tp__flops_of_input, NULL, 0, "ArgMax", NULL};
+TP_DEF tp_node *tp_argmax(tp_node *x, int axis)
+{
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__op1(&tp__op_argmax, x, &t);
+}
+#endif
+
+/* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
+ *   Of ties the lower index comes first; NaNs come before all. dx: dy put back to where it was taken from.
+ * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last */
+#ifdef TP__FIRST_PASS
+typedef struct tp__top_k_attrs {
+    int k;
+} tp__top_k_attrs;
+#endif
+#ifndef TP__PASS_INT
+/* Does element i come before element j? */
+static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
+{
+    const bool ni = x[i] != x[i], nj = x[j] != x[j];
+    if (ni != nj) return ni;
+    if (!ni && x[i] != x[j]) return x[i] > x[j];
+    return i < j;
+}
+static void TP__F(tp__top_k)(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
+    const int64_t K = ((const tp__top_k_attrs *)k->attrs)->k;
+    real *y = (real *)k->out[0].data;
+    int32_t *index = (int32_t *)k->out[1].data;
+    for (int64_t r = 0; r < rows; r++) {
+        const real *x = (const real *)k->in[0].data + r * n;
+        int64_t last = -1;
+        for (int64_t j = 0; j < K; j++) { /* the first of those that come after the one found before */
+            int64_t best = -1;
+            for (int64_t i = 0; i < n; i++)
+                if ((last < 0 || TP__F(tp__ranks_before)(x, last, i)) &&
+                    (best < 0 || TP__F(tp__ranks_before)(x, i, best)))
+                    best = i;
+            if (y) y[r * K + j] = x[best];
+            if (index) index[r * K + j] = (int32_t)best;
+            last = best;
+        }
+    }
+}
+static void TP__F(tp__take_last)(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
+    const int32_t *index = (const int32_t *)k->in[1].data;
+    for (int64_t i = 0; i < rows * m; i++)
+        ((real *)k->out[0].data)[i] = ((const real *)k->in[0].data)[i / m * n + index[i]];
+}
+static void TP__F(tp__put_last)(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t m = s->dim[s->ndim - 1], n = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
+    const int32_t *index = (const int32_t *)k->in[1].data;
+    real *y = (real *)k->out[0].data;
+    for (int64_t i = 0; i < rows * n; i++) y[i] = 0;
+    for (int64_t i = 0; i < rows * m; i++) y[i / m * n + index[i]] += ((const real *)k->in[0].data)[i];
+}
+#endif
+#ifdef TP__ROWS
+static const tp_attr tp__top_k_schema[] = {{"k", TP_ATTR_INT, offsetof(tp__top_k_attrs, k)},
+                                           {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__top_k_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    const int k = ((const tp__top_k_attrs *)s->attrs)->k, nd = s->in[0].shape.ndim;
+    char text[TP_SHAPE_TEXT];
+    if (st != TP_OK) return st;
+    if (nd < 1 || k < 1 || (s->in[0].shape.dim[nd - 1] >= 0 && k > s->in[0].shape.dim[nd - 1]))
+        return tp_infer_fail(s, TP_ERR_ARG, "the %d largest of the last axis of shape %s do not exist", k,
+                             tp_shape_text(&s->in[0].shape, text));
+    s->out[0] = s->in[0];
+    s->out[0].shape.dim[nd - 1] = k;
+    s->out[1] = s->out[0];
+    s->out[1].dtype = TP_I32;
+    return TP_OK;
+}
+/* x (..,n) and index (..,m) agree but for the last dimension */
+static tp_status tp__infer_last(tp_infer *s)
+{
+    tp_shape a = s->in[0].shape, b = s->in[1].shape;
+    char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+    if (!tp_dtype_is_float(s->in[0].dtype) || s->in[1].dtype != TP_I32)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "x is %s and index %s; they should be floating and int32",
+                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (a.ndim > 0) a.ndim--;
+    if (b.ndim > 0) b.ndim--;
+    if (s->in[0].shape.ndim < 1 || s->in[1].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "x is %s and index %s; they may differ in the last dimension only",
+                             tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: the index's; put_last: the reference's */
+    return TP_OK;
+}
+static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
+static void tp__take_last_grad(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
+static const tp_op tp__op_take_last = {
+    "take_last", "TakeLast", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__infer_last, tp__take_last_grad,
+    TP__KERNELS(tp__take_last_f32, tp__take_last_f64, NULL), tp__flops_none, NULL, 0, NULL, NULL};
+static void tp__put_last_grad(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL);
+}
+static const tp_op tp__op_put_last = {
+    "put_last", "PutLast", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__infer_last, tp__put_last_grad,
+    TP__KERNELS(tp__put_last_f32, tp__put_last_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL};
+static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
+{
+    tp_node *in[3];
+    in[0] = dy;
+    in[1] = index;
+    in[2] = ref;
+    return tp__opn(&tp__op_put_last, in, 3, NULL);
+}
+static void tp__top_k_grad(tp_grad *g)
+{
+    if (g->dout[0]) g->din[0] = tp__put_last(g->dout[0], &g->out[1], g->in[0]);
+}
+static double tp__top_k_flops(const tp_call *k)
+{
+    return (double)tp__size(&k->in[0]) * (double)((const tp__top_k_attrs *)k->attrs)->k;
+}
+static const tp_op tp__op_top_k = {
+    "top_k", "TopKV2", TP_OP_PURE, 1, 1, 2, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__top_k_infer,
+    tp__top_k_grad, TP__KERNELS(tp__top_k_f32, tp__top_k_f64, NULL), tp__top_k_flops, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
+{
+    tp__top_k_attrs t;
+    t.k = k;
+    tp_node *y = tp__op1(&tp__op_top_k, x, &t);
+    if (indices) *indices = tp_is_poison(y) ? y : &y->op->out[1];
+    return y;
+}
+#endif
+
+/* -- in_top_k: bool (B): is logits[b, labels[b]] among the k largest of its row? ------------ >>op in_top_k
+ *   Yes if fewer than k are strictly larger and it is finite; a label outside (B,C) is not. */
+#ifndef TP__PASS_INT
+static void TP__F(tp__in_top_k)(const tp_call *k)
+{
+    const int64_t B = k->in[0].shape.dim[0], C = k->in[0].shape.dim[1];
+    const int K = ((const tp__top_k_attrs *)k->attrs)->k;
+    for (int64_t b = 0; b < B; b++) {
+        const real *x = (const real *)k->in[0].data + b * C;
+        const int64_t label = k->in[1].dtype == TP_I64 ? ((const int64_t *)k->in[1].data)[b]
+                                                       : ((const int32_t *)k->in[1].data)[b];
+        bool yes = label >= 0 && label < C && isfinite(x[label]);
+        int64_t larger = 0;
+        for (int64_t c = 0; c < C && yes; c++) larger += x[c] > x[label];
+        ((uint8_t *)k->out[0].data)[b] = yes && larger < K;
+    }
+}
+#endif
+#ifdef TP__ROWS
+static tp_status tp__in_top_k_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (!tp_dtype_is_float(s->in[0].dtype) || (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64))
+        return tp_infer_fail(s, TP_ERR_DTYPE,
+                             "logits are %s and labels %s; they should be floating and int32 or int64",
+                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "logits are %s and labels %s; they should be (B,C) and (B)",
+                             tp_shape_text(x, a), tp_shape_text(l, b));
+    s->out[0].dtype = TP_BOOL;
+    s->out[0].shape = *l;
+    if (l->dim[0] < 0) s->out[0].shape.dim[0] = x->dim[0];
+    return TP_OK;
+}
+static const tp_op tp__op_in_top_k = {
+    "in_top_k", "InTopK", TP_OP_PURE, 2, 2, 1, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__in_top_k_infer,
+    NULL, TP__KERNELS(tp__in_top_k_f32, tp__in_top_k_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
+{
+    tp__top_k_attrs t;
+    t.k = k;
+    return tp__op2(&tp__op_in_top_k, logits, labels, &t);
+}
+#endif
+
+/* ==== shapes =========================================================================================== */
+/* These rows move elements without looking at them: one kernel for every element type, by its size. All but a
+ * few are one strided copy, which runs along the longest contiguous stretch and over threads. */
+
+#ifdef TP__ROWS
+#define TP__MOVE_DIMS (2 * TP_MAX_DIMS)
+
+/* dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
+typedef struct tp__move {
+    int ndim;
+    int64_t dim[TP__MOVE_DIMS], ds[TP__MOVE_DIMS], ss[TP__MOVE_DIMS];
+    char *dst;
+    const char *src;
+    size_t size; /* of an element */
+    int64_t n_outer, grain;
+} tp__move;
+
+static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
+{
+    if (dim == 1) return;
+    if (m->ndim > 0) { /* one run with the dimension further out? */
+        const int d = m->ndim - 1;
+        if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
+            m->dim[d] *= dim;
+            m->ds[d] = ds;
+            m->ss[d] = ss;
+            return;
+        }
+    }
+    m->dim[m->ndim] = dim;
+    m->ds[m->ndim] = ds;
+    m->ss[m->ndim++] = ss;
+}
+
+/* One run of n elements; strides as in the struct. */
+static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
+{
+    if (ds == 1 && ss == 1) {
+        memcpy(dst, src, (size_t)n * size);
+        return;
+    }
+    if (size == 4) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 4, src + i * ss * 4, 4);
+    } else if (size == 8) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 8, src + i * ss * 8, 8);
+    } else if (size == 2) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 2, src + i * ss * 2, 2);
+    } else {
+        for (int64_t i = 0; i < n; i++) dst[i * ds] = src[i * ss];
+    }
+}
+
+/* The two innermost dimensions of some of the outer indices. Where one side jumps, squares of 16 by 16 keep
+ * both sides' lines in the cache. */
+static void tp__move_chunk(void *user, int64_t chunk)
+{
+    const tp__move *m = (const tp__move *)user;
+    const int a = m->ndim - 2, b = m->ndim - 1;
+    const int64_t end = (chunk + 1) * m->grain < m->n_outer ? (chunk + 1) * m->grain : m->n_outer;
+    for (int64_t o = chunk * m->grain; o < end; o++) {
+        int64_t rest = o, at_d = 0, at_s = 0;
+        for (int d = a - 1; d >= 0; d--) {
+            at_d += rest % m->dim[d] * m->ds[d];
+            at_s += rest % m->dim[d] * m->ss[d];
+            rest /= m->dim[d];
+        }
+        char *dst = m->dst + at_d * (int64_t)m->size;
+        const char *src = m->src + at_s * (int64_t)m->size;
+        const bool run = m->ds[b] == 1 && m->ss[b] <= 1;
+        const int64_t step_a = run ? m->dim[a] : 16, step_b = run ? m->dim[b] : 16;
+        for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
+            for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
+                for (int64_t i = i0; i < m->dim[a] && i < i0 + step_a; i++)
+                    tp__move_run(dst + (i * m->ds[a] + j0 * m->ds[b]) * (int64_t)m->size,
+                                 src + (i * m->ss[a] + j0 * m->ss[b]) * (int64_t)m->size,
+                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->ds[b], m->ss[b],
+                                 m->size);
+    }
+}
+
+static void tp__move_do(const tp_call *k, tp__move *m)
+{
+    for (int d = 0; d < m->ndim; d++)
+        if (m->dim[d] == 0) return;
+    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* one long run: cut it */
+        const int64_t whole = m->dim[0] / 16384 * 16384;
+        memcpy(m->dst + (size_t)whole * m->size, m->src + (size_t)whole * m->size,
+               (size_t)(m->dim[0] - whole) * m->size);
+        m->dim[0] = whole / 16384;
+        m->ds[0] = m->ss[0] = 16384;
+        m->dim[1] = 16384;
+        m->ds[1] = m->ss[1] = 1;
+        m->ndim = 2;
+    }
+    if (m->ndim == 2 && m->dim[0] > 64) { /* so that threads have something to share */
+        for (int d = 2; d > 0; d--) {
+            m->dim[d] = m->dim[d - 1];
+            m->ds[d] = m->ds[d - 1];
+            m->ss[d] = m->ss[d - 1];
+        }
+        const int64_t part = 64, whole = m->dim[1] / part;
+        tp__move tail = *m;
+        tail.ndim = 2;
+        for (int d = 0; d < 2; d++) {
+            tail.dim[d] = m->dim[d + 1];
+            tail.ds[d] = m->ds[d + 1];
+            tail.ss[d] = m->ss[d + 1];
+        }
+        tail.dim[0] -= whole * part;
+        tail.dst += whole * part * tail.ds[0] * (int64_t)m->size;
+        tail.src += whole * part * tail.ss[0] * (int64_t)m->size;
+        if (tail.dim[0] > 0) {
+            tail.n_outer = tail.grain = 1;
+            tp__move_chunk(&tail, 0);
+        }
+        m->dim[0] = whole;
+        m->ds[0] = m->ds[1] * part;
+        m->ss[0] = m->ss[1] * part;
+        m->dim[1] = part;
+        m->ndim = 3;
+    }
+    while (m->ndim < 2) { /* at least two dimensions */
+        for (int d = m->ndim; d > 0; d--) {
+            m->dim[d] = m->dim[d - 1];
+            m->ds[d] = m->ds[d - 1];
+            m->ss[d] = m->ss[d - 1];
+        }
+        m->dim[0] = 1;
+        m->ds[0] = m->ss[0] = m->ndim == 0 ? 1 : 0;
+        m->ndim++;
+    }
+    m->n_outer = 1;
+    for (int d = 0; d < m->ndim - 2; d++) m->n_outer *= m->dim[d];
+    m->grain = tp__grain(m->dim[m->ndim - 2] * m->dim[m->ndim - 1]);
+    tp_device_parallel(k->device, (m->n_outer + m->grain - 1) / m->grain, tp__move_chunk, m);
+}
+
+static void tp__strides(const tp_shape *s, int64_t *stride)
+{
+    int64_t n = 1;
+    for (int d = s->ndim - 1; d >= 0; d--) {
+        stride[d] = n;
+        n *= s->dim[d];
+    }
+}
+
+static void tp__move_begin(tp__move *m, void *dst, const void *src, size_t size)
+{
+    memset(m, 0, sizeof *m);
+    m->dst = (char *)dst;
+    m->src = (const char *)src;
+    m->size = size;
+}
+
+/* A box of `box` elements between two arrays whose strides are those of shapes `to` and `from`. */
+static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const tp_shape *to,
+                         const void *src, const tp_shape *from, size_t size)
+{
+    tp__move m;
+    int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
+    tp__strides(to, ds);
+    tp__strides(from, ss);
+    tp__move_begin(&m, dst, src, size);
+    for (int d = 0; d < box->ndim; d++) tp__move_add(&m, box->dim[d], ds[d], ss[d]);
+    tp__move_do(k, &m);
+}
+
+/* Bytes from an array's start to the element at `index` (NULL: 0). */
+static int64_t tp__byte_offset(const tp_shape *s, const int64_t *index, size_t size)
+{
+    int64_t stride[TP_MAX_DIMS], at = 0;
+    tp__strides(s, stride);
+    for (int d = 0; d < s->ndim; d++) at += index[d] * stride[d];
+    return at * (int64_t)size;
+}
+
+/* n copies of one element. */
+static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
+{
+    char *p = (char *)dst;
+    size_t done = size;
+    const size_t bytes = (size_t)n * size;
+    if (n <= 0) return;
+    memcpy(p, element, size);
+    while (done < bytes) { /* doubling */
+        const size_t m = bytes - done < done ? bytes - done : done;
+        memcpy(p + done, p, m);
+        done += m;
+    }
+}
+
+static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
+{
+    double room = 0;
+    tp_convert(&room, dtype, &value, TP_F64, 1);
+    tp__fill(dst, &room, tp_dtype_size(dtype), n);
+}
+#endif
+
+/* -- reshape: y = x under another shape, of which one dimension may follow from the rest --- >>op reshape
+ * -- reshape_like: the shape of another value -------------------------------------- >>op reshape_like */
+#ifdef TP__ROWS
+typedef struct tp__reshape_attrs {
+    tp_shape shape;
+} tp__reshape_attrs;
+static const tp_attr tp__reshape_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__reshape_attrs, shape)},
+                                             {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__reshape_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape, *want = &((const tp__reshape_attrs *)s->attrs)->shape;
+    tp_shape *y = &s->out[0].shape;
+    const int64_t n = tp_shape_size(x);
+    int64_t rest = 1;
+    int open = -1;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (want->ndim < 0 || want->ndim > TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "the new shape has more than %d dimensions", TP_MAX_DIMS);
+    for (int d = 0; d < want->ndim; d++) {
+        if (want->dim[d] < 0 && open >= 0)
+            return tp_infer_fail(s, TP_ERR_SHAPE,
+                                 "the new shape %s has two unknown dimensions; one at most can follow "
+                                 "from the rest",
+                                 tp_shape_text(want, b));
+        if (want->dim[d] < 0) open = d;
+        else if (want->dim[d] > 0 && rest > INT64_MAX / want->dim[d])
+            return tp_infer_fail(s, TP_ERR_SHAPE, "the new shape %s is too large", tp_shape_text(want, b));
+        else rest *= want->dim[d];
+    }
+    s->out[0].dtype = s->in[0].dtype;
+    *y = *want;
+    if (n < 0) return TP_OK;
+    if (open >= 0 && rest > 0 && n % rest == 0) y->dim[open] = n / rest;
+    else if (open >= 0 || n != rest)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %lld elements, which do not make %s",
+                             tp_shape_text(x, a), (long long)n, tp_shape_text(want, b));
+    return TP_OK;
+}
+static const tp_op tp__op_reshape = {
+    "reshape", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__reshape_schema,
+    sizeof(tp__reshape_attrs), tp__reshape_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0,
+    "Reshape", NULL};
+TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape)
+{
+    tp__reshape_attrs t;
+    memset(&t, 0, sizeof t);
+    t.shape = shape;
+    return tp__op1(&tp__op_reshape, x, &t);
+}
+TP_DEF tp_node *tp_flatten(tp_node *x)
+{
+    const int64_t any = TP_ANY;
+    return tp_reshape_to(x, tp_make_shape_n(1, &any));
+}
+
+static tp_status tp__reshape_like_infer(tp_infer *s)
+{
+    const int64_t n = tp_shape_size(&s->in[0].shape), m = tp_shape_size(&s->in[1].shape);
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (n >= 0 && m >= 0 && n != m)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %lld elements, %s has %lld",
+                             tp_shape_text(&s->in[0].shape, a), (long long)n,
+                             tp_shape_text(&s->in[1].shape, b), (long long)m);
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[1].shape;
+    return TP_OK;
+}
+static const tp_op tp__op_reshape_like = {
+    "reshape_like", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__reshape_like_infer,
+    tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 2u, NULL, NULL};
+TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref)
+{
+    if (tp_shape_known(&x->shape) && tp_shape_equal(&x->shape, &ref->shape)) return x;
+    return tp__op2(&tp__op_reshape_like, x, ref, NULL);
+}
+#endif
+
+/* -- batch_flatten: (B,...) -> (B,product of the rest) ---------------------------- >>op batch_flatten */
+#ifdef TP__ROWS
+static tp_status tp__batch_flatten_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape;
+    if (x->ndim < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "a scalar has no batch dimension");
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 2;
+    s->out[0].shape.dim[0] = x->dim[0];
+    s->out[0].shape.dim[1] = tp__known_product(x, 1, x->ndim);
+    return TP_OK;
+}
+static const tp_op tp__op_batch_flatten = {
+    "batch_flatten", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__batch_flatten_infer,
+    tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Flatten", NULL};
+TP_DEF tp_node *tp_batch_flatten(tp_node *x) { return tp__op1(&tp__op_batch_flatten, x, NULL); }
+#endif
+
+/* -- expand_dims: a new dimension of 1 before `axis`; squeeze takes one away -- >>op expand_dims, squeeze */
+#ifdef TP__ROWS
+static tp_status tp__expand_dims_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape;
+    const int axis = ((const tp__axis_attrs *)s->attrs)->axis, at = tp__axis(axis, x->ndim + 1);
+    char text[TP_SHAPE_TEXT];
+    if (at < 0)
+        return tp_infer_fail(s, TP_ERR_ARG, "there is no place %d for a new dimension in shape %s", axis,
+                             tp_shape_text(x, text));
+    if (x->ndim == TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %d dimensions, which is the most",
+                             tp_shape_text(x, text), TP_MAX_DIMS);
+    s->out[0] = s->in[0];
+    tp_shape *y = &s->out[0].shape;
+    for (int d = y->ndim++; d > at; d--) y->dim[d] = y->dim[d - 1];
+    y->dim[at] = 1;
+    return TP_OK;
+}
+static tp_status tp__squeeze_infer(tp_infer *s)
+{
+    const int d = tp__infer_axis(s, ((const tp__axis_attrs *)s->attrs)->axis, &s->in[0].shape);
+    char text[TP_SHAPE_TEXT];
+    if (d < 0) return TP_ERR_ARG;
+    if (s->in[0].shape.dim[d] != 1 && s->in[0].shape.dim[d] >= 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dimension %d of shape %s is not 1, so it cannot be taken away",
+                             d, tp_shape_text(&s->in[0].shape, text));
+    s->out[0] = s->in[0];
+    tp__remove_dim(&s->out[0].shape, d);
+    return TP_OK;
+}
+static const tp_op tp__op_expand_dims = {
+    "expand_dims", "ExpandDims", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema,
+    sizeof(tp__axis_attrs), tp__expand_dims_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0,
+    "Unsqueeze", NULL};
+static const tp_op tp__op_squeeze = {
+    "squeeze", "Squeeze", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs),
+    tp__squeeze_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Squeeze", NULL};
+TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis)
+{
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__op1(&tp__op_expand_dims, x, &t);
+}
+TP_DEF tp_node *tp_squeeze(tp_node *x, int axis)
+{
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__op1(&tp__op_squeeze, x, &t);
+}
+#endif
+
+/* -- identity, stop_gradient: y = x; nothing flows back through the second -- >>op identity, stop_gradient */
+#ifdef TP__ROWS
+static const tp_op tp__op_identity = {
+    "identity", "Identity", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, tp__identity_grad,
+    TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL};
+static const tp_op tp__op_stop_gradient = {
+    "stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
+    TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL};
+TP_DEF tp_node *tp_identity(tp_node *x) { return tp__op1(&tp__op_identity, x, NULL); }
+TP_DEF tp_node *tp_stop_gradient(tp_node *x) { return tp__op1(&tp__op_stop_gradient, x, NULL); }
+TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
+{
+    tp_node *y = tp_identity(x);
+    if (tp_is_poison(y)) return y;
+    for (int i = 0; i < n; i++)
+        if (after[i] && !tp_is_poison(after[i])) tp__add_control(y->op, after[i]->op);
+    return y;
+}
+#endif
+
+/* -- group: does nothing, after everything it waits for --------------------------------------- >>op group */
+#ifdef TP__ROWS
+static void tp__group_kernel(const tp_call *k) { (void)k; }
+static tp_status tp__group_infer(tp_infer *s)
+{
+    s->out[0].dtype = TP_BOOL;
+    s->out[0].shape.ndim = 1;
+    s->out[0].shape.dim[0] = 0;
+    return TP_OK;
+}
+static const tp_op tp__op_group = {
+    "group", "group_deps", TP_OP_HOST | TP_OP_ANY_DTYPE, 0, 0, 1, NULL, 0, tp__group_infer, NULL,
+    TP__KERNELS(tp__group_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name)
+{
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = &tp__op_group;
+    d.name = name;
+    tp_node *y = tp_apply_ex(g, &d);
+    if (tp_is_poison(y)) return y;
+    for (int i = 0; i < n; i++)
+        if (nodes[i] && !tp_is_poison(nodes[i])) tp__add_control(y->op, nodes[i]->op);
+    return y;
+}
+#endif
+
+/* -- fill_like: y = value, in x's shape and dtype; x is read for its shape alone ------ >>op fill_like */
+#ifdef TP__ROWS
+typedef struct tp__fill_attrs {
+    float value;
+} tp__fill_attrs;
+static const tp_attr tp__fill_schema[] = {{"value", TP_ATTR_FLOAT, offsetof(tp__fill_attrs, value)},
+                                          {NULL, TP_ATTR_INT, 0}};
+static void tp__fill_like(const tp_call *k)
+{
+    tp__fill_value(k->out[0].data, k->out[0].dtype, (double)((const tp__fill_attrs *)k->attrs)->value,
+                   tp__size(&k->out[0]));
+}
+static const tp_op tp__op_fill_like = {
+    "fill_like", "Fill", TP_OP_ANY_DTYPE, 1, 1, 1, tp__fill_schema, sizeof(tp__fill_attrs), tp__infer_same,
+    NULL, TP__KERNELS(tp__fill_like, NULL, NULL), tp__flops_none, NULL, 1u, NULL, NULL};
+TP_DEF tp_node *tp_fill_like(tp_node *x, float value)
+{
+    tp__fill_attrs t;
+    t.value = value;
+    return tp__op1(&tp__op_fill_like, x, &t);
+}
+TP_DEF tp_node *tp_zeros_like(tp_node *x) { return tp_fill_like(x, 0.0f); }
+TP_DEF tp_node *tp_ones_like(tp_node *x) { return tp_fill_like(x, 1.0f); }
+#endif
+
+/* -- broadcast_like: y = x repeated to the shape of ref, which is not read ---------- >>op broadcast_like
+ *   dx = sum_to_like(dy, x) */
+#ifdef TP__ROWS
+static void tp__broadcast_like(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
+    const int lead = y->ndim - x->ndim;
+    tp__move m;
+    tp__strides(y, ds);
+    tp__strides(x, ss);
+    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
+    for (int d = 0; d < y->ndim; d++)
+        tp__move_add(&m, y->dim[d], ds[d], d < lead || x->dim[d - lead] == 1 ? 0 : ss[d - lead]);
+    tp__move_do(k, &m);
+}
+static tp_status tp__broadcast_like_infer(tp_infer *s)
+{
+    if (!tp__broadcasts_to(&s->in[0].shape, &s->in[1].shape)) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s does not broadcast to %s",
+                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&s->in[1].shape, b));
+    }
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[1].shape;
+    return TP_OK;
+}
+static void tp__broadcast_like_grad(tp_grad *g) { g->din[0] = tp_sum_to_like(g->dout[0], g->in[0]); }
+static const tp_op tp__op_broadcast_like = {
+    "broadcast_like", "BroadcastTo", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__broadcast_like_infer,
+    tp__broadcast_like_grad, TP__KERNELS(tp__broadcast_like, NULL, NULL), tp__flops_none, NULL, 2u, NULL,
+    NULL};
+TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref)
+{
+    return tp__op2(&tp__op_broadcast_like, x, ref, NULL);
+}
+#endif
+
+/* -- transpose: dimension d of y is dimension perm[d] of x ------------------------------- >>op transpose
+ *   dx = dy transposed by the inverse of perm */
+#ifdef TP__ROWS
+typedef struct tp__transpose_attrs {
+    int perm[TP_MAX_DIMS];
+    int n; /* 0: the axes are reversed */
+} tp__transpose_attrs;
+static const tp_attr tp__transpose_schema[] = {{"perm", TP_ATTR_INTS8, offsetof(tp__transpose_attrs, perm)},
+                                               {"n", TP_ATTR_INT, offsetof(tp__transpose_attrs, n)},
+                                               {NULL, TP_ATTR_INT, 0}};
+static bool tp__permutation(const tp__transpose_attrs *t, int ndim, int *perm)
+{
+    unsigned seen = 0;
+    if (t->n != 0 && t->n != ndim) return false;
+    for (int d = 0; d < ndim; d++) {
+        perm[d] = t->n == 0 ? ndim - 1 - d : tp__axis(t->perm[d], ndim);
+        if (perm[d] < 0 || (seen >> perm[d] & 1u)) return false;
+        seen |= 1u << perm[d];
+    }
+    return true;
+}
+static void tp__transpose_kernel(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
+    int perm[TP_MAX_DIMS];
+    tp__move m;
+    tp__permutation((const tp__transpose_attrs *)k->attrs, x->ndim, perm);
+    tp__strides(y, ds);
+    tp__strides(x, ss);
+    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
+    for (int d = 0; d < y->ndim; d++) tp__move_add(&m, y->dim[d], ds[d], ss[perm[d]]);
+    tp__move_do(k, &m);
+}
+static tp_status tp__transpose_infer(tp_infer *s)
+{
+    const tp__transpose_attrs *t = (const tp__transpose_attrs *)s->attrs;
+    const tp_shape *x = &s->in[0].shape;
+    int perm[TP_MAX_DIMS];
+    char text[TP_SHAPE_TEXT];
+    if (!tp__permutation(t, x->ndim, perm))
+        return tp_infer_fail(s, TP_ERR_ARG, "perm is no permutation of the %d axes of shape %s", x->ndim,
+                             tp_shape_text(x, text));
+    s->out[0] = s->in[0];
+    for (int d = 0; d < x->ndim; d++) s->out[0].shape.dim[d] = x->dim[perm[d]];
+    return TP_OK;
+}
+static void tp__transpose_grad(tp_grad *g)
+{
+    int perm[TP_MAX_DIMS], inverse[TP_MAX_DIMS] = {0};
+    const int n = g->in[0]->shape.ndim;
+    if (!tp__permutation((const tp__transpose_attrs *)g->op->attrs, n, perm)) return;
+    for (int d = 0; d < n; d++) inverse[perm[d]] = d;
+    g->din[0] = tp_transpose(g->dout[0], inverse, n);
+}
+static const tp_op tp__op_transpose = {
+    "transpose", "Transpose", TP_OP_ANY_DTYPE, 1, 1, 1, tp__transpose_schema, sizeof(tp__transpose_attrs),
+    tp__transpose_infer, tp__transpose_grad, TP__KERNELS(tp__transpose_kernel, NULL, NULL), tp__flops_none,
+    NULL, 0, "Transpose", NULL};
+TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
+{
+    tp__transpose_attrs t;
+    memset(&t, 0, sizeof t);
+    t.n = n;
+    for (int d = 0; d < n && d < TP_MAX_DIMS; d++) t.perm[d] = perm[d];
+    return tp__op1(&tp__op_transpose, x, &t);
+}
+#endif
+
+/* -- concat: inputs one behind the other along axis; concat_grad cuts dy again -- >>op concat, concat_grad */
+#ifdef TP__ROWS
+static void tp__concat(const tp_call *k)
+{
+    const tp_shape *y = &k->out[0].shape;
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
+    const size_t size = tp_dtype_size(k->out[0].dtype);
+    int64_t at[TP_MAX_DIMS] = {0};
+    for (int i = 0; i < k->n_in; i++) {
+        const tp_shape *x = &k->in[i].shape;
+        tp__move_box(k, x, (char *)k->out[0].data + tp__byte_offset(y, at, size), y, k->in[i].data, x, size);
+        at[axis] += x->dim[axis];
+    }
+}
+static tp_status tp__concat_infer(tp_infer *s)
+{
+    const int axis = tp__infer_axis(s, ((const tp__axis_attrs *)s->attrs)->axis, &s->in[0].shape);
+    if (axis < 0) return TP_ERR_ARG;
+    tp_shape *y = &s->out[0].shape;
+    s->out[0] = s->in[0];
+    for (int i = 1; i < s->n_in; i++) {
+        const tp_shape *x = &s->in[i].shape;
+        tp_shape a = *y, b = *x;
+        char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+        if (b.ndim == a.ndim) a.dim[axis] = b.dim[axis] = 0;
+        if (s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "input 0 is %s, input %d is %s; tp_cast one of them",
+                                 tp_dtype_name(s->in[0].dtype), i, tp_dtype_name(s->in[i].dtype));
+        if (!tp_shape_compatible(&a, &b))
+            return tp_infer_fail(s, TP_ERR_SHAPE,
+                                 "input 0 is %s, input %d is %s; they may differ along axis %d only",
+                                 tp_shape_text(&s->in[0].shape, ta), i, tp_shape_text(x, tb), axis);
+        for (int d = 0; d < y->ndim; d++)
+            if (d == axis) y->dim[d] = y->dim[d] < 0 || x->dim[d] < 0 ? TP_ANY : y->dim[d] + x->dim[d];
+            else if (y->dim[d] < 0) y->dim[d] = x->dim[d];
+    }
+    return TP_OK;
+}
+static void tp__concat_grad_kernel(
+    const tp_call *k) /* in: dy, and the concatenated values for their shapes */
+{
+    const tp_shape *y = &k->in[0].shape;
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    int64_t at[TP_MAX_DIMS] = {0};
+    for (int i = 0; i < k->n_out; i++) {
+        const tp_shape *x = &k->out[i].shape;
+        if (k->out[i].data)
+            tp__move_box(k, x, k->out[i].data, x, (const char *)k->in[0].data + tp__byte_offset(y, at, size),
+                         y, size);
+        at[axis] += x->dim[axis];
+    }
+}
+static tp_status tp__concat_grad_infer(tp_infer *s)
+{
+    const tp_shape *y = &s->in[0].shape;
+    const int axis = tp__infer_axis(s, ((const tp__axis_attrs *)s->attrs)->axis, y);
+    int64_t sum = 0;
+    char text[TP_SHAPE_TEXT];
+    if (axis < 0) return TP_ERR_ARG;
+    if (s->n_in - 1 > TP_MAX_OUTPUTS)
+        return tp_infer_fail(s, TP_ERR_ARG, "%d parts are more than the %d outputs of one op", s->n_in - 1,
+                             TP_MAX_OUTPUTS);
+    s->n_out = s->n_in - 1;
+    for (int i = 0; i < s->n_out; i++) {
+        if (s->in[i + 1].shape.ndim != y->ndim)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "part %d of %s has %d dimensions", i,
+                                 tp_shape_text(y, text), s->in[i + 1].shape.ndim);
+        s->out[i].dtype = s->in[0].dtype;
+        s->out[i].shape = s->in[i + 1].shape;
+        for (int d = 0; d < y->ndim; d++)
+            if (d != axis && s->out[i].shape.dim[d] < 0) s->out[i].shape.dim[d] = y->dim[d];
+        sum = sum < 0 || s->out[i].shape.dim[axis] < 0 ? -1 : sum + s->out[i].shape.dim[axis];
+    }
+    if (sum >= 0 && y->dim[axis] >= 0 && sum != y->dim[axis])
+        return tp_infer_fail(s, TP_ERR_SHAPE, "the parts make %lld along axis %d of shape %s", (long long)sum,
+                             axis, tp_shape_text(y, text));
+    return TP_OK;
+}
+/* The gradients of an op's outputs, with zeros for those that reach nothing. */
+static tp_node **tp__all_douts(tp_grad *g)
+{
+    const int n = g->op->n_out;
+    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
+    for (int i = 0; d && i < n; i++) d[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
+    return d;
+}
+static void tp__concat_grad_grad(tp_grad *g)
+{
+    tp_node **d = tp__all_douts(g);
+    if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__axis_attrs *)g->op->attrs)->axis);
+}
+static const tp_op tp__op_concat_grad = {
+    "concat_grad", "ConcatGrad", TP_OP_ANY_DTYPE, 2, -1, -1, tp__axis_schema, sizeof(tp__axis_attrs),
+    tp__concat_grad_infer, tp__concat_grad_grad, TP__KERNELS(tp__concat_grad_kernel, NULL, NULL),
+    tp__flops_none, NULL, 0xfffffffeu, NULL, NULL};
+static void tp__concat_back(tp_grad *g)
+{
+    const int n = g->op->n_in;
+    tp_node **in = (tp_node **)tp_graph_alloc(g->graph, (size_t)(n + 1) * sizeof *in);
+    if (!in) return;
+    in[0] = g->dout[0];
+    for (int i = 0; i < n; i++) in[i + 1] = g->in[i];
+    tp_node *d = tp__opn(&tp__op_concat_grad, in, n + 1, g->op->attrs);
+    for (int i = 0; i < n; i++) g->din[i] = tp_is_poison(d) ? d : &d->op->out[i];
+}
+static const tp_op tp__op_concat = {
+    "concat", "Concat", TP_OP_ANY_DTYPE, 1, -1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__concat_infer,
+    tp__concat_back, TP__KERNELS(tp__concat, NULL, NULL), tp__flops_none, NULL, 0, "Concat", NULL};
+TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
+{
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__opn(&tp__op_concat, xs, n, &t);
+}
+#endif
+
+/* -- split: n equal parts along axis ------------------------------------------------------------ >>op split
+ *   dx = the parts' gradients, concatenated */
+#ifdef TP__ROWS
+typedef struct tp__parts_attrs {
+    int axis, n;
+} tp__parts_attrs;
+static const tp_attr tp__parts_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__parts_attrs, axis)},
+                                           {"n", TP_ATTR_INT, offsetof(tp__parts_attrs, n)},
+                                           {NULL, TP_ATTR_INT, 0}};
+static void tp__split(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape;
+    const int axis = tp__axis(((const tp__parts_attrs *)k->attrs)->axis, x->ndim);
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    int64_t at[TP_MAX_DIMS] = {0};
+    for (int i = 0; i < k->n_out; i++) {
+        const tp_shape *y = &k->out[i].shape;
+        if (k->out[i].data)
+            tp__move_box(k, y, k->out[i].data, y, (const char *)k->in[0].data + tp__byte_offset(x, at, size),
+                         x, size);
+        at[axis] += y->dim[axis];
+    }
+}
+static tp_status tp__split_infer(tp_infer *s)
+{
+    const tp__parts_attrs *t = (const tp__parts_attrs *)s->attrs;
+    const tp_shape *x = &s->in[0].shape;
+    const int axis = tp__infer_axis(s, t->axis, x);
+    char text[TP_SHAPE_TEXT];
+    if (axis < 0) return TP_ERR_ARG;
+    if (t->n < 1 || t->n > TP_MAX_OUTPUTS || (x->dim[axis] >= 0 && x->dim[axis] % t->n != 0))
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "axis %d of shape %s cannot be split into %d equal parts (%d at most)", axis,
+                             tp_shape_text(x, text), t->n, TP_MAX_OUTPUTS);
+    s->n_out = t->n;
+    for (int i = 0; i < t->n; i++) {
+        s->out[i] = s->in[0];
+        if (x->dim[axis] >= 0) s->out[i].shape.dim[axis] = x->dim[axis] / t->n;
+    }
+    return TP_OK;
+}
+static void tp__split_grad(tp_grad *g)
+{
+    tp_node **d = tp__all_douts(g);
+    if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
+}
+static const tp_op tp__op_split = {
+    "split", "Split", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema, sizeof(tp__parts_attrs), tp__split_infer,
+    tp__split_grad, TP__KERNELS(tp__split, NULL, NULL), tp__flops_none, NULL, 0, "Split", NULL};
+static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
+{
+    tp__parts_attrs t;
+    t.axis = axis;
+    t.n = n;
+    tp_node *y = tp__op1(row, x, &t);
+    for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
+}
+TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out)
+{
+    tp__parts(&tp__op_split, x, n, axis, out);
+}
+#endif
+
+/* -- stack: inputs of one shape along a new axis; unstack is its inverse --------- >>op stack, unstack */
+#ifdef TP__ROWS
+static void tp__stack(const tp_call *k)
+{
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, k->out[0].shape.ndim);
+    const tp_shape *x = &k->in[0].shape;
+    const int64_t outer = tp__product(x, 0, axis), inner = tp__product(x, axis, x->ndim);
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    for (int i = 0; i < k->n_in; i++) {
+        tp__move m;
+        tp__move_begin(&m, (char *)k->out[0].data + i * inner * (int64_t)size, k->in[i].data, size);
+        tp__move_add(&m, outer, inner * k->n_in, inner);
+        tp__move_add(&m, inner, 1, 1);
+        tp__move_do(k, &m);
+    }
+}
+static void tp__unstack(const tp_call *k)
+{
+    const int axis = tp__axis(((const tp__parts_attrs *)k->attrs)->axis, k->in[0].shape.ndim);
+    const tp_shape *x = &k->in[0].shape;
+    const int64_t outer = tp__product(x, 0, axis), inner = tp__product(x, axis + 1, x->ndim);
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    for (int i = 0; i < k->n_out; i++) {
+        tp__move m;
+        if (!k->out[i].data) continue;
+        tp__move_begin(&m, k->out[i].data, (const char *)k->in[0].data + i * inner * (int64_t)size, size);
+        tp__move_add(&m, outer, inner, inner * k->n_out);
+        tp__move_add(&m, inner, 1, 1);
+        tp__move_do(k, &m);
+    }
+}
+static tp_status tp__stack_infer(tp_infer *s)
+{
+    const int axis = ((const tp__axis_attrs *)s->attrs)->axis, at = tp__axis(axis, s->in[0].shape.ndim + 1);
+    tp_shape *y = &s->out[0].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    s->out[0] = s->in[0];
+    for (int i = 1; i < s->n_in; i++) {
+        if (s->in[i].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[i].shape, y))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; they should be alike",
+                                 tp_dtype_name(s->in[0].dtype), tp_shape_text(y, a), i,
+                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b));
+        for (int d = 0; d < y->ndim; d++)
+            if (y->dim[d] < 0) y->dim[d] = s->in[i].shape.dim[d];
+    }
+    if (at < 0 || y->ndim == TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_ARG, "there is no place %d for a new dimension in shape %s", axis,
+                             tp_shape_text(y, a));
+    for (int d = y->ndim++; d > at; d--) y->dim[d] = y->dim[d - 1];
+    y->dim[at] = s->n_in;
+    return TP_OK;
+}
+static tp_status tp__unstack_infer(tp_infer *s)
+{
+    const tp__parts_attrs *t = (const tp__parts_attrs *)s->attrs;
+    const tp_shape *x = &s->in[0].shape;
+    const int axis = tp__infer_axis(s, t->axis, x);
+    char text[TP_SHAPE_TEXT];
+    if (axis < 0) return TP_ERR_ARG;
+    if (t->n < 1 || t->n > TP_MAX_OUTPUTS || (x->dim[axis] >= 0 && x->dim[axis] != t->n))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d of shape %s is not %d long (%d at most)", axis,
+                             tp_shape_text(x, text), t->n, TP_MAX_OUTPUTS);
+    s->n_out = t->n;
+    for (int i = 0; i < t->n; i++) {
+        s->out[i] = s->in[0];
+        tp__remove_dim(&s->out[i].shape, axis);
+    }
+    return TP_OK;
+}
+static void tp__stack_grad(tp_grad *g)
+{
+    tp_unstack(g->dout[0], ((const tp__axis_attrs *)g->op->attrs)->axis, g->op->n_in, g->din);
+}
+static void tp__unstack_grad(tp_grad *g)
+{
+    tp_node **d = tp__all_douts(g);
+    if (d) g->din[0] = tp_stack(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
+}
+static const tp_op tp__op_stack = {
+    "stack", "Stack", TP_OP_ANY_DTYPE, 1, TP_MAX_OUTPUTS, 1, tp__axis_schema, sizeof(tp__axis_attrs),
+    tp__stack_infer, tp__stack_grad, TP__KERNELS(tp__stack, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL};
+static const tp_op tp__op_unstack = {
+    "unstack", "Unstack", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema, sizeof(tp__parts_attrs),
+    tp__unstack_infer, tp__unstack_grad, TP__KERNELS(tp__unstack, NULL, NULL), tp__flops_none, NULL, 0, NULL,
+    NULL};
+TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
+{
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__opn(&tp__op_stack, xs, n, &t);
+}
+TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out)
+{
+    tp__parts(&tp__op_unstack, x, n, axis, out);
+}
+#endif
+
+/* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
+ * -- slice_grad: dy in a box of zeros of x's shape (x is not read) ------------------- >>op slice_grad */
+#ifdef TP__ROWS
+typedef struct tp__slice_attrs {
+    int64_t begin[TP_MAX_DIMS], size[TP_MAX_DIMS];
+} tp__slice_attrs;
+static const tp_attr tp__slice_schema[] = {{"begin", TP_ATTR_I64S8, offsetof(tp__slice_attrs, begin)},
+                                           {"size", TP_ATTR_I64S8, offsetof(tp__slice_attrs, size)},
+                                           {NULL, TP_ATTR_INT, 0}};
+static void tp__slice(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
+    tp__move_box(k, y, k->out[0].data, y, (const char *)k->in[0].data + tp__byte_offset(x, begin, size), x,
+                 size);
+}
+static void tp__slice_grad_kernel(const tp_call *k)
+{
+    const tp_shape *y = &k->in[0].shape, *x = &k->out[0].shape;
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
+    if (tp__size(&k->out[0]) > 0) memset(k->out[0].data, 0, (size_t)tp__size(&k->out[0]) * size);
+    tp__move_box(k, y, (char *)k->out[0].data + tp__byte_offset(x, begin, size), x, k->in[0].data, y, size);
+}
+static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
+{
+    const tp__slice_attrs *t = (const tp__slice_attrs *)s->attrs;
+    char text[TP_SHAPE_TEXT];
+    *y = *x;
+    for (int d = 0; d < x->ndim; d++) {
+        const int64_t b = t->begin[d], n = t->size[d], size = n < 0 ? 0 : n,
+                      most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
+        if (b < 0 || n < -1 || b > most || size > most - b)
+            return tp_infer_fail(s, TP_ERR_ARG,
+                                 "the slice from %lld of size %lld leaves dimension %d of shape %s",
+                                 (long long)b, (long long)n, d, tp_shape_text(x, text));
+        y->dim[d] = n >= 0 ? n : x->dim[d] < 0 ? TP_ANY : x->dim[d] - b;
+    }
+    return TP_OK;
+}
+static tp_status tp__slice_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__slice_shape(s, &s->in[0].shape, &s->out[0].shape);
+}
+static tp_status tp__slice_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__slice_shape(s, &s->in[1].shape, &y);
+    if (st != TP_OK) return st;
+    if (!tp_shape_compatible(&y, &s->in[0].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the slice is %s", tp_shape_text(&s->in[0].shape, a),
+                             tp_shape_text(&y, b));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[1].shape;
+    return TP_OK;
+}
+static void tp__slice_grad_grad(tp_grad *g)
+{
+    const tp__slice_attrs *t = (const tp__slice_attrs *)g->op->attrs;
+    g->din[0] = tp_slice(g->dout[0], t->begin, t->size);
+}
+static const tp_op tp__op_slice_grad = {
+    "slice_grad", "SliceGrad", TP_OP_ANY_DTYPE, 2, 2, 1, tp__slice_schema, sizeof(tp__slice_attrs),
+    tp__slice_grad_infer, tp__slice_grad_grad, TP__KERNELS(tp__slice_grad_kernel, NULL, NULL), tp__flops_none,
+    NULL, 2u, NULL, NULL};
+static void tp__slice_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs);
+}
+static const tp_op tp__op_slice = {
+    "slice", "Slice", TP_OP_ANY_DTYPE, 1, 1, 1, tp__slice_schema, sizeof(tp__slice_attrs), tp__slice_infer,
+    tp__slice_back, TP__KERNELS(tp__slice, NULL, NULL), tp__flops_none, NULL, 0, "Slice", NULL};
+TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
+{
+    tp__slice_attrs t;
+    memset(&t, 0, sizeof t);
+    for (int d = 0; d < x->shape.ndim; d++) {
+        t.begin[d] = begin[d];
+        t.size[d] = size[d];
+    }
+    return tp__op1(&tp__op_slice, x, &t);
+}
+#endif
+
+/* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
+ * -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad */
+#ifdef TP__FIRST_PASS
+typedef struct tp__pad_attrs {
+    int64_t before[TP_MAX_DIMS], after[TP_MAX_DIMS];
+    int mode; /* tp_pad_mode */
+    float value;
+} tp__pad_attrs;
+/* Which element of x (n long) stands at place i of y; -1: the border's value. */
+static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
+{
+    const int64_t at = i - before;
+    if (at >= 0 && at < n) return at;
+    if (mode == TP_PAD_REFLECT) return at < 0 ? -at : 2 * (n - 1) - at;
+    if (mode == TP_PAD_SYMMETRIC) return at < 0 ? -at - 1 : 2 * n - 1 - at;
+    return -1;
+}
+/* Row `row` of y (all dimensions but the last) -> that of x; -1 if it is all border. */
+static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = y->ndim - 2; d >= 0; d--) {
+        const int64_t i = tp__pad_source(row % y->dim[d], t->before[d], x->dim[d], t->mode);
+        if (i < 0) return -1;
+        at += i * stride;
+        row /= y->dim[d];
+        stride *= x->dim[d];
+    }
+    return at;
+}
+#endif
+#ifndef TP__PASS_INT
+static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x for its shape */
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
+    const int last = y->ndim - 1;
+    const int64_t n = last < 0 ? 1 : x->dim[last], m = last < 0 ? 1 : y->dim[last];
+    const int64_t rows = last < 0 ? 1 : tp__product(y, 0, last), size = tp__size(&k->out[0]);
+    real *dx = (real *)k->out[0].data;
+    for (int64_t i = 0; i < size; i++) dx[i] = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t from = tp__pad_source_row(r, x, y, t);
+        const real *dy = (const real *)k->in[0].data + r * m;
+        for (int64_t i = 0; i < m && from >= 0; i++) {
+            const int64_t at = last < 0 ? 0 : tp__pad_source(i, t->before[last], n, t->mode);
+            if (at >= 0) dx[from * n + at] += dy[i];
+        }
+    }
+}
+#endif
+#ifdef TP__ROWS
+static const tp_attr tp__pad_schema[] = {{"before", TP_ATTR_I64S8, offsetof(tp__pad_attrs, before)},
+                                         {"after", TP_ATTR_I64S8, offsetof(tp__pad_attrs, after)},
+                                         {"mode", TP_ATTR_INT, offsetof(tp__pad_attrs, mode)},
+                                         {"value", TP_ATTR_FLOAT, offsetof(tp__pad_attrs, value)},
+                                         {NULL, TP_ATTR_INT, 0}};
+static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    const int last = y->ndim - 1;
+    const int64_t n = x->dim[last], m = y->dim[last], before = t->before[last];
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t from = tp__pad_source_row(r, x, y, t);
+        char *to = (char *)k->out[0].data + r * m * (int64_t)size;
+        if (from < 0 || t->mode == TP_PAD_CONSTANT) tp__fill_value(to, k->out[0].dtype, (double)t->value, m);
+        if (from < 0 || n == 0) continue;
+        const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
+        memcpy(to + before * (int64_t)size, src, (size_t)n * size);
+        for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
+            if (i == before) i += n; /* the middle is there */
+            if (i < m)
+                memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size,
+                       size);
+        }
+    }
+}
+static void tp__pad(const tp_call *k)
+{
+    const tp_shape *y = &k->out[0].shape;
+    if (tp__size(&k->out[0]) == 0) return;
+    if (y->ndim == 0) {
+        memcpy(k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
+        return;
+    }
+    tp__each_range(k, tp__product(y, 0, y->ndim - 1), tp__grain(y->dim[y->ndim - 1]), tp__pad_rows);
+}
+static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)s->attrs;
+    char text[TP_SHAPE_TEXT];
+    if (t->mode < TP_PAD_CONSTANT || t->mode > TP_PAD_SYMMETRIC)
+        return tp_infer_fail(s, TP_ERR_ARG, "padding mode %d is no tp_pad_mode", t->mode);
+    *y = *x;
+    for (int d = 0; d < x->ndim; d++) {
+        const int64_t a = t->before[d], b = t->after[d], limit = (int64_t)1 << 40;
+        if (a < 0 || b < 0 || a > limit || b > limit)
+            return tp_infer_fail(s, TP_ERR_ARG, "padding of %lld and %lld along dimension %d makes no sense",
+                                 (long long)a, (long long)b, d);
+        if (x->dim[d] < 0) continue;
+        const int64_t most = t->mode == TP_PAD_REFLECT ? x->dim[d] - 1 : x->dim[d];
+        if (t->mode != TP_PAD_CONSTANT && (a > 0 || b > 0) && (a > most || b > most))
+            return tp_infer_fail(s, TP_ERR_SHAPE,
+                                 "dimension %d of shape %s has not enough elements to mirror %lld and %lld",
+                                 d, tp_shape_text(x, text), (long long)a, (long long)b);
+        y->dim[d] += a + b;
+    }
+    return TP_OK;
+}
+static tp_status tp__pad_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__pad_shape(s, &s->in[0].shape, &s->out[0].shape);
+}
+static tp_status tp__pad_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__pad_shape(s, &s->in[1].shape, &y);
+    if (st != TP_OK) return st;
+    if (!tp_shape_compatible(&y, &s->in[0].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the padded shape is %s",
+                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&y, b));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[1].shape;
+    return TP_OK;
+}
+static void tp__pad_grad_grad(tp_grad *g)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
+    g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
+}
+static const tp_op tp__op_pad_grad = {
+    "pad_grad", "PadGrad", TP_OP_PURE, 2, 2, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_grad_infer,
+    tp__pad_grad_grad, TP__KERNELS(tp__pad_grad_f32, tp__pad_grad_f64, NULL), tp__flops_of_input, NULL, 2u,
+    NULL, NULL};
+static void tp__pad_back(tp_grad *g)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
+    if (t->mode == TP_PAD_CONSTANT && tp_shape_known(&g->in[0]->shape))
+        g->din[0] = tp_slice(g->dout[0], t->before, g->in[0]->shape.dim);
+    else g->din[0] = tp__op2(&tp__op_pad_grad, g->dout[0], g->in[0], t);
+}
+static const tp_op tp__op_pad = {
+    "pad", "Pad", TP_OP_ANY_DTYPE, 1, 1, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_infer,
+    tp__pad_back, TP__KERNELS(tp__pad, NULL, NULL), tp__flops_none, NULL, 0, "Pad", NULL};
+TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
+{
+    tp__pad_attrs t;
+    memset(&t, 0, sizeof t);
+    for (int d = 0; d < x->shape.ndim; d++) {
+        t.before[d] = before[d];
+        t.after[d] = after[d];
+    }
+    t.mode = mode;
+    t.value = value;
+    return tp__op1(&tp__op_pad, x, &t);
+}
+#endif
+
+/* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
+ * -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad */
+#ifdef TP__FIRST_PASS
+typedef struct tp__tile_attrs {
+    int64_t multiples[TP_MAX_DIMS];
+} tp__tile_attrs;
+#endif
+#ifndef TP__PASS_INT
+static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x for its shape */
+{
+    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
+    const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
+    const real *dy = (const real *)k->in[0].data;
+    real *dx = (real *)k->out[0].data;
+    for (int64_t i = 0; i < n; i++) dx[i] = 0;
+    for (int64_t i = 0; i < m; i++) {
+        int64_t rest = i, at = 0, stride = 1;
+        for (int d = y->ndim - 1; d >= 0; d--) {
+            at += rest % y->dim[d] % x->dim[d] * stride;
+            rest /= y->dim[d];
+            stride *= x->dim[d];
+        }
+        dx[at] += dy[i];
+    }
+}
+#endif
+#ifdef TP__ROWS
+static const tp_attr tp__tile_schema[] = {{"multiples", TP_ATTR_I64S8, offsetof(tp__tile_attrs, multiples)},
+                                          {NULL, TP_ATTR_INT, 0}};
+static void tp__tile_kernel(const tp_call *k)
+{
+    const tp__tile_attrs *t = (const tp__tile_attrs *)k->attrs;
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
+    tp__move m;
+    tp__strides(y, ds);
+    tp__strides(x, ss);
+    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
+    for (int d = 0; d < x->ndim; d++) {
+        tp__move_add(&m, t->multiples[d], ds[d] * x->dim[d], 0);
+        tp__move_add(&m, x->dim[d], ds[d], ss[d]);
+    }
+    tp__move_do(k, &m);
+}
+static tp_status tp__tile_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
+{
+    const tp__tile_attrs *t = (const tp__tile_attrs *)s->attrs;
+    char text[TP_SHAPE_TEXT];
+    *y = *x;
+    for (int d = 0; d < x->ndim; d++) {
+        if (t->multiples[d] < 0 || (x->dim[d] > 0 && t->multiples[d] > ((int64_t)1 << 40) / x->dim[d]))
+            return tp_infer_fail(s, TP_ERR_ARG, "shape %s cannot be repeated %lld times along dimension %d",
+                                 tp_shape_text(x, text), (long long)t->multiples[d], d);
+        if (x->dim[d] >= 0) y->dim[d] *= t->multiples[d];
+    }
+    return TP_OK;
+}
+static tp_status tp__tile_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__tile_shape(s, &s->in[0].shape, &s->out[0].shape);
+}
+static tp_status tp__tile_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__tile_shape(s, &s->in[1].shape, &y);
+    if (st != TP_OK) return st;
+    if (!tp_shape_compatible(&y, &s->in[0].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the tiled shape is %s",
+                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&y, b));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[1].shape;
+    return TP_OK;
+}
+static void tp__tile_grad_grad(tp_grad *g)
+{
+    g->din[0] = tp_tile(g->dout[0], ((const tp__tile_attrs *)g->op->attrs)->multiples);
+}
+static const tp_op tp__op_tile_grad = {
+    "tile_grad", "TileGrad", TP_OP_PURE, 2, 2, 1, tp__tile_schema, sizeof(tp__tile_attrs),
+    tp__tile_grad_infer, tp__tile_grad_grad, TP__KERNELS(tp__tile_grad_f32, tp__tile_grad_f64, NULL),
+    tp__flops_of_input, NULL, 2u, NULL, NULL};
+static void tp__tile_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs);
+}
+static const tp_op tp__op_tile = {
+    "tile", "Tile", TP_OP_ANY_DTYPE, 1, 1, 1, tp__tile_schema, sizeof(tp__tile_attrs), tp__tile_infer,
+    tp__tile_back, TP__KERNELS(tp__tile_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Tile", NULL};
+TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
+{
+    tp__tile_attrs t;
+    memset(&t, 0, sizeof t);
+    for (int d = 0; d < x->shape.ndim; d++) t.multiples[d] = multiples[d];
+    return tp__op1(&tp__op_tile, x, &t);
+}
+#endif
+
+/* -- gather: y[i.., :] = params[indices[i..], :], rows of axis 0 ---------------------------- >>op gather
+ *   An index outside fails the run.  dparams = gather_grad(dy, indices)
+ * -- gather_grad: dparams[r, :] = sum of dy[i.., :] over indices[i..] = r, in order -------- >>op gather_grad
+ *   Dense, unlike TensorFlow's; params is read for its shape alone. */
+#ifdef TP__FIRST_PASS
+static int64_t tp__index_at(const tp_operand *x, int64_t i)
+{
+    return x->dtype == TP_I64 ? ((const int64_t *)x->data)[i] : ((const int32_t *)x->data)[i];
+}
+#endif
+#ifndef TP__PASS_INT
+/* Rows [from, to) of dparams: whoever owns them looks at every index. */
+static void TP__F(tp__gather_grad_rows)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_shape *p = &k->out[0].shape;
+    const int64_t width = tp__product(p, 1, p->ndim), n = tp__size(&k->in[1]);
+    const real *dy = (const real *)k->in[0].data;
+    real *dp = (real *)k->out[0].data;
+    for (int64_t i = from * width; i < to * width; i++) dp[i] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t r = tp__index_at(&k->in[1], i);
+        if (r < from || r >= to) continue;
+        for (int64_t j = 0; j < width; j++) dp[r * width + j] += dy[i * width + j];
+    }
+}
+static void TP__F(tp__gather_grad)(const tp_call *k)
+{
+    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
+    int64_t pieces = (n + tp__size(&k->in[0])) / 32768;
+    if (pieces > 32) pieces = 32;
+    tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, TP__F(tp__gather_grad_rows));
+}
+#endif
+#ifdef TP__ROWS
+static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_shape *p = &k->in[0].shape;
+    const size_t bytes = (size_t)tp__product(p, 1, p->ndim) * tp_dtype_size(k->in[0].dtype);
+    for (int64_t i = from; i < to; i++) {
+        const int64_t r = tp__index_at(&k->in[1], i);
+        char *y = (char *)k->out[0].data + (size_t)i * bytes;
+        if (bytes == 0) continue;
+        if (r >= 0 && r < p->dim[0]) memcpy(y, (const char *)k->in[0].data + (size_t)r * bytes, bytes);
+        else memset(y, 0, bytes);
+    }
+}
+static void tp__gather_kernel(const tp_call *k)
+{
+    const tp_shape *p = &k->in[0].shape;
+    const int64_t n = tp__size(&k->in[1]);
+    for (int64_t i = 0; i < n; i++) { /* one by one, so that the same bad index is reported every time */
+        const int64_t r = tp__index_at(&k->in[1], i);
+        if (r >= 0 && r < p->dim[0]) continue;
+        tp_kernel_fault(k, r);
+        break;
+    }
+    tp__each_range(k, n, tp__grain(tp__product(p, 1, p->ndim)), tp__gather_range);
+}
+static tp_status tp__infer_rows(tp_infer *s, const tp_type *params, const tp_type *indices, tp_shape *y)
+{
+    char text[TP_SHAPE_TEXT];
+    if (indices->dtype != TP_I32 && indices->dtype != TP_I64)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
+                             tp_dtype_name(indices->dtype));
+    if (params->shape.ndim < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "a scalar has no rows to gather");
+    if (indices->shape.ndim + params->shape.ndim - 1 > TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "indices of shape %s make more than %d dimensions",
+                             tp_shape_text(&indices->shape, text), TP_MAX_DIMS);
+    *y = indices->shape;
+    for (int d = 1; d < params->shape.ndim; d++) y->dim[y->ndim++] = params->shape.dim[d];
+    return TP_OK;
+}
+static tp_status tp__gather_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__infer_rows(s, &s->in[0], &s->in[1], &s->out[0].shape);
+}
+static tp_status tp__gather_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    tp_status st = tp__infer_rows(s, &s->in[2], &s->in[1], &y);
+    if (st == TP_OK && !tp_dtype_is_float(s->in[0].dtype))
+        st = tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
+    if (st == TP_OK && !tp_shape_compatible(&y, &s->in[0].shape))
+        st = tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, gathered rows are %s",
+                           tp_shape_text(&s->in[0].shape, a), tp_shape_text(&y, b));
+    if (st != TP_OK) return st;
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[2].shape;
+    return TP_OK;
+}
+static void tp__gather_grad_grad(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
+static const tp_op tp__op_gather_grad = {
+    "gather_grad", "GatherGrad", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__gather_grad_infer, tp__gather_grad_grad,
+    TP__KERNELS(tp__gather_grad_f32, tp__gather_grad_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL};
+static void tp__gather_back(tp_grad *g)
+{
+    tp_node *in[3];
+    in[0] = g->dout[0];
+    in[1] = g->in[1];
+    in[2] = g->in[0];
+    g->din[0] = tp__opn(&tp__op_gather_grad, in, 3, NULL);
+}
+static const tp_op tp__op_gather = {
+    "gather", "Gather", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__gather_infer, tp__gather_back,
+    TP__KERNELS(tp__gather_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Gather",
+    "index %lld is outside the rows of what is gathered"};
+TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices)
+{
+    return tp__op2(&tp__op_gather, params, indices, NULL);
+}
+#endif
+
+/* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
+ *   An index outside gives a row of `off`. */
+#ifdef TP__ROWS
+typedef struct tp__one_hot_attrs {
+    int depth;
+    float on, off;
+} tp__one_hot_attrs;
+static const tp_attr tp__one_hot_schema[] = {{"depth", TP_ATTR_INT, offsetof(tp__one_hot_attrs, depth)},
+                                             {"on", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, on)},
+                                             {"off", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, off)},
+                                             {NULL, TP_ATTR_INT, 0}};
+static void tp__one_hot(const tp_call *k)
+{
+    const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
+    const int64_t n = tp__size(&k->in[0]);
+    float *y = (float *)k->out[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = tp__index_at(&k->in[0], i);
+        for (int64_t j = 0; j < t->depth; j++) y[i * t->depth + j] = j == at ? t->on : t->off;
+    }
+}
+static tp_status tp__one_hot_infer(tp_infer *s)
+{
+    const int depth = ((const tp__one_hot_attrs *)s->attrs)->depth;
+    tp_shape *y = &s->out[0].shape;
+    if (s->in[0].dtype != TP_I32 && s->in[0].dtype != TP_I64)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
+                             tp_dtype_name(s->in[0].dtype));
+    if (depth < 1 || s->in[0].shape.ndim == TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_ARG, "depth %d behind %d dimensions makes no shape", depth,
+                             s->in[0].shape.ndim);
+    s->out[0].dtype = TP_F32;
+    *y = s->in[0].shape;
+    y->dim[y->ndim++] = depth;
+    return TP_OK;
+}
+static const tp_op tp__op_one_hot = {
+    "one_hot", "OneHot", TP_OP_PURE, 1, 1, 1, tp__one_hot_schema, sizeof(tp__one_hot_attrs),
+    tp__one_hot_infer, NULL, TP__KERNELS(tp__one_hot, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL};
+TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
+{
+    tp__one_hot_attrs t;
+    memset(&t, 0, sizeof t);
+    t.depth = depth > INT32_MAX || depth < 0 ? 0 : (int)depth;
+    t.on = on;
+    t.off = off;
+    return tp__op1(&tp__op_one_hot, indices, &t);
+}
+#endif
+
+/* ==== looking at values ================================================================================ */
+
+/* -- print: y = x, and a log line with shape, mean, root mean square and the first elements -- >>op print */
+#ifdef TP__ROWS
+typedef struct tp__message_attrs {
+    const char *message; /* NULL or "": the op's name */
+} tp__message_attrs;
+static const tp_attr tp__message_schema[] = {
+    {"message", TP_ATTR_STRING, offsetof(tp__message_attrs, message)}, {NULL, TP_ATTR_INT, 0}};
+static const char *tp__message_of(const tp_call *k)
+{
+    const char *m = ((const tp__message_attrs *)k->attrs)->message;
+    return m && *m ? m : k->name ? k->name : k->op->name;
+}
+static void tp__print(const tp_call *k)
+{
+    const tp_operand *x = &k->in[0];
+    const int64_t n = tp__size(x);
+    const size_t bytes = (size_t)n * tp_dtype_size(x->dtype);
+    double sum = 0, squares = 0;
+    char shape[TP_SHAPE_TEXT];
+    tp_tensor t;
+    tp_buf b;
+    memset(&t, 0, sizeof t);
+    memset(&b, 0, sizeof b);
+    if (bytes) memcpy(k->out[0].data, x->data, bytes);
+    tp_tensor_view(&t, x->dtype, x->shape, x->data);
+    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
+    for (int64_t i = 0; i < n; i++) {
+        const double v = tp_tensor_get(&t, i);
+        sum += v;
+        squares += v * v;
+    }
+    if (tp_dtype_is_float(x->dtype) && n > 0)
+        tp_buf_printf(&b, ", mean %.6g, rms %.6g", sum / (double)n, sqrt(squares / (double)n));
+    tp_buf_printf(&b, ", [");
+    for (int64_t i = 0; i < n && i < 20; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", tp_tensor_get(&t, i));
+    tp_buf_printf(&b, n > 20 ? " ...]" : "]");
+    if (b.data && !b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
+    tp_buf_free(&b);
+}
+static const tp_op tp__op_print = {
+    "print", "Print", TP_OP_HOST | TP_OP_ANY_DTYPE, 1, 1, 1, tp__message_schema, sizeof(tp__message_attrs),
+    tp__infer_same, tp__identity_grad, TP__KERNELS(tp__print, NULL, NULL), tp__flops_of_input, NULL, 0, NULL,
+    NULL};
+static tp_node *tp__with_message(const tp_op *row, tp_node *x, const char *message)
+{
+    tp__message_attrs t;
+    t.message = message;
+    return tp__op1(row, x, &t);
+}
+TP_DEF tp_node *tp_print(tp_node *x, const char *message)
+{
+    return tp__with_message(&tp__op_print, x, message);
+}
+#endif
+
+/* -- check_numerics: y = x; a NaN or infinity fails the run ---------------------- >>op check_numerics */
+#ifndef TP__PASS_INT
+static void TP__F(tp__check_numerics)(const tp_call *k)
+{
+    const real *x = (const real *)k->in[0].data;
+    real *y = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->in[0]);
+    int64_t bad = -1;
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[i];
+        if (bad < 0 && !isfinite(x[i])) bad = i;
+    }
+    if (bad >= 0) tp_kernel_fault(k, bad);
+}
+#endif
+#ifdef TP__ROWS
+static tp_status tp__check_numerics_infer(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    return tp__infer_real(s);
+}
+static const tp_op tp__op_check_numerics = {
+    "check_numerics", "CheckNumerics", TP_OP_HOST, 1, 1, 1, tp__message_schema, sizeof(tp__message_attrs),
+    tp__check_numerics_infer, tp__identity_grad,
+    TP__KERNELS(tp__check_numerics_f32, tp__check_numerics_f64, NULL), NULL, NULL, 0, NULL,
+    "element %lld is NaN or infinite"};
+TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message)
+{
+    return tp__with_message(&tp__op_check_numerics, x, message);
+}
+
+/* -- the table of this file */
+static const tp_op *const tp__math_rows[] = {
+    &tp__op_add, &tp__op_sub, &tp__op_mul, &tp__op_div, &tp__op_pow, &tp__op_maximum, &tp__op_minimum,
+    &tp__op_squared_difference, &tp__op_floordiv, &tp__op_mod, &tp__op_greater, &tp__op_greater_equal,
+    &tp__op_less, &tp__op_less_equal, &tp__op_equal, &tp__op_not_equal, &tp__op_logical_and,
+    &tp__op_logical_or, &tp__op_logical_not, &tp__op_select, &tp__op_select_bytes, &tp__op_neg, &tp__op_abs,
+    &tp__op_sign, &tp__op_square, &tp__op_sqrt, &tp__op_rsqrt, &tp__op_reciprocal, &tp__op_exp, &tp__op_ln,
+    &tp__op_sin, &tp__op_cos, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
+    &tp__op_relu_grad, &tp__op_leaky_relu, &tp__op_leaky_relu_grad, &tp__op_elu, &tp__op_elu_grad,
+    &tp__op_floor, &tp__op_ceil, &tp__op_round, &tp__op_is_finite, &tp__op_clip, &tp__op_clip_grad,
+    &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_reduce_sum, &tp__op_reduce_mean,
+    &tp__op_reduce_max, &tp__op_reduce_min, &tp__op_reduce_prod, &tp__op_reduce_prod_grad,
+    &tp__op_reduce_all, &tp__op_reduce_any, &tp__op_size_ratio, &tp__op_sum_to_like, &tp__op_broadcast_like,
+    &tp__op_l2_loss, &tp__op_global_norm, &tp__op_zero_fraction, &tp__op_argmax, &tp__op_top_k,
+    &tp__op_take_last, &tp__op_put_last, &tp__op_in_top_k, &tp__op_reshape, &tp__op_reshape_like,
+    &tp__op_batch_flatten, &tp__op_expand_dims, &tp__op_squeeze, &tp__op_identity, &tp__op_stop_gradient,
+    &tp__op_group, &tp__op_fill_like, &tp__op_transpose, &tp__op_concat, &tp__op_concat_grad, &tp__op_split,
+    &tp__op_stack, &tp__op_unstack, &tp__op_slice, &tp__op_slice_grad, &tp__op_pad, &tp__op_pad_grad,
+    &tp__op_tile, &tp__op_tile_grad, &tp__op_gather, &tp__op_gather_grad, &tp__op_one_hot, &tp__op_print,
+    &tp__op_check_numerics};
+#endif
+
+#undef TP__LOWEST
+#undef TP__HIGHEST
+#undef TP__ADD
+#undef TP__SUB
+#undef TP__MUL
+#undef TP__IS_NAN
+#undef TP__ROUNDED
+#undef TP__R
+#undef TP__EXP
+#undef TP__LOG
+#undef TP__ERF
+#undef TP__TANH
+#undef TP__SIN
+#undef TP__COS
+#undef TP__POW
+#undef TP__MAP1
+#undef TP__MAP2
+#ifdef TP__ROWS
+#undef TP__REDUCE
+#endif
+#ifdef TP__FIRST_PASS
+#undef TP__FIRST_PASS
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT DEFAULT
+#endif
+
+#ifdef real
+/* ==== >>ops: matmul, neural networks, random numbers, state ============================================ */
+/* Read twice: `real` is float, then double. What stands between #ifdef TP__ROWS and #endif is read the second time. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+#ifdef TP__REAL_IS_FLOAT
+#define TP__REXP(x_) tp_expf(x_)
+#define TP__RLOG(x_) tp_logf(x_)
+#define TP__RSQRT(x_) sqrtf(x_)
+#else
+#define TP__REXP(x_) exp(x_)
+#define TP__RLOG(x_) log(x_)
+#define TP__RSQRT(x_) sqrt(x_)
+#endif
+
+/* -- matmul: c[m,n] = sum_k a[m,k] b[k,n] ---------------------------------------------------- >>op matmul
+ * a (..,M,K), or (..,K,M) if transpose_a; b (..,K,N), or (..,N,K) if transpose_b; leading dimensions broadcast.
+ * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. fused_bias (one more input, b2 2-D) and fused_act are
+ * the planner's: c = act(c + bias). */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__matmul_attrs {
+    bool transpose_a, transpose_b;
+    int fused_bias, fused_act; /* set by the planner */
+} tp__matmul_attrs;
+
+/* The sizes of a matmul call, and which matrix of a and of b belongs to matrix i of c. */
+typedef struct tp__matmul_dims {
+    int64_t M, N, K, batch;
+} tp__matmul_dims;
+
+static tp__matmul_dims tp__matmul_sizes(const tp_call *k)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
+    const tp_shape *a = &k->in[0].shape, *c = &k->out[0].shape;
+    tp__matmul_dims d;
+    d.M = c->dim[c->ndim - 2];
+    d.N = c->dim[c->ndim - 1];
+    d.K = a->dim[a->ndim - (t->transpose_a ? 2 : 1)];
+    d.batch = 1;
+    for (int i = 0; i < c->ndim - 2; i++) d.batch *= c->dim[i];
+    return d;
+}
+
+static int64_t tp__matmul_matrix(const tp_shape *c, const tp_shape *x, int64_t i)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = 0; d < x->ndim - 2; d++) {
+        const int from_end = d + 2;
+        const int64_t index = i % c->dim[c->ndim - 1 - from_end];
+        i /= c->dim[c->ndim - 1 - from_end];
+        if (x->dim[x->ndim - 1 - from_end] != 1) at += index * stride;
+        stride *= x->dim[x->ndim - 1 - from_end];
+    }
+    return at;
+}
+#endif
+static void TP__F(tp__matmul)(const tp_call *k)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    for (int64_t i = 0; i < d.batch; i++) {
+        const real *a = (const real *)k->in[0].data + tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K;
+        const real *b = (const real *)k->in[1].data + tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N;
+        const real *bias = t->fused_bias ? (const real *)k->in[2].data : NULL;
+        real *c = (real *)k->out[0].data + i * d.M * d.N;
+        for (int64_t m = 0; m < d.M; m++)
+            for (int64_t n = 0; n < d.N; n++) {
+                real s = 0;
+                for (int64_t q = 0; q < d.K; q++)
+                    s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) * (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
+                if (bias) s += bias[n];
+                if (t->fused_act == TP_EPILOGUE_RELU && !(s > 0)) s = 0;
+                c[m * d.N + n] = s;
+            }
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__matmul_schema[] = {{"transpose_a", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_a)},
+                                            {"transpose_b", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_b)},
+                                            {"fused_bias", TP_ATTR_INT, offsetof(tp__matmul_attrs, fused_bias)},
+                                            {"fused_act", TP_ATTR_INT, offsetof(tp__matmul_attrs, fused_act)},
+                                            {NULL, TP_ATTR_INT, 0}};
+
+/* One GEMM of the call; a 2-D b lets all matrices of a be one tall matrix. */
+static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    tp_gemm_args g;
+    memset(&g, 0, sizeof g);
+    g.ta = t->transpose_a;
+    g.tb = t->transpose_b;
+    g.M = d.M;
+    g.N = d.N;
+    g.K = d.K;
+    *count = d.batch;
+    if (k->in[1].shape.ndim == 2 && !g.ta) {
+        g.M *= d.batch;
+        *count = 1;
+    }
+    g.lda = g.ta ? d.M : d.K;
+    g.ldb = g.tb ? d.K : d.N;
+    g.ldc = d.N;
+    if (t->fused_bias) {
+        g.epilogue.bias = (const float *)k->in[2].data;
+        g.epilogue.act = t->fused_act;
+    }
+    return g;
+}
+
+static void tp__matmul_fast(const tp_call *k)
+{
+    int64_t count;
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    tp_gemm_args g = tp__matmul_gemm(k, &count);
+    for (int64_t i = 0; i < count; i++) {
+        g.A = (const float *)k->in[0].data + (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K);
+        g.B = (const float *)k->in[1].data + (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
+        g.C = (float *)k->out[0].data + i * d.M * d.N;
+        tp_gemm(k->device, &g, k->scratch);
+    }
+}
+
+static size_t tp__matmul_scratch(const tp_call *k)
+{
+    int64_t count;
+    if (k->in[0].dtype != TP_F32) return 0;
+    const tp_gemm_args g = tp__matmul_gemm(k, &count);
+    return tp_gemm_scratch(k->device, &g);
+}
+
+static double tp__matmul_flops(const tp_call *k)
+{
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    return 2.0 * (double)d.M * (double)d.N * (double)d.K * (double)d.batch;
+}
+
+static tp_status tp__matmul_infer(tp_infer *s)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)s->attrs;
+    const tp_shape *a = &s->in[0].shape, *b = &s->in[1].shape;
+    char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+    tp_shape *c = &s->out[0].shape;
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (s->in[0].dtype != s->in[1].dtype)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "matmul: element types %s and %s differ; tp_cast one of them", tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (a->ndim < 2 || b->ndim < 2)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s, both need at least 2 dimensions", tp_shape_text(a, ta), tp_shape_text(b, tb));
+    const int64_t M = a->dim[a->ndim - (t->transpose_a ? 1 : 2)], Ka = a->dim[a->ndim - (t->transpose_a ? 2 : 1)];
+    const int64_t N = b->dim[b->ndim - (t->transpose_b ? 2 : 1)], Kb = b->dim[b->ndim - (t->transpose_b ? 1 : 2)];
+    if (Ka >= 0 && Kb >= 0 && Ka != Kb)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s do not fit: %lld columns meet %lld rows", tp_shape_text(a, ta), tp_shape_text(b, tb),
+                             (long long)Ka, (long long)Kb);
+    memset(c, 0, sizeof *c);
+    c->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int d = 0; d < c->ndim - 2; d++) { /* leading dimensions, from the right */
+        const int e = d + 3;
+        const int64_t x = e <= a->ndim ? a->dim[a->ndim - e] : 1, y = e <= b->ndim ? b->dim[b->ndim - e] : 1;
+        if (x != y && x != 1 && y != 1 && x >= 0 && y >= 0)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: leading dimensions of %s and %s do not broadcast", tp_shape_text(a, ta), tp_shape_text(b, tb));
+        c->dim[c->ndim - e] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
+    }
+    c->dim[c->ndim - 2] = M;
+    c->dim[c->ndim - 1] = N;
+    s->out[0].dtype = s->in[0].dtype;
+    return TP_OK;
+}
+
+static void tp__matmul_grad(tp_grad *g)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)g->op->attrs;
+    tp_node *a = g->in[0], *b = g->in[1], *dc = g->dout[0], *da, *db;
+    if (!dc) return;
+    if (!t->transpose_a && !t->transpose_b) da = tp_matmul_ex(dc, b, false, true), db = tp_matmul_ex(a, dc, true, false);
+    else if (!t->transpose_a) da = tp_matmul_ex(dc, b, false, false), db = tp_matmul_ex(dc, a, true, false);
+    else if (!t->transpose_b) da = tp_matmul_ex(b, dc, false, true), db = tp_matmul_ex(a, dc, false, false);
+    else da = tp_matmul_ex(b, dc, true, true), db = tp_matmul_ex(dc, a, true, true);
+    g->din[0] = a->shape.ndim == 2 && b->shape.ndim == 2 ? da : tp__unbroadcast(da, a);
+    g->din[1] = a->shape.ndim == 2 && b->shape.ndim == 2 ? db : tp__unbroadcast(db, b);
+}
+
+static const tp_op tp__op_matmul = {"matmul", "MatMul", TP_OP_PURE, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer, tp__matmul_grad,
+                                    TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops, tp__matmul_scratch, 0, "MatMul", NULL};
+
+TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
+{
+    tp__matmul_attrs t;
+    memset(&t, 0, sizeof t);
+    t.transpose_a = transpose_a;
+    t.transpose_b = transpose_b;
+    return tp__op2(&tp__op_matmul, a, b, &t);
+}
+TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, false, false); }
+#endif
+
+/* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
+ * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). Outside of x is 0. SAME: OH = ceil(H/sh), what is
+ * missing is added before and after, the odd one after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g sees channels
+ * [g C/groups, ..) and makes [g O/groups, ..).
+ *   conv2d_input_grad   dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x  (a deconvolution)
+ *   conv2d_filter_grad  dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o]
+ * Each is linear in its two operands, so the three are each other's gradients. */
+#ifdef TP__REAL_IS_FLOAT
+/* Geometry of a call; strides of x and y make one loop serve NHWC and NCHW. */
+typedef struct tp__conv {
+    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
+    int64_t xb, xh, xw, xc, yb, yh, yw, yc; /* element strides */
+    bool nchw;
+} tp__conv;
+
+static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out, int64_t *before)
+{
+    const int64_t eff = (k - 1) * dilation + 1;
+    *before = 0;
+    if (in < 0) {
+        *out = TP_ANY;
+        return;
+    }
+    if (padding == TP_VALID) {
+        *out = in >= eff ? (in - eff) / stride + 1 : 0;
+        return;
+    }
+    *out = (in + stride - 1) / stride;
+    const int64_t pad = (*out - 1) * stride + eff - in;
+    *before = pad > 0 ? pad / 2 : 0;
+}
+
+static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
+{
+    tp__conv g;
+    memset(&g, 0, sizeof g);
+    g.nchw = a->data_format == TP_NCHW;
+    g.sh = a->stride_h ? a->stride_h : 1;
+    g.sw = a->stride_w ? a->stride_w : 1;
+    g.dh = a->dilation_h ? a->dilation_h : 1;
+    g.dw = a->dilation_w ? a->dilation_w : 1;
+    g.groups = a->groups ? a->groups : 1;
+    g.B = x->dim[0];
+    g.C = x->dim[g.nchw ? 1 : 3];
+    g.H = x->dim[g.nchw ? 2 : 1];
+    g.W = x->dim[g.nchw ? 3 : 2];
+    g.KH = w->dim[0];
+    g.KW = w->dim[1];
+    g.O = w->dim[3];
+    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top);
+    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left);
+    if (g.nchw) {
+        g.xw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc;
+        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.O * g.yc;
+    } else {
+        g.xc = 1, g.xw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh;
+        g.yc = 1, g.yw = g.O, g.yh = g.OW * g.O, g.yb = g.OH * g.yh;
+    }
+    return g;
+}
+#endif
+/* fn sees every (x element, w element, y element) that meet, y outermost: X, Wt, Y are their offsets */
+#define TP__CONV_LOOP(g, BODY)                                                                                        \
+    for (int64_t b = 0; b < g.B; b++)                                                                                 \
+        for (int64_t i = 0; i < g.OH; i++)                                                                            \
+            for (int64_t j = 0; j < g.OW; j++)                                                                        \
+                for (int64_t o = 0; o < g.O; o++) {                                                                   \
+                    const int64_t cg = g.C / g.groups, c0 = o / (g.O / g.groups) * cg;                                \
+                    const int64_t Y = b * g.yb + i * g.yh + j * g.yw + o * g.yc;                                      \
+                    for (int64_t p = 0; p < g.KH; p++)                                                                \
+                        for (int64_t q = 0; q < g.KW; q++) {                                                          \
+                            const int64_t h = i * g.sh + p * g.dh - g.top, v = j * g.sw + q * g.dw - g.left;          \
+                            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;                                     \
+                            for (int64_t c = 0; c < cg; c++) {                                                        \
+                                const int64_t X = b * g.xb + h * g.xh + v * g.xw + (c0 + c) * g.xc;                   \
+                                const int64_t Wt = ((p * g.KW + q) * cg + c) * g.O + o;                               \
+                                BODY;                                                                                 \
+                            }                                                                                         \
+                        }                                                                                             \
+                }
+static void TP__F(tp__conv2d)(const tp_call *k)
+{
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
+    const tp__conv g = tp__conv_geometry(t, &k->in[0].shape, &k->in[1].shape);
+    const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data;
+    real *y = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < n; e++) y[e] = 0;
+    TP__CONV_LOOP(g, y[Y] += x[X] * w[Wt])
+    if (!t->fused_bias) return;
+    for (int64_t e = 0; e < n; e++) { /* the planner does this for NHWC only */
+        y[e] += ((const real *)k->in[2].data)[e % g.O];
+        if (t->fused_act == TP_EPILOGUE_RELU && !(y[e] > 0)) y[e] = 0;
+    }
+}
+static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
+    const real *dy = (const real *)k->in[0].data, *w = (const real *)k->in[1].data;
+    real *dx = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < n; e++) dx[e] = 0;
+    TP__CONV_LOOP(g, dx[X] += dy[Y] * w[Wt])
+}
+static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
+    const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
+    real *dw = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < n; e++) dw[e] = 0;
+    TP__CONV_LOOP(g, dw[Wt] += x[X] * dy[Y])
+}
+#undef TP__CONV_LOOP
+#ifdef TP__ROWS
+#define TP__CONV_SCHEMA_ENTRY(f_) {#f_, TP_ATTR_INT, offsetof(tp_conv2d_attrs, f_)}
+static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h), TP__CONV_SCHEMA_ENTRY(stride_w), TP__CONV_SCHEMA_ENTRY(dilation_h),
+                                          TP__CONV_SCHEMA_ENTRY(dilation_w), TP__CONV_SCHEMA_ENTRY(padding), TP__CONV_SCHEMA_ENTRY(data_format),
+                                          TP__CONV_SCHEMA_ENTRY(groups), TP__CONV_SCHEMA_ENTRY(fused_bias), TP__CONV_SCHEMA_ENTRY(fused_act),
+                                          {NULL, TP_ATTR_INT, 0}};
+#undef TP__CONV_SCHEMA_ENTRY
+
+/* The shapes x and w of a convolution, checked; y's shape follows. */
+static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *w, tp_shape *y)
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->attrs;
+    char tx[TP_SHAPE_TEXT], tw[TP_SHAPE_TEXT];
+    const char *name = s->op->name;
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (s->in[0].dtype != s->in[1].dtype)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ", name, tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (x->ndim != 4)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", name, tp_shape_text(x, tx), a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+    if (w->ndim != 4) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, needs 4 dimensions (KH,KW,C/groups,O)", name, tp_shape_text(w, tw));
+    if (a->stride_h < 0 || a->stride_w < 0 || a->dilation_h < 0 || a->dilation_w < 0 || a->groups < 0)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: strides, dilations and groups must be positive", name);
+    if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", name, a->padding, a->data_format);
+    if (!tp_shape_known(w)) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it must be known", name, tp_shape_text(w, tw));
+    const tp__conv g = tp__conv_geometry(a, x, w);
+    if (g.KH < 1 || g.KW < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
+    if (g.O % g.groups || (g.C >= 0 && (g.C % g.groups || g.C / g.groups != w->dim[2])))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %s, filter %s and %lld groups do not fit: the filter needs (KH,KW,C/groups,O)", name, tp_shape_text(x, tx),
+                             tp_shape_text(w, tw), (long long)g.groups);
+    if (a->padding == TP_VALID && ((g.H >= 0 && g.OH < 1) || (g.W >= 0 && g.OW < 1)))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel %s is larger than the input %s", name, tp_shape_text(w, tw), tp_shape_text(x, tx));
+    y->ndim = 4;
+    y->dim[0] = g.B;
+    y->dim[g.nchw ? 1 : 3] = g.O;
+    y->dim[g.nchw ? 2 : 1] = g.OH;
+    y->dim[g.nchw ? 3 : 2] = g.OW;
+    return TP_OK;
+}
+
+static tp_status tp__conv2d_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__conv_check(s, &s->in[0].shape, &s->in[1].shape, &s->out[0].shape);
+}
+
+static tp_status tp__conv_like(tp_infer *s, int x, int w, int dy, int like)
+{
+    tp_shape y;
+    char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
+    memset(&y, 0, sizeof y);
+    const tp_status st = tp__conv_check(s, &s->in[x].shape, &s->in[w].shape, &y);
+    if (st != TP_OK) return st;
+    if (!tp_shape_compatible(&y, &s->in[dy].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the convolution's output is %s", s->op->name, tp_shape_text(&s->in[dy].shape, td), tp_shape_text(&y, ty));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[like].shape;
+    return TP_OK;
+}
+static tp_status tp__conv2d_input_grad_infer(tp_infer *s) { return tp__conv_like(s, 2, 1, 0, 2); }
+static tp_status tp__conv2d_filter_grad_infer(tp_infer *s) { return tp__conv_like(s, 0, 2, 1, 2); }
+
+static void tp__conv2d_grad(tp_grad *g)
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
+    g->din[0] = tp_nn_conv2d_input_grad(g->dout[0], g->in[1], g->in[0], a);
+    g->din[1] = tp_nn_conv2d_filter_grad(g->in[0], g->dout[0], g->in[1], a);
+}
+static void tp__conv2d_input_grad_grad(tp_grad *g)
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
+    g->din[0] = tp_nn_conv2d(g->dout[0], g->in[1], a);
+    g->din[1] = tp_nn_conv2d_filter_grad(g->dout[0], g->in[0], g->in[1], a);
+}
+static void tp__conv2d_filter_grad_grad(tp_grad *g)
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
+    g->din[0] = tp_nn_conv2d_input_grad(g->in[1], g->dout[0], g->in[0], a);
+    g->din[1] = tp_nn_conv2d(g->in[0], g->dout[0], a);
+}
+
+/* The engine's form of a call. NCHW goes through copies in NHWC, which lie behind the engine's scratch. */
+typedef struct tp__conv_job {
+    tp_conv_args a;
+    tp_conv_what what;
+    size_t engine, x_bytes, y_bytes;
+    bool nchw;
+} tp__conv_job;
+
+static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
+{
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
+    const tp_operand *x = what == TP_CONV_INPUT_GRAD ? &k->in[2] : &k->in[0], *w = what == TP_CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
+    const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
+    tp__conv_job j;
+    memset(&j, 0, sizeof j);
+    j.what = what;
+    j.nchw = g.nchw;
+    j.a.B = g.B, j.a.H = g.H, j.a.W = g.W, j.a.C = g.C, j.a.O = g.O, j.a.KH = g.KH, j.a.KW = g.KW, j.a.OH = g.OH, j.a.OW = g.OW;
+    j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top, j.a.pad_left = g.left;
+    j.a.groups = g.groups;
+    if (t->fused_bias && what == TP_CONV_FORWARD) {
+        j.a.epilogue.bias = (const float *)k->in[2].data;
+        j.a.epilogue.act = t->fused_act;
+    }
+    j.engine = tp__round64(tp_conv_scratch(k->device, &j.a, what));
+    j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
+    j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
+    return j;
+}
+
+/* (B,R,S) -> (B,S,R) */
+static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_t B, int64_t R, int64_t S)
+{
+    (void)k;
+    for (int64_t b = 0; b < B; b++, from += R * S, to += R * S)
+        for (int64_t r = 0; r < R; r++)
+            for (int64_t s = 0; s < S; s++) to[s * R + r] = from[r * S + s];
+}
+
+static void tp__conv_run(const tp_call *k, tp_conv_what what)
+{
+    tp__conv_job j = tp__conv_engine(k, what);
+    const tp_conv_args *a = &j.a;
+    const int64_t hw = a->H * a->W, ohw = a->OH * a->OW;
+    float *x = (float *)(what == TP_CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
+    float *w = (float *)(what == TP_CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
+    float *y = (float *)(what == TP_CONV_FORWARD ? k->out[0].data : what == TP_CONV_INPUT_GRAD ? k->in[0].data : k->in[1].data);
+    float *user_x = x, *user_y = y;
+    if (j.nchw) {
+        x = (float *)(void *)((char *)k->scratch + j.engine);
+        y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
+        if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
+        if (what != TP_CONV_FORWARD) tp__swap_last(k, user_y, y, a->B, a->O, ohw);
+    }
+    j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
+    tp_conv(k->device, &j.a, what, k->scratch);
+    if (j.nchw && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
+    if (j.nchw && what == TP_CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->B, hw, a->C);
+}
+static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FORWARD); }
+static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_INPUT_GRAD); }
+static void tp__conv2d_filter_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FILTER_GRAD); }
+
+static size_t tp__conv_room(const tp_call *k, tp_conv_what what)
+{
+    if (k->in[0].dtype == TP_F64) return 0;
+    const tp__conv_job j = tp__conv_engine(k, what);
+    return j.engine + (j.nchw ? j.x_bytes + j.y_bytes : 0);
+}
+static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_INPUT_GRAD); }
+static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FILTER_GRAD); }
+
+static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
+    return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
+}
+static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
+static double tp__conv2d_input_grad_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape); }
+static double tp__conv2d_filter_grad_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[2].shape); }
+
+static const tp_op tp__op_conv2d = {"conv2d", "Conv2D", TP_OP_PURE, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer, tp__conv2d_grad,
+                                    TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops, tp__conv2d_scratch, 0, "Conv", NULL};
+static const tp_op tp__op_conv2d_input_grad = {
+    "conv2d_input_grad", "Conv2DBackpropInput", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
+    TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast), tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2,
+    "ConvTranspose", NULL};
+static const tp_op tp__op_conv2d_filter_grad = {
+    "conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
+    TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast), tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2,
+    NULL, NULL};
+
+static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
+{
+    tp_node *in[3];
+    tp_conv2d_attrs t = *attrs;
+    t.fused_bias = t.fused_act = 0;
+    if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
+    in[0] = a, in[1] = b, in[2] = like;
+    return tp__opn(row, in, like ? 3 : 2, &t);
+}
+TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a) { return tp__conv_node(&tp__op_conv2d, x, w, NULL, a); }
+TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
+{
+    return tp__conv_node(&tp__op_conv2d_input_grad, dy, w, x_like, a);
+}
+TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_like, const tp_conv2d_attrs *a)
+{
+    return tp__conv_node(&tp__op_conv2d_filter_grad, x, dy, w_like, a);
+}
+#endif
+
+/* -- bias_add: y = x + b[channel] ------------------------------------------------------------ >>op bias_add
+ * x of any rank >= 2, b (C); the channel is the last axis, or axis 1 for NCHW. db = dy summed over all other axes. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__bias_attrs {
+    int data_format;
+} tp__bias_attrs;
+#endif
+static void TP__F(tp__bias_add)(const tp_call *k)
+{
+    const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : k->in[0].shape.ndim - 1;
+    const int64_t C = k->in[1].shape.dim[0], inner = tp__product(&k->in[0].shape, axis + 1, k->in[0].shape.ndim), n = tp__size(&k->out[0]);
+    const real *x = (const real *)k->in[0].data, *b = (const real *)k->in[1].data;
+    real *y = (real *)k->out[0].data;
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] + b[i / inner % C];
+}
+#ifdef TP__ROWS
+static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(tp__bias_attrs, data_format)}, {NULL, TP_ATTR_INT, 0}};
+static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    for (int64_t r = from; r < to; r++) {
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + r * C;
+        in[1] = (const float *)k->in[1].data;
+        add(C, (float *)k->out[0].data + r * C, in);
+    }
+}
+static void tp__bias_add_fast(const tp_call *k)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find(k->device, TP_VEC_ADD) || C < 1) tp__bias_add_f32(k);
+    else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
+}
+static tp_status tp__bias_add_infer(tp_infer *s)
+{
+    const tp__bias_attrs *t = (const tp__bias_attrs *)s->attrs;
+    const tp_shape *x = &s->in[0].shape, *b = &s->in[1].shape;
+    char tx[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (s->in[0].dtype != s->in[1].dtype) return tp_infer_fail(s, TP_ERR_DTYPE, "bias_add: element types %s and %s differ", tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (x->ndim < 2 || b->ndim != 1) return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s and bias %s: needs (B,..,C) and (C)", tp_shape_text(x, tx), tp_shape_text(b, tb));
+    const int64_t C = x->dim[t->data_format == TP_NCHW ? 1 : x->ndim - 1];
+    if (C >= 0 && b->dim[0] >= 0 && C != b->dim[0])
+        return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s, a bias of %s does not fit its channels", tp_shape_text(x, tx), tp_shape_text(b, tb));
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static void tp__bias_add_grad(tp_grad *g)
+{
+    const int nchw = ((const tp__bias_attrs *)g->op->attrs)->data_format == TP_NCHW;
+    int axes[TP_MAX_DIMS], n = 0;
+    for (int d = 0; d < g->in[0]->shape.ndim; d++)
+        if (d != (nchw ? 1 : g->in[0]->shape.ndim - 1)) axes[n++] = d;
+    g->din[0] = g->dout[0];
+    g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
+}
+static const tp_op tp__op_bias_add = {"bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer, tp__bias_add_grad,
+                                      TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL};
+TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
+{
+    tp__bias_attrs t;
+    t.data_format = data_format;
+    return tp__op2(&tp__op_bias_add, x, b, &t);
+}
+#endif
+
+/* -- max_pool: y = max over a window, argmax = which of the window (row by row) ------------- >>op max_pool
+ * Padding is never chosen; the first of ties is; NaN is. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
+ * has more than 256 elements. max_pool_grad sends dy to the chosen element, max_pool_take fetches from there. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__pool {
+    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, xb, xh, xw, xc, yb, yh, yw, yc;
+    bool nchw;
+} tp__pool;
+
+static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
+{
+    tp__pool g;
+    memset(&g, 0, sizeof g);
+    g.nchw = a->data_format == TP_NCHW;
+    g.kh = a->size_h;
+    g.kw = a->size_w;
+    g.sh = a->stride_h ? a->stride_h : g.kh;
+    g.sw = a->stride_w ? a->stride_w : g.kw;
+    g.B = x->dim[0];
+    g.C = x->dim[g.nchw ? 1 : 3];
+    g.H = x->dim[g.nchw ? 2 : 1];
+    g.W = x->dim[g.nchw ? 3 : 2];
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
+    if (g.nchw) {
+        g.xw = g.yw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.C * g.yc;
+    } else {
+        g.xc = g.yc = 1, g.xw = g.yw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh, g.yh = g.OW * g.C, g.yb = g.OH * g.yh;
+    }
+    return g;
+}
+static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
+{
+    return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i] : (int64_t)((const int32_t *)argmax->data)[i];
+}
+/* The element of x that output (b,i,j,c) chose as its w-th of the window. */
+static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t j, int64_t c, int64_t w)
+{
+    return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
+}
+#define TP__POOL_LOOP(g)                   \
+    for (int64_t b = 0; b < g.B; b++)      \
+        for (int64_t i = 0; i < g.OH; i++) \
+            for (int64_t j = 0; j < g.OW; j++) \
+                for (int64_t c = 0; c < g.C; c++)
+#endif
+static void TP__F(tp__max_pool)(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const real *x = (const real *)k->in[0].data;
+    real *y = (real *)k->out[0].data;
+    TP__POOL_LOOP(g)
+    {
+        const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
+        int64_t best = -1;
+        real most = 0;
+        for (int64_t w = 0; w < g.kh * g.kw; w++) {
+            const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
+            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
+            const real e = x[b * g.xb + h * g.xh + v * g.xw + c * g.xc];
+            if (best < 0 || e > most || (e != e && most == most)) best = w, most = e;
+        }
+        if (y) y[Y] = most;
+        if (k->out[1].data && k->out[1].dtype == TP_U8) ((uint8_t *)k->out[1].data)[Y] = (uint8_t)best;
+        else if (k->out[1].data) ((int32_t *)k->out[1].data)[Y] = (int32_t)best;
+    }
+}
+static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x for its shape */
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    const real *dy = (const real *)k->in[0].data;
+    real *dx = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < n; e++) dx[e] = 0;
+    TP__POOL_LOOP(g)
+    {
+        const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
+        dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
+    }
+}
+static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: x where it was chosen */
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    TP__POOL_LOOP(g)
+    {
+        const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
+        ((real *)k->out[0].data)[Y] = ((const real *)k->in[0].data)[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
+    }
+}
+#ifdef TP__ROWS
+#define TP__POOL_SCHEMA_ENTRY(f_) {#f_, TP_ATTR_INT, offsetof(tp_pool_attrs, f_)}
+static const tp_attr tp__pool_schema[] = {TP__POOL_SCHEMA_ENTRY(size_h), TP__POOL_SCHEMA_ENTRY(size_w), TP__POOL_SCHEMA_ENTRY(stride_h), TP__POOL_SCHEMA_ENTRY(stride_w),
+                                          TP__POOL_SCHEMA_ENTRY(padding), TP__POOL_SCHEMA_ENTRY(data_format), {NULL, TP_ATTR_INT, 0}};
+#undef TP__POOL_SCHEMA_ENTRY
+static tp_status tp__pool_check(tp_infer *s, const tp_shape *x, tp_shape *y)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
+    char t[TP_SHAPE_TEXT];
+    if (!tp_dtype_is_float(s->in[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s", s->op->name, tp_dtype_name(s->in[0].dtype));
+    if (x->ndim != 4)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", s->op->name, tp_shape_text(x, t), a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+    if (a->size_h < 1 || a->size_w < 1 || a->stride_h < 0 || a->stride_w < 0)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: a window of %d x %d with strides %d, %d makes no sense", s->op->name, a->size_h, a->size_w, a->stride_h, a->stride_w);
+    if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, a->padding, a->data_format);
+    const tp__pool g = tp__pool_geometry(a, x);
+    if ((g.H >= 0 && g.OH < 1) || (g.W >= 0 && g.OW < 1))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the window %d x %d is larger than the input %s", s->op->name, a->size_h, a->size_w, tp_shape_text(x, t));
+    y->ndim = 4;
+    y->dim[0] = g.B;
+    y->dim[g.nchw ? 1 : 3] = g.C;
+    y->dim[g.nchw ? 2 : 1] = g.OH;
+    y->dim[g.nchw ? 3 : 2] = g.OW;
+    return TP_OK;
+}
+static tp_status tp__max_pool_infer(tp_infer *s)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
+    const tp_status st = tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[1].dtype = a->size_h * a->size_w > 256 ? TP_I32 : TP_U8;
+    s->out[1].shape = s->out[0].shape;
+    return st;
+}
+static tp_status tp__pool_like_infer(tp_infer *s, int like)
+{
+    tp_shape y;
+    memset(&y, 0, sizeof y);
+    const tp_status st = tp__pool_check(s, &s->in[like].shape, &y);
+    char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
+    if (st == TP_OK && !tp_shape_compatible(&y, &s->in[0].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the pooled shape is %s", s->op->name, tp_shape_text(&s->in[0].shape, td), tp_shape_text(&y, ty));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[like].shape;
+    return st;
+}
+static tp_status tp__max_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 2); }
+static tp_status tp__max_pool_take_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
+}
+
+/* Fast, NHWC: a row of output pixels at a time, channels innermost. */
+static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const float *x = (const float *)k->in[0].data;
+    for (int64_t r = from; r < to; r++) {
+        const int64_t b = r / g.OH, i = r % g.OH;
+        for (int64_t j = 0; j < g.OW; j++) {
+            const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
+            float *y = (float *)k->out[0].data + Y;
+            uint8_t *arg = k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL;
+            bool first = true;
+            for (int64_t w = 0; w < g.kh * g.kw; w++) {
+                const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
+                if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
+                const float *e = x + b * g.xb + h * g.xh + v * g.xw;
+                if (first) {
+                    memcpy(y, e, (size_t)g.C * sizeof(float));
+                    if (arg) memset(arg, (int)w, (size_t)g.C);
+                    first = false;
+                    continue;
+                }
+                for (int64_t c = 0; c < g.C; c++) {
+                    const bool better = e[c] > y[c] || (e[c] != e[c] && y[c] == y[c]);
+                    y[c] = better ? e[c] : y[c];
+                    if (arg) arg[c] = better ? (uint8_t)w : arg[c];
+                }
+            }
+        }
+    }
+}
+static void tp__max_pool_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    if (g.nchw || g.kh * g.kw > 256 || !k->out[0].data) tp__max_pool_f32(k);
+    else tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
+}
+static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    const uint8_t *arg = (const uint8_t *)k->in[1].data;
+    for (int64_t b = from; b < to; b++) {
+        float *dx = (float *)k->out[0].data;
+        memset(dx + b * g.xb, 0, (size_t)g.xb * sizeof(float));
+        for (int64_t i = 0; i < g.OH; i++)
+            for (int64_t j = 0; j < g.OW; j++) {
+                const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
+                const float *dy = (const float *)k->in[0].data + Y;
+                for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
+            }
+    }
+}
+static void tp__max_pool_grad_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    if (g.nchw || k->in[1].dtype != TP_U8) tp__max_pool_grad_f32(k);
+    else tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
+}
+
+static const tp_op tp__op_max_pool_take = {"max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_take_infer, NULL,
+                                           TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL};
+static void tp__max_pool_grad_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs); }
+static const tp_op tp__op_max_pool_grad = {"max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_grad_infer,
+                                           tp__max_pool_grad_grad, TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2,
+                                           NULL, NULL};
+static void tp__max_pool_back(tp_grad *g)
+{
+    tp_node *in[3];
+    if (!g->dout[0]) return;
+    in[0] = g->dout[0], in[1] = &g->out[1], in[2] = g->in[0];
+    g->din[0] = tp__opn(&tp__op_max_pool_grad, in, 3, g->op->attrs);
+}
+static double tp__pool_flops(const tp_call *k)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)k->attrs;
+    return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
+}
+static const tp_op tp__op_max_pool = {"max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer, tp__max_pool_back,
+                                      TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL, 0, "MaxPool", NULL};
+TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
+#endif
+
+/* -- avg_pool: y = mean over the part of the window that lies inside ------------------------ >>op avg_pool */
+static void TP__F(tp__avg_pool)(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const real *x = (const real *)k->in[0].data;
+    TP__POOL_LOOP(g)
+    {
+        real s = 0, n = 0;
+        for (int64_t w = 0; w < g.kh * g.kw; w++) {
+            const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
+            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
+            s += x[b * g.xb + h * g.xh + v * g.xw + c * g.xc];
+            n += 1;
+        }
+        ((real *)k->out[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] = s / n;
+    }
+}
+static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x for its shape */
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
+    real *dx = (real *)k->out[0].data;
+    const int64_t size = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < size; e++) dx[e] = 0;
+    TP__POOL_LOOP(g)
+    {
+        int64_t h0 = i * g.sh - g.top, v0 = j * g.sw - g.left, h1 = h0 + g.kh, v1 = v0 + g.kw;
+        if (h0 < 0) h0 = 0;
+        if (v0 < 0) v0 = 0;
+        if (h1 > g.H) h1 = g.H;
+        if (v1 > g.W) v1 = g.W;
+        const real d = ((const real *)k->in[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] / (real)((h1 - h0) * (v1 - v0));
+        for (int64_t h = h0; h < h1; h++)
+            for (int64_t v = v0; v < v1; v++) dx[b * g.xb + h * g.xh + v * g.xw + c * g.xc] += d;
+    }
+}
+#ifdef TP__ROWS
+static tp_status tp__avg_pool_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
+}
+static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 1); }
+static void tp__avg_pool_grad_grad(tp_grad *g) { g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs); }
+static const tp_op tp__op_avg_pool_grad = {"avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_grad_infer,
+                                           tp__avg_pool_grad_grad, TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, NULL), NULL, NULL, 1u << 1, NULL, NULL};
+static void tp__avg_pool_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs); }
+static const tp_op tp__op_avg_pool = {"avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer, tp__avg_pool_back,
+                                      TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, NULL), tp__pool_flops, NULL, 0, "AveragePool", NULL};
+TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
+#undef TP__POOL_LOOP
+#endif
+
+/* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
+ * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
+ * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
+ *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
+ * batch_norm_grad computes the three together and has no gradient itself; mean and var pass none on.
+ * batch_norm_infer: y from given mean and var, which are constants to it. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__bn_attrs {
+    int axis;
+    float epsilon;
+    bool unbiased;
+} tp__bn_attrs;
+/* x as (outer, C, inner) */
+static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)
+{
+    const int axis = tp__axis(((const tp__bn_attrs *)k->attrs)->axis, x->shape.ndim);
+    *outer = tp__product(&x->shape, 0, axis);
+    *C = x->shape.dim[axis];
+    *inner = tp__product(&x->shape, axis + 1, x->shape.ndim);
+}
+#endif
+static void TP__F(tp__batch_norm)(const tp_call *k)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const real *x = (const real *)k->in[0].data, *gamma = (const real *)k->in[1].data, *beta = (const real *)k->in[2].data;
+    real *y = (real *)k->out[0].data;
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
+    const double n = (double)(outer * inner);
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0, squares = 0;
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) sum += (double)x[(o * C + c) * inner + i];
+        const double mean = sum / n;
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const double d = (double)x[(o * C + c) * inner + i] - mean;
+                squares += d * d;
+            }
+        const double var = squares / n;
+        const real inv = (real)(1.0 / sqrt(var + (double)t->epsilon));
+        if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)mean;
+        if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
+        if (k->out[3].data) ((real *)k->out[3].data)[c] = inv;
+        for (int64_t o = 0; o < outer && y; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const int64_t at = (o * C + c) * inner + i;
+                y[at] = (x[at] - (real)mean) * inv * gamma[c] + beta[c];
+            }
+    }
+}
+static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, mean, inv */
+{
+    const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data, *gamma = (const real *)k->in[2].data;
+    const real *mean = (const real *)k->in[3].data, *inv = (const real *)k->in[4].data;
+    real *dx = (real *)k->out[0].data;
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[1], &outer, &C, &inner);
+    const double n = (double)(outer * inner);
+    for (int64_t c = 0; c < C; c++) {
+        double dbeta = 0, dgamma = 0;
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const int64_t at = (o * C + c) * inner + i;
+                dbeta += (double)dy[at];
+                dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
+            }
+        if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)dgamma;
+        if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)dbeta;
+        for (int64_t o = 0; o < outer && dx; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const int64_t at = (o * C + c) * inner + i;
+                dx[at] = gamma[c] * inv[c] * (dy[at] - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
+            }
+    }
+}
+static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, beta, mean, var */
+{
+    const real epsilon = (real)((const tp__bn_attrs *)k->attrs)->epsilon;
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
+    for (int64_t c = 0; c < C; c++) {
+        const real scale = ((const real *)k->in[1].data)[c] / TP__RSQRT(((const real *)k->in[4].data)[c] + epsilon);
+        const real mean = ((const real *)k->in[3].data)[c], beta = ((const real *)k->in[2].data)[c];
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const int64_t at = (o * C + c) * inner + i;
+                ((real *)k->out[0].data)[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
+            }
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__bn_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__bn_attrs, axis)},
+                                        {"epsilon", TP_ATTR_FLOAT, offsetof(tp__bn_attrs, epsilon)},
+                                        {"unbiased", TP_ATTR_BOOL, offsetof(tp__bn_attrs, unbiased)},
+                                        {NULL, TP_ATTR_INT, 0}};
+/* Inputs `first`.. are vectors with one element a channel of x. */
+static tp_status tp__bn_check(tp_infer *s, int x, int first)
+{
+    char t[TP_SHAPE_TEXT];
+    const tp_shape *xs = &s->in[x].shape;
+    const int axis = tp__axis(((const tp__bn_attrs *)s->attrs)->axis, xs->ndim);
+    if (xs->ndim < 2 || axis < 0) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, which has no channel axis %d", s->op->name, tp_shape_text(xs, t), ((const tp__bn_attrs *)s->attrs)->axis);
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    for (int i = first; i < s->n_in; i++)
+        if (s->in[i].shape.ndim != 1 || (xs->dim[axis] >= 0 && s->in[i].shape.dim[0] >= 0 && s->in[i].shape.dim[0] != xs->dim[axis]) || s->in[i].dtype != s->in[x].dtype)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %d is %s, needs one %s for each of %lld channels", s->op->name, i, tp_shape_text(&s->in[i].shape, t),
+                                 tp_dtype_name(s->in[x].dtype), (long long)xs->dim[axis]);
+    return TP_OK;
+}
+static tp_status tp__batch_norm_shape(tp_infer *s)
+{
+    const tp_status st = tp__bn_check(s, 0, 1);
+    s->out[0] = s->in[0];
+    s->out[1] = s->out[2] = s->out[3] = s->in[1];
+    return st;
+}
+static tp_status tp__batch_norm_grad_infer(tp_infer *s)
+{
+    const tp_status st = tp__bn_check(s, 1, 2);
+    s->out[0] = s->in[1];
+    s->out[1] = s->out[2] = s->in[2];
+    return st;
+}
+static tp_status tp__batch_norm_infer_infer(tp_infer *s)
+{
+    const tp_status st = tp__bn_check(s, 0, 1);
+    s->out[0] = s->in[0];
+    return st;
+}
+
+/* Fast: channels last, rows in at most 32 pieces whose sums are added in order. */
+typedef struct tp__bn_job {
+    const tp_call *k;
+    int64_t rows, C, pieces;
+    double *part; /* pieces x 2 x C */
+    const float *x, *dy, *mean, *inv;
+    const double *mean64;
+    int pass;
+} tp__bn_job;
+static void tp__bn_piece(void *user, int64_t piece)
+{
+    const tp__bn_job *j = (const tp__bn_job *)user;
+    const int64_t C = j->C, from = piece * j->rows / j->pieces, to = (piece + 1) * j->rows / j->pieces;
+    double *a = j->part + piece * 2 * C, *b = a + C;
+    for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
+    for (int64_t r = from; r < to; r++) {
+        const float *x = j->x + r * C;
+        if (j->pass == 0)
+            for (int64_t c = 0; c < C; c++) a[c] += (double)x[c];
+        else if (j->pass == 1)
+            for (int64_t c = 0; c < C; c++) {
+                const double d = (double)x[c] - j->mean64[c];
+                a[c] += d * d;
+            }
+        else {
+            const float *dy = j->dy + r * C;
+            for (int64_t c = 0; c < C; c++) {
+                a[c] += (double)dy[c];
+                b[c] += (double)dy[c] * (double)((x[c] - j->mean[c]) * j->inv[c]);
+            }
+        }
+    }
+}
+/* Sums of one pass over all pieces, into the first piece's place. */
+static void tp__bn_sums(tp__bn_job *j, int pass)
+{
+    j->pass = pass;
+    tp_device_parallel(j->k->device, j->pieces, tp__bn_piece, j);
+    for (int64_t p = 1; p < j->pieces; p++)
+        for (int64_t c = 0; c < 2 * j->C; c++) j->part[c] += j->part[p * 2 * j->C + c];
+}
+static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
+{
+    int64_t outer, inner;
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    tp__bn_split(k, x, &outer, &j->C, &inner);
+    j->rows = outer;
+    j->pieces = outer * j->C < 65536 ? 1 : outer < 32 ? outer : 32;
+    if (j->pieces < 1) j->pieces = 1;
+    j->x = (const float *)x->data;
+    j->part = (double *)k->scratch;
+    return inner == 1;
+}
+static void tp__bn_normalize_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    const float *gamma = (const float *)k->in[1].data, *beta = (const float *)k->in[2].data, *stat = (const float *)k->scratch;
+    for (int64_t r = from; r < to; r++) {
+        const float *x = (const float *)k->in[0].data + r * C;
+        float *y = (float *)k->out[0].data + r * C;
+        for (int64_t c = 0; c < C; c++) y[c] = (x[c] - stat[c]) * stat[C + c] * gamma[c] + beta[c];
+    }
+}
+static void tp__batch_norm_fast(const tp_call *k)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    tp__bn_job j;
+    if (!tp__bn_begin(k, &k->in[0], &j)) {
+        tp__batch_norm_f32(k);
+        return;
+    }
+    const double n = (double)j.rows;
+    double *mean = j.part + 32 * 2 * j.C;
+    tp__bn_sums(&j, 0);
+    for (int64_t c = 0; c < j.C; c++) mean[c] = j.part[c] / n;
+    j.mean64 = mean;
+    tp__bn_sums(&j, 1);
+    float *stat = (float *)k->scratch; /* the sums are read and replaced in ascending order */
+    double var[1];
+    for (int64_t c = 0; c < j.C; c++) {
+        var[0] = j.part[c] / n;
+        const float inv = (float)(1.0 / sqrt(var[0] + (double)t->epsilon));
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)mean[c];
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var[0] * (n / (n - 1)) : var[0]);
+        if (k->out[3].data) ((float *)k->out[3].data)[c] = inv;
+        mean[j.C + c] = (double)inv;
+    }
+    for (int64_t c = 0; c < j.C; c++) {
+        stat[c] = (float)mean[c];
+        stat[j.C + c] = (float)mean[j.C + c];
+    }
+    if (k->out[0].data) tp__each_range(k, j.rows, tp__grain(j.C), tp__bn_normalize_rows);
+}
+static void tp__bn_grad_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[2].shape.dim[0];
+    const float *gamma = (const float *)k->in[2].data, *mean = (const float *)k->in[3].data, *inv = (const float *)k->in[4].data, *stat = (const float *)k->scratch;
+    for (int64_t r = from; r < to; r++) {
+        const float *dy = (const float *)k->in[0].data + r * C, *x = (const float *)k->in[1].data + r * C;
+        float *dx = (float *)k->out[0].data + r * C;
+        for (int64_t c = 0; c < C; c++) dx[c] = gamma[c] * inv[c] * (dy[c] - stat[c] - (x[c] - mean[c]) * inv[c] * stat[C + c]);
+    }
+}
+static void tp__batch_norm_grad_fast(const tp_call *k)
+{
+    tp__bn_job j;
+    if (!tp__bn_begin(k, &k->in[1], &j)) {
+        tp__batch_norm_grad_f32(k);
+        return;
+    }
+    const double n = (double)j.rows;
+    j.dy = (const float *)k->in[0].data;
+    j.mean = (const float *)k->in[3].data;
+    j.inv = (const float *)k->in[4].data;
+    tp__bn_sums(&j, 2);
+    double *keep = j.part + 32 * 2 * j.C;
+    for (int64_t c = 0; c < j.C; c++) {
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)j.part[j.C + c];
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)j.part[c];
+        keep[c] = j.part[c] / n;
+        keep[j.C + c] = j.part[j.C + c] / n;
+    }
+    for (int64_t c = 0; c < 2 * j.C; c++) ((float *)k->scratch)[c] = (float)keep[c];
+    if (k->out[0].data) tp__each_range(k, j.rows, tp__grain(j.C), tp__bn_grad_rows);
+}
+static size_t tp__bn_scratch(const tp_call *k)
+{
+    const tp_operand *gamma = k->n_out == 4 ? &k->in[1] : &k->in[2];
+    return (size_t)gamma->shape.dim[0] * (32 * 2 + 2) * sizeof(double);
+}
+static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
+
+static const tp_op tp__op_batch_norm_grad = {"batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 5, 3, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_grad_infer, NULL,
+                                             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops, tp__bn_scratch, 0, NULL, NULL};
+static void tp__batch_norm_back(tp_grad *g)
+{
+    tp_node *in[5];
+    if (!g->dout[0]) return;
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = &g->out[1], in[4] = &g->out[3];
+    tp_node *d = tp__opn(&tp__op_batch_norm_grad, in, 5, g->op->attrs);
+    if (tp_is_poison(d)) return;
+    for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
+}
+static const tp_op tp__op_batch_norm = {"batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
+                                        TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast), tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL};
+/* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
+static void tp__batch_norm_infer_back(tp_grad *g)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
+    tp_node *x = g->in[0], *dy = g->dout[0];
+    const int nd = x->shape.ndim, axis = tp__axis(t->axis, nd);
+    int axes[TP_MAX_DIMS], n = 0;
+    tp_shape wide;
+    memset(&wide, 0, sizeof wide);
+    wide.ndim = nd;
+    for (int d = 0; d < nd; d++) {
+        wide.dim[d] = d == axis ? g->in[1]->shape.dim[0] : 1;
+        if (d != axis) axes[n++] = d;
+    }
+    tp_node *inv = tp_rsqrt(tp_add(g->in[4], tp_const_as(g->graph, x->dtype, (double)t->epsilon)));
+    g->din[0] = tp_mul(dy, tp_reshape_to(tp_mul(g->in[1], inv), wide));
+    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(tp_sub(x, tp_reshape_to(g->in[3], wide)), tp_reshape_to(inv, wide))), axes, n, false);
+    g->din[2] = tp_reduce_sum(dy, axes, n, false);
+}
+static const tp_op tp__op_batch_norm_infer = {"batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_infer_infer,
+                                              tp__batch_norm_infer_back, TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, NULL), NULL, NULL, 0,
+                                              "BatchNormalization", NULL};
+TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased, tp_node **out_mean, tp_node **out_var)
+{
+    tp__bn_attrs t;
+    tp_node *in[3];
+    memset(&t, 0, sizeof t);
+    t.axis = axis;
+    t.epsilon = epsilon;
+    t.unbiased = unbiased;
+    in[0] = x, in[1] = gamma, in[2] = beta;
+    tp_node *y = tp__opn(&tp__op_batch_norm, in, 3, &t);
+    if (out_mean) *out_mean = tp_is_poison(y) ? y : &y->op->out[1];
+    if (out_var) *out_var = tp_is_poison(y) ? y : &y->op->out[2];
+    return y;
+}
+TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis, float epsilon)
+{
+    tp__bn_attrs t;
+    tp_node *in[5];
+    memset(&t, 0, sizeof t);
+    t.axis = axis;
+    t.epsilon = epsilon;
+    in[0] = x, in[1] = gamma, in[2] = beta, in[3] = mean, in[4] = var;
+    return tp__opn(&tp__op_batch_norm_infer, in, 5, &t);
+}
+#endif
+
+/* -- softmax: y_c = e^(x_c - m) / sum_k e^(x_k - m), m = max x; log_softmax: y_c = x_c - m - ln sum --- >>op softmax
+ * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both of plain nodes. */
+static void TP__F(tp__softmax_row)(const real *x, real *y, int64_t C, bool logarithm)
+{
+    real m = x[0], z = 0;
+    for (int64_t c = 1; c < C; c++) m = x[c] > m ? x[c] : m;
+    for (int64_t c = 0; c < C; c++) {
+        const real e = TP__REXP(x[c] - m);
+        z += e;
+        y[c] = logarithm ? x[c] - m : e;
+    }
+    const real l = logarithm ? TP__RLOG(z) : 0;
+    for (int64_t c = 0; c < C; c++) y[c] = logarithm ? y[c] - l : y[c] / z;
+}
+static void TP__F(tp__softmax)(const tp_call *k)
+{
+    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1], n = tp__size(&k->in[0]);
+    for (int64_t r = 0; r < n; r += C) TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, false);
+}
+static void TP__F(tp__log_softmax)(const tp_call *k)
+{
+    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1], n = tp__size(&k->in[0]);
+    for (int64_t r = 0; r < n; r += C) TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
+}
+#ifdef TP__ROWS
+static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
+    const bool logarithm = strcmp(k->op->name, "log_softmax") == 0;
+    for (int64_t r = from; r < to; r++) tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
+}
+static void tp__softmax_fast(const tp_call *k)
+{
+    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
+    if (C > 0) tp__each_range(k, tp__size(&k->in[0]) / C, tp__grain(C * 8), tp__softmax_rows);
+}
+static tp_status tp__softmax_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (s->in[0].shape.ndim < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "%s of a scalar: it needs at least 1 dimension", s->op->name);
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static tp_node *tp__softmax_pull(tp_node *dy, tp_node *y)
+{
+    const int last = -1;
+    return tp_mul(y, tp_sub(dy, tp_reduce_sum(tp_mul(dy, y), &last, 1, true)));
+}
+static void tp__softmax_grad(tp_grad *g) { g->din[0] = tp__softmax_pull(g->dout[0], &g->out[0]); }
+static void tp__log_softmax_grad(tp_grad *g)
+{
+    const int last = -1;
+    g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last, 1, true)));
+}
+static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
+static const tp_op tp__op_softmax = {"softmax", "Softmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__softmax_grad,
+                                     TP__KERNELS(tp__softmax_f32, tp__softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0, "Softmax", NULL};
+static const tp_op tp__op_log_softmax = {"log_softmax", "LogSoftmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__log_softmax_grad,
+                                         TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0, "LogSoftmax", NULL};
+TP_DEF tp_node *tp_softmax(tp_node *x) { return tp__op1(&tp__op_softmax, x, NULL); }
+TP_DEF tp_node *tp_log_softmax(tp_node *x) { return tp__op1(&tp__op_log_softmax, x, NULL); }
+#endif
+
+/* -- sparse_softmax_cross_entropy: y_b = -log softmax(x_b)[label_b] -------------- >>op sparse_softmax_cross_entropy
+ * x (B,C), label (B) of integers; y (B), and softmax(x) (B,C) for the gradient: dx = dy_b (softmax(x) - onehot(label)). */
+static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[0].shape.dim[1];
+    for (int64_t b = from; b < to; b++) {
+        const real *x = (const real *)k->in[0].data + b * C;
+        real *soft = k->out[1].data ? (real *)k->out[1].data + b * C : NULL;
+        const int64_t label = tp__index_at(&k->in[1], b);
+        if (label < 0 || label >= C) {
+            tp_kernel_fault(k, label);
+            continue;
+        }
+        real m = x[0], z = 0;
+        for (int64_t c = 1; c < C; c++) m = x[c] > m ? x[c] : m;
+        for (int64_t c = 0; c < C; c++) {
+            const real e = TP__REXP(x[c] - m);
+            z += e;
+            if (soft) soft[c] = e;
+        }
+        for (int64_t c = 0; c < C && soft; c++) soft[c] /= z;
+        if (k->out[0].data) ((real *)k->out[0].data)[b] = TP__RLOG(z) - (x[label] - m);
+    }
+}
+static void TP__F(tp__xent)(const tp_call *k) { TP__F(tp__xent_rows)(k, 0, k->in[0].shape.dim[0]); }
+#ifdef TP__ROWS
+static void tp__xent_fast(const tp_call *k) { tp__each_range(k, k->in[0].shape.dim[0], tp__grain(k->in[0].shape.dim[1] * 8), tp__xent_rows_f32); }
+static tp_status tp__xent_infer(tp_infer *s)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
+    if (!tp_dtype_is_float(s->in[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: logits are %s", s->op->name, tp_dtype_name(s->in[0].dtype));
+    if (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64 && s->in[1].dtype != TP_U8)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: labels are %s, integers are needed", s->op->name, tp_dtype_name(s->in[1].dtype));
+    if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)", s->op->name, tp_shape_text(x, a), tp_shape_text(l, b));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 1;
+    s->out[0].shape.dim[0] = x->dim[0] >= 0 ? x->dim[0] : l->dim[0];
+    s->out[1] = s->in[0];
+    return TP_OK;
+}
+static void tp__xent_grad(tp_grad *g)
+{
+    tp_node *soft = &g->out[1], *dx = NULL;
+    if (g->dout[0]) {
+        tp_node *hot = tp_one_hot(g->in[1], g->in[0]->shape.dim[1], 1.0f, 0.0f);
+        if (hot->dtype != soft->dtype) hot = tp_cast(hot, soft->dtype);
+        dx = tp_mul(tp_sub(soft, hot), tp_expand_dims(g->dout[0], 1));
+    }
+    if (g->dout[1]) {
+        tp_node *d = tp__softmax_pull(g->dout[1], soft);
+        dx = dx ? tp_add(dx, d) : d;
+    }
+    g->din[0] = dx;
+}
+static const tp_op tp__op_sparse_softmax_cross_entropy = {
+    "sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, 2, 2, 2, NULL, 0, tp__xent_infer, tp__xent_grad,
+    TP__KERNELS(tp__xent_f32, tp__xent_f64, tp__xent_fast), tp__softmax_flops, NULL, 0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes"};
+TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels) { return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL); }
+
+/* Dense labels: -sum_c label_c log softmax(x)_c. */
+TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
+{
+    const int last = -1;
+    return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last, 1, false));
+}
+/* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows. */
+TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels) { return tp_sub(tp_softplus(logits), tp_mul(logits, labels)); }
+#endif
+
+/* -- dropout: y_i = u_i >= rate ? x_i / (1 - rate) : 0, u_i uniform --------------------------- >>op dropout
+ * u_i = uniform(key, step, i): a function of the op's stream, so the gradient is this op on dy with the same stream, and
+ * no mask is kept. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__dropout_attrs {
+    float rate;
+} tp__dropout_attrs;
+#endif
+static void TP__F(tp__dropout_range)(const tp_call *k, int64_t from, int64_t to)
+{
+    const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
+    const real scale = (real)1 / ((real)1 - (real)rate);
+    const uint64_t step = *k->step;
+    const real *x = (const real *)k->in[0].data;
+    real *y = (real *)k->out[0].data;
+    uint32_t u[4] = {0, 0, 0, 0};
+    for (int64_t i = from; i < to; i++) {
+        if (i == from || i % 4 == 0) tp_philox(k->key, (uint64_t)i / 4, step, u);
+        y[i] = (float)(u[i % 4] >> 8) * 5.9604644775390625e-8f >= rate ? x[i] * scale : 0;
+    }
+}
+static void TP__F(tp__dropout)(const tp_call *k) { TP__F(tp__dropout_range)(k, 0, tp__size(&k->in[0])); }
+#ifdef TP__ROWS
+static const tp_attr tp__dropout_schema[] = {{"rate", TP_ATTR_FLOAT, offsetof(tp__dropout_attrs, rate)}, {NULL, TP_ATTR_INT, 0}};
+static void tp__dropout_fast(const tp_call *k) { tp__each_range(k, tp__size(&k->in[0]), 8192, tp__dropout_range_f32); }
+static tp_status tp__dropout_infer(tp_infer *s)
+{
+    const float rate = ((const tp__dropout_attrs *)s->attrs)->rate;
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (!(rate >= 0.0f && rate < 1.0f)) return tp_infer_fail(s, TP_ERR_ARG, "dropout: rate is %g, it must be in [0,1)", (double)rate);
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream);
+static void tp__dropout_grad(tp_grad *g) { g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream); }
+static const tp_op tp__op_dropout = {"dropout", "Dropout", TP_OP_RANDOM, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs), tp__dropout_infer, tp__dropout_grad,
+                                     TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL, NULL, 0, "Dropout", NULL};
+static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
+{
+    tp_apply_desc d;
+    tp__dropout_attrs t;
+    memset(&d, 0, sizeof d);
+    t.rate = rate;
+    d.row = &tp__op_dropout;
+    d.in = &x;
+    d.n_in = 1;
+    d.attrs = &t;
+    d.stream = stream;
+    return tp_apply_ex(tp_node_graph(x), &d);
+}
+TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(x, rate, 0); }
+
+/* -- random_uniform, random_normal, random_truncated_normal: fresh numbers each run ------ >>op random_uniform
+ * Element i is a function of (key of the op, random step, i). With an input, its shape is taken. Truncated: redrawn beyond
+ * two deviations, attempt k at step word step + k 2^40. */
+typedef struct tp__random_attrs {
+    tp_shape shape;
+    float a, b; /* low, high; mean, deviation */
+    int kind;   /* 0 uniform, 1 normal, 2 truncated normal */
+} tp__random_attrs;
+static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__random_attrs, shape)},
+                                            {"a", TP_ATTR_FLOAT, offsetof(tp__random_attrs, a)},
+                                            {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
+                                            {"kind", TP_ATTR_INT, offsetof(tp__random_attrs, kind)},
+                                            {NULL, TP_ATTR_INT, 0}};
+static void tp__random_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
+    const uint64_t step = *k->step;
+    tp_tensor y;
+    memset(&y, 0, sizeof y);
+    tp_tensor_view(&y, k->out[0].dtype, k->out[0].shape, k->out[0].data);
+    for (int64_t i = from; i < to; i++) {
+        double v = 0;
+        if (t->kind == 0) v = (double)t->a + ((double)t->b - (double)t->a) * (double)tp_random_uniform(k->key, step, (uint64_t)i);
+        else {
+            for (uint64_t attempt = 0; attempt < 1000; attempt++) {
+                v = tp_random_normal(k->key, step + (attempt << 40), (uint64_t)i);
+                if (t->kind == 1 || (v >= -2.0 && v <= 2.0)) break;
+            }
+            v = (double)t->a + (double)t->b * v;
+        }
+        tp_tensor_set(&y, i, v);
+    }
+}
+static void tp__random_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 4096, tp__random_range); }
+static tp_status tp__random_infer(tp_infer *s)
+{
+    const tp__random_attrs *t = (const tp__random_attrs *)s->attrs;
+    s->out[0].dtype = s->n_in ? s->in[0].dtype : TP_F32;
+    s->out[0].shape = s->n_in ? s->in[0].shape : t->shape;
+    if (!tp_dtype_is_float(s->out[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s cannot make %s", s->op->name, tp_dtype_name(s->out[0].dtype));
+    return TP_OK;
+}
+static const tp_op tp__op_random = {"random", "Random", TP_OP_RANDOM, 0, 1, 1, tp__random_schema, sizeof(tp__random_attrs), tp__random_infer, NULL,
+                                    TP__KERNELS(tp__random_kernel, tp__random_kernel, NULL), NULL, NULL, 1u, "RandomUniform", NULL};
+static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shape, int kind, float a, float b, const char *name)
+{
+    tp_apply_desc d;
+    tp__random_attrs t;
+    memset(&d, 0, sizeof d);
+    memset(&t, 0, sizeof t);
+    if (shape) t.shape = *shape;
+    t.kind = kind;
+    t.a = a;
+    t.b = b;
+    d.row = &tp__op_random;
+    d.in = &like;
+    d.n_in = like ? 1 : 0;
+    d.attrs = &t;
+    d.name = name;
+    return tp_apply_ex(g, &d);
+}
+TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high) { return tp__random_node(g, NULL, &shape, 0, low, high, "random_uniform"); }
+TP_DEF tp_node *tp_rand_normal(tp_graph *g, tp_shape shape, float mean, float stddev) { return tp__random_node(g, NULL, &shape, 1, mean, stddev, "random_normal"); }
+TP_DEF tp_node *tp_rand_truncated_normal(tp_graph *g, tp_shape shape, float mean, float stddev)
+{
+    return tp__random_node(g, NULL, &shape, 2, mean, stddev, "truncated_normal");
+}
+TP_DEF tp_node *tp_rand_uniform_like(tp_node *x, float low, float high) { return tp__random_node(tp_node_graph(x), x, NULL, 0, low, high, "random_uniform"); }
+TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev) { return tp__random_node(tp_node_graph(x), x, NULL, 1, mean, stddev, "random_normal"); }
+#endif
+
+/* -- assign, assign_add, assign_sub, assign_moving_average: var = x, var + x, var - x, var - (1-decay)(var - x) -- >>op assign
+ * Written in place if `pred` (a last, optional input) is absent or true. The output is the variable's new value. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__assign_attrs {
+    float decay;
+} tp__assign_attrs;
+static bool tp__pred(const tp_call *k, int at) { return k->n_in <= at || *(const uint8_t *)k->in[at].data != 0; }
+#endif
+static void TP__F(tp__assign_moving_average)(const tp_call *k)
+{
+    const real rest = (real)1 - (real)((const tp__assign_attrs *)k->attrs)->decay;
+    real *v = (real *)k->var[0].data;
+    const real *x = (const real *)k->in[0].data;
+    const int64_t n = tp__size(&k->var[0]);
+    for (int64_t i = 0; i < n && tp__pred(k, 1); i++) v[i] -= rest * (v[i] - x[i]);
+}
+#ifdef TP__ROWS
+static void tp__assign(const tp_call *k)
+{
+    const size_t bytes = (size_t)tp__size(&k->var[0]) * tp_dtype_size(k->var[0].dtype);
+    if (tp__pred(k, 1) && bytes && k->var[0].data != k->in[0].data) memcpy(k->var[0].data, k->in[0].data, bytes);
+}
+static void tp__assign_sum(const tp_call *k, int sign)
+{
+    const int64_t n = tp__size(&k->var[0]);
+    if (!tp__pred(k, 1)) return;
+    for (int64_t i = 0; i < n; i++) switch (k->var[0].dtype) {
+        case TP_F32: ((float *)k->var[0].data)[i] += (float)sign * ((const float *)k->in[0].data)[i]; break;
+        case TP_F64: ((double *)k->var[0].data)[i] += sign * ((const double *)k->in[0].data)[i]; break;
+        case TP_I32: ((int32_t *)k->var[0].data)[i] = (int32_t)((uint32_t)((int32_t *)k->var[0].data)[i] + (uint32_t)sign * (uint32_t)((const int32_t *)k->in[0].data)[i]); break;
+        default: ((int64_t *)k->var[0].data)[i] = (int64_t)((uint64_t)((int64_t *)k->var[0].data)[i] + (uint64_t)(int64_t)sign * (uint64_t)((const int64_t *)k->in[0].data)[i]); break;
+        }
+}
+static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
+static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
+/* Inputs beyond `at` are one optional predicate. */
+static tp_status tp__pred_check(tp_infer *s, int at)
+{
+    if (s->n_in > at && (s->in[at].dtype != TP_BOOL || s->in[at].shape.ndim != 0)) {
+        char t[TP_SHAPE_TEXT];
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the predicate is %s %s, it must be a scalar bool", s->op->name, tp_dtype_name(s->in[at].dtype), tp_shape_text(&s->in[at].shape, t));
+    }
+    return TP_OK;
+}
+static tp_status tp__assign_infer(tp_infer *s)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (s->n_var != 1) return tp_infer_fail(s, TP_ERR_ARG, "%s writes one variable, not %d", s->op->name, s->n_var);
+    if (s->in[0].dtype != s->var[0].dtype || !tp_shape_compatible(&s->in[0].shape, &s->var[0].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: a value of %s %s does not fit the variable, which is %s %s", s->op->name, tp_dtype_name(s->in[0].dtype),
+                             tp_shape_text(&s->in[0].shape, a), tp_dtype_name(s->var[0].dtype), tp_shape_text(&s->var[0].shape, b));
+    if (s->op->attr && !tp_dtype_is_float(s->var[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the variable is %s", s->op->name, tp_dtype_name(s->var[0].dtype));
+    s->out[0] = s->var[0];
+    return tp__pred_check(s, 1);
+}
+static const tp_attr tp__decay_schema[] = {{"decay", TP_ATTR_FLOAT, offsetof(tp__assign_attrs, decay)}, {NULL, TP_ATTR_INT, 0}};
+#define TP__ASSIGN_FLAGS (TP_OP_WRITES_VAR | TP_OP_VIEW)
+static const tp_op tp__op_assign = {"assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
+                                    TP__KERNELS(tp__assign, tp__assign, NULL), NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_assign_add = {"assign_add", "AssignAdd", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
+                                        TP__KERNELS(tp__assign_add, tp__assign_add, NULL), NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_assign_sub = {"assign_sub", "AssignSub", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
+                                        TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_assign_moving_average = {
+    "assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, 1, 2, 1, tp__decay_schema, sizeof(tp__assign_attrs), tp__assign_infer, NULL,
+    TP__KERNELS(tp__assign_moving_average_f32, tp__assign_moving_average_f64, NULL), NULL, NULL, 0, NULL, NULL};
+static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_node *pred, const void *attrs)
+{
+    tp_apply_desc d;
+    tp_node *in[2];
+    memset(&d, 0, sizeof d);
+    in[0] = value, in[1] = pred;
+    d.row = row;
+    d.in = in;
+    d.n_in = pred ? 2 : 1;
+    d.attrs = attrs;
+    d.vars = &var;
+    d.n_var = 1;
+    return tp_apply_ex(tp_node_graph(value), &d);
+}
+TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred) { return tp__write(&tp__op_assign, var, value, pred, NULL); }
+TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred) { return tp__write(&tp__op_assign_add, var, value, pred, NULL); }
+TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred) { return tp__write(&tp__op_assign_sub, var, value, pred, NULL); }
+TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred)
+{
+    tp__assign_attrs t;
+    t.decay = decay;
+    return tp__write(&tp__op_assign_moving_average, var, value, pred, &t);
+}
+
+/* -- read_after: the variable once `after` has run; no work, the executor lends the variable's memory -- >>op read_after */
+static tp_status tp__read_after_infer(tp_infer *s)
+{
+    if (s->n_var != 1) return tp_infer_fail(s, TP_ERR_ARG, "read_after reads one variable, not %d", s->n_var);
+    s->out[0] = s->var[0];
+    return TP_OK;
+}
+static const tp_op tp__op_read_after = {"read_after", "ReadAfter", TP_OP_READS_VAR, 1, 1, 1, NULL, 0, tp__read_after_infer, NULL, TP__NO_KERNEL, NULL, NULL, 1u, NULL, NULL};
+TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after) { return tp__write(&tp__op_read_after, var, after, NULL, NULL); }
+
+/* -- ema_debias: biased = decay biased + (1-decay) x; n += 1; y = biased / (1 - decay^n) ---------- >>op ema_debias
+ * Variables biased and n, float32 scalars; x a float32 scalar. The first value is x itself. */
+static void tp__ema_debias(const tp_call *k)
+{
+    const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
+    float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
+    double power = 1;
+    *n += 1.0f;
+    *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
+    for (float i = 0; i < *n && power > 1e-30; i += 1.0f) power *= decay;
+    *(float *)k->out[0].data = (float)((double)*biased / (1.0 - power));
+}
+static tp_status tp__ema_debias_infer(tp_infer *s)
+{
+    if (s->n_var != 2 || s->in[0].dtype != TP_F32 || s->in[0].shape.ndim != 0) return tp_infer_fail(s, TP_ERR_SHAPE, "ema_debias takes a float32 scalar and two variables");
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static const tp_op tp__op_ema_debias = {"ema_debias", "EMA", TP_OP_WRITES_VAR, 1, 1, 1, tp__decay_schema, sizeof(tp__assign_attrs), tp__ema_debias_infer, NULL,
+                                        TP__KERNELS(tp__ema_debias, tp__ema_debias, NULL), NULL, NULL, 0, NULL, NULL};
+
+/* -- summary: its input, marked with a tag and a kind for the monitors -------------------------- >>op summary */
+static const tp_attr tp__summary_schema[] = {{"tag", TP_ATTR_STRING, offsetof(tp_summary_attrs, tag)}, {"kind", TP_ATTR_INT, offsetof(tp_summary_attrs, kind)}, {NULL, TP_ATTR_INT, 0}};
+static const tp_op tp__op_summary = {"summary", "Summary", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__summary_schema, sizeof(tp_summary_attrs), tp__infer_same, NULL,
+                                     TP__NO_KERNEL, NULL, NULL, 0, "Identity", NULL};
+#endif
+
+/* -- apply_gradient_descent, apply_momentum, apply_adam: one optimizer step for n variables ---- >>op apply_adam
+ * Inputs: n gradients, then lr (and for Adam beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
+ * weights, then n of each slot.
+ *   gradient descent  w -= lr g
+ *   momentum          a = mu a + g;  w -= lr a, or with nesterov w -= lr (g + mu a)
+ *   adam              lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t)
+ *                     m += (g - m)(1 - beta1);  v += (g g - v)(1 - beta2);  w -= lr_t m / (sqrt(v) + epsilon) */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__apply_attrs {
+    int n, kind; /* 0 gradient descent, 1 momentum, 2 adam */
+    float a, b, epsilon; /* momentum; beta1, beta2 */
+    bool nesterov;
+} tp__apply_attrs;
+#endif
+/* Elements [from, to) of variable i. */
+static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const int n = t->n;
+    const real lr = *(const real *)k->in[n].data;
+    const real *g = (const real *)k->in[i].data;
+    real *w = (real *)k->var[i].data, *a = t->kind > 0 ? (real *)k->var[n + i].data : NULL, *v = t->kind > 1 ? (real *)k->var[2 * n + i].data : NULL;
+    if (t->kind == 0) {
+        for (int64_t e = from; e < to; e++) w[e] -= lr * g[e];
+    } else if (t->kind == 1) {
+        const real mu = (real)t->a;
+        for (int64_t e = from; e < to; e++) {
+            a[e] = mu * a[e] + g[e];
+            w[e] -= t->nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
+        }
+    } else {
+        const real b1 = (real)t->a, b2 = (real)t->b;
+        const real lr_t = lr * TP__RSQRT((real)1 - *(const real *)k->in[n + 2].data) / ((real)1 - *(const real *)k->in[n + 1].data);
+        for (int64_t e = from; e < to; e++) {
+            a[e] += (g[e] - a[e]) * ((real)1 - b1);
+            v[e] += (g[e] * g[e] - v[e]) * ((real)1 - b2);
+            w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + (real)t->epsilon);
+        }
+    }
+}
+static void TP__F(tp__apply)(const tp_call *k)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    if (!tp__pred(k, t->n + (t->kind == 2 ? 3 : 1))) return;
+    for (int i = 0; i < t->n; i++) TP__F(tp__apply_piece)(k, i, 0, tp__size(&k->var[i]));
+}
+#ifdef TP__ROWS
+#define TP__APPLY_GRAIN 16384
+/* Chunk c of the list of all variables cut into pieces of TP__APPLY_GRAIN elements. */
+static void tp__apply_chunk(void *user, int64_t chunk)
+{
+    const tp_call *k = (const tp_call *)user;
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    int i = 0;
+    for (; i < t->n; i++) {
+        const int64_t pieces = (tp__size(&k->var[i]) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
+        if (chunk < pieces) break;
+        chunk -= pieces;
+    }
+    const int64_t size = tp__size(&k->var[i]), from = chunk * TP__APPLY_GRAIN, to = from + TP__APPLY_GRAIN < size ? from + TP__APPLY_GRAIN : size;
+    if (t->kind == 2) {
+        const float lr = *(const float *)k->in[t->n].data;
+        const float lr_t = lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
+        tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from, (float *)k->var[2 * t->n + i].data + from,
+                    (const float *)k->in[i].data + from, lr_t, t->a, t->b, t->epsilon);
+    } else {
+        tp__apply_piece_f32(k, i, from, to);
+    }
+}
+static void tp__apply_fast(const tp_call *k)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    int64_t chunks = 0;
+    if (!tp__pred(k, t->n + (t->kind == 2 ? 3 : 1))) return;
+    for (int i = 0; i < t->n; i++) chunks += (tp__size(&k->var[i]) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
+    tp_device_parallel(k->device, chunks, tp__apply_chunk, (void *)(uintptr_t)k);
+}
+static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
+                                           {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
+                                           {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
+                                           {"b", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, b)},
+                                           {"epsilon", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, epsilon)},
+                                           {"nesterov", TP_ATTR_BOOL, offsetof(tp__apply_attrs, nesterov)},
+                                           {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__apply_infer(tp_infer *s)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
+    const int n = t->n, scalars = t->kind == 2 ? 3 : 1, slots = t->kind;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (t->kind < 0 || t->kind > 2 || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars || s->n_in > n + scalars + 1)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together", s->op->name, n, s->n_in, s->n_var);
+    for (int i = 0; i < s->n_var; i++) {
+        if (!tp_dtype_is_float(s->var[i].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: variable %d is %s", s->op->name, i, tp_dtype_name(s->var[i].dtype));
+        if (s->var[i].dtype != s->in[i % n].dtype || !tp_shape_compatible(&s->var[i].shape, &s->in[i % n].shape))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: gradient %d is %s %s, its variable is %s %s", s->op->name, i % n, tp_dtype_name(s->in[i % n].dtype),
+                                 tp_shape_text(&s->in[i % n].shape, a), tp_dtype_name(s->var[i].dtype), tp_shape_text(&s->var[i].shape, b));
+    }
+    for (int i = n; i < n + scalars; i++)
+        if (s->in[i].shape.ndim != 0 || s->in[i].dtype != s->var[0].dtype)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the learning rate and powers must be %s scalars, input %d is %s %s", s->op->name, tp_dtype_name(s->var[0].dtype), i,
+                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));
+    s->out[0].dtype = TP_BOOL;
+    s->out[0].shape.ndim = 1;
+    s->out[0].shape.dim[0] = 0;
+    return tp__pred_check(s, n + scalars);
+}
+static double tp__apply_flops(const tp_call *k)
+{
+    static const double each[3] = {2, 4, 10};
+    double n = 0;
+    for (int i = 0; i < k->n_var; i++) n += (double)tp__size(&k->var[i]);
+    return n * each[((const tp__apply_attrs *)k->attrs)->kind];
+}
+#define TP__APPLY_ROW(name_, label_)                                                                                                                    \
+    {name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), \
+     tp__apply_flops, NULL, 0, NULL, NULL}
+static const tp_op tp__op_apply_gradient_descent = TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent");
+static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum");
+static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam");
+#undef TP__APPLY_ROW
+
+static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars, tp_node *const *slot1, tp_node *const *slot2, tp_node *const *grads,
+                               tp_node *const *scalars, int n_scalars, tp_node *pred)
+{
+    const int n = t->n;
+    if (n < 1) return NULL;
+    tp_graph *g = tp_node_graph(vars[0]);
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in), **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 3 * sizeof *v);
+    tp_apply_desc d;
+    if (!in || !v) return tp_poison(g);
+    for (int i = 0; i < n; i++) {
+        in[i] = grads[i];
+        v[i] = vars[i];
+        if (slot1) v[n + i] = slot1[i];
+        if (slot2) v[2 * n + i] = slot2[i];
+    }
+    for (int i = 0; i < n_scalars; i++) in[n + i] = scalars[i];
+    in[n + n_scalars] = pred;
+    memset(&d, 0, sizeof d);
+    d.row = row;
+    d.in = in;
+    d.n_in = n + n_scalars + (pred ? 1 : 0);
+    d.attrs = t;
+    d.vars = v;
+    d.n_var = n * (1 + t->kind);
+    return tp_apply_ex(g, &d);
+}
+TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr, tp_node *pred)
+{
+    tp__apply_attrs t;
+    memset(&t, 0, sizeof t);
+    t.n = n;
+    return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, NULL, grads, &lr, 1, pred);
+}
+TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n, tp_node *lr, float momentum, bool nesterov, tp_node *pred)
+{
+    tp__apply_attrs t;
+    memset(&t, 0, sizeof t);
+    t.n = n;
+    t.kind = 1;
+    t.a = momentum;
+    t.nesterov = nesterov;
+    return tp__apply_node(&tp__op_apply_momentum, &t, vars, accums, NULL, grads, &lr, 1, pred);
+}
+TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads, int n, tp_node *lr, tp_node *beta1_power,
+                              tp_node *beta2_power, float beta1, float beta2, float epsilon, tp_node *pred)
+{
+    tp__apply_attrs t;
+    tp_node *scalars[3];
+    memset(&t, 0, sizeof t);
+    t.n = n;
+    t.kind = 2;
+    t.a = beta1;
+    t.b = beta2;
+    t.epsilon = epsilon;
+    scalars[0] = lr, scalars[1] = beta1_power, scalars[2] = beta2_power;
+    return tp__apply_node(&tp__op_apply_adam, &t, vars, ms, vs, grads, scalars, 3, pred);
+}
+
+static const tp_op *const tp__nn_rows[] = {
+    &tp__op_matmul, &tp__op_conv2d, &tp__op_conv2d_input_grad, &tp__op_conv2d_filter_grad, &tp__op_bias_add, &tp__op_max_pool, &tp__op_max_pool_grad,
+    &tp__op_max_pool_take, &tp__op_avg_pool, &tp__op_avg_pool_grad, &tp__op_batch_norm, &tp__op_batch_norm_grad, &tp__op_batch_norm_infer, &tp__op_softmax,
+    &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
+    &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
+    &tp__op_apply_adam};
+#endif
+#undef TP__REXP
+#undef TP__RLOG
+#undef TP__RSQRT
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT DEFAULT
+#endif
+#endif /* real */
+
+#endif /* TP__F */

@@ -1,12 +1,12 @@
-/* tp_input.h - v0.1 - data flows (datasets, batching, mapping, shuffling) and the input sources that feed a graph
+/* tp_input.h - v0.1 - data flows (datasets, batching, mapping, shuffling) and input sources that feed a graph
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_input.h"            // pulls in tp_graph.h and tp_tensor.h
  *
  * WHAT THIS IS       a tp_dataflow yields datapoints, a few tensors each; flows are stacked on each other. A
- *                    tp_input_source carries the datapoints of a flow into the runs of a graph, from the training
- *                    thread (FeedInput) or from a thread that reads ahead (QueueInput).
+ *                    tp_input_source carries the datapoints of a flow into the runs of a graph, from the
+ *                    training thread (FeedInput) or from a thread that reads ahead (QueueInput).
  * WHAT THIS IS NOT   training loops (tp_train.h), callbacks (tp_callbacks.h).
  *
  * A COMPLETE PROGRAM
@@ -18,8 +18,9 @@
  *         tp_datapoint dp = {0};
  *         tp_status st;
  *         while ((st = tp_df_next(df, &dp)) == TP_OK) {
- *             char t[TP_SHAPE_TEXT];
- *             printf("images %s, first label %g\n", tp_shape_text(&dp.c[0].shape, t), tp_tensor_get(&dp.c[1], 0));
+ *             char shape[TP_SHAPE_TEXT];
+ *             printf("images %s, ", tp_shape_text(&dp.c[0].shape, shape));
+ *             printf("first label %g\n", tp_tensor_get(&dp.c[1], 0));
  *         }
  *         if (st != TP_END) puts(tp_last_error());
  *         tp_datapoint_free(&dp);
@@ -30,22 +31,24 @@
  * CONTENTS   >>datapoint >>dataflow >>sources of data >>transformations >>idx >>input source
  *
  * HOW IT WORKS
- *     A flow is walked in passes. restart(pass) goes to the start of pass number `pass`; next() fills a datapoint or
- *     says TP_END. Everything random is a function of (seed, pass, index), so pass 7 is the same data whether passes
- *     0 to 6 were walked or not, and seek(n) leaves a flow as if n datapoints had been taken. That is what makes a
- *     resumed training continue with the very datapoint at which it was killed: an input source counts how many
- *     datapoints the training steps have consumed (not what was read ahead), the checkpoint stores that number, and
- *     tp_input_seek returns to it.
- *     Memory is recycled. next() writes into the datapoint's own buffers, or points it at memory of the flow (a view,
- *     valid until the next call on that flow), so that after the first few datapoints nothing is allocated.
+ *     A flow is walked in passes. restart(pass) goes to the start of pass number `pass`; next() fills a
+ *     datapoint or says TP_END. Everything random is a function of (seed, pass, index), so pass 7 is the same
+ *     data whether passes 0 to 6 were walked or not, and seek(n) leaves a flow as if n datapoints had been
+ *     taken. That is what makes a resumed training continue with the very datapoint at which it was killed:
+ *     an input source counts how many datapoints the training steps have consumed (not what was read ahead),
+ *     the checkpoint stores that number, and tp_input_seek returns to it.
+ *     Memory is recycled. next() writes into the datapoint's own buffers, or points it at memory of the flow
+ *     (a view, valid until the next call on that flow), so that after the first few datapoints nothing is
+ *     allocated.
  *
- * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. That holds on
- *            failure too.
- * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from tp_input_reset_state
- *            until tp_input_free. Functions given to tp_df_map and tp_df_from_generator run on that thread.
- * ERRORS     constructors check their arguments. After a mistake they return a poison flow, which keeps the sentence,
- *            is passed on by the constructors around it and fails at the first use; NULL only without memory (and for
- *            a NULL child). tp_df_status asks.
+ * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. That
+ *            holds on failure too.
+ * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from
+ *            tp_input_reset_state until tp_input_free. Functions given to tp_df_map and tp_df_from_generator
+ *            run on that thread.
+ * ERRORS     constructors check their arguments. After a mistake they return a poison flow, which keeps the
+ *            sentence, is passed on by the constructors around it and fails at the first use; NULL only
+ *            without memory (and for a NULL child). tp_df_status asks.
  * NOTATION   B batch, H W height and width, n components of a datapoint.
  */
 #ifndef TP_INPUT_H
@@ -62,8 +65,8 @@ extern "C" {
 
 /* ==== >>datapoint ===================================================================================== */
 
-/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components keep
- * their buffers when n changes, so a datapoint is best reused. */
+/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components
+ * keep their buffers when n changes, so a datapoint is best reused. */
 typedef struct tp_datapoint {
     int n;
     tp_tensor *c;
@@ -76,16 +79,16 @@ TP_DEF void tp_datapoint_free(tp_datapoint *dp);
 
 /* ==== >>dataflow ====================================================================================== */
 
-/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has. Call flows
- * through the functions below, which see to order (restart first, TP_END until the next restart) and to what a flow
- * leaves out. [dataflow: DataFlow] */
+/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has.
+ * Call flows through the functions below, which see to order (restart first, TP_END until the next restart)
+ * and to what a flow leaves out. [dataflow: DataFlow] */
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
     const char *name; /* for sentences: "tp_df_batch" */
     /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. In the long run it allocates nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
-    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* go to the start of this pass, 0, 1, ...; NULL: one pass only */
-    int64_t (*size)(tp_dataflow *df);                    /* datapoints of a pass, advisory; NULL or -1: unknown */
+    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: one only */
+    int64_t (*size)(tp_dataflow *df); /* datapoints of a pass, advisory; NULL or -1: unknown */
     /* Skip n datapoints of this pass; *skipped is less than n where the pass ended. NULL: by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
     void (*close)(tp_dataflow *df); /* release what user holds; tp_df_free frees the struct itself */
@@ -96,12 +99,12 @@ struct tp_dataflow {
     tp_datapoint skip_;
 };
 
-TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* starts with pass 0 when restart was never called */
+TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* starts with pass 0 by itself */
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
-TP_DEF int64_t tp_df_size(tp_dataflow *df);                                  /* -1: unknown */
-TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped);   /* skipped may be NULL */
-TP_DEF void tp_df_free(tp_dataflow *df);                                     /* and all it owns; NULL is fine */
-TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* TP_OK, or what made it a poison flow (the sentence is set) */
+TP_DEF int64_t tp_df_size(tp_dataflow *df);                                /* -1: unknown */
+TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped); /* skipped may be NULL */
+TP_DEF void tp_df_free(tp_dataflow *df);                                   /* and all it owns; NULL is fine */
+TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* what made it a poison flow, with its sentence */
 /* A poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 /* A flow with `bytes` of zeroed memory as its user, freed with it. NULL: out of memory. */
@@ -112,9 +115,9 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second);
 
 /* ==== >>sources of data =============================================================================== */
-/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first and in
- * the order of the fields. From C++ call the function with the underscore and a descriptor. Booleans are tp_tri
- * (TP_YES, TP_NO, unset). seed 0 means 42. */
+/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first
+ * and in the order of the fields. From C++ call the function with the underscore and a descriptor. Booleans
+ * are tp_tri (TP_YES, TP_NO, unset). seed 0 means 42. */
 
 /* The datapoints of an array, copied. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
@@ -126,8 +129,8 @@ typedef struct tp_df_from_list_desc {
 } tp_df_from_list_desc;
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
 
-/* The rows of n arrays along their first axis, which must be of one length: component j of datapoint i is row i of
- * arrays[j]. The arrays are copied. */
+/* The rows of n arrays along their first axis, which must be of one length: component j of datapoint i is row
+ * i of arrays[j]. The arrays are copied. */
 typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
@@ -137,15 +140,15 @@ typedef struct tp_df_from_arrays_desc {
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
 
-/* What a function of yours yields: fill dp and return TP_OK, or TP_END, or an error (set its sentence with tp_fail).
- * [dataflow: DataFromGenerator] */
+/* What a function of yours yields: fill dp and return TP_OK, or TP_END, or an error (set its sentence with
+ * tp_fail). [dataflow: DataFromGenerator] */
 typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
 typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
     int64_t size;                /* 0: unknown */
-    int indexed;                 /* TP_YES: fn looks at (pass, index) alone, so that seeking need not call it; needs .size */
+    int indexed;                 /* TP_YES: fn looks at (pass, index) alone: seeking skips it; needs .size */
     void (*release)(void *user); /* called once, when the flow is freed */
 } tp_df_from_generator_desc;
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
@@ -162,21 +165,22 @@ typedef struct tp_df_fake_desc {
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
 
-/* MNIST and what has its form (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar (in
- * tensorpack uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or without .gz. Images
- * stay bytes in memory. [dataflow: Mnist, FashionMnist] */
+/* MNIST and what has its form (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar
+ * (in tensorpack uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or
+ * without .gz. Images stay bytes in memory. The default place is $TP_DATA/mnist, or else
+ * $TENSORPACK_DATASET/mnist_data, or else ~/tensorpack_data/mnist_data. [dataflow: Mnist, FashionMnist] */
 typedef struct tp_df_mnist_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: $TP_DATA/mnist, else $TENSORPACK_DATASET/mnist_data, else ~/tensorpack_data/mnist_data */
+    const char *dir;   /* NULL: the default place, see above */
     int shuffle;       /* default TP_YES */
     uint64_t seed;
 } tp_df_mnist_desc;
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 
-/* Generated handwriting in MNIST's form, for programs that must run without files: image float32 (28,28) in [0,1],
- * label int32. Strokes of ten digits in several styles, bent, slanted, turned, scaled, shifted, thick or thin. Image i
- * is a function of (seed, which, i) alone, the same bits on every machine. */
+/* Generated handwriting in MNIST's form, for programs that must run without files: image float32 (28,28) in
+ * [0,1], label int32. Strokes of ten digits in several styles, bent, slanted, turned, scaled, shifted, thick
+ * or thin. Image i is a function of (seed, which, i) alone, the same bits on every machine. */
 typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": different digits */
@@ -198,8 +202,8 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
 
 /* ==== >>transformations =============================================================================== */
 
-/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is dropped. bool
- * stays bool (tensorpack makes it int32). [dataflow: BatchData] */
+/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is
+ * dropped. bool stays bool (tensorpack makes it int32). [dataflow: BatchData] */
 typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -215,8 +219,8 @@ typedef struct tp_map_call {
     int64_t pass, index; /* which datapoint of the flow below this is */
     bool drop;           /* set it to leave this datapoint out */
 } tp_map_call;
-/* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from in->c[i]; never
- * write into in. */
+/* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
+ * in->c[i]; never write into in. */
 typedef tp_status (*tp_map_fn)(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 typedef struct tp_df_map_desc {
     tp_at at_;
@@ -241,14 +245,16 @@ typedef struct tp_df_map_component_desc {
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_component_desc;
-TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d); /* [dataflow: MapDataComponent] */
+/* [dataflow: MapDataComponent] */
+TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d);
 
 /* One component in another dtype, multiplied by scale (0: not). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
 TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, double scale);
-/* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow: RepeatedData] */
+/* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow:
+ * RepeatedData] */
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
-/* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one ended.
- * [dataflow: FixedSizeData] */
+/* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one
+ * ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -256,9 +262,9 @@ typedef struct tp_df_fixed_size_desc {
     int keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
-/* Shuffles within a buffer; endless. Every shuffle_interval inputs the buffer is shuffled; each input goes in num_reuse
- * times; once full, the front leaves for each that comes. Shuffle k is a function of (seed, k). [dataflow:
- * LocallyShuffleData] */
+/* Shuffles within a buffer; endless. Every shuffle_interval inputs the buffer is shuffled; each input goes in
+ * num_reuse times; once full, the front leaves for each that comes. Shuffle k is a function of (seed, k).
+ * [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -268,51 +274,58 @@ typedef struct tp_df_locally_shuffle_desc {
     uint64_t seed;
 } tp_df_locally_shuffle_desc;
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
-TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n); /* pick, reorder, repeat components */
-TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n); /* one after the other [dataflow: ConcatData] */
+/* Pick, reorder, repeat components. [dataflow: SelectComponent] */
+TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
+/* One after the other. [dataflow: ConcatData] */
+TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
 /* A datapoint of each, components side by side; ends with the shortest. [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
 #ifndef __cplusplus
-#define tp_df_from_list(...)       tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_from_arrays(...)     tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_from_generator(...)  tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_fake(...)            tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_mnist(...)           tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_digits(...)          tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_idx(...)             tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_batch(...)           tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_map(...)             tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_map_component(...)   tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_fixed_size(...)      tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_locally_shuffle(...) tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_from_list(...) tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_from_arrays(...) \
+        tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_from_generator(...) \
+        tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_fake(...)   tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_mnist(...)  tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_digits(...) tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_idx(...)    tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_batch(...)  tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_map(...)    tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_map_component(...) \
+        tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_fixed_size(...) tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_df_locally_shuffle(...) \
+        tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
 #endif
 
 /* ==== >>idx =========================================================================================== */
 
-/* The IDX format of MNIST, gzip'd or not: uint8, int8, int16, int32, float32, float64; int8 and int16 become int32.
- * The header is believed only if the file has exactly the bytes it promises. */
+/* The IDX format of MNIST, gzip'd or not: uint8, int8, int16, int32, float32, float64; int8 and int16 become
+ * int32. The header is believed only if the file has exactly the bytes it promises. */
 TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t);
-TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: for errors */
+/* The same from memory; what: its name in error sentences. */
+TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t);
 
 /* ==== >>input source ================================================================================== */
 
-/* Brings datapoints into the runs of a graph. Life of one: made; tp_input_setup with the input signature, once;
- * tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of inference); its
- * hooks take part in every run; freed, before the graph. Fields are for reading; to write your own source, tp_calloc
- * one and fill the functions and user. [input_source: InputSource] */
+/* Brings datapoints into the runs of a graph. Life of one: made; tp_input_setup with the input signature,
+ * once; tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of
+ * inference); its hooks take part in every run; freed, before the graph. Fields are for reading; to write
+ * your own source, tp_calloc one and fill the functions and user. [input_source: InputSource] */
 typedef struct tp_input_source tp_input_source;
 struct tp_input_source {
     const char *name; /* "QueueInput" */
     void *user;
-    bool feedfree;    /* new tensors for each tower, so that it serves many; FeedInput serves one */
-    tp_graph *graph;  /* from setup on */
+    bool feedfree;   /* new tensors for each tower, so that it serves many; FeedInput serves one */
+    tp_graph *graph; /* from setup on */
     const tp_spec *spec;
     int n_spec;
     bool setup_done;
-    int64_t consumed; /* datapoints that finished runs have used, counted from the start of the endless repetition */
+    int64_t consumed; /* datapoints that finished runs have used, from the start of the endless repetition */
     tp_status error;  /* why the data ended early, TP_OK if it did not: see tp_input_failure */
     char error_text[512];
     tp_hook *const *hook; /* memoised */
@@ -320,38 +333,41 @@ struct tp_input_source {
     tp_arena mem_;
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
-    tp_status (*reset_state)(tp_input_source *s);           /* NULL: nothing to do */
-    tp_status (*seek)(tp_input_source *s, int64_t consumed); /* NULL: cannot be resumed */
-    int64_t (*size)(tp_input_source *s);                    /* NULL: unknown */
+    tp_status (*reset_state)(tp_input_source *s);                          /* NULL: nothing to do */
+    tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: cannot be resumed */
+    int64_t (*size)(tp_input_source *s);                                   /* NULL: unknown */
     tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* asked once; NULL: none */
     void (*close)(tp_input_source *s);
 };
 
-TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n); /* specs are copied */
+/* The specs are copied. */
+TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n);
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
 /* n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
-/* Start at the position of the last tp_input_seek, 0 without one. Training: once, in before_train. Inference: each
- * round, so that every round sees the same data. (QueueInput restarts too; in tensorpack it goes on, and drifts.) */
+/* Start at the position of the last tp_input_seek, 0 without one. Training: once, in before_train. Inference:
+ * each round, so that every round sees the same data. (QueueInput restarts too; in tensorpack it goes on, and
+ * drifts.) */
 TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
-/* Resume: the next datapoint is number `consumed` of the endless repetition. At once if it is running already. */
+/* Resume: the next datapoint is number `consumed` of the endless repetition. At once if it is running
+ * already. */
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed);
 TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints an epoch, -1: unknown */
-/* What it needs to do in each run; memoised. For every rank, not the chief alone. They use nothing but before_run,
- * after_run and after_create_session. */
+/* What it needs to do in each run; memoised. For every rank, not the chief alone. They use nothing but
+ * before_run, after_run and after_create_session. */
 TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
-/* The data of a queue end with TP_END also when its thread failed (what it had read is delivered first): this says
- * which it was. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
+/* The data of a queue end with TP_END also when its thread failed (what it had read is delivered first): this
+ * says which it was. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
 TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
 
-/* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name, dtype and
- * shape that exists is used again. Somebody else feeds them. [input_source: PlaceholderInput] */
+/* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name,
+ * dtype and shape that exists is used again. Somebody else feeds them. [input_source: PlaceholderInput] */
 TP_DEF tp_input_source *tp_placeholder_input(void);
 
-/* Feeds placeholders (as PlaceholderInput makes them, so that training and inference share them) with the next
- * datapoint before each run, read in the running thread. One tower only. An error of the flow fails the run. A
- * datapoint whose run failed is fed again. [input_source: FeedInput] */
+/* Feeds placeholders (as PlaceholderInput makes them, so that training and inference share them) with the
+ * next datapoint before each run, read in the running thread. One tower only. An error of the flow fails the
+ * run. A datapoint whose run failed is fed again. [input_source: FeedInput] */
 typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -359,10 +375,11 @@ typedef struct tp_feed_input_desc {
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
-/* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the same order as
- * FeedInput. If the flow fails, what was read before is delivered, then TP_END; see tp_input_failure. The moving average
- * (decay 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS
- * it reads when asked, with the same results. [input_source: QueueInput] */
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the
+ * same order as FeedInput. If the flow fails, what was read before is delivered, then TP_END; see
+ * tp_input_failure. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
+ * QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked, with the same results. [input_source:
+ * QueueInput] */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -373,8 +390,8 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
 
 #ifndef __cplusplus
-#define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
 #endif
 
 #ifdef __cplusplus
@@ -475,7 +492,8 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
     if (!df) return tp_fail(TP_ERR_ARG, "tp_df_restart: the dataflow is NULL");
     if (pass < 0) return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     if (!df->restart && df->state_ != TP__DF_FRESH)
-        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function", df->name);
+        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function",
+                       df->name);
     tp_status st = df->restart ? df->restart(df, pass) : TP_OK;
     if (st != TP_OK) {
         df->state_ = TP__DF_FRESH;
@@ -511,7 +529,9 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (!skipped) skipped = &ignored;
     *skipped = 0;
     if (!df) return tp_fail(TP_ERR_ARG, "tp_df_seek: the dataflow is NULL");
-    if (n < 0) return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name, (long long)n);
+    if (n < 0)
+        return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name,
+                       (long long)n);
     if (df->state_ == TP__DF_FRESH) {
         tp_status st = tp_df_restart(df, 0);
         if (st != TP_OK) return st;
@@ -584,7 +604,8 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
     return df;
 }
 
-/* The end of a constructor that failed with `st` after its arguments were fine: the sentence is set already. */
+/* The end of a constructor that failed with `st` after its arguments were fine: the sentence is set already.
+ * */
 static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
 {
     char text[900];
@@ -609,8 +630,8 @@ static bool tp__df_around(tp_dataflow *child, const char *name, size_t bytes, ui
 /* Refuse a child together with its parent's arguments. */
 #define TP__REFUSE(child_, ...) (tp_df_free(child_), tp_df_fail(__VA_ARGS__))
 
-/* -- an endless walk: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle buffer and
- * the input sources stand on it. */
+/* -- an endless walk: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle
+ * buffer and the input sources stand on it. */
 
 typedef struct tp__endless {
     tp_dataflow *df;
@@ -622,7 +643,8 @@ typedef struct tp__endless {
 static tp_status tp__endless_turn(tp__endless *e)
 {
     if (e->empty)
-        return tp_fail(TP_ERR_STATE, "%s: a whole pass gave no datapoint, so it cannot be repeated for ever", e->df->name);
+        return tp_fail(TP_ERR_STATE, "%s: a whole pass gave no datapoint, so it cannot be repeated for ever",
+                       e->df->name);
     e->empty = true;
     return tp_df_restart(e->df, ++e->pass);
 }
@@ -671,12 +693,14 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     tp_datapoint_free(&dp);
     if (st != TP_OK) return st;
     const double speed = (double)n / (seconds > 1e-9 ? seconds : 1e-9);
-    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds, speed);
+    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds,
+           speed);
     if (per_second) *per_second = speed;
     return TP_OK;
 }
 
-/* -- the order of one pass: shuffled or not, made when it is first asked for, so that passing over a pass is free */
+/* -- the order of one pass: shuffled or not, made when it is first asked for, so that passing over a pass is
+ * free */
 
 typedef struct tp__order {
     int64_t *at; /* NULL: 0, 1, 2, ... */
@@ -762,8 +786,8 @@ static void tp__list_close(tp_dataflow *df)
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 {
     if (d->n < 0 || (d->n > 0 && !d->points))
-        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_list: a list of %lld datapoints%s", (long long)d->n,
-                          d->points ? "" : " at NULL");
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_list: a list of %lld datapoints%s",
+                          (long long)d->n, d->points ? "" : " at NULL");
     tp_dataflow *df = tp_df_new("tp_df_from_list", sizeof(tp__list_flow), d->seed);
     if (!df) return NULL;
     tp__list_flow *f = (tp__list_flow *)df->user;
@@ -786,7 +810,8 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 
 /* -- rows of arrays: from_arrays, idx, mnist ---- >>df rows */
 
-typedef enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32 } tp__row_kind; /* bytes: as they are, to [0,1], to int32 */
+/* What becomes of a row: itself, bytes to [0,1], bytes to int32. */
+enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32 };
 
 typedef struct tp__rows_flow {
     tp__order order;
@@ -869,8 +894,8 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
         if (f->array[j].shape.ndim < 1)
             return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows to walk", df->name, name);
         if (f->array[j].shape.dim[0] != f->array[0].shape.dim[0])
-            return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
-                           names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
+            return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together",
+                           df->name, names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
                            (long long)f->array[j].shape.dim[0]);
     }
     return tp__order_init(&f->order, f->array[0].shape.dim[0], tp__yes(shuffle, true));
@@ -1014,7 +1039,8 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     tp_dataflow *df = NULL;
     if (!d->fn) df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: the function is NULL");
     else if (d->indexed == TP_YES && d->size < 1)
-        df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
+        df = tp_df_fail(&d->at_, TP_ERR_ARG,
+                        "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
     else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
     if (!df || df->next) { /* no flow of this kind: let go of what it would have owned */
         if (d->release) d->release(d->user);
@@ -1063,8 +1089,8 @@ static tp_status tp__fake_next(tp_dataflow *df, tp_datapoint *dp)
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         st = tp_tensor_resize(&dp->c[j], f->type[j].dtype, f->type[j].shape);
         if (st == TP_OK)
-            tp__fake_fill(&dp->c[j], tp_random_key(f->order.key, (uint64_t)j), f->random ? (uint64_t)i : 0, f->low,
-                          f->span);
+            tp__fake_fill(&dp->c[j], tp_random_key(f->order.key, (uint64_t)j), f->random ? (uint64_t)i : 0,
+                          f->low, f->span);
     }
     return st;
 }
@@ -1072,12 +1098,14 @@ static void tp__fake_close(tp_dataflow *df) { tp_free(((tp__fake_flow *)df->user
 
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
 {
-    if (d->n < 1 || !d->specs) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
+    if (d->n < 1 || !d->specs)
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
     if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: size is %lld", (long long)d->size);
     for (int j = 0; j < d->n; j++) {
         char t[TP_SHAPE_TEXT];
         if (!tp_shape_known(&d->specs[j].shape))
-            return tp_df_fail(&d->at_, TP_ERR_SHAPE, "tp_df_fake: component %d has shape %s: give every dimension", j,
+            return tp_df_fail(&d->at_, TP_ERR_SHAPE,
+                              "tp_df_fake: component %d has shape %s: give every dimension", j,
                               tp_shape_text(&d->specs[j].shape, t));
     }
     tp_dataflow *df = tp_df_new("tp_df_fake", sizeof(tp__fake_flow), d->seed);
@@ -1107,15 +1135,15 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
 }
 
 /* -- digits ---- >>df digits
- * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l). Points lie in
- * a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers, so that an image has the
- * same bits on every machine: positions in 1/4096 pixel, distances in 1/64. */
+ * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l).
+ * Points lie in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
+ * so that an image has the same bits on every machine: positions in 1/4096 pixel, distances in 1/64. */
 
 #define TP__SIDE      28
 #define TP__PIXELS    (TP__SIDE * TP__SIDE)
-#define TP__UNIT      819  /* 1/100 of the glyph's box, which is 20 pixels wide, in 1/4096 pixel */
-#define TP__MAX_KNOTS 24   /* points of a stroke */
-#define TP__SPLIT     4    /* pieces between two points */
+#define TP__UNIT      819 /* 1/100 of the glyph's box, which is 20 pixels wide, in 1/4096 pixel */
+#define TP__MAX_KNOTS 24  /* points of a stroke */
+#define TP__SPLIT     4   /* pieces between two points */
 
 typedef struct tp__glyph {
     int digit;
@@ -1182,8 +1210,8 @@ static int tp__roll_bell(tp__dice *d, int range)
     return sum * range / 510;
 }
 
-/* How one image bends the plane: an affine map (12 bits of fraction), a shift, and a displacement between the corners
- * of a 4 by 4 grid (the elastic part). */
+/* How one image bends the plane: an affine map (12 bits of fraction), a shift, and a displacement between the
+ * corners of a 4 by 4 grid (the elastic part). */
 typedef struct tp__bend {
     int a, b, c, d, dx, dy;
     int gx[4][4], gy[4][4];
@@ -1192,8 +1220,10 @@ typedef struct tp__bend {
 static void tp__bend_roll(tp__bend *m, tp__dice *dice)
 {
     const int turn = tp__roll_bell(dice, 2400); /* radians; at most 34 degrees */
-    const int slant = tp__roll_bell(dice, 3000), sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
-    const int cosine = 4096 - turn * turn / 8192, sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
+    const int slant = tp__roll_bell(dice, 3000);
+    const int sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
+    const int cosine = 4096 - turn * turn / 8192;
+    const int sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
     /* turn * (scale, slanted) */
     m->a = cosine * sx / 4096;
     m->c = sine * sx / 4096;
@@ -1225,7 +1255,8 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* The squared distance to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the least. */
+/* The squared distance to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the
+ * least. */
 static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
 {
     const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
@@ -1242,7 +1273,7 @@ static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int 
                 d2 = (px - ex) * (px - ex) + (py - ey) * (py - ey);
             } else {
                 const int64_t cross = px * ey - py * ex;
-                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2, so this stays far below 2^63 */
+                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2: far below 2^63 */
             }
             if (d2 < near[y * TP__SIDE + x]) near[y * TP__SIDE + x] = (int32_t)d2;
         }
@@ -1252,7 +1283,8 @@ static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int 
 static int tp__spline(int p0, int p1, int p2, int p3, int k)
 {
     return (128 * p1 + (p2 - p0) * 16 * k + (2 * p0 - 5 * p1 + 4 * p2 - p3) * 4 * k * k +
-            (3 * p1 - p0 - 3 * p2 + p3) * k * k * k) / 128;
+            (3 * p1 - p0 - 3 * p2 + p3) * k * k * k) /
+           128;
 }
 
 static const char *tp__number(const char *s, int *v)
@@ -1280,7 +1312,8 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     const char *s = tp__glyphs[first + (int)((uint64_t)tp__roll(&dice) * (uint64_t)styles >> 32)].strokes;
     tp__bend bend;
     tp__bend_roll(&bend, &dice);
-    const int thick = tp__roll_bell(&dice, 64), radius = 84 + (thick < 0 ? thick / 2 : thick); /* 1/64 pixel */
+    const int thick = tp__roll_bell(&dice, 64);
+    const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* of the pen, 1/64 pixel */
     const int ink = 235 + tp__roll_even(&dice, 20);
 
     /* 2. its strokes, drawn as the distance of each pixel to the nearest */
@@ -1293,7 +1326,8 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             s = tp__number(s, &x[n]);
             s = tp__number(s, &y[n]);
             while (*s == ' ') s++;
-            x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000); /* a hand never hits the same point */
+            /* a hand never hits the same point */
+            x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             n++;
         }
@@ -1332,7 +1366,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 typedef struct tp__digits_flow {
     tp__order order;
     uint64_t set;         /* key of the set */
-    unsigned char *bytes; /* what was drawn: the label + 1 (0: not yet), then the image; NULL: draw each time */
+    unsigned char *bytes; /* what was drawn: label + 1 (0: not yet), then the image; NULL: draw each time */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
 
@@ -1373,7 +1407,8 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     df->seek = tp__ordered_seek;
     df->close = tp__digits_close;
     f->set = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
-    tp_status st = tp__order_init(&f->order, d->size ? d->size : train ? 12000 : 2000, tp__yes(d->shuffle, true));
+    const int64_t usual = train ? 12000 : 2000;
+    tp_status st = tp__order_init(&f->order, d->size ? d->size : usual, tp__yes(d->shuffle, true));
     if (st == TP_OK && f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;
@@ -1398,16 +1433,16 @@ static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
 {
     tp__batch_flow *f = (tp__batch_flow *)df->user;
     if (row > 0 && f->in.n != dp->n)
-        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d", df->name,
-                       (long long)row, (long long)f->index, f->in.n, dp->n);
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d",
+                       df->name, (long long)row, (long long)f->index, f->in.n, dp->n);
     tp_status st = row > 0 ? TP_OK : tp_datapoint_resize(dp, f->in.n);
     for (int j = 0; j < f->in.n && st == TP_OK; j++) {
         const tp_tensor *x = &f->in.c[j];
         tp_tensor *y = &dp->c[j];
         if (row == 0) {
             if (x->shape.ndim >= TP_MAX_DIMS)
-                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most", df->name, j,
-                               x->shape.ndim, TP_MAX_DIMS);
+                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most",
+                               df->name, j, x->shape.ndim, TP_MAX_DIMS);
             tp_shape s;
             s.ndim = x->shape.ndim + 1;
             s.dim[0] = f->batch;
@@ -1418,11 +1453,12 @@ static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
             const tp_shape want = tp__row_shape(&y->shape);
             char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
             if (x->dtype != y->dtype || !tp_shape_equal(&x->shape, &want))
-                return tp_fail(x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
-                               "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
-                               "make them alike with tp_df_map_component",
-                               df->name, j, (long long)row, (long long)f->index, tp_dtype_name(x->dtype),
-                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
+                return tp_fail(
+                    x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
+                    "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
+                    "make them alike with tp_df_map_component",
+                    df->name, j, (long long)row, (long long)f->index, tp_dtype_name(x->dtype),
+                    tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
         }
         const size_t bytes = tp_tensor_bytes(x);
         if (bytes) memcpy((char *)y->data + (size_t)row * bytes, x->data, bytes);
@@ -1491,9 +1527,11 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch: batch_size is %lld, it must be at least 1",
                           (long long)d->batch_size);
     if (!f->remainder && n >= 0 && n < d->batch_size)
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
-                          ".remainder = TP_YES", (long long)d->batch_size, (long long)n);
+        return TP__REFUSE(
+            df, &d->at_, TP_ERR_ARG,
+            "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
+            ".remainder = TP_YES",
+            (long long)d->batch_size, (long long)n);
     return df;
 }
 
@@ -1501,7 +1539,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 
 typedef struct tp__map_flow {
     tp_dataflow *df;
-    tp_map_fn fn;                    /* the whole datapoint, or */
+    tp_map_fn fn;                     /* the whole datapoint, or */
     tp_map_component_fn component_fn; /* one component: `component` */
     int component;
     tp_map_call call;
@@ -1522,8 +1560,8 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
         } else if (f->component < f->in.n) {
             st = f->component_fn(&f->in.c[f->component], &dp->c[f->component], &f->call);
         } else {
-            st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
-                         f->component, f->in.n);
+            st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components",
+                         df->name, f->component, f->in.n);
         }
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
@@ -1554,7 +1592,8 @@ static void tp__map_close(tp_dataflow *df)
 }
 
 /* d with fn NULL and component_fn, index instead: a component. */
-static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name)
+static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index,
+                                const char *name)
 {
     tp_dataflow *df;
     if (!tp__df_around(d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
@@ -1646,8 +1685,10 @@ typedef struct tp__repeated_flow {
 static tp_status tp__repeated_turn(tp__repeated_flow *f)
 {
     if (f->num < 0 && f->empty)
-        return tp_fail(TP_ERR_STATE, "tp_df_repeated: a whole pass of %s gave no datapoint, so it cannot be repeated for ever",
-                       f->df->name);
+        return tp_fail(
+            TP_ERR_STATE,
+            "tp_df_repeated: a whole pass of %s gave no datapoint, so it cannot be repeated for ever",
+            f->df->name);
     if (++f->done == f->num) return TP_END;
     f->empty = true;
     return tp_df_restart(f->df, f->base + f->done);
@@ -1708,7 +1749,8 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
     df->seek = tp__repeated_seek;
     df->close = tp__repeated_close;
     if (num == 0 || num < -1)
-        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
+        return TP__REFUSE(df, NULL, TP_ERR_ARG,
+                          "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
                           (long long)num);
     return df;
 }
@@ -1733,7 +1775,7 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* each pass begins with a pass below that no other pass uses, as far as that is known */
+    if (!f->keep_state) { /* each pass begins with a pass below that no other uses, as far as is known */
         const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
         return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
@@ -1783,8 +1825,8 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 }
 
 /* -- locally_shuffle ---- >>df locally_shuffle
- * The buffer is a ring of places; slot[] has one datapoint more than the buffer holds: the one given out last, which
- * stays untouched until the next call. */
+ * The buffer is a ring of places; slot[] has one datapoint more than the buffer holds: the one given out
+ * last, which stays untouched until the next call. */
 
 typedef struct tp__shuffle_flow {
     tp__endless e; /* first: the flow below */
@@ -1803,7 +1845,8 @@ static void tp__shuffle_buffer(tp__shuffle_flow *f, int64_t k)
 {
     for (int i = 0; i < f->filled; i++) f->order[i] = f->ring[(f->head + i) % f->capacity];
     for (int i = f->filled - 1; i > 0; i--) {
-        const int j = (int)((uint64_t)tp_random_u32(f->key, (uint64_t)k, (uint64_t)i) * ((uint64_t)i + 1) >> 32);
+        const int j =
+            (int)((uint64_t)tp_random_u32(f->key, (uint64_t)k, (uint64_t)i) * ((uint64_t)i + 1) >> 32);
         const int swap = f->order[i];
         f->order[i] = f->order[j];
         f->order[j] = swap;
@@ -1884,9 +1927,10 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     df->size = tp__shuffle_size;
     df->close = tp__shuffle_close;
     if (d->buffer_size < 1 || d->buffer_size == INT_MAX || d->num_reuse < 0 || d->shuffle_interval < 0)
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_locally_shuffle: buffer_size %d, num_reuse %d, shuffle_interval %d: they must be positive",
-                          d->buffer_size, d->num_reuse, d->shuffle_interval);
+        return TP__REFUSE(
+            df, &d->at_, TP_ERR_ARG,
+            "tp_df_locally_shuffle: buffer_size %d, num_reuse %d, shuffle_interval %d: they must be positive",
+            d->buffer_size, d->num_reuse, d->shuffle_interval);
     f->capacity = d->buffer_size;
     f->reuse = d->num_reuse ? d->num_reuse : 1;
     f->interval = d->shuffle_interval ? d->shuffle_interval : d->buffer_size < 3 ? 1 : d->buffer_size / 3;
@@ -1914,8 +1958,8 @@ static tp_status tp__select_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) st = tp_datapoint_resize(dp, f->n);
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         if (f->index[j] >= f->in.n)
-            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components", df->name,
-                           f->index[j], f->in.n);
+            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components",
+                           df->name, f->index[j], f->in.n);
         const tp_tensor *x = &f->in.c[f->index[j]];
         tp_tensor_view(&dp->c[j], x->dtype, x->shape, x->data);
     }
@@ -1925,7 +1969,10 @@ static tp_status tp__select_restart(tp_dataflow *df, int64_t pass)
 {
     return tp_df_restart(((tp__select_flow *)df->user)->df, pass);
 }
-static int64_t tp__select_size(tp_dataflow *df) { return tp_df_size(((const tp__select_flow *)df->user)->df); }
+static int64_t tp__select_size(tp_dataflow *df)
+{
+    return tp_df_size(((const tp__select_flow *)df->user)->df);
+}
 static tp_status tp__select_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     return tp_df_seek(((tp__select_flow *)df->user)->df, n, skipped);
@@ -1949,7 +1996,8 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
     df->size = tp__select_size;
     df->seek = tp__select_seek;
     df->close = tp__select_close;
-    if (n < 1 || !indices) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: needs at least one component");
+    if (n < 1 || !indices)
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: needs at least one component");
     for (int j = 0; j < n; j++)
         if (indices[j] < 0)
             return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: there is no component %d", indices[j]);
@@ -2102,8 +2150,14 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
     return df;
 }
 
-TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_concat", false); }
-TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_join", true); }
+TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n)
+{
+    return tp__many_new(dfs, n, "tp_df_concat", false);
+}
+TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n)
+{
+    return tp__many_new(dfs, n, "tp_df_join", true);
+}
 
 /* -- print ---- >>df print */
 
@@ -2168,7 +2222,8 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
 {
     const unsigned char *p = (const unsigned char *)data;
     if (size < 4 || p[0] || p[1])
-        return tp_fail(TP_ERR_FORMAT, "%s is no IDX file: it must begin with two zero bytes, a type and a rank", what);
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s is no IDX file: it must begin with two zero bytes, a type and a rank", what);
     tp_dtype dtype = TP_DTYPE_UNSET;
     size_t width = 0;
     switch (p[2]) {
@@ -2178,16 +2233,19 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     case 0x0c: dtype = TP_I32, width = 4; break;
     case 0x0d: dtype = TP_F32, width = 4; break;
     case 0x0e: dtype = TP_F64, width = 8; break;
-    default: return tp_fail(TP_ERR_FORMAT, "%s: element type 0x%02x is none of IDX's (08 09 0b 0c 0d 0e)", what, p[2]);
+    default:
+        return tp_fail(TP_ERR_FORMAT, "%s: element type 0x%02x is none of IDX's (08 09 0b 0c 0d 0e)", what,
+                       p[2]);
     }
     tp_shape shape;
     shape.ndim = p[3];
     if (shape.ndim < 1 || shape.ndim > TP_MAX_DIMS)
-        return tp_fail(TP_ERR_FORMAT, "%s: its header says %d dimensions, 1 to %d are supported", what, shape.ndim,
-                       TP_MAX_DIMS);
+        return tp_fail(TP_ERR_FORMAT, "%s: its header says %d dimensions, 1 to %d are supported", what,
+                       shape.ndim, TP_MAX_DIMS);
     const size_t head = 4 + 4 * (size_t)shape.ndim;
     if (size < head)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: %zu bytes, its header alone has %zu", what, size, head);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: %zu bytes, its header alone has %zu", what, size,
+                       head);
     size_t count = 1, bytes = 0, all;
     bool fits = true;
     for (int i = 0; i < shape.ndim; i++) {
@@ -2199,12 +2257,13 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
     all = head + bytes;
     if (!fits || all > size)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
-                       what, tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8,
-                       size);
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
+                       what, tp_shape_text(&shape, text), fits ? "" : "more than ",
+                       fits ? all : (size_t)SIZE_MAX / 8, size);
     if (all < size)
-        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
-                       all, tp_shape_text(&shape, text));
+        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what,
+                       size - all, all, tp_shape_text(&shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK) return st;
     p += head;
@@ -2242,9 +2301,13 @@ TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t)
 
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n)
 {
-    if (!s) return tp_fail(TP_ERR_ARG, "tp_input_setup: the input source is NULL: its constructor found no memory");
-    if (!g || n < 1 || !specs) return tp_fail(TP_ERR_ARG, "%s: setup needs a graph and at least one input", s->name);
-    if (s->setup_done) return tp_fail(TP_ERR_STATE, "%s was set up before: each use needs a source of its own", s->name);
+    if (!s)
+        return tp_fail(TP_ERR_ARG,
+                       "tp_input_setup: the input source is NULL: its constructor found no memory");
+    if (!g || n < 1 || !specs)
+        return tp_fail(TP_ERR_ARG, "%s: setup needs a graph and at least one input", s->name);
+    if (s->setup_done)
+        return tp_fail(TP_ERR_STATE, "%s was set up before: each use needs a source of its own", s->name);
     tp_spec *copy = (tp_spec *)tp_arena_alloc(&s->mem_, (size_t)n * sizeof *copy);
     if (!copy) return TP_ERR_NOMEM;
     for (int i = 0; i < n; i++) {
@@ -2290,11 +2353,12 @@ TP_DEF tp_status tp_input_reset_state(tp_input_source *s)
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)
 {
     if (!s) return tp_fail(TP_ERR_ARG, "tp_input_seek: the input source is NULL");
-    if (consumed < 0) return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
+    if (consumed < 0)
+        return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
     if (s->seek) return s->seek(s, consumed);
     if (consumed == 0) return TP_OK;
-    return tp_fail(TP_ERR_UNSUPPORTED, "%s cannot go back to datapoint %lld: its data are not repeatable", s->name,
-                   (long long)consumed);
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s cannot go back to datapoint %lld: its data are not repeatable",
+                   s->name, (long long)consumed);
 }
 
 TP_DEF int64_t tp_input_size(tp_input_source *s)
@@ -2338,9 +2402,9 @@ static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
     if (n) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         return tp_graph_fail(g, NULL, TP_ERR_NAME,
-                             "input '%s' %s %s cannot be made: the graph has a %s of that name, %s %s", spec->name,
-                             tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a), n->op->row->name,
-                             tp_dtype_name(n->dtype), tp_shape_text(&n->shape, b));
+                             "input '%s' %s %s cannot be made: the graph has a %s of that name, %s %s",
+                             spec->name, tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a),
+                             n->op->row->name, tp_dtype_name(n->dtype), tp_shape_text(&n->shape, b));
     }
     tp_name_scope_push(g, "");
     n = tp_placeholder(g, spec->name, spec->dtype, spec->shape);
@@ -2370,10 +2434,10 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
     return s;
 }
 
-/* -- FeedInput and QueueInput: one machine. A ring of datapoints lies between the reader and the runs. A run holds as
- * many of its front as there are towers, from before_run until after_run, so that the feeds can be views of them; if the
- * run fails, they are still held and are fed again. QueueInput's ring is filled by a thread; FeedInput's (and any without
- * threads) has room for one run only and is filled when asked. */
+/* -- FeedInput and QueueInput: one machine. A ring of datapoints lies between the reader and the runs. A run
+ * holds as many of its front as there are towers, from before_run until after_run, so that the feeds can be
+ * views of them; if the run fails, they are still held and are fed again. QueueInput's ring is filled by a
+ * thread; FeedInput's (and any without threads) has room for one run only and is filled when asked. */
 
 typedef struct tp__feeder {
     tp__endless e;
@@ -2384,7 +2448,7 @@ typedef struct tp__feeder {
     int n_tower, cap_tower;
     bool running;
 
-    tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them in the hands of a run */
+    tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
     int n_slot, head, filled, held;
     bool closed, stop;
     tp_status error; /* the reader's; given to the source when the data before it are used up */
@@ -2424,11 +2488,13 @@ static void tp__feeder_thread(void *user)
             tp_cond_wait(f->room, f->mutex);
             continue;
         }
-        tp_datapoint *dp = &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
+        tp_datapoint *dp =
+            &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_read(f, dp);
         if (st < TP_OK)
-            tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s", tp_last_error());
+            tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s",
+                   tp_last_error());
         tp_mutex_lock(f->mutex);
         if (st == TP_OK) f->filled++;
         else tp__feeder_end(f, st);
@@ -2525,8 +2591,10 @@ static tp_status tp__feeder_take(tp_input_source *s)
 static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *dp, int64_t number)
 {
     if (dp->n != s->n_spec)
-        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld has %d components, the input signature has %d: choose with "
-                       "tp_df_select", s->name, (long long)number, dp->n, s->n_spec);
+        return tp_fail(TP_ERR_SHAPE,
+                       "%s: datapoint %lld has %d components, the input signature has %d: choose with "
+                       "tp_df_select",
+                       s->name, (long long)number, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i];
         const tp_spec *want = &s->spec[i];
@@ -2534,13 +2602,17 @@ static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         if (dtype && tp_shape_compatible(&x->shape, &want->shape)) continue;
         if (dtype)
-            return tp_fail(TP_ERR_SHAPE, "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
-                           "wants %s", s->name, i, want->name, (long long)number, tp_shape_text(&x->shape, a),
+            return tp_fail(TP_ERR_SHAPE,
+                           "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
+                           "wants %s",
+                           s->name, i, want->name, (long long)number, tp_shape_text(&x->shape, a),
                            tp_shape_text(&want->shape, b));
-        return tp_fail(TP_ERR_DTYPE, "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
-                       "%s: convert it with tp_df_cast or tp_df_map_component", s->name, i, want->name,
-                       (long long)number, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
-                       tp_dtype_name(want->dtype), tp_shape_text(&want->shape, b));
+        return tp_fail(TP_ERR_DTYPE,
+                       "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
+                       "%s: convert it with tp_df_cast or tp_df_map_component",
+                       s->name, i, want->name, (long long)number, tp_dtype_name(x->dtype),
+                       tp_shape_text(&x->shape, a), tp_dtype_name(want->dtype),
+                       tp_shape_text(&want->shape, b));
     }
     return TP_OK;
 }
@@ -2604,7 +2676,8 @@ static tp_status tp__feeder_hooks(tp_input_source *s, tp_hook *const **hook, int
 static tp_node **tp__feeder_tower(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
-    tp_node **node = (tp_node **)tp_realloc((void *)f->node, (size_t)(f->n_tower + 1) * (size_t)s->n_spec * sizeof *node);
+    tp_node **node =
+        (tp_node **)tp_realloc((void *)f->node, (size_t)(f->n_tower + 1) * (size_t)s->n_spec * sizeof *node);
     if (!node) return NULL;
     f->node = node;
     return node + f->n_tower++ * s->n_spec;

@@ -337,6 +337,7 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__LAYERS_IMPLEMENTED)
 #define TP__LAYERS_IMPLEMENTED
+TP__COLD_BEGIN
 
 /* ==== >>argscope, >>registry: state =================================================================== */
 /* What the layers keep in a graph. Everything is a list in the graph's arena, newest first. */
@@ -1250,4 +1251,5 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
     return tp_named(tp_cast(miss, TP_F32), name ? name : "incorrect_vector");
 }
 
+TP__COLD_END
 #endif

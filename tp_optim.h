@@ -131,6 +131,7 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, size_t user_size); 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__OPTIM_IMPLEMENTED)
 #define TP__OPTIM_IMPLEMENTED
+TP__COLD_BEGIN
 
 /* ==== >>optimizer ===================================================================================== */
 
@@ -463,4 +464,5 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *inner, const tp_grad
     return o;
 }
 
+TP__COLD_END
 #endif

@@ -40,6 +40,7 @@
  *            whose sentence is in tp_last_error() of the calling thread. Nothing here exits or aborts.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, K kernel, N elements; NHWC.
  */
+#ifndef TP__ISA_SUFFIX /* the whole file, but for the kernel section at its end, which it includes by itself */
 #ifndef TP_TENSOR_H
 #define TP_TENSOR_H
 
@@ -534,7 +535,6136 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w);
 #ifndef TP_TENSOR_FILE
 #define TP_TENSOR_FILE "tp_tensor.h"
 #endif
-#include "parts/tensor_core.inc"
-#include "parts/tensor_engine.inc"
-#include "parts/tensor_files.inc"
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+#ifndef TP_NO_THREADS
+#include <pthread.h>
+#include <sched.h>
 #endif
+
+/* What runs once (building a graph, compiling a plan, naming errors) is compiled for a short compile time: it is most of
+ * the code, and none of the work. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#define TP__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define TP__COLD_END   _Pragma("GCC pop_options")
+#else
+#define TP__COLD_BEGIN
+#define TP__COLD_END
+#endif
+
+/* ==== >>config ======================================================================================== */
+
+#if defined(__GNUC__)
+#define TP__UNUSED __attribute__((unused))
+#else
+#define TP__UNUSED
+#endif
+
+#ifdef TP_NO_THREADS
+#define TP__THREAD_LOCAL
+#else
+#define TP__THREAD_LOCAL __thread
+#endif
+
+#define TP__STR2(x) #x
+#define TP__STR(x)  TP__STR2(x)
+
+TP_DEF const char *tp_version(void)
+{
+    return TP__STR(TP_VERSION_MAJOR) "." TP__STR(TP_VERSION_MINOR) "." TP__STR(TP_VERSION_PATCH);
+}
+
+/* ==== >>status ======================================================================================== */
+
+#define TP__ERROR_TEXT 2048
+
+static TP__THREAD_LOCAL char tp__error[TP__ERROR_TEXT];
+
+TP_DEF const char *tp_last_error(void) { return tp__error; }
+
+TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
+{
+    char text[TP__ERROR_TEXT]; /* an argument may be the last error itself, so it is not written in place */
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n < 0) text[0] = 0;
+    memcpy(tp__error, text, strlen(text) + 1);
+    return status;
+}
+
+TP_DEF const char *tp_status_name(tp_status status)
+{
+    switch (status) {
+    case TP_OK: return "TP_OK";
+    case TP_STOP: return "TP_STOP";
+    case TP_END: return "TP_END";
+    case TP_INTR: return "TP_INTR";
+    case TP_ERR: return "TP_ERR";
+    case TP_ERR_ARG: return "TP_ERR_ARG";
+    case TP_ERR_SHAPE: return "TP_ERR_SHAPE";
+    case TP_ERR_DTYPE: return "TP_ERR_DTYPE";
+    case TP_ERR_NOMEM: return "TP_ERR_NOMEM";
+    case TP_ERR_IO: return "TP_ERR_IO";
+    case TP_ERR_FORMAT: return "TP_ERR_FORMAT";
+    case TP_ERR_NAME: return "TP_ERR_NAME";
+    case TP_ERR_STATE: return "TP_ERR_STATE";
+    case TP_ERR_NUMERIC: return "TP_ERR_NUMERIC";
+    case TP_ERR_TIMEOUT: return "TP_ERR_TIMEOUT";
+    case TP_ERR_UNSUPPORTED: return "TP_ERR_UNSUPPORTED";
+    }
+    return "unknown status";
+}
+
+/* ==== >>log =========================================================================================== */
+
+#define TP__PATH      4096
+#define TP__LOG_TEXT  2048 /* longer messages take memory from the allocator for a moment */
+#define TP__LOG_ONCES 256
+
+/* The log sink: one of the two pieces of global state (the allocator is the other). */
+static struct {
+    tp_log_fn fn; /* NULL: the default sink */
+    void *user;
+    FILE *file;         /* <dir>/log.log */
+    char dir[TP__PATH]; /* "" until tp_logger_set_dir */
+    uint64_t once[TP__LOG_ONCES];
+    int n_once;
+} tp__logger;
+
+/* This thread holds the lock: a sink that logs must neither wait for itself nor call itself. */
+static TP__THREAD_LOCAL bool tp__log_inside;
+
+#ifdef TP_NO_THREADS
+static void tp__log_lock(void) {}
+static void tp__log_unlock(void) {}
+#else
+static pthread_mutex_t tp__log_mutex = PTHREAD_MUTEX_INITIALIZER;
+static void tp__log_lock(void) { pthread_mutex_lock(&tp__log_mutex); }
+static void tp__log_unlock(void) { pthread_mutex_unlock(&tp__log_mutex); }
+#endif
+
+static void *tp__hook_malloc(size_t size);
+static void tp__hook_free(void *p);
+
+/* The local time as `fmt` says, for log lines and backup names. */
+static void tp__local_time(char *out, size_t size, const char *fmt)
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!localtime_r(&now, &tm) || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
+}
+
+static void tp__log_line(FILE *out, bool colour, tp_log_level level, const char *message)
+{
+    const char *mark = level == TP_LOG_ERROR   ? "ERR"
+                       : level == TP_LOG_WARN  ? "WRN"
+                       : level == TP_LOG_DEBUG ? "DBG"
+                                               : "";
+    const char *green = colour ? "\033[32m" : "", *plain = colour ? "\033[0m" : "";
+    const char *mark_colour = !colour || !*mark ? "" : level == TP_LOG_DEBUG ? "\033[33m" : "\033[31m";
+    char when[32];
+    tp__local_time(when, sizeof when, "%m%d %H:%M:%S");
+    fprintf(out, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark, *mark ? plain : "",
+            *mark ? " " : "", message);
+    fflush(out);
+}
+
+static void tp__log_default(tp_log_level level, const char *message)
+{
+    tp__log_line(stderr, isatty(STDERR_FILENO) != 0, level, message);
+    if (tp__logger.file) tp__log_line(tp__logger.file, false, level, message);
+}
+
+/* True the first time that this text comes. When the table is full new texts are no longer shown, after one
+ * notice: these are warnings inside loops, and silence is better than a flood. */
+static bool tp__log_first_time(const char *message)
+{
+    uint64_t h = tp_hash_name(message);
+    for (int i = 0; i < tp__logger.n_once; i++)
+        if (tp__logger.once[i] == h) return false;
+    if (tp__logger.n_once == TP__LOG_ONCES) return false;
+    tp__logger.once[tp__logger.n_once++] = h;
+    return true;
+}
+
+static void tp__log_send(tp_log_level level, const char *message)
+{
+    if (tp__logger.fn) tp__logger.fn(tp__logger.user, level, message);
+    else tp__log_default(level, message);
+}
+
+static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap)
+{
+    char text[TP__LOG_TEXT], *longer = NULL;
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(text, sizeof text, fmt, ap);
+    if (n < 0) text[0] = 0;
+    if (n >= (int)sizeof text) { /* no memory: it stays cut */
+        longer = (char *)tp__hook_malloc((size_t)n + 1);
+        if (longer) vsnprintf(longer, (size_t)n + 1, fmt, again);
+    }
+    va_end(again);
+
+    const char *message = longer ? longer : text;
+    if (tp__log_inside) {
+        tp__log_default(level, message);
+    } else {
+        tp__log_lock();
+        tp__log_inside = true;
+        int known = tp__logger.n_once;
+        if (!once || tp__log_first_time(message)) {
+            tp__log_send(level, message);
+            if (once && known < TP__LOG_ONCES && tp__logger.n_once == TP__LOG_ONCES)
+                tp__log_send(TP_LOG_WARN,
+                             "256 different once-only messages were shown; new ones no longer are");
+        }
+        tp__log_inside = false;
+        tp__log_unlock();
+    }
+    tp__hook_free(longer);
+}
+
+TP_DEF void tp_set_log(tp_log_fn fn, void *user)
+{
+    tp__log_lock();
+    tp__logger.fn = fn;
+    tp__logger.user = user;
+    tp__log_unlock();
+}
+
+TP_DEF void tp_log(tp_log_level level, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    tp__log_v(level, false, fmt, ap);
+    va_end(ap);
+}
+
+TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    tp__log_v(level, true, fmt, ap);
+    va_end(ap);
+}
+
+/* -- the directory of a run ----------------------------------------------------------------------------- */
+
+/* 1: a directory with visible files; 0: empty or absent; -1: something is there that is no directory. */
+static int tp__dir_filled(const char *dir)
+{
+    struct stat st;
+    if (stat(dir, &st) != 0) return 0;
+    if (!S_ISDIR(st.st_mode)) return -1;
+    DIR *d = opendir(dir);
+    if (!d) return 0;
+    int filled = 0;
+    struct dirent *e;
+    while (!filled && (e = readdir(d)) != NULL) filled = e->d_name[0] != '.';
+    closedir(d);
+    return filled;
+}
+
+/* Remove everything inside the open directory (and close it). Links are removed, never followed. */
+static int tp__empty_dir(int fd)
+{
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return -1;
+    }
+    int failed = 0, removed = 1;
+    while (removed && !failed) { /* again, because a listing may skip names while others are removed */
+        struct dirent *e;
+        removed = 0;
+        rewinddir(d);
+        while (!failed && (e = readdir(d)) != NULL) {
+            const char *name = e->d_name;
+            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+            if (unlinkat(dirfd(d), name, 0) == 0) {
+                removed = 1;
+                continue;
+            }
+            if (errno != EISDIR && errno != EPERM) {
+                failed = errno;
+                break;
+            }
+            int inner = openat(dirfd(d), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (inner < 0 || tp__empty_dir(inner) != 0 || unlinkat(dirfd(d), name, AT_REMOVEDIR) != 0)
+                failed = errno ? errno : EIO;
+            else removed = 1;
+        }
+    }
+    closedir(d);
+    errno = failed;
+    return failed ? -1 : 0;
+}
+
+/* Emptying the directory that the program stands in, or one above it, is never what was meant. */
+static bool tp__holds_working_dir(const char *dir)
+{
+    struct stat wanted, here;
+    char path[TP__PATH];
+    if (stat(dir, &wanted) != 0 || !getcwd(path, sizeof path)) return false;
+    for (;;) {
+        if (stat(path, &here) == 0 && here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino)
+            return true;
+        char *slash = strrchr(path, '/');
+        if (!slash || path[1] == 0) return false;
+        if (slash == path) slash++; /* "/usr" -> "/" */
+        *slash = 0;
+    }
+}
+
+/* base + suffix, made unique, so that two runs in one second do not overwrite each other's backup. */
+static tp_status tp__unused_name(char *out, size_t size, const char *base, const char *sep)
+{
+    char when[32];
+    struct stat st;
+    tp__local_time(when, sizeof when, "%m%d-%H%M%S");
+    for (int i = 1; i < 1000; i++) {
+        int n = i == 1 ? snprintf(out, size, "%s%s%s", base, sep, when)
+                       : snprintf(out, size, "%s%s%s-%d", base, sep, when, i);
+        if (n < 0 || (size_t)n >= size)
+            return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", base);
+        if (lstat(out, &st) != 0) return TP_OK;
+    }
+    return tp_fail(TP_ERR_IO, "log directory: no free name beside '%s'; remove old backups", base);
+}
+
+static tp_status tp__logger_make_room(char *dir, size_t size, char action)
+{
+    char other[TP__PATH];
+    int filled = tp__dir_filled(dir);
+    if (filled < 0) return tp_fail(TP_ERR_IO, "log directory: '%s' exists and is not a directory", dir);
+    if (filled == 0 || action == 'k') return TP_OK;
+
+    if (action == 'd') {
+        if (tp__holds_working_dir(dir))
+            return tp_fail(TP_ERR_ARG, "log directory: '%s' holds the working directory and is not deleted",
+                           dir);
+        int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || tp__empty_dir(fd) != 0)
+            return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, strerror(errno));
+        return TP_OK;
+    }
+    if (action == 'b') {
+        tp_status st = tp__unused_name(other, sizeof other, dir, "");
+        if (st != TP_OK) return st;
+        if (rename(dir, other) != 0)
+            return tp_fail(TP_ERR_IO, "log directory: cannot rename '%s' to '%s': %s", dir, other,
+                           strerror(errno));
+        tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, other);
+        return TP_OK;
+    }
+    if (action == 'n') {
+        tp_status st = tp__unused_name(other, sizeof other, dir, "");
+        if (st != TP_OK) return st;
+        if (strlen(other) >= size)
+            return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", other);
+        memcpy(dir, other, strlen(other) + 1);
+        tp_log(TP_LOG_INFO, "Use a new log directory %s", dir);
+        return TP_OK;
+    }
+    return tp_fail(TP_ERR_ARG,
+                   "log directory '%s' exists and is not empty; pass 'k' to keep it, 'd' to delete it, "
+                   "'b' to rename the old one, or 'n' to use a new name",
+                   dir);
+}
+
+TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
+{
+    char path[TP__PATH - 64], log_path[TP__PATH], backup[TP__PATH];
+    FILE *file = NULL;
+    path[0] = 0;
+    if (dir) { /* NULL forgets the directory and closes the file */
+        size_t n = strlen(dir);
+        while (n > 1 && dir[n - 1] == '/') n--;
+        if (n == 0) return tp_fail(TP_ERR_ARG, "log directory: the path is empty");
+        if (n >= sizeof path)
+            return tp_fail(TP_ERR_ARG, "log directory: the path is longer than %zu bytes", sizeof path);
+        memcpy(path, dir, n);
+        path[n] = 0;
+
+        tp_status st = tp__logger_make_room(path, sizeof path, action);
+        if (st == TP_OK) st = tp_make_dirs(path);
+        if (st != TP_OK) return st;
+
+        struct stat sb;
+        snprintf(log_path, sizeof log_path, "%s/log.log", path);
+        if (lstat(log_path, &sb) == 0) {
+            st = tp__unused_name(backup, sizeof backup, log_path, ".");
+            if (st != TP_OK) return st;
+            if (rename(log_path, backup) != 0)
+                return tp_fail(TP_ERR_IO, "cannot rename '%s' to '%s': %s", log_path, backup,
+                               strerror(errno));
+            tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
+        }
+        file = fopen(log_path, "w");
+        if (!file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, strerror(errno));
+    }
+
+    tp__log_lock();
+    FILE *old = tp__logger.file;
+    tp__logger.file = file;
+    memcpy(tp__logger.dir, path, strlen(path) + 1);
+    tp__log_unlock();
+    if (old) fclose(old);
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action)
+{
+    if (!program) program = "";
+    const char *slash = strrchr(program, '/');
+    const char *base = slash ? slash + 1 : program;
+    const char *dot = strrchr(base, '.');
+    size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+    if (n == 0 || n > INT_MAX / 2)
+        return tp_fail(TP_ERR_ARG, "log directory: '%s' has no program name in it; pass argv[0] or __FILE__",
+                       program);
+    char dir[TP__PATH];
+    bool named = name && name[0];
+    int len =
+        snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? ":" : "", named ? name : "");
+    if (len < 0 || (size_t)len >= sizeof dir)
+        return tp_fail(TP_ERR_ARG, "log directory: the program's name is too long");
+    return tp_logger_set_dir(dir, action);
+}
+
+TP_DEF const char *tp_logger_dir(void) { return tp__logger.dir[0] ? tp__logger.dir : NULL; }
+
+/* ==== >>alloc ========================================================================================= */
+
+#if defined(TP_MALLOC) && defined(TP_REALLOC) && defined(TP_FREE)
+#elif !defined(TP_MALLOC) && !defined(TP_REALLOC) && !defined(TP_FREE)
+#define TP_MALLOC(size)     malloc(size)
+#define TP_REALLOC(p, size) realloc(p, size)
+#define TP_FREE(p)          free(p)
+#else
+#error "define all three of TP_MALLOC, TP_REALLOC and TP_FREE, or none"
+#endif
+
+static void *tp__default_malloc(size_t size, void *user)
+{
+    (void)user;
+    return TP_MALLOC(size);
+}
+static void *tp__default_realloc(void *p, size_t size, void *user)
+{
+    (void)user;
+    return TP_REALLOC(p, size);
+}
+static void tp__default_free(void *p, void *user)
+{
+    (void)user;
+    TP_FREE(p);
+}
+
+static tp_allocator tp__allocator = {tp__default_malloc, tp__default_realloc, tp__default_free, NULL};
+
+TP_DEF void tp_set_allocator(const tp_allocator *a)
+{
+    if (a) {
+        TP_ASSERT(a->malloc_fn && a->realloc_fn && a->free_fn);
+        tp__allocator = *a;
+    } else {
+        tp__allocator.malloc_fn = tp__default_malloc;
+        tp__allocator.realloc_fn = tp__default_realloc;
+        tp__allocator.free_fn = tp__default_free;
+        tp__allocator.user = NULL;
+    }
+}
+
+/* The hooks see no zero sizes, no impossible sizes and no NULL, so that any simple allocator will do. */
+static void *tp__hook_malloc(size_t size)
+{
+    if (size > PTRDIFF_MAX) return NULL;
+    return tp__allocator.malloc_fn(size ? size : 1, tp__allocator.user);
+}
+
+static void tp__hook_free(void *p)
+{
+    if (p) tp__allocator.free_fn(p, tp__allocator.user);
+}
+
+TP_DEF bool tp_mul_size(size_t a, size_t b, size_t *out)
+{
+    if (a != 0 && b > SIZE_MAX / a) return false;
+    *out = a * b;
+    return true;
+}
+
+TP_DEF void *tp_malloc(size_t size)
+{
+    void *p = tp__hook_malloc(size);
+    if (!p) tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
+    return p;
+}
+
+TP_DEF void *tp_calloc(size_t n, size_t size)
+{
+    size_t bytes;
+    if (!tp_mul_size(n, size, &bytes)) {
+        tp_fail(TP_ERR_NOMEM, "out of memory: %zu elements of %zu bytes were asked for", n, size);
+        return NULL;
+    }
+    void *p = tp_malloc(bytes);
+    if (p) memset(p, 0, bytes);
+    return p;
+}
+
+TP_DEF void *tp_realloc(void *p, size_t size)
+{
+    if (!p) return tp_malloc(size);
+    void *q = size > PTRDIFF_MAX ? NULL : tp__allocator.realloc_fn(p, size ? size : 1, tp__allocator.user);
+    if (!q) tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
+    return q;
+}
+
+TP_DEF void tp_free(void *p) { tp__hook_free(p); }
+
+TP_DEF char *tp_strdup(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *copy = (char *)tp_malloc(n);
+    if (copy) memcpy(copy, s, n);
+    return copy;
+}
+
+/* -- aligned blocks ------------------------------------------------------------------------------------- */
+
+/* Large blocks ask Linux for huge pages: without them a big arena is faulted in 4 KiB at a time. The
+ * declaration is hidden by _POSIX_C_SOURCE, so C says it itself; it is advice, and nothing fails where it is
+ * refused. */
+#if defined(__linux__) && !defined(MADV_HUGEPAGE) && !defined(__cplusplus)
+#define TP__MADV_HUGEPAGE 14
+extern int madvise(void *address, size_t length, int advice);
+#elif defined(__linux__) && defined(MADV_HUGEPAGE)
+#define TP__MADV_HUGEPAGE MADV_HUGEPAGE
+#endif
+
+#define TP__ALIGN      ((size_t)64)
+#define TP__HUGE_PAGE  ((size_t)2 << 20)
+#define TP__HUGE_BLOCK ((size_t)4 << 20) /* from here on blocks are aligned to huge pages */
+
+TP_DEF void *tp_alloc_aligned(size_t size)
+{
+    size_t align = size >= TP__HUGE_BLOCK ? TP__HUGE_PAGE : TP__ALIGN;
+    size_t extra = align + sizeof(void *); /* the base pointer stands right before the block */
+    if (size > PTRDIFF_MAX - extra) {
+        tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
+        return NULL;
+    }
+    char *base = (char *)tp_malloc(size + extra);
+    if (!base) return NULL;
+    char *p = base + sizeof(void *);
+    p += (align - (size_t)((uintptr_t)p % align)) % align;
+    memcpy(p - sizeof base, &base, sizeof base);
+#ifdef TP__MADV_HUGEPAGE
+    if (align == TP__HUGE_PAGE) {
+        int saved = errno;
+        (void)madvise(p, size / TP__HUGE_PAGE * TP__HUGE_PAGE, TP__MADV_HUGEPAGE);
+        errno = saved;
+    }
+#endif
+    return p;
+}
+
+TP_DEF void tp_free_aligned(void *p)
+{
+    if (!p) return;
+    char *base;
+    memcpy(&base, (char *)p - sizeof base, sizeof base);
+    tp_free(base);
+}
+
+/* -- arena ---------------------------------------------------------------------------------------------- */
+
+struct tp__arena_block {
+    struct tp__arena_block *next;
+    size_t used, cap; /* bytes after the header */
+};
+
+#define TP__ARENA_ALIGN ((size_t)16)
+#define TP__ARENA_HEADER \
+    ((sizeof(struct tp__arena_block) + TP__ARENA_ALIGN - 1) / TP__ARENA_ALIGN * TP__ARENA_ALIGN)
+#define TP__ARENA_FIRST ((size_t)4 << 10)
+#define TP__ARENA_LARGE ((size_t)1 << 20)
+
+TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size)
+{
+    if (size > PTRDIFF_MAX - TP__ARENA_HEADER - TP__ARENA_ALIGN) {
+        tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
+        return NULL;
+    }
+    size = (size ? size + TP__ARENA_ALIGN - 1 : TP__ARENA_ALIGN) / TP__ARENA_ALIGN * TP__ARENA_ALIGN;
+    struct tp__arena_block *b = a->head;
+    if (!b || b->cap - b->used < size) {
+        /* Blocks double up to 1 MiB. A large piece gets a block of its own behind the head, which goes on. */
+        size_t cap = b ? b->cap * 2 : TP__ARENA_FIRST;
+        if (cap > TP__ARENA_LARGE) cap = TP__ARENA_LARGE;
+        bool alone = size > cap / 2;
+        if (alone) cap = size;
+        struct tp__arena_block *fresh = (struct tp__arena_block *)tp_calloc(1, TP__ARENA_HEADER + cap);
+        if (!fresh) return NULL;
+        fresh->cap = cap;
+        if (alone && b) {
+            fresh->next = b->next;
+            b->next = fresh;
+        } else {
+            fresh->next = b;
+            a->head = fresh;
+        }
+        b = fresh;
+    }
+    void *p = (char *)b + TP__ARENA_HEADER + b->used;
+    b->used += size;
+    a->used += size;
+    return p;
+}
+
+TP_DEF char *tp_arena_strdup(tp_arena *a, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *copy = (char *)tp_arena_alloc(a, n);
+    if (copy) memcpy(copy, s, n);
+    return copy;
+}
+
+TP_DEF char *tp_arena_printf(tp_arena *a, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    char *text = n < 0 ? NULL : (char *)tp_arena_alloc(a, (size_t)n + 1);
+    if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(ap);
+    return text;
+}
+
+TP_DEF void tp_arena_free(tp_arena *a)
+{
+    struct tp__arena_block *b = a->head;
+    while (b) {
+        struct tp__arena_block *next = b->next;
+        tp_free(b);
+        b = next;
+    }
+    a->head = NULL;
+    a->used = 0;
+}
+
+/* -- byte string ---------------------------------------------------------------------------------------- */
+
+/* Room for n more bytes and the NUL. */
+static bool tp__buf_room(tp_buf *b, size_t n)
+{
+    if (b->failed) return false;
+    if (n < b->cap - b->len) return true; /* false too while both are 0 */
+    size_t want = b->len + n + 1, cap = b->cap ? b->cap : 32;
+    if (n > PTRDIFF_MAX - b->len - 1) want = SIZE_MAX; /* too much: tp_realloc says so */
+    while (cap < want) cap = cap > SIZE_MAX / 2 ? want : cap * 2;
+    char *data = (char *)tp_realloc(b->data, cap);
+    if (!data) {
+        b->failed = true;
+        return false;
+    }
+    b->data = data;
+    b->cap = cap;
+    return true;
+}
+
+TP_DEF void tp_buf_put(tp_buf *b, const void *p, size_t n)
+{
+    if (n == 0 || !tp__buf_room(b, n)) return;
+    memcpy(b->data + b->len, p, n);
+    b->len += n;
+    b->data[b->len] = 0;
+}
+
+TP_DEF void tp_buf_printf(tp_buf *b, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n < 0) b->failed = true;
+    else if (n > 0 && tp__buf_room(b, (size_t)n)) {
+        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        b->len += (size_t)n;
+    }
+    va_end(again);
+    va_end(ap);
+}
+
+TP_DEF void tp_buf_free(tp_buf *b)
+{
+    tp_free(b->data);
+    b->data = NULL;
+    b->len = b->cap = 0;
+    b->failed = false;
+}
+
+/* ==== >>dtype ========================================================================================= */
+
+TP_DEF size_t tp_dtype_size(tp_dtype d)
+{
+    static const unsigned char size[TP_DTYPE_COUNT] = {0, 4, 8, 2, 2, 4, 8, 1, 1};
+    return (unsigned)d < TP_DTYPE_COUNT ? size[d] : 0;
+}
+
+TP_DEF const char *tp_dtype_name(tp_dtype d)
+{
+    static const char *const name[TP_DTYPE_COUNT] = {"unset", "float32", "float64", "float16", "bfloat16",
+                                                     "int32", "int64",   "uint8",   "bool"};
+    return (unsigned)d < TP_DTYPE_COUNT ? name[d] : "invalid dtype";
+}
+
+TP_DEF bool tp_dtype_is_float(tp_dtype d) { return d >= TP_F32 && d <= TP_BF16; }
+
+static uint32_t tp__float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static float tp__bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* All four conversions work on bits alone: the processor's denormal and rounding modes do not matter. */
+
+TP_DEF float tp_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
+    if (exponent == 31) return tp__bits_float(sign | 0x7f800000u | mantissa << 13); /* inf, NaN */
+    if (exponent == 0) {
+        if (mantissa == 0) return tp__bits_float(sign);
+        exponent = 1; /* subnormal: its value is mantissa * 2^-24; shift until the hidden bit shows */
+        while (!(mantissa & 0x400u)) {
+            mantissa <<= 1;
+            exponent--; /* wraps below 0, and the bias below brings it back */
+        }
+        mantissa &= 0x3ffu;
+    }
+    return tp__bits_float(sign | (exponent + 112u) << 23 | mantissa << 13);
+}
+
+TP_DEF uint16_t tp_f32_to_f16(float f)
+{
+    uint32_t u = tp__float_bits(f), sign = (u >> 16) & 0x8000u;
+    u &= 0x7fffffffu;
+    if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* NaN stays NaN, quiet */
+    if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* from 65520 on: infinity */
+    if (u >= 0x38800000u) { /* normal: add just under half, one more if odd */
+        u += 0xfffu + ((u >> 13) & 1u);
+        return (uint16_t)(sign | (u - 0x38000000u) >> 13);
+    }
+    if (u <= 0x33000000u) return (uint16_t)sign; /* up to 2^-25: zero (the tie goes to even) */
+    uint32_t mantissa = (u & 0x7fffffu) | 0x800000u, shift = 126u - (u >> 23); /* 14 to 24 */
+    uint32_t h = mantissa >> shift, rest = mantissa & ((1u << shift) - 1u), half = 1u << (shift - 1u);
+    if (rest > half || (rest == half && (h & 1u))) h++;
+    return (uint16_t)(sign | h);
+}
+
+TP_DEF float tp_bf16_to_f32(uint16_t h) { return tp__bits_float((uint32_t)h << 16); }
+
+TP_DEF uint16_t tp_f32_to_bf16(float f)
+{
+    uint32_t u = tp__float_bits(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+/* A double as a float rounded to odd: what is lost leaves its mark in the last bit, so that rounding once
+ * more to a shorter type gives the same as rounding once. */
+static float tp__round_to_odd(double x)
+{
+    float f = (float)x;
+    if (f != f || (double)f == x) return f;
+    uint32_t u = tp__float_bits(f);
+    if ((f < 0 ? -(double)f : (double)f) > (x < 0 ? -x : x)) u--; /* toward zero (inf becomes the largest) */
+    return tp__bits_float(u | 1u);
+}
+
+/* The same for integers beyond 2^53, which a double does not hold. */
+static float tp__int_to_odd(int64_t v)
+{
+    uint64_t size = v < 0 ? 0u - (uint64_t)v : (uint64_t)v;
+    if (size >> 53) size = (size >> 11 | ((size & 2047u) != 0)) << 11;
+    double x = (double)size; /* at most 53 bits: exact */
+    return tp__round_to_odd(v < 0 ? -x : x);
+}
+
+/* Toward zero; what does not fit becomes the nearest that does, NaN becomes 0. */
+static int64_t tp__float_to_int(double x, int64_t lo, int64_t hi)
+{
+    if (x != x) return 0;
+    if (x <= (double)lo) return lo;
+    if (x >= (double)hi) return hi;
+    return (int64_t)x;
+}
+
+#define TP__BLOCK 256
+
+static void tp__load_floats(double *to, tp_dtype dtype, const void *from, int n)
+{
+    switch (dtype) {
+    case TP_F32:
+        for (int i = 0; i < n; i++) to[i] = (double)((const float *)from)[i];
+        break;
+    case TP_F64:
+        for (int i = 0; i < n; i++) to[i] = ((const double *)from)[i];
+        break;
+    case TP_F16:
+        for (int i = 0; i < n; i++) to[i] = (double)tp_f16_to_f32(((const uint16_t *)from)[i]);
+        break;
+    case TP_BF16:
+        for (int i = 0; i < n; i++) to[i] = (double)tp_bf16_to_f32(((const uint16_t *)from)[i]);
+        break;
+    default: break;
+    }
+}
+
+static void tp__store_floats(void *to, tp_dtype dtype, const double *x, int n)
+{
+    switch (dtype) {
+    case TP_F32:
+        for (int i = 0; i < n; i++) ((float *)to)[i] = (float)x[i];
+        break;
+    case TP_F64:
+        for (int i = 0; i < n; i++) ((double *)to)[i] = x[i];
+        break;
+    case TP_F16:
+        for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_f16(tp__round_to_odd(x[i]));
+        break;
+    case TP_BF16:
+        for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_bf16(tp__round_to_odd(x[i]));
+        break;
+    case TP_I32:
+        for (int i = 0; i < n; i++)
+            ((int32_t *)to)[i] = (int32_t)tp__float_to_int(x[i], INT32_MIN, INT32_MAX);
+        break;
+    case TP_I64:
+        for (int i = 0; i < n; i++) ((int64_t *)to)[i] = tp__float_to_int(x[i], INT64_MIN, INT64_MAX);
+        break;
+    case TP_U8:
+        for (int i = 0; i < n; i++) ((uint8_t *)to)[i] = (uint8_t)tp__float_to_int(x[i], 0, 255);
+        break;
+    case TP_BOOL:
+        for (int i = 0; i < n; i++) ((uint8_t *)to)[i] = x[i] != 0;
+        break;
+    default: break;
+    }
+}
+
+static void tp__load_ints(int64_t *to, tp_dtype dtype, const void *from, int n)
+{
+    switch (dtype) {
+    case TP_I32:
+        for (int i = 0; i < n; i++) to[i] = ((const int32_t *)from)[i];
+        break;
+    case TP_I64:
+        for (int i = 0; i < n; i++) to[i] = ((const int64_t *)from)[i];
+        break;
+    case TP_U8:
+        for (int i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i];
+        break;
+    case TP_BOOL:
+        for (int i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i] != 0;
+        break;
+    default: break;
+    }
+}
+
+/* Integers into shorter integers keep their low bits, as in C and numpy. */
+static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
+{
+    switch (dtype) {
+    case TP_F32:
+        for (int i = 0; i < n; i++) ((float *)to)[i] = (float)x[i];
+        break;
+    case TP_F64:
+        for (int i = 0; i < n; i++) ((double *)to)[i] = (double)x[i];
+        break;
+    case TP_F16:
+        for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_f16(tp__int_to_odd(x[i]));
+        break;
+    case TP_BF16:
+        for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_bf16(tp__int_to_odd(x[i]));
+        break;
+    case TP_I32:
+        for (int i = 0; i < n; i++) ((int32_t *)to)[i] = (int32_t)(uint32_t)(uint64_t)x[i];
+        break;
+    case TP_I64:
+        for (int i = 0; i < n; i++) ((int64_t *)to)[i] = x[i];
+        break;
+    case TP_U8:
+        for (int i = 0; i < n; i++) ((uint8_t *)to)[i] = (uint8_t)(uint64_t)x[i];
+        break;
+    case TP_BOOL:
+        for (int i = 0; i < n; i++) ((uint8_t *)to)[i] = x[i] != 0;
+        break;
+    default: break;
+    }
+}
+
+TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n)
+{
+    size_t dst_size = tp_dtype_size(dst_dtype), src_size = tp_dtype_size(src_dtype);
+    TP_ASSERT(dst_size > 0 && src_size > 0);
+    if (n <= 0) return;
+    if (dst_dtype == src_dtype) {
+        memmove(dst, src, (size_t)n * src_size);
+        return;
+    }
+    if (dst_dtype == TP_F32 && src_dtype == TP_U8) { /* images: worth a loop of their own */
+        for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((const uint8_t *)src)[i];
+        return;
+    }
+    /* Through a block of the widest type of the source's kind, which holds every source value exactly. */
+    double x[TP__BLOCK];
+    int64_t v[TP__BLOCK];
+    for (int64_t i = 0; i < n; i += TP__BLOCK) {
+        int m = n - i < TP__BLOCK ? (int)(n - i) : TP__BLOCK;
+        const char *from = (const char *)src + (size_t)i * src_size;
+        char *to = (char *)dst + (size_t)i * dst_size;
+        if (tp_dtype_is_float(src_dtype)) {
+            tp__load_floats(x, src_dtype, from, m);
+            tp__store_floats(to, dst_dtype, x, m);
+        } else {
+            tp__load_ints(v, src_dtype, from, m);
+            tp__store_ints(to, dst_dtype, v, m);
+        }
+    }
+}
+
+/* ==== >>shape ========================================================================================= */
+
+/* An impossible number of dimensions gives ndim = -1, a shape that no function accepts. */
+TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim)
+{
+    tp_shape s;
+    memset(&s, 0, sizeof s);
+    s.ndim = ndim < 0 || ndim > TP_MAX_DIMS ? -1 : ndim;
+    for (int i = 0; i < s.ndim; i++) s.dim[i] = dim[i];
+    return s;
+}
+
+TP_DEF int64_t tp_shape_size(const tp_shape *s)
+{
+    if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return INT64_MAX;
+    bool empty = false;
+    for (int i = 0; i < s->ndim; i++) {
+        if (s->dim[i] < 0) return -1;
+        if (s->dim[i] == 0) empty = true;
+    }
+    if (empty) return 0;
+    int64_t n = 1;
+    for (int i = 0; i < s->ndim; i++) {
+        if (n > INT64_MAX / s->dim[i]) return INT64_MAX;
+        n *= s->dim[i];
+    }
+    return n;
+}
+
+TP_DEF bool tp_shape_known(const tp_shape *s)
+{
+    if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return false;
+    for (int i = 0; i < s->ndim; i++)
+        if (s->dim[i] < 0) return false;
+    return true;
+}
+
+TP_DEF bool tp_shape_equal(const tp_shape *a, const tp_shape *b)
+{
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b)
+{
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] >= 0 && b->dim[i] >= 0 && a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf)
+{
+    size_t n = 0;
+    if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) {
+        memcpy(buf, "(invalid)", sizeof "(invalid)");
+        return buf;
+    }
+    buf[n++] = '(';
+    for (int i = 0; i < s->ndim; i++) {
+        if (i) buf[n++] = ',';
+        int k = s->dim[i] < 0 ? snprintf(buf + n, TP_SHAPE_TEXT - n, "?")
+                              : snprintf(buf + n, TP_SHAPE_TEXT - n, "%lld", (long long)s->dim[i]);
+        n += (size_t)k;
+    }
+    buf[n++] = ')';
+    buf[n] = 0;
+    return buf;
+}
+
+/* ==== >>tensor ======================================================================================== */
+
+static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *bytes)
+{
+    char text[TP_SHAPE_TEXT];
+    size_t size = tp_dtype_size(dtype);
+    if (size == 0) return tp_fail(TP_ERR_DTYPE, "tensor: %d is not a dtype", (int)dtype);
+    if (!tp_shape_known(shape))
+        return tp_fail(TP_ERR_SHAPE, "tensor: the shape %s is not fully known", tp_shape_text(shape, text));
+    int64_t n = tp_shape_size(shape);
+    if (n == INT64_MAX || (uint64_t)n > SIZE_MAX || !tp_mul_size((size_t)n, size, bytes) ||
+        *bytes > PTRDIFF_MAX)
+        return tp_fail(TP_ERR_SHAPE, "tensor: %s of shape %s is larger than memory can be",
+                       tp_dtype_name(dtype), tp_shape_text(shape, text));
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
+{
+    size_t bytes = 0;
+    tp_status st = tp__type_bytes(dtype, &shape, &bytes);
+    if (st != TP_OK) return st;
+    if (!t->own || t->capacity < bytes) { /* the old buffer goes last, so that a failure changes nothing */
+        size_t capacity = bytes ? bytes : 1;
+        void *own = tp_alloc_aligned(capacity);
+        if (!own) return TP_ERR_NOMEM;
+        tp_free_aligned(t->own);
+        t->own = own;
+        t->capacity = capacity;
+    }
+    t->dtype = dtype;
+    t->shape = shape;
+    t->data = t->own;
+    return TP_OK;
+}
+
+TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data)
+{
+    t->dtype = dtype;
+    t->shape = shape;
+    t->data = (void *)(uintptr_t)data;
+}
+
+TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
+{
+    tp_tensor from = *src; /* src may be dst, or a view of dst's own memory */
+    size_t bytes = 0;
+    tp_status st = tp__type_bytes(from.dtype, &from.shape, &bytes);
+    if (st != TP_OK) return st;
+    void *old = NULL;
+    if (!dst->own || dst->capacity < bytes) {
+        size_t capacity = bytes ? bytes : 1;
+        void *own = tp_alloc_aligned(capacity);
+        if (!own) return TP_ERR_NOMEM;
+        old = dst->own;
+        dst->own = own;
+        dst->capacity = capacity;
+    }
+    if (bytes) memmove(dst->own, from.data, bytes);
+    tp_free_aligned(old);
+    dst->dtype = from.dtype;
+    dst->shape = from.shape;
+    dst->data = dst->own;
+    return TP_OK;
+}
+
+TP_DEF void tp_tensor_free(tp_tensor *t)
+{
+    tp_free_aligned(t->own);
+    memset(t, 0, sizeof *t);
+}
+
+TP_DEF int64_t tp_tensor_size(const tp_tensor *t) { return tp_shape_size(&t->shape); }
+
+TP_DEF size_t tp_tensor_bytes(const tp_tensor *t)
+{
+    int64_t n = tp_shape_size(&t->shape);
+    return n > 0 ? (size_t)n * tp_dtype_size(t->dtype) : 0;
+}
+
+TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
+{
+    double x;
+    TP_ASSERT(t->data && i >= 0 && i < tp_tensor_size(t));
+    tp_convert(&x, TP_F64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
+    return x;
+}
+
+TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
+{
+    TP_ASSERT(t->data && i >= 0 && i < tp_tensor_size(t));
+    tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &value, TP_F64, 1);
+}
+
+TP_DEF tp_tensor tp_scalar_view(const float *value)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(0, NULL), value);
+    return t;
+}
+
+/* ==== >>random ======================================================================================== */
+
+/* Philox (Salmon, Moraes, Dror, Shaw 2011): ten rounds, each two 32x32 multiplications whose high halves are
+ * mixed with the other words and the key, and the key stepped by two Weyl constants. */
+TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4])
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32);
+    uint32_t c2 = (uint32_t)counter_hi, c3 = (uint32_t)(counter_hi >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)0xd2511f53u * c0, b = (uint64_t)0xcd9e8d57u * c2;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)b;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)a;
+        k0 += 0x9e3779b9u; /* golden ratio */
+        k1 += 0xbb67ae85u; /* sqrt(3) - 1 */
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* Two words of the generator itself, at a counter_hi (all ones) that no stream's step reaches. */
+TP_DEF uint64_t tp_random_key(uint64_t seed, uint64_t stream)
+{
+    uint32_t r[4];
+    tp_philox(seed, stream, UINT64_MAX, r);
+    return (uint64_t)r[1] << 32 | r[0];
+}
+
+TP_DEF uint32_t tp_random_u32(uint64_t key, uint64_t step, uint64_t index)
+{
+    uint32_t r[4];
+    tp_philox(key, index / 4, step, r);
+    return r[index % 4];
+}
+
+TP_DEF float tp_random_uniform(uint64_t key, uint64_t step, uint64_t index)
+{
+    return (float)(tp_random_u32(key, step, index) >> 8) * (1.0f / 16777216.0f);
+}
+
+/* a*b + c with two roundings on every machine: a compiler that may fuse the two would give other bits. */
+static double tp__mul_add(double a, double b, double c)
+{
+    double p = a * b;
+#if defined(__GNUC__) && defined(__SSE2__)
+    __asm__("" : "+x"(p));
+#elif defined(__GNUC__) && defined(__aarch64__)
+    __asm__("" : "+w"(p));
+#else
+    volatile double kept = p;
+    p = kept;
+#endif
+    return p + c;
+}
+
+/* ln(u) for u = k/2^53 in (0,1]: u = 2^e m with m in [sqrt(1/2), sqrt(2)), and with f = (m-1)/(m+1)
+ *     ln m = 2 (f + f^3/3 + f^5/5 + ...),  |f| < 0.1716, so twelve terms reach 1e-20. */
+static double tp__log_unit(double u)
+{
+    uint64_t bits;
+    memcpy(&bits, &u, sizeof bits);
+    int e = (int)(bits >> 52) - 1023;
+    bits = (bits & 0xfffffffffffffu) | 0x3ff0000000000000u;
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    if (m > 1.4142135623730951) {
+        m *= 0.5;
+        e++;
+    }
+    double f = (m - 1.0) / (m + 1.0), s = f * f, sum = 0.0;
+    for (int k = 11; k >= 1; k--) sum = tp__mul_add(sum, s, 1.0 / (double)(2 * k + 1));
+    double ln_m = tp__mul_add(2.0 * f * s, sum, 2.0 * f);
+    /* ln 2 in two parts: e times the first is exact. */
+    const double ln2_hi = 0x1.62e42fefap-1, ln2_lo = 0x1.cf79abc9e3b3ap-40;
+    return tp__mul_add((double)e, ln2_hi, tp__mul_add((double)e, ln2_lo, ln_m));
+}
+
+/* cos and sin of 2 pi u, u in [0,1): the nearest quarter turn is taken off exactly, and Taylor's series does
+ * the rest, |x| <= pi/4. */
+static void tp__turn(double u, double *c, double *s)
+{
+    int quarter = (int)(4.0 * u + 0.5);
+    double x = 6.283185307179586477 * (u - 0.25 * (double)quarter), xx = -(x * x), sum_c = 1.0, sum_s = 1.0;
+    for (int k = 9; k >= 1; k--) {
+        sum_c = tp__mul_add(xx / (double)(2 * k * (2 * k - 1)), sum_c, 1.0);
+        sum_s = tp__mul_add(xx / (double)(2 * k * (2 * k + 1)), sum_s, 1.0);
+    }
+    sum_s *= x;
+    switch (quarter & 3) {
+    case 0: *c = sum_c, *s = sum_s; break;
+    case 1: *c = -sum_s, *s = sum_c; break;
+    case 2: *c = -sum_c, *s = -sum_s; break;
+    default: *c = sum_s, *s = -sum_c; break;
+    }
+}
+
+/* Box-Muller: elements 2j and 2j+1 are the cosine and sine side of block (j, step), whose four words make two
+ * 53-bit uniforms. Pure arithmetic and a square root, so that no libm decides the bits. */
+TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index)
+{
+    uint32_t r[4];
+    tp_philox(key, index / 2, step, r);
+    uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
+    const double unit = 1.0 / 9007199254740992.0;
+    double radius = sqrt(-2.0 * tp__log_unit((double)(a + 1) * unit)), c, s;
+    tp__turn((double)b * unit, &c, &s);
+    return radius * (index % 2 ? s : c);
+}
+
+TP_DEF uint64_t tp_hash(const void *p, size_t n)
+{
+    const unsigned char *byte = (const unsigned char *)p;
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ byte[i]) * 0x100000001b3u;
+    /* FNV's high bits are weak for short names: mix all into all. */
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
+    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+    return h ^ h >> 33;
+}
+
+TP_DEF uint64_t tp_hash_name(const char *s) { return tp_hash(s, strlen(s)); }
+
+/* Fisher and Yates. The remainder of 64 bits favours small numbers by n/2^64, which nobody can observe. */
+TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) order[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint32_t r[4];
+        tp_philox(key, (uint64_t)i, 0, r);
+        int64_t j = (int64_t)(((uint64_t)r[1] << 32 | r[0]) % ((uint64_t)i + 1)), swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+}
+
+/* ==== >>threads ======================================================================================= */
+
+TP_DEF double tp_time(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* The floating-point mode of all numeric work: round to nearest, denormals are zero (they cost a hundred
+ * cycles each), no traps. enter returns the caller's mode for leave, so that results never depend on it. */
+#if defined(__GNUC__) && defined(__SSE__)
+#define TP__FLOAT_MODE 0x9fc0u
+static unsigned tp__float_mode_enter(void)
+{
+    unsigned mode = __builtin_ia32_stmxcsr();
+    if (mode != TP__FLOAT_MODE) __builtin_ia32_ldmxcsr(TP__FLOAT_MODE);
+    return mode;
+}
+static void tp__float_mode_leave(unsigned mode)
+{
+    if (mode != TP__FLOAT_MODE) __builtin_ia32_ldmxcsr(mode);
+}
+#else
+static unsigned tp__float_mode_enter(void) { return 0; }
+static void tp__float_mode_leave(unsigned mode) { (void)mode; }
+#endif
+
+static void tp__run_here(int64_t n, tp_chunk_fn fn, void *user)
+{
+    for (int64_t i = 0; i < n; i++) fn(user, i);
+}
+
+#ifdef TP_NO_THREADS
+
+struct tp_pool {
+    int threads;
+};
+
+TP_DEF tp_pool *tp_pool_new(int threads)
+{
+    if (threads < 0) {
+        tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; 0 means one a processor", threads);
+        return NULL;
+    }
+    tp_pool *p = (tp_pool *)tp_calloc(1, sizeof(tp_pool));
+    if (p) p->threads = 1;
+    return p;
+}
+
+TP_DEF void tp_pool_free(tp_pool *p) { tp_free(p); }
+
+TP_DEF int tp_pool_threads(const tp_pool *p) { return p ? p->threads : 1; }
+
+TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
+{
+    (void)p;
+    unsigned mode = tp__float_mode_enter();
+    tp__run_here(n, fn, user);
+    tp__float_mode_leave(mode);
+}
+
+/* Nobody else can be waited for: the locks do nothing and a wait returns at once. */
+struct tp_mutex {
+    int unused;
+};
+struct tp_cond {
+    int unused;
+};
+
+TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
+{
+    (void)fn;
+    (void)user;
+    *t = NULL;
+    return tp_fail(TP_ERR_UNSUPPORTED, "threads: this program was built with TP_NO_THREADS");
+}
+TP_DEF void tp_thread_join(tp_thread *t) { (void)t; }
+TP_DEF tp_mutex *tp_mutex_new(void) { return (tp_mutex *)tp_calloc(1, sizeof(tp_mutex)); }
+TP_DEF void tp_mutex_free(tp_mutex *m) { tp_free(m); }
+TP_DEF void tp_mutex_lock(tp_mutex *m) { (void)m; }
+TP_DEF void tp_mutex_unlock(tp_mutex *m) { (void)m; }
+TP_DEF tp_cond *tp_cond_new(void) { return (tp_cond *)tp_calloc(1, sizeof(tp_cond)); }
+TP_DEF void tp_cond_free(tp_cond *c) { tp_free(c); }
+TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m)
+{
+    (void)c;
+    (void)m;
+}
+TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
+{
+    (void)c;
+    (void)m;
+    (void)seconds;
+    return false;
+}
+TP_DEF void tp_cond_signal(tp_cond *c) { (void)c; }
+TP_DEF void tp_cond_broadcast(tp_cond *c) { (void)c; }
+
+#else /* threads */
+
+#define TP__MAX_THREADS 1024
+#define TP__SPIN        40e-6 /* seconds to look for work before sleeping: about what waking up costs */
+
+/* The processors this process may use: those online, less what the affinity mask and a container's quota
+ * take. */
+static int tp__processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n < 1) n = 1;
+#ifdef __linux__
+    char line[4096];
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, "Cpus_allowed:", 13) != 0) continue;
+        long allowed = 0;
+        for (const char *c = line + 13; *c; c++) {
+            int digit = isdigit((unsigned char)*c)    ? *c - '0'
+                        : isxdigit((unsigned char)*c) ? (*c | 32) - 'a' + 10
+                                                      : 0;
+            for (; digit; digit &= digit - 1) allowed++;
+        }
+        if (allowed > 0 && allowed < n) n = allowed;
+        break;
+    }
+    if (f) fclose(f);
+    long long quota, period;
+    f = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (f && fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
+        long long share = (quota + period - 1) / period;
+        if (share < n) n = (long)share;
+    }
+    if (f) fclose(f);
+#endif
+    return n < TP__MAX_THREADS ? (int)n : TP__MAX_THREADS;
+}
+
+/* Threads of ours leave signals to the program's own threads, so that Ctrl-C interrupts the loop and not a
+ * worker. */
+static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int err = pthread_create(id, NULL, fn, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
+/* -- the pool --------------------------------------------------------------------------------------------
+ *
+ * A run is `left`, the number of chunks that nobody has claimed. To claim one is to take 1 off it; whoever
+ * finds 0 has nothing to do. The caller works too, then waits until `finished` says that all claimed chunks
+ * are done. It does not wait for workers that never came: one that a busy neighbour keeps from its processor
+ * costs nothing.
+ *
+ * fn, user and n are written before `left` is published and do not change before the last chunk is finished,
+ * so a thread that holds a chunk may read them.
+ *
+ * Who waits spins for a moment and then sleeps on a condition. The sleeper announces itself and then looks
+ * again; the other side publishes and then looks for sleepers (both in one total order, so that one of them
+ * sees the other); the lock closes the gap between looking and sleeping. */
+struct tp_pool {
+    int64_t left; /* atomic; a cache line of its own, since all threads write it */
+    char pad1[64 - sizeof(int64_t)];
+    int64_t finished; /* atomic; likewise */
+    char pad2[64 - sizeof(int64_t)];
+
+    tp_chunk_fn fn;
+    void *user;
+    int64_t n;
+
+    int sleepers;      /* atomic: workers asleep or about to be */
+    int caller_sleeps; /* atomic */
+    int quit;          /* atomic */
+    int threads, started;
+    double spin;
+    pthread_mutex_t turn; /* held by the caller whose run it is */
+    pthread_mutex_t lock; /* around sleeping */
+    pthread_cond_t wake, done;
+    pthread_t *id;
+};
+
+static void tp__pause(void)
+{
+#if defined(__GNUC__) && defined(__SSE2__)
+    __builtin_ia32_pause();
+#elif defined(__GNUC__) && defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* Wait a moment until *value is (or, if `equal` is false, is not) `target`. False: the moment has passed.
+ * Yielding costs nothing on a free processor; on a busy one it gives the processor to whoever has work, be it
+ * the thread that is waited for. */
+static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, double seconds)
+{
+    if (seconds <= 0) return false;
+    double end = tp_time() + seconds;
+    do {
+        for (int i = 0; i < 16; i++) {
+            if ((__atomic_load_n(value, __ATOMIC_ACQUIRE) == target) == equal) return true;
+            tp__pause();
+        }
+        sched_yield();
+    } while (tp_time() < end);
+    return false;
+}
+
+/* Claim and run chunks until none is left; whoever finishes the last one tells the caller. */
+static void tp__pool_work(tp_pool *p)
+{
+    int64_t done = 0, n = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
+    while (left > 0) {
+        if (!__atomic_compare_exchange_n(&p->left, &left, left - 1, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE))
+            continue; /* `left` is now what another thread made of it */
+        n = p->n;
+        p->fn(p->user, n - left);
+        done++;
+        left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
+    }
+    if (done == 0 || __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST) != n) return;
+    if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static void *tp__pool_worker(void *user)
+{
+    tp_pool *p = (tp_pool *)user;
+    tp__float_mode_enter(); /* for good */
+    while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
+        if (!tp__spin_until(&p->left, false, 0, p->spin)) {
+            pthread_mutex_lock(&p->lock);
+            __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
+            while (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 &&
+                   !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
+                pthread_cond_wait(&p->wake, &p->lock);
+            __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
+            pthread_mutex_unlock(&p->lock);
+        }
+        tp__pool_work(p);
+    }
+    return NULL;
+}
+
+TP_DEF tp_pool *tp_pool_new(int threads)
+{
+    if (threads < 0 || threads > TP__MAX_THREADS) {
+        tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; use 1 to %d, or 0 for one a processor",
+                threads, TP__MAX_THREADS);
+        return NULL;
+    }
+    int processors = tp__processors();
+    if (threads == 0) threads = processors;
+    tp_pool *p = (tp_pool *)tp_alloc_aligned(sizeof(tp_pool));
+    if (!p) return NULL;
+    memset(p, 0, sizeof *p);
+    p->threads = threads;
+    p->spin = threads > processors ? 0.0 : TP__SPIN;
+    if (threads == 1) return p;
+
+    p->id = (pthread_t *)tp_calloc((size_t)threads - 1, sizeof(pthread_t));
+    if (!p->id) {
+        tp_free_aligned(p);
+        return NULL;
+    }
+    pthread_mutex_init(&p->turn, NULL);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->done, NULL);
+    for (; p->started < threads - 1; p->started++) {
+        int err = tp__thread_create(&p->id[p->started], tp__pool_worker, p);
+        if (err == 0) continue;
+        tp_fail(TP_ERR, "thread pool: cannot start thread %d of %d: %s; ask for fewer", p->started + 2,
+                threads, strerror(err));
+        tp_pool_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+TP_DEF void tp_pool_free(tp_pool *p)
+{
+    if (!p) return;
+    if (p->threads > 1) {
+        pthread_mutex_lock(&p->lock);
+        __atomic_store_n(&p->quit, 1, __ATOMIC_RELEASE);
+        pthread_cond_broadcast(&p->wake);
+        pthread_mutex_unlock(&p->lock);
+        for (int i = 0; i < p->started; i++) pthread_join(p->id[i], NULL);
+        pthread_cond_destroy(&p->done);
+        pthread_cond_destroy(&p->wake);
+        pthread_mutex_destroy(&p->lock);
+        pthread_mutex_destroy(&p->turn);
+    }
+    tp_free(p->id);
+    tp_free_aligned(p);
+}
+
+TP_DEF int tp_pool_threads(const tp_pool *p) { return p ? p->threads : 1; }
+
+static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
+{
+    /* 1. Publish. */
+    p->fn = fn;
+    p->user = user;
+    p->n = n;
+    __atomic_store_n(&p->finished, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->left, n, __ATOMIC_SEQ_CST);
+
+    /* 2. Wake who sleeps, no more than there are chunks for. */
+    int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
+    if (sleepers > 0) {
+        pthread_mutex_lock(&p->lock);
+        pthread_mutex_unlock(&p->lock);
+        if (n - 1 >= sleepers) pthread_cond_broadcast(&p->wake);
+        else
+            for (int64_t i = 0; i < n - 1; i++) pthread_cond_signal(&p->wake);
+    }
+
+    /* 3. Work, and wait for the chunks that others hold. */
+    tp__pool_work(p);
+    if (tp__spin_until(&p->finished, true, n, p->spin)) return;
+    pthread_mutex_lock(&p->lock);
+    __atomic_store_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != n) pthread_cond_wait(&p->done, &p->lock);
+    __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&p->lock);
+}
+
+TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
+{
+    unsigned mode = tp__float_mode_enter();
+    if (n <= 1 || !p || p->threads == 1) {
+        tp__run_here(n, fn, user);
+    } else {
+        pthread_mutex_lock(&p->turn);
+        tp__pool_run(p, n, fn, user);
+        pthread_mutex_unlock(&p->turn);
+    }
+    tp__float_mode_leave(mode);
+}
+
+/* -- single threads, locks and conditions --------------------------------------------------------------- */
+
+struct tp_thread {
+    pthread_t id;
+    void (*fn)(void *);
+    void *user;
+};
+struct tp_mutex {
+    pthread_mutex_t m;
+};
+struct tp_cond {
+    pthread_cond_t c;
+};
+
+static void *tp__thread_main(void *user)
+{
+    tp_thread *t = (tp_thread *)user;
+    tp__float_mode_enter();
+    t->fn(t->user);
+    return NULL;
+}
+
+TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
+{
+    *t = NULL;
+    tp_thread *fresh = (tp_thread *)tp_calloc(1, sizeof(tp_thread));
+    if (!fresh) return TP_ERR_NOMEM;
+    fresh->fn = fn;
+    fresh->user = user;
+    int err = tp__thread_create(&fresh->id, tp__thread_main, fresh);
+    if (err) {
+        tp_free(fresh);
+        return tp_fail(TP_ERR, "threads: cannot start a thread: %s", strerror(err));
+    }
+    *t = fresh;
+    return TP_OK;
+}
+
+TP_DEF void tp_thread_join(tp_thread *t)
+{
+    if (!t) return;
+    pthread_join(t->id, NULL);
+    tp_free(t);
+}
+
+TP_DEF tp_mutex *tp_mutex_new(void)
+{
+    tp_mutex *m = (tp_mutex *)tp_calloc(1, sizeof(tp_mutex));
+    if (m && pthread_mutex_init(&m->m, NULL) != 0) {
+        tp_fail(TP_ERR_NOMEM, "threads: the system has no room for another mutex");
+        tp_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+TP_DEF void tp_mutex_free(tp_mutex *m)
+{
+    if (!m) return;
+    pthread_mutex_destroy(&m->m);
+    tp_free(m);
+}
+
+TP_DEF void tp_mutex_lock(tp_mutex *m)
+{
+    if (m) pthread_mutex_lock(&m->m);
+}
+
+TP_DEF void tp_mutex_unlock(tp_mutex *m)
+{
+    if (m) pthread_mutex_unlock(&m->m);
+}
+
+/* Conditions wait by the monotonic clock, where the system has that. */
+#ifdef __APPLE__
+#define TP__COND_CLOCK CLOCK_REALTIME
+#else
+#define TP__COND_CLOCK CLOCK_MONOTONIC
+#endif
+
+TP_DEF tp_cond *tp_cond_new(void)
+{
+    tp_cond *c = (tp_cond *)tp_calloc(1, sizeof(tp_cond));
+    if (!c) return NULL;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+#ifndef __APPLE__
+    pthread_condattr_setclock(&attr, TP__COND_CLOCK);
+#endif
+    int err = pthread_cond_init(&c->c, &attr);
+    pthread_condattr_destroy(&attr);
+    if (err) {
+        tp_fail(TP_ERR_NOMEM, "threads: the system has no room for another condition");
+        tp_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+TP_DEF void tp_cond_free(tp_cond *c)
+{
+    if (!c) return;
+    pthread_cond_destroy(&c->c);
+    tp_free(c);
+}
+
+TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m)
+{
+    if (c && m) pthread_cond_wait(&c->c, &m->m);
+}
+
+TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
+{
+    if (!c || !m) return false;
+    if (!(seconds > 0)) seconds = 0; /* NaN too */
+    if (seconds > 1e8) seconds = 1e8;
+    struct timespec ts;
+    clock_gettime(TP__COND_CLOCK, &ts);
+    double whole = floor(seconds);
+    ts.tv_sec += (time_t)whole;
+    ts.tv_nsec += (long)((seconds - whole) * 1e9);
+    if (ts.tv_nsec >= 1000000000L) {
+        ts.tv_nsec -= 1000000000L;
+        ts.tv_sec++;
+    }
+    return pthread_cond_timedwait(&c->c, &m->m, &ts) == 0;
+}
+
+TP_DEF void tp_cond_signal(tp_cond *c)
+{
+    if (c) pthread_cond_signal(&c->c);
+}
+
+TP_DEF void tp_cond_broadcast(tp_cond *c)
+{
+    if (c) pthread_cond_broadcast(&c->c);
+}
+
+#endif /* threads */
+
+/* ==== >>device ======================================================================================== */
+
+/* The engine's: the vector kernels by name (NULL: the best). NULL with TP_OK means the naive loops. */
+static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st);
+static const char *tp__isa_name(const struct tp__isa *isa);
+
+#define TP__CPU_KERNELS 256
+#define TP__KERNEL_NAME 64
+
+typedef struct tp__cpu {
+    tp_pool *pool; /* the one made with the device; d->pool may be set to another, shared one */
+    int n;
+    char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
+    tp_kernel_fn fn[TP__CPU_KERNELS];
+} tp__cpu;
+
+static void *tp__cpu_alloc(tp_device *d, size_t bytes)
+{
+    (void)d;
+    return tp_alloc_aligned(bytes);
+}
+
+static void tp__cpu_free(tp_device *d, void *p)
+{
+    (void)d;
+    tp_free_aligned(p);
+}
+
+static tp_status tp__cpu_copy(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    (void)d;
+    if (bytes) memcpy(dst, src, bytes);
+    return TP_OK;
+}
+
+static int tp__cpu_kernel_index(const tp__cpu *cpu, const char *op)
+{
+    for (int i = 0; i < cpu->n; i++)
+        if (strcmp(cpu->name[i], op) == 0) return i;
+    return -1;
+}
+
+static tp_kernel_fn tp__cpu_find_kernel(tp_device *d, const char *op)
+{
+    const tp__cpu *cpu = (const tp__cpu *)d->impl;
+    int i = tp__cpu_kernel_index(cpu, op);
+    return i < 0 ? NULL : cpu->fn[i];
+}
+
+static tp_status tp__cpu_wait(tp_device *d)
+{
+    (void)d; /* kernels are done when they return */
+    return TP_OK;
+}
+
+static void tp__cpu_close(tp_device *d)
+{
+    if (!d) return;
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    if (cpu) tp_pool_free(cpu->pool);
+    tp_free(cpu);
+    tp_free(d);
+}
+
+TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
+{
+    tp_status st = TP_OK;
+    if (!isa) isa = getenv("TP_ISA");
+    if (isa && !isa[0]) isa = NULL;
+    const struct tp__isa *chosen = tp__isa_choose(isa, &st);
+    if (st != TP_OK) return NULL;
+
+    tp_device *d = (tp_device *)tp_calloc(1, sizeof(tp_device));
+    if (!d) return NULL;
+    d->abi = TP_ABI;
+    memcpy(d->name, "cpu:0", sizeof "cpu:0");
+    d->host = true;
+    d->alloc = tp__cpu_alloc;
+    d->free = tp__cpu_free;
+    d->upload = tp__cpu_copy;
+    d->download = tp__cpu_copy;
+    d->copy = tp__cpu_copy;
+    d->find_kernel = tp__cpu_find_kernel;
+    d->wait = tp__cpu_wait;
+    d->close = tp__cpu_close;
+    d->isa = chosen;
+
+    tp__cpu *cpu = (tp__cpu *)tp_calloc(1, sizeof(tp__cpu));
+    d->impl = cpu;
+    if (cpu) d->pool = cpu->pool = tp_pool_new(threads);
+    if (!d->pool) {
+        tp__cpu_close(d);
+        return NULL;
+    }
+    return d;
+}
+
+TP_DEF const char *tp_device_isa(const tp_device *d) { return d->isa ? tp__isa_name(d->isa) : "naive"; }
+
+TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)
+{
+    if (d->close != tp__cpu_close)
+        return tp_fail(TP_ERR_UNSUPPORTED, "device %s: kernels can be added to CPU devices only", d->name);
+    if (!op || !op[0] || strlen(op) >= TP__KERNEL_NAME || !fn)
+        return tp_fail(TP_ERR_ARG, "device %s: a kernel needs a function and an op's name of 1 to %d bytes",
+                       d->name, TP__KERNEL_NAME - 1);
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    int i = tp__cpu_kernel_index(cpu, op);
+    if (i < 0) {
+        if (cpu->n == TP__CPU_KERNELS)
+            return tp_fail(TP_ERR_NOMEM, "device %s: no room for a kernel of '%s', %d were added already",
+                           d->name, op, TP__CPU_KERNELS);
+        i = cpu->n++;
+        memcpy(cpu->name[i], op, strlen(op) + 1);
+    }
+    cpu->fn[i] = fn;
+    return TP_OK;
+}
+
+/* The word that is not 0 says that there was a fault and whose; only the thread that sets it writes the
+ * value. */
+TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
+{
+    int64_t none = 0;
+    TP_ASSERT(k->fault_id != 0);
+    if (k->fault && __atomic_compare_exchange_n(&k->fault[0], &none, k->fault_id, false, __ATOMIC_RELAXED,
+                                                __ATOMIC_RELAXED))
+        k->fault[1] = value;
+}
+
+TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user)
+{
+    tp_pool_run(d ? d->pool : NULL, n, fn, user); /* no pool: on this thread */
+}
+
+/* ==== >>engine: implementation ========================================================================= */
+/* HOW IT WORKS. Every function exists twice: a naive loop that is the definition and reads like the formula, and a
+ * fast path that runs when the device has an instruction set (d->isa). The fast path stands on one kernel, the
+ * register tile (>>tile): a few rows times two vectors of columns, summed over k without leaving the registers.
+ * GEMM and the three convolutions differ only in the pointers they hand to it:
+ *     GEMM             the rows are rows of A, in place or packed; the columns come from packed panels of B
+ *     conv forward     a row is an output pixel; k runs over the window, which is a few contiguous stretches of a
+ *                      zero-padded copy of some input rows, so no im2col matrix ever exists
+ *     input gradient   the same machine run over dy, once for each phase of the stride
+ *     filter gradient  a row is a weight; k runs over the pixels
+ * SAME BITS. Blocks, splits of k and partial sums are functions of the shape and the instruction set, never of the
+ * threads. Chunks of output are claimed by threads in any order; each owns its output. Where k itself is divided, at
+ * most TP__PARTS partial sums are added in a fixed tree. */
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#ifndef TP__UNUSED
+#if defined(__GNUC__)
+#define TP__UNUSED __attribute__((unused))
+#else
+#define TP__UNUSED
+#endif
+#endif
+
+#if defined(__GNUC__) && !defined(TP_NAIVE)
+#define TP__FAST 1
+#else
+#define TP__FAST 0
+#endif
+
+/* clang may contract a*b+c within an expression; the engine decides itself (decided again below for gcc). */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+#define TP__PARTS 32 /* partial sums of one reduction, at most */
+
+/* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
+
+#define TP__LOG2E   1.44269504f
+#define TP__LN2_HI  0.693359375f /* few bits, so that k LN2_HI is exact for |k| < 2^15 */
+#define TP__LN2_LO  -2.12194440e-4f
+#define TP__ROUNDER 12582912.0f /* 1.5 * 2^23: x + ROUNDER has round(x) in its low bits */
+
+/* Coefficients are Chebyshev fits; TP__EXP_3 belongs to the third power, and so on. */
+#define TP__EXP_2 0.5f
+#define TP__EXP_3 0.1666666668f
+#define TP__EXP_4 0.0416664642f
+#define TP__EXP_5 0.008333310845f
+#define TP__EXP_6 0.001393373072f
+#define TP__EXP_7 0.0001989108046f
+
+#define TP__SQRT_HALF_BITS 0x3f3504f3
+#define TP__LOG_3          0.3333333118f
+#define TP__LOG_4          -0.2499999696f
+#define TP__LOG_5          0.2000071575f
+#define TP__LOG_6          -0.1666780232f
+#define TP__LOG_7          0.1424905765f
+#define TP__LOG_8          -0.1242568733f
+#define TP__LOG_9          0.1168541992f
+#define TP__LOG_10         -0.1147973385f
+#define TP__LOG_11         0.06971611471f
+
+#define TP__TANH_SMALL 0.625f
+#define TP__TANH_3     -0.3333332843f
+#define TP__TANH_5     0.1333271885f
+#define TP__TANH_7     -0.05384326318f
+#define TP__TANH_9     0.02096132911f
+#define TP__TANH_11    -0.006045165097f
+
+static float tp__pow2(int e) { return tp__bits_float((uint32_t)(e + 127) << 23); } /* -126 <= e <= 127 */
+
+/* exp(x) = 2^k exp(r) with k = round(x / ln 2) and |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r). The power of two is
+ * applied in two halves, so that subnormal results round once and overflow gives infinity. */
+TP_DEF float tp_expf(float x)
+{
+    if (x != x) return x;
+    if (x > 89.0f) return INFINITY;
+    if (x < -104.0f) return 0.0f;
+    float k = (x * TP__LOG2E + TP__ROUNDER) - TP__ROUNDER;
+    float r = (x - k * TP__LN2_HI) - k * TP__LN2_LO;
+    float q = TP__EXP_7 * r + TP__EXP_6;
+    q = q * r + TP__EXP_5;
+    q = q * r + TP__EXP_4;
+    q = q * r + TP__EXP_3;
+    q = q * r + TP__EXP_2;
+    float p = 1.0f + (r * r * q + r);
+    int e = (int)k, half = (e - (e < 0)) / 2;
+    return p * tp__pow2(half) * tp__pow2(e - half);
+}
+
+/* log(x) = k ln 2 + log(1+f) with 1+f in [sqrt(1/2), sqrt(2)); log(1+f) = f - f^2/2 + f^3 q(f). */
+TP_DEF float tp_logf(float x)
+{
+    if (x != x || x == INFINITY) return x;
+    if (x < 0.0f) return NAN;
+    if (x == 0.0f) return -INFINITY;
+    int sub = 0;
+    if (x < FLT_MIN) { /* subnormal */
+        x *= 8388608.0f;
+        sub = 23;
+    }
+    int32_t bits = (int32_t)tp__float_bits(x), above = bits - TP__SQRT_HALF_BITS;
+    int e = (above >= 0 ? above : above - 8388607) / 8388608; /* rounded down */
+    float f = tp__bits_float((uint32_t)(bits - e * 8388608)) - 1.0f, f2 = f * f, k = (float)(e - sub);
+    float q = TP__LOG_11 * f + TP__LOG_10;
+    q = q * f + TP__LOG_9;
+    q = q * f + TP__LOG_8;
+    q = q * f + TP__LOG_7;
+    q = q * f + TP__LOG_6;
+    q = q * f + TP__LOG_5;
+    q = q * f + TP__LOG_4;
+    q = q * f + TP__LOG_3;
+    float low = f2 * f * q + k * TP__LN2_LO;
+    low = f2 * -0.5f + low;
+    return k * TP__LN2_HI + (f + low);
+}
+
+/* tanh(x) = x + x^3 q(x^2) near zero, else 1 - 2/(exp(2|x|)+1) with the sign of x. */
+TP_DEF float tp_tanhf(float x)
+{
+    float a = x < 0.0f ? -x : x, u = x * x;
+    if (x == 0.0f) return x; /* -0 stays -0 */
+    if (a < TP__TANH_SMALL) {
+        float q = (((TP__TANH_11 * u + TP__TANH_9) * u + TP__TANH_7) * u + TP__TANH_5) * u + TP__TANH_3;
+        return x + x * u * q;
+    }
+    float y = 1.0f - 2.0f / (tp_expf(a + a) + 1.0f);
+    return x < 0.0f ? -y : y;
+}
+
+/* erf(x) = x q(x^2) up to 1, a polynomial around 2.5 up to 4, then 1. In double, so only the last rounding shows. */
+TP_DEF float tp_erff(float x)
+{
+    static const double near0[9] = {1.058938064107501918e-6,  -0.00001390934002187459859, 0.0001195656256820732956,
+                                    -0.0008542637997087229627, 0.005223783477189248115,   -0.02686613323509559156,
+                                    0.1128379130860458145,    -0.3761263888963530677,     1.128379167094676733};
+    static const double far[20] = {
+        -3.081087956223102243e-10, -1.040770312862922697e-8,  3.671727481959035322e-8,   1.166502541929139251e-7,
+        -6.857376319747032222e-7,  3.441233790237675883e-7,   4.75762503647729159e-6,    -0.00001433696114350751576,
+        5.073737791631863276e-6,   0.00007905329925001820548, -0.0002502483334144207611, 0.0002605193471565791162,
+        0.00054239747950127993,    -0.002798438194970836232,  0.006117350398351199161,   -0.008622384184301483127,
+        0.008350089401688485746,   -0.005445709956057651402,  0.002178284232015530589,   0.9995930479755843076};
+    double a = x < 0.0f ? -(double)x : (double)x, y = 0;
+    if (a < 1.0) {
+        for (int i = 0; i < TP_COUNT(near0); i++) y = y * (a * a) + near0[i];
+        return (float)(y * (double)x);
+    }
+    if (a < 4.0)
+        for (int i = 0; i < TP_COUNT(far); i++) y = y * (a - 2.5) + far[i];
+    else
+        y = a != a ? a : 1.0;
+    return (float)(x < 0.0f ? -y : y);
+}
+
+/* -- naive gemm ------------------------------------------------------------------------------------ >>naive gemm */
+
+static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
+{
+    if (e->bias) v += e->bias[column];
+    return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
+}
+
+/* C[i,j] = sum over k of A[i,k] B[k,j] */
+static void tp__gemm_naive(const tp_gemm_args *a)
+{
+    for (int64_t i = 0; i < a->M; i++)
+        for (int64_t j = 0; j < a->N; j++) {
+            float sum = 0.0f;
+            for (int64_t k = 0; k < a->K; k++) {
+                float x = a->ta ? a->A[k * a->lda + i] : a->A[i * a->lda + k];
+                float y = a->tb ? a->B[j * a->ldb + k] : a->B[k * a->ldb + j];
+                sum += x * y;
+            }
+            float *c = &a->C[i * a->ldc + j];
+            *c = tp__epilogue(&a->epilogue, j, a->accumulate ? sum + *c : sum);
+        }
+}
+
+/* -- naive convolution ----------------------------------------------------------------------------- >>naive conv */
+/* Output pixel (p,q) under kernel position (r,s) sees input pixel (p*stride + r*dilation - pad, the same with q,s);
+ * pixels outside the image are zero. Output channel o belongs to group o / (O/groups) and sees that group's inputs. */
+
+/* y[b,p,q,o] = sum over r,s,c of x[b, h(p,r), w(q,s), c] w[r,s,c,o] */
+static void tp__conv_naive(const tp_conv_args *a)
+{
+    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
+    for (int64_t b = 0; b < a->B; b++)
+        for (int64_t p = 0; p < a->OH; p++)
+            for (int64_t q = 0; q < a->OW; q++)
+                for (int64_t o = 0; o < a->O; o++) {
+                    float sum = 0.0f;
+                    for (int64_t r = 0; r < a->KH; r++)
+                        for (int64_t s = 0; s < a->KW; s++) {
+                            int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
+                            int64_t w = q * a->stride_w + s * a->dilation_w - a->pad_left;
+                            if (h < 0 || h >= a->H || w < 0 || w >= a->W) continue;
+                            const float *x = &a->x[((b * a->H + h) * a->W + w) * a->C + o / og * cg];
+                            const float *k = &a->w[(r * a->KW + s) * cg * a->O + o];
+                            for (int64_t c = 0; c < cg; c++) sum += x[c] * k[c * a->O];
+                        }
+                    a->y[((b * a->OH + p) * a->OW + q) * a->O + o] = tp__epilogue(&a->epilogue, o, sum);
+                }
+}
+
+/* dx[b,h,w,c] = sum over r,s,o of dy[b,p,q,o] w[r,s,c,o], where (p,q) is the output pixel that sees (h,w) at (r,s) */
+static void tp__conv_input_grad_naive(const tp_conv_args *a)
+{
+    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
+    for (int64_t b = 0; b < a->B; b++)
+        for (int64_t h = 0; h < a->H; h++)
+            for (int64_t w = 0; w < a->W; w++)
+                for (int64_t c = 0; c < a->C; c++) {
+                    float sum = 0.0f;
+                    for (int64_t r = 0; r < a->KH; r++)
+                        for (int64_t s = 0; s < a->KW; s++) {
+                            int64_t p = h + a->pad_top - r * a->dilation_h, q = w + a->pad_left - s * a->dilation_w;
+                            if (p < 0 || q < 0 || p % a->stride_h != 0 || q % a->stride_w != 0) continue;
+                            p /= a->stride_h;
+                            q /= a->stride_w;
+                            if (p >= a->OH || q >= a->OW) continue;
+                            const float *dy = &a->dy[((b * a->OH + p) * a->OW + q) * a->O + c / cg * og];
+                            const float *k = &a->w[((r * a->KW + s) * cg + c % cg) * a->O + c / cg * og];
+                            for (int64_t o = 0; o < og; o++) sum += dy[o] * k[o];
+                        }
+                    a->dx[((b * a->H + h) * a->W + w) * a->C + c] = sum;
+                }
+}
+
+/* dw[r,s,c,o] = sum over b,p,q of x[b, h(p,r), w(q,s), c] dy[b,p,q,o] */
+static void tp__conv_filter_grad_naive(const tp_conv_args *a)
+{
+    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
+    for (int64_t r = 0; r < a->KH; r++)
+        for (int64_t s = 0; s < a->KW; s++)
+            for (int64_t c = 0; c < cg; c++)
+                for (int64_t o = 0; o < a->O; o++) {
+                    float sum = 0.0f;
+                    for (int64_t b = 0; b < a->B; b++)
+                        for (int64_t p = 0; p < a->OH; p++)
+                            for (int64_t q = 0; q < a->OW; q++) {
+                                int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
+                                int64_t w = q * a->stride_w + s * a->dilation_w - a->pad_left;
+                                if (h < 0 || h >= a->H || w < 0 || w >= a->W) continue;
+                                sum += a->x[((b * a->H + h) * a->W + w) * a->C + o / og * cg + c] *
+                                       a->dy[((b * a->OH + p) * a->OW + q) * a->O + o];
+                            }
+                    a->dw[((r * a->KW + s) * cg + c) * a->O + o] = sum;
+                }
+}
+
+/* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */
+/* A sum has 32 lanes, element i in lane i mod 32, which a tree then adds up: the fast path's order, written out. */
+
+static float tp__tree32(float *lane)
+{
+    for (int half = 16; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+    return lane[0];
+}
+
+/* The larger of two; NaN if one is NaN. */
+static float tp__max2(float a, float b) { return a > b || a != a ? a : b; }
+
+static float tp__sum_naive(int64_t n, const float *x)
+{
+    float lane[32] = {0};
+    for (int64_t i = 0; i < n; i++) lane[i % 32] += x[i];
+    return tp__tree32(lane);
+}
+
+static float tp__dot_naive(int64_t n, const float *x, const float *y)
+{
+    float lane[32] = {0};
+    for (int64_t i = 0; i < n; i++) lane[i % 32] += x[i] * y[i];
+    return tp__tree32(lane);
+}
+
+static float tp__max_naive(int64_t n, const float *x)
+{
+    float best = -INFINITY;
+    for (int64_t i = 0; i < n; i++) best = tp__max2(best, x[i]);
+    return best;
+}
+
+static void tp__adam_naive(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+                           float eps)
+{
+    for (int64_t i = 0; i < n; i++) {
+        m[i] += (g[i] - m[i]) * c1;
+        v[i] += (g[i] * g[i] - v[i]) * c2;
+        w[i] -= lr * m[i] / (sqrtf(v[i]) + eps);
+    }
+}
+
+/* ==== >>tile: instruction sets and the register tile ================================================== */
+
+#if TP__FAST
+
+#define TP__MAX_ROWS 14
+
+/* A stretch of k: `len` values of k, the first at offset `at` from a row's pointer. */
+typedef struct tp__run {
+    int64_t at, len;
+} tp__run;
+
+/* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k lie in
+ * runs: a[i][run.at + step * 0..len). b is one row after another, ldb apart, through all runs. Pointers beyond m
+ * repeat the last row, so that a kernel with more rows may read them. */
+typedef struct tp__tile {
+    const float *a[TP__MAX_ROWS];
+    float *c[TP__MAX_ROWS];
+    const tp__run *run;
+    int n_run, m, n;
+    int64_t step, ldb;
+    const float *b, *bias;
+    bool add, relu;
+} tp__tile;
+
+/* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
+struct tp__isa {
+    const char *name;
+    int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
+    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
+    void (*row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
+                const float *bias, bool relu);
+    void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
+    float (*sum)(int64_t n, const float *x);
+    float (*dot)(int64_t n, const float *x, const float *y);
+    float (*max)(int64_t n, const float *x);
+    void (*adam)(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2, float eps);
+    void (*taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
+                 bool relu);
+    void (*tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
+                     float *acc);
+    tp_vec_fn vec[TP_VEC_COUNT];
+};
+
+/* A row of a tile that is not whole vectors wide: `sum` holds its n finished sums. */
+static void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
+{
+    for (int j = 0; j < t->n; j++) {
+        float v = t->add ? sum[j] + c[j] : sum[j];
+        if (t->bias) v += t->bias[j];
+        c[j] = t->relu && v < 0.0f ? 0.0f : v;
+    }
+}
+
+/* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise. */
+#if defined(__clang__)
+#define TP__PRODUCT(x_) (x_)
+#elif __GNUC__ >= 12
+#define TP__PRODUCT(x_) __builtin_assoc_barrier(x_)
+#elif defined(__SSE2__)
+#define TP__PRODUCT(x_) __extension__({ __typeof__(x_) t_ = (x_); __asm__("" : "+v"(t_)); t_; })
+#elif defined(__aarch64__)
+#define TP__PRODUCT(x_) __extension__({ __typeof__(x_) t_ = (x_); __asm__("" : "+w"(t_)); t_; })
+#else
+#define TP__PRODUCT(x_) __extension__({ __typeof__(x_) t_ = (x_); __asm__("" : "+m"(t_)); t_; })
+#endif
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+/* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
+#if defined(__SSE2__)
+#define TP__ISA_BASE tp__isa_sse2
+#define TP__ISA_SUFFIX sse2
+#define TP__ISA_NAME   "sse2"
+#elif defined(__aarch64__)
+#define TP__ISA_BASE tp__isa_neon
+#define TP__ISA_SUFFIX neon
+#define TP__ISA_NAME   "neon"
+#else
+#define TP__ISA_BASE tp__isa_generic
+#define TP__ISA_SUFFIX generic
+#define TP__ISA_NAME   "generic"
+#endif
+#define TP__VW 4
+#define TP__MR 6
+#include TP_TENSOR_FILE
+#undef TP__ISA_SUFFIX
+#undef TP__ISA_NAME
+#undef TP__VW
+#undef TP__MR
+
+/* 2. What the machine may be able to do, found out when the program runs. (On Windows gcc does not align the stack
+ * for wide vectors.) */
+#if defined(__x86_64__) && !defined(_WIN32)
+#define TP__ISA_X86 1
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define TP__ISA_SUFFIX avx2
+#define TP__ISA_NAME   "avx2"
+#define TP__VW         8
+#define TP__MR         6
+#include TP_TENSOR_FILE
+#undef TP__ISA_SUFFIX
+#undef TP__ISA_NAME
+#undef TP__VW
+#undef TP__MR
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#if defined(__clang__) /* without min_vector_width clang halves the vectors */
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"))), \
+                             apply_to = function)
+#pragma clang attribute push(__attribute__((min_vector_width(512))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
+#endif
+#define TP__ISA_SUFFIX avx512
+#define TP__ISA_NAME   "avx512"
+#define TP__VW         16
+#define TP__MR         14
+#include TP_TENSOR_FILE
+#undef TP__ISA_SUFFIX
+#undef TP__ISA_NAME
+#undef TP__VW
+#undef TP__MR
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+#define TP__ISA_X86 0
+#endif
+
+#else /* !TP__FAST */
+
+struct tp__isa {
+    const char *name;
+};
+
+#endif
+
+static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? isa->name : "naive"; }
+
+/* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
+static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
+{
+    *st = TP_OK;
+    if (name && strcmp(name, "naive") == 0) return NULL;
+#if TP__FAST
+    const struct tp__isa *have[3];
+    int n = 0;
+    have[n++] = &TP__ISA_BASE;
+#if TP__ISA_X86
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2) have[n++] = &tp__isa_avx2;
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        have[n++] = &tp__isa_avx512;
+#endif
+    if (!name || !*name) return have[n - 1];
+    for (int i = 0; i < n; i++)
+        if (strcmp(name, have[i]->name) == 0) return have[i];
+    *st = tp_fail(TP_ERR_UNSUPPORTED,
+                  "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
+                  name, n > 0 ? ", " : "", n > 0 ? have[0]->name : "", n > 1 ? ", " : "",
+                  n > 1 ? have[1]->name : "", n > 2 ? ", " : "", n > 2 ? have[2]->name : "");
+#else
+    if (name && *name)
+        *st = tp_fail(TP_ERR_UNSUPPORTED, "instruction set '%s': this build was made with TP_NAIVE and has only: naive",
+                      name);
+#endif
+    return NULL;
+}
+
+#if TP__FAST
+
+/* ==== >>pack: scratch, panels, splits ================================================================== */
+
+static int64_t tp__min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t tp__max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t tp__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Scratch is carved by one function, run twice: without memory it measures, with memory it hands out pointers. */
+typedef struct tp__carver {
+    char *base; /* NULL: measure */
+    size_t used;
+    bool overflow;
+} tp__carver;
+
+static tp__carver tp__carver_over(void *scratch)
+{
+    tp__carver c = {NULL, 0, false};
+    if (scratch) c.base = (char *)scratch + (64 - (uintptr_t)scratch % 64) % 64;
+    return c;
+}
+
+static void *tp__carve(tp__carver *c, int64_t n, size_t size)
+{
+    size_t bytes;
+    if (!tp_mul_size((size_t)n, size, &bytes) || bytes > SIZE_MAX / 2 || c->used > SIZE_MAX / 2) {
+        c->overflow = true;
+        return NULL;
+    }
+    void *p = c->base ? c->base + c->used : NULL;
+    c->used += (bytes + 63) / 64 * 64;
+    return p;
+}
+/* So large that the allocation fails, when the size has overflowed. */
+static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : c->used + 64; }
+
+/* Private memory for running chunks: one slot a thread, taken for the time of a chunk. What lies in a slot never
+ * influences a result, so it does not matter who gets which. */
+typedef struct tp__slots {
+    float *memory;
+    int *busy, n;
+    int64_t floats;
+} tp__slots;
+
+static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t floats)
+{
+    s->n = d->pool ? tp_pool_threads(d->pool) : 1;
+    s->floats = (floats + 15) / 16 * 16;
+    s->busy = (int *)tp__carve(c, s->n, sizeof *s->busy);
+    s->memory = (float *)tp__carve(c, s->n * s->floats, sizeof *s->memory);
+    if (s->busy) memset(s->busy, 0, (size_t)s->n * sizeof *s->busy);
+}
+static int tp__slot_take(tp__slots *s)
+{
+    for (int i = 0;; i = (i + 1) % s->n)
+        if (!__atomic_exchange_n(&s->busy[i], 1, __ATOMIC_ACQUIRE)) return i;
+}
+static void tp__slot_give(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
+
+/* Rows of the next register tile when `left` remain: full tiles, then two even ones rather than a full one and a
+ * sliver. */
+static int tp__tile_rows(int64_t left, int mr)
+{
+    if (left >= 2 * mr || left == mr) return mr;
+    return (int)(left < mr ? left : (left + 1) / 2);
+}
+
+/* A panel is at most two vectors of columns, stored row after row, padded with zeros to whole vectors. */
+static int tp__panel_vectors(const struct tp__isa *isa, int64_t columns) { return columns > isa->vw ? 2 : 1; }
+static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
+{
+    return (int64_t)tp__panel_vectors(isa, columns) * isa->vw;
+}
+
+static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns)
+{
+    t->n = (int)columns;
+    isa->tile[tp__panel_vectors(isa, columns) - 1][t->m](t);
+}
+/* Kernels exist for some row counts only and may read up to mr rows. */
+static void tp__tile_pad(tp__tile *t, int mr)
+{
+    for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
+}
+
+/* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
+static void tp__transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
+{
+    int64_t j = 0;
+#if defined(__SSE2__)
+    for (; j + 4 <= columns; j += 4) {
+        int64_t i = 0;
+        for (; i + 4 <= rows; i += 4) {
+            const float *s = src + i * lds + j;
+            float *q = dst + j * ldd + i;
+            __m128 r0 = _mm_loadu_ps(s), r1 = _mm_loadu_ps(s + lds);
+            __m128 r2 = _mm_loadu_ps(s + 2 * lds), r3 = _mm_loadu_ps(s + 3 * lds);
+            __m128 t0 = _mm_unpacklo_ps(r0, r1), t1 = _mm_unpackhi_ps(r0, r1);
+            __m128 t2 = _mm_unpacklo_ps(r2, r3), t3 = _mm_unpackhi_ps(r2, r3);
+            _mm_storeu_ps(q, _mm_movelh_ps(t0, t2));
+            _mm_storeu_ps(q + ldd, _mm_movehl_ps(t2, t0));
+            _mm_storeu_ps(q + 2 * ldd, _mm_movelh_ps(t1, t3));
+            _mm_storeu_ps(q + 3 * ldd, _mm_movehl_ps(t3, t1));
+        }
+        for (; i < rows; i++)
+            for (int64_t l = j; l < j + 4; l++) dst[l * ldd + i] = src[i * lds + l];
+    }
+#endif
+    for (; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
+}
+
+/* Zeros in columns n.. of a panel's k rows. */
+static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
+{
+    if (n == width) return;
+    for (int64_t i = 0; i < k; i++) memset(panel + i * width + n, 0, (size_t)(width - n) * sizeof *panel);
+}
+
+/* Rows of n floats, `from` apart, to rows `to` apart. */
+static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from, int64_t n, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++) memcpy(dst + i * to, src + i * from, (size_t)n * sizeof *dst);
+}
+
+/* part[0][0..n) += part[1] + ... in a fixed tree; the parts lie `stride` apart. */
+static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride, int parts, int64_t n)
+{
+    for (int step = 1; step < parts; step *= 2)
+        for (int i = 0; i + step < parts; i += 2 * step) {
+            const float *in[2];
+            in[0] = part + i * stride;
+            in[1] = part + (i + step) * stride;
+            isa->vec[TP_VEC_ADD](n, part + i * stride, in);
+        }
+}
+
+/* ==== >>gemm: matrix products ========================================================================== */
+
+#define TP__KC         384     /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__NC         256     /* columns in a block */
+#define TP__CHUNK_MIN  1000000 /* multiply-adds that are worth a chunk of their own */
+#define TP__CHUNK_MANY 16      /* chunks that keep a machine busy */
+
+typedef struct tp__gemm_plan {
+    tp_gemm_args g;
+    const struct tp__isa *isa;
+    int64_t nr, panels;            /* columns of a full panel, panels of B */
+    int64_t mb, pb;                /* rows and panels of a chunk */
+    int64_t m_blocks, n_blocks;    /* chunks of the output */
+    int64_t kc, k_part;            /* values of k in a block, and in a part */
+    int parts;                     /* parts k is divided into */
+    bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
+    int64_t packed_from;           /* first panel that is packed */
+    float *packed, *part;
+    tp__slots slots;
+} tp__gemm_plan;
+
+static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
+{
+    int64_t n = tp__min64(p->g.N - panel * p->nr, p->nr);
+    return n == tp__panel_width(p->isa, n);
+}
+
+/* Everything about a product that follows from its shape. */
+static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    const struct tp__isa *isa = d->isa;
+    const int64_t M = a->M, N = a->N, K = a->K, mr = isa->mr;
+    memset(p, 0, sizeof *p);
+    p->g = *a;
+    p->isa = isa;
+    p->nr = 2 * isa->vw;
+    p->panels = tp__ceil_div(N, p->nr);
+    p->dots = a->tb && !a->ta && M <= 4;
+
+    /* 1. divide k when the output is small and k is long */
+    p->parts = 1;
+    if (K >= 2048 && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
+        int64_t parts = tp__min64(TP__PARTS, K / 1024);
+        parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
+        p->parts = (int)parts;
+    }
+    p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
+    p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
+
+    /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
+    p->mb = tp__min64(M, 8 * mr);
+    p->pb = tp__min64(p->panels, TP__NC / p->nr);
+    for (;;) {
+        int64_t work = p->mb * p->pb * p->nr * p->k_part;
+        int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
+        if (work < TP__CHUNK_MIN / 2 && p->mb < M)
+            p->mb = tp__min64(M, 2 * p->mb);
+        else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels)
+            p->pb = tp__min64(p->panels, 2 * p->pb);
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > 2 * mr)
+            p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1)
+            p->pb = (p->pb + 1) / 2;
+        else
+            break;
+    }
+    p->m_blocks = tp__ceil_div(M, p->mb);
+    p->n_blocks = tp__ceil_div(p->panels, p->pb);
+
+    /* 3. read in place or pack? B in place when it is read once or twice, or its rows are short anyway; A in place
+     * unless it would be read often down its columns, or its rows fall into the same few cache sets */
+    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr);
+    p->pack_a = p->pb > 1 && !p->dots && (a->ta || (M > mr && (a->lda % 512 == 0 || p->pb >= 6)));
+    p->packed_from = 0;
+    if (p->dots)
+        p->packed_from = p->panels;
+    else if (p->b_in_place)
+        p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
+
+    p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
+    p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
+    tp__slots_carve(&p->slots, d, &c, p->pack_a ? p->mb * p->kc : 0);
+    return tp__carved(&c);
+}
+
+/* A chunk of packing: one panel of B, [K][width]. */
+static void tp__gemm_pack_b(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    int64_t column = (p->packed_from + chunk) * p->nr, n = tp__min64(g->N - column, p->nr);
+    int64_t width = tp__panel_width(p->isa, n);
+    float *panel = p->packed + chunk * p->nr * g->K;
+    if (g->tb)
+        tp__transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
+    else
+        tp__copy_rows(panel, width, g->B + column, g->ldb, n, g->K);
+    tp__panel_zero(panel, width, n, g->K);
+}
+
+/* Rows [row, row + mb) of op(A), k from k0: tile after tile, each [kn][rows of the tile]. */
+static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int64_t mb, int64_t k0, int64_t kn)
+{
+    const tp_gemm_args *g = &p->g;
+    const int mr = p->isa->mr;
+    if (!g->ta) {
+        for (int64_t i = 0; i < mb;) {
+            int m = tp__tile_rows(mb - i, mr);
+            tp__transpose(dst + i * kn, m, g->A + (row + i) * g->lda + k0, g->lda, m, kn);
+            i += m;
+        }
+        return;
+    }
+    for (int64_t k = 0; k < kn; k++) { /* k outermost: A is read along its rows */
+        const float *src = g->A + (k0 + k) * g->lda + row;
+        for (int64_t i = 0; i < mb;) {
+            int m = tp__tile_rows(mb - i, mr);
+            float *to = dst + i * kn + k * m;
+            if (m == 14)
+                memcpy(to, src + i, 14 * sizeof *to);
+            else if (m == 6)
+                memcpy(to, src + i, 6 * sizeof *to);
+            else
+                memcpy(to, src + i, (size_t)m * sizeof *to);
+            i += m;
+        }
+    }
+}
+
+/* A chunk of the product: a block of rows and panels, and one part of k. */
+static void tp__gemm_chunk(void *user, int64_t chunk)
+{
+    tp__gemm_plan *p = (tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    const struct tp__isa *isa = p->isa;
+    const int64_t part = chunk / (p->m_blocks * p->n_blocks);
+    const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, mb = tp__min64(g->M - row0, p->mb);
+    const int64_t panel0 = chunk % p->n_blocks * p->pb, panel1 = tp__min64(panel0 + p->pb, p->panels);
+    const int64_t k_begin = part * p->k_part, k_end = tp__min64(k_begin + p->k_part, g->K);
+    const bool parts = p->parts > 1;
+    float *out = parts ? p->part + part * g->M * g->N : g->C;
+    const int64_t ldc = parts ? g->N : g->ldc;
+    int slot = p->pack_a ? tp__slot_take(&p->slots) : -1;
+    float *packed_a = p->pack_a ? p->slots.memory + slot * p->slots.floats : NULL;
+    tp__tile t;
+    tp__run run = {0, 0};
+    memset(&t, 0, sizeof t);
+    t.run = &run;
+    t.n_run = 1;
+
+    int64_t k = k_begin;
+    do { /* once even when K is 0: C must be written */
+        int64_t kn = tp__max64(tp__min64(p->kc, k_end - k), 0);
+        bool last = k + kn >= k_end && !parts;
+        if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
+        run.len = kn;
+        t.add = k > k_begin || (g->accumulate && !parts);
+        t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
+
+        for (int64_t i = 0; i < mb; i += t.m) {
+            t.m = tp__tile_rows(mb - i, isa->mr);
+            t.step = p->pack_a ? t.m : g->ta ? g->lda : 1;
+            for (int j = 0; j < t.m; j++) {
+                if (p->pack_a)
+                    t.a[j] = packed_a + i * kn + j;
+                else if (g->ta)
+                    t.a[j] = g->A + k * g->lda + row0 + i + j;
+                else
+                    t.a[j] = g->A + (row0 + i + j) * g->lda + k;
+            }
+            tp__tile_pad(&t, isa->mr);
+            for (int64_t panel = panel0; panel < panel1; panel++) {
+                int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
+                t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
+                float *c = out + (row0 + i) * ldc + column;
+                if (panel >= p->packed_from) {
+                    t.ldb = tp__panel_width(isa, n);
+                    t.b = p->packed + (panel - p->packed_from) * p->nr * g->K + k * t.ldb;
+                } else {
+                    t.ldb = g->ldb;
+                    t.b = g->B + k * g->ldb + column;
+                    if (g->M == 1 && panel + 4 <= panel1 && column + 4 * p->nr <= g->N) { /* a long row at once */
+                        isa->row(kn, t.a[0], t.step, t.b, t.ldb, c, t.add, t.bias, t.relu);
+                        panel += 3;
+                        continue;
+                    }
+                }
+                for (int j = 0; j < t.m; j++) t.c[j] = c + j * ldc;
+                tp__run_tile(isa, &t, n);
+            }
+        }
+        k += kn;
+    } while (k < k_end);
+    if (slot >= 0) tp__slot_give(&p->slots, slot);
+}
+
+/* A chunk of adding the parts of k: some rows of C. */
+static void tp__gemm_add_parts(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    const int64_t row0 = chunk * p->isa->mr, row1 = tp__min64(row0 + p->isa->mr, g->M);
+    float *sum = p->part + row0 * g->N;
+    tp__tree_add(p->isa, sum, g->M * g->N, p->parts, (row1 - row0) * g->N);
+    for (int64_t i = row0; i < row1; i++)
+        for (int64_t j = 0; j < g->N; j++, sum++) {
+            float *c = &g->C[i * g->ldc + j];
+            *c = tp__epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
+        }
+}
+
+/* A chunk of a product with few rows and B transposed: some columns, each a dot product of two rows. */
+static void tp__gemm_dots(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    const int64_t first = chunk * p->pb * p->nr, end = tp__min64(first + p->pb * p->nr, g->N);
+    for (int64_t j = first; j < end; j += 4) {
+        const float *b[4];
+        float sum[4];
+        int n = (int)tp__min64(4, end - j);
+        for (int l = 0; l < 4; l++) b[l] = g->B + (j + (l < n ? l : 0)) * g->ldb;
+        for (int64_t i = 0; i < g->M; i++) {
+            float *c = g->C + i * g->ldc + j;
+            p->isa->dot4(g->K, g->A + i * g->lda, b, sum);
+            for (int l = 0; l < n; l++)
+                c[l] = tp__epilogue(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
+        }
+    }
+}
+
+static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__gemm_plan p;
+    tp__gemm_plan_make(&p, d, a, scratch);
+    if (p.dots) {
+        tp_device_parallel(d, p.n_blocks, tp__gemm_dots, &p);
+        return;
+    }
+    if (p.packed_from < p.panels && a->K > 0) tp_device_parallel(d, p.panels - p.packed_from, tp__gemm_pack_b, &p);
+    tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
+    if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
+}
+
+/* ==== >>conv: convolutions ============================================================================= */
+
+/* What all three convolutions share: a grid of `rows` x `cols` positions a stride apart, each looking at a window of
+ * an image. The grid is worked on in pieces, either some rows of one image or some whole images. A piece's part of
+ * the image is copied into a buffer with zeros around it, unless no position looks over the edge. */
+typedef struct tp__grid {
+    const float *src;
+    int64_t images, h, w, c, pixel;    /* the source: size, channels looked at, floats from pixel to pixel */
+    int64_t rows, cols, sy, sx;        /* positions, and the stride between them */
+    int64_t top, left, tall, wide;     /* the window, relative to a position times its stride */
+    bool in_place;
+    int64_t piece_rows, piece_images, pieces;
+    int64_t row_floats, image_floats;  /* from row to row, from image to image, of what is read */
+    int64_t buffer_floats;
+} tp__grid;
+
+typedef struct tp__piece {
+    int64_t image, images, row, rows; /* of the grid */
+    const float *at;                  /* what position (0,0) of the piece sees at the window's corner */
+} tp__piece;
+
+#define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
+
+/* Cut the grid into pieces of about `work` units, a position counting `each`. */
+static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
+{
+    const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
+    g->in_place = g->pixel == g->c && g->top >= 0 && g->left >= 0 && (g->rows - 1) * g->sy + g->top + g->tall <= g->h &&
+                  (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
+    /* 1. rows of an image in a piece: all, unless that is too much work or too large a buffer */
+    int64_t cuts = tp__max64(1, image / (2 * work));
+    if (g->images * cuts < TP__CHUNK_MANY) cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
+    g->piece_rows = tp__ceil_div(g->rows, tp__min64(tp__max64(1, cuts), g->rows));
+    while (!g->in_place && g->piece_rows > 1 && ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row > TP__BUFFER_FLOATS)
+        g->piece_rows = (g->piece_rows + 1) / 2;
+    /* 2. whole images in a piece, when one is too little */
+    g->piece_images = 1;
+    int64_t floats = ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row;
+    if (g->piece_rows == g->rows && image < work) {
+        g->piece_images = tp__min64(g->images, work / image);
+        if (!g->in_place) g->piece_images = tp__min64(g->piece_images, TP__BUFFER_FLOATS / floats);
+        g->piece_images = tp__max64(g->piece_images, 1);
+    }
+    g->pieces = tp__ceil_div(g->images, g->piece_images) * tp__ceil_div(g->rows, g->piece_rows);
+    if (g->in_place) {
+        g->row_floats = g->w * g->pixel;
+        g->image_floats = g->h * g->row_floats;
+        g->buffer_floats = 0;
+    } else {
+        g->row_floats = buffer_row;
+        g->image_floats = floats; /* pieces with several images have all rows */
+        g->buffer_floats = floats * g->piece_images;
+    }
+}
+
+/* Piece `index`; copies what it sees of channels [channel, channel + c) into buffer. */
+static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel, float *buffer)
+{
+    tp__piece p;
+    int64_t cuts = tp__ceil_div(g->rows, g->piece_rows);
+    p.image = index / cuts * g->piece_images;
+    p.images = tp__min64(g->piece_images, g->images - p.image);
+    p.row = index % cuts * g->piece_rows;
+    p.rows = tp__min64(g->piece_rows, g->rows - p.row);
+    int64_t y0 = p.row * g->sy + g->top;
+    if (g->in_place) {
+        p.at = g->src + p.image * g->image_floats + y0 * g->row_floats + g->left * g->c;
+        return p;
+    }
+    p.at = buffer;
+    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->tall, c = g->c;
+    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide);          /* zeros on the left */
+    const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
+    const int64_t after = wide - before - inside;                            /* zeros on the right */
+    for (int64_t i = 0; i < p.images; i++)
+        for (int64_t y = 0; y < tall; y++) {
+            float *row = buffer + i * g->image_floats + y * g->row_floats;
+            if (y0 + y < 0 || y0 + y >= g->h) {
+                memset(row, 0, (size_t)(wide * c) * sizeof *row);
+                continue;
+            }
+            memset(row, 0, (size_t)(before * c) * sizeof *row);
+            if (inside > 0) {
+                const float *src = g->src + (((p.image + i) * g->h + y0 + y) * g->w + g->left + before) * g->pixel + channel;
+                if (g->pixel == c)
+                    memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
+                else
+                    tp__copy_rows(row + before * c, c, src, g->pixel, c, inside);
+            }
+            memset(row + (before + inside) * c, 0, (size_t)(after * c) * sizeof *row);
+        }
+    return p;
+}
+
+/* -- forward and input gradient ------------------------------------------------------------------- >>conv gather */
+/* dst[position] = sum over taps of src[position * stride + tap] B[tap]. Forward: src is x, B is w. Input gradient: src
+ * is dy, and B is w transposed; pixels of dx with the same remainder modulo the stride see the same taps, so each such
+ * phase is a convolution of its own with stride 1. */
+
+typedef struct tp__tap {
+    int64_t y, x; /* where it looks, relative to the position times the stride */
+    int64_t w;    /* its kernel position, r*KW + s */
+} tp__tap;
+
+typedef struct tp__k_block {
+    int64_t k;          /* first row of B */
+    int first_run, runs;
+} tp__k_block;
+
+typedef struct tp__gather {
+    tp__grid grid;
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    bool input_grad;
+    int64_t phase_y, phase_x;                         /* of dst: the first position, then every step-th */
+    int64_t step_y, step_x, dst_h, dst_w, dst_pixel;  /* dst_pixel: all channels */
+    int64_t ic, oc, groups;                           /* channels of one group, in and out */
+    int64_t taps, K, nr, panels, group_floats;        /* group_floats: packed weights of a group */
+    int runs, k_blocks;
+    float *dst, *packed;
+    tp__tap *tap;
+    tp__run *run;
+    tp__k_block *k_block;
+    tp__slots slots;
+} tp__gather;
+
+/* Kernel position r's offset in a phase, and whether the phase sees it at all. */
+static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, int64_t stride, int64_t *at)
+{
+    int64_t i = phase + pad - r * dilation;
+    *at = i / stride;
+    return i % stride == 0;
+}
+
+/* Fill in taps in the order in which they lie in the source. Returns how many; `out` may be NULL. */
+static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0, int64_t *x1)
+{
+    const tp_conv_args *a = g->a;
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->KH; i++)
+        for (int64_t j = 0; j < a->KW; j++) {
+            int64_t r = g->input_grad ? a->KH - 1 - i : i, s = g->input_grad ? a->KW - 1 - j : j, y, x;
+            if (g->input_grad) {
+                if (!tp__tap_at(g->phase_y, a->pad_top, r, a->dilation_h, a->stride_h, &y)) continue;
+                if (!tp__tap_at(g->phase_x, a->pad_left, s, a->dilation_w, a->stride_w, &x)) continue;
+            } else {
+                y = r * a->dilation_h - a->pad_top;
+                x = s * a->dilation_w - a->pad_left;
+            }
+            if (n == 0) {
+                *y0 = *y1 = y;
+                *x0 = *x1 = x;
+            }
+            *y0 = tp__min64(*y0, y);
+            *y1 = tp__max64(*y1, y);
+            *x0 = tp__min64(*x0, x);
+            *x1 = tp__max64(*x1, x);
+            if (out) {
+                out[n].y = y;
+                out[n].x = x;
+                out[n].w = r * a->KW + s;
+            }
+            n++;
+        }
+    return n;
+}
+
+/* Everything about one phase (forward has one) that follows from the shape; pointers into scratch if there is one. */
+static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad, int64_t phase_y,
+                              int64_t phase_x, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    tp__grid *q = &g->grid;
+    int64_t y1 = 0, x1 = 0;
+    memset(g, 0, sizeof *g);
+    g->a = a;
+    g->isa = d->isa;
+    g->input_grad = input_grad;
+    g->groups = a->groups;
+    g->phase_y = phase_y;
+    g->phase_x = phase_x;
+    q->images = a->B;
+    if (input_grad) {
+        g->ic = a->O / a->groups;
+        g->oc = a->C / a->groups;
+        q->src = a->dy;
+        q->h = a->OH;
+        q->w = a->OW;
+        q->pixel = a->O;
+        q->rows = tp__ceil_div(a->H - phase_y, a->stride_h);
+        q->cols = tp__ceil_div(a->W - phase_x, a->stride_w);
+        q->sy = q->sx = 1;
+        g->dst = a->dx;
+        g->dst_h = a->H;
+        g->dst_w = a->W;
+        g->dst_pixel = a->C;
+        g->step_y = a->stride_h;
+        g->step_x = a->stride_w;
+    } else {
+        g->ic = a->C / a->groups;
+        g->oc = a->O / a->groups;
+        q->src = a->x;
+        q->h = a->H;
+        q->w = a->W;
+        q->pixel = a->C;
+        q->rows = a->OH;
+        q->cols = a->OW;
+        q->sy = a->stride_h;
+        q->sx = a->stride_w;
+        g->dst = a->y;
+        g->dst_h = a->OH;
+        g->dst_w = a->OW;
+        g->dst_pixel = a->O;
+        g->step_y = g->step_x = 1;
+    }
+    if (q->rows <= 0 || q->cols <= 0) return 0;
+    q->c = g->ic;
+    g->taps = tp__gather_taps(g, NULL, &q->top, &y1, &q->left, &x1);
+    q->tall = g->taps ? y1 - q->top + 1 : 1;
+    q->wide = g->taps ? x1 - q->left + 1 : 1;
+    g->K = g->taps * g->ic;
+    g->nr = 2 * g->isa->vw;
+    g->panels = tp__ceil_div(g->oc, g->nr);
+    g->group_floats = g->panels * g->nr * g->K;
+    tp__grid_cut(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+
+    const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
+    g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
+    g->run = (tp__run *)tp__carve(&c, max_runs, sizeof *g->run);
+    g->k_block = (tp__k_block *)tp__carve(&c, max_runs + 1, sizeof *g->k_block);
+    g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
+    tp__slots_carve(&g->slots, d, &c, q->buffer_floats);
+    return tp__carved(&c);
+}
+
+/* The taps as runs: neighbours in the source become one. If the weights do not fit into L2, runs are grouped into
+ * blocks of k, after cutting long ones. */
+static void tp__gather_runs(tp__gather *g)
+{
+    const tp__grid *q = &g->grid;
+    const bool blocks = g->K * tp__min64(g->oc, TP__NC) > 131072;
+    int64_t y0, y1, x0, x1, k = 0, in_block = 0;
+    tp__gather_taps(g, g->tap, &y0, &y1, &x0, &x1);
+    g->runs = 0;
+    for (int64_t i = 0; i < g->taps;) {
+        const tp__tap *t = &g->tap[i];
+        int64_t at = (t->y - q->top) * q->row_floats + (t->x - q->left) * g->ic, len = g->ic;
+        for (i++; i < g->taps; i++, len += g->ic) {
+            const tp__tap *u = &g->tap[i];
+            if ((u->y - q->top) * q->row_floats + (u->x - q->left) * g->ic != at + len) break;
+        }
+        int64_t cuts = blocks ? tp__ceil_div(len, TP__KC) : 1, each = tp__ceil_div(len, cuts);
+        for (; len > 0; at += each, len -= each) {
+            g->run[g->runs].at = at;
+            g->run[g->runs++].len = tp__min64(each, len);
+        }
+    }
+    g->k_blocks = 0;
+    for (int i = 0; i == 0 || i < g->runs; i++) { /* one block even without runs: dst must be written */
+        int64_t len = g->runs ? g->run[i].len : 0;
+        if (i == 0 || (blocks && in_block + len > TP__KC + TP__KC / 4)) {
+            tp__k_block *b = &g->k_block[g->k_blocks++];
+            b->k = k;
+            b->first_run = i;
+            b->runs = 0;
+            in_block = 0;
+        }
+        if (g->runs) g->k_block[g->k_blocks - 1].runs++;
+        in_block += len;
+        k += len;
+    }
+}
+
+/* A chunk of packing: one panel of one group's weights. */
+static void tp__gather_pack(void *user, int64_t chunk)
+{
+    const tp__gather *g = (const tp__gather *)user;
+    const tp_conv_args *a = g->a;
+    const int64_t group = chunk / g->panels, column = chunk % g->panels * g->nr;
+    const int64_t n = tp__min64(g->oc - column, g->nr), width = tp__panel_width(g->isa, n);
+    float *panel = g->packed + group * g->group_floats + chunk % g->panels * g->nr * g->K;
+    for (int64_t i = 0; i < g->taps; i++) {
+        float *dst = panel + i * g->ic * width;
+        if (g->input_grad) { /* B[tap, o][c] = w[r, s, c, o] */
+            const float *src = a->w + (g->tap[i].w * g->oc + column) * a->O + group * g->ic;
+            tp__transpose(dst, width, src, a->O, n, g->ic);
+        } else
+            tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->O + group * g->oc + column, a->O, n, g->ic);
+    }
+    tp__panel_zero(panel, width, n, g->K);
+}
+
+/* A chunk: one piece of the grid in one group. */
+static void tp__gather_chunk(void *user, int64_t chunk)
+{
+    tp__gather *g = (tp__gather *)user;
+    const tp__grid *q = &g->grid;
+    const tp_epilogue *e = &g->a->epilogue;
+    const int64_t group = chunk / q->pieces, block_panels = TP__NC / g->nr;
+    const int slot = tp__slot_take(&g->slots);
+    const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
+    const int64_t positions = p.images * p.rows * q->cols;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = 1;
+
+    for (int kb = 0; kb < g->k_blocks; kb++)
+        for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
+            const int64_t panel1 = tp__min64(panel0 + block_panels, g->panels);
+            const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+            int64_t image = 0, row = 0, col = 0;
+            t.run = g->run + g->k_block[kb].first_run;
+            t.n_run = g->k_block[kb].runs;
+            t.add = kb > 0;
+            t.relu = last && e->act == TP_EPILOGUE_RELU;
+            for (int64_t i = 0; i < positions; i += t.m) {
+                float *out[TP__MAX_ROWS];
+                t.m = tp__tile_rows(positions - i, g->isa->mr);
+                for (int j = 0; j < t.m; j++) {
+                    int64_t y = g->phase_y + (p.row + row) * g->step_y, x = g->phase_x + col * g->step_x;
+                    t.a[j] = p.at + image * q->image_floats + row * q->sy * q->row_floats + col * q->sx * g->ic;
+                    out[j] = g->dst + (((p.image + image) * g->dst_h + y) * g->dst_w + x) * g->dst_pixel + group * g->oc;
+                    if (++col == q->cols) {
+                        col = 0;
+                        if (++row == p.rows) {
+                            row = 0;
+                            image++;
+                        }
+                    }
+                }
+                tp__tile_pad(&t, g->isa->mr);
+                for (int64_t panel = panel0; panel < panel1; panel++) {
+                    int64_t column = panel * g->nr, n = tp__min64(g->oc - column, g->nr);
+                    t.ldb = tp__panel_width(g->isa, n);
+                    t.b = g->packed + group * g->group_floats + panel * g->nr * g->K + g->k_block[kb].k * t.ldb;
+                    t.bias = last && e->bias ? e->bias + group * g->oc + column : NULL;
+                    for (int j = 0; j < t.m; j++) t.c[j] = out[j] + column;
+                    tp__run_tile(g->isa, &t, n);
+                }
+            }
+        }
+    tp__slot_give(&g->slots, slot);
+}
+
+static void tp__gather_run(tp_device *d, const tp_conv_args *a, bool input_grad, void *scratch)
+{
+    const int64_t sy = input_grad ? a->stride_h : 1, sx = input_grad ? a->stride_w : 1;
+    for (int64_t y = 0; y < sy; y++)
+        for (int64_t x = 0; x < sx; x++) {
+            tp__gather g;
+            if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0) continue; /* no such pixels */
+            tp__gather_runs(&g);
+            if (g.K > 0) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
+            tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
+        }
+}
+
+/* -- filter gradient --------------------------------------------------------------------------- >>conv filter grad */
+/* dw[(r,s,c), o] = sum over pixels of x[pixel sees at (r,s), c] dy[pixel, o]: a tile's rows are weights, k runs over a
+ * piece's pixels. The pieces are divided into at most TP__PARTS sequences, each summed into a dw of its own. */
+
+typedef struct tp__filter_grad {
+    tp__grid grid;
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    int64_t cg, og, K;                /* channels of a group; K weights an output channel */
+    int64_t nr, panels, blocks, mb;   /* blocks of mb rows of dw that are chunks of their own */
+    int parts;
+    bool pack;                        /* dy of a piece is packed into panels */
+    int64_t piece_pixels;
+    float *part;
+    tp__slots slots;
+} tp__filter_grad;
+
+static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    tp__grid *q = &f->grid;
+    memset(f, 0, sizeof *f);
+    f->a = a;
+    f->isa = d->isa;
+    f->cg = a->C / a->groups;
+    f->og = a->O / a->groups;
+    f->K = a->KH * a->KW * f->cg;
+    f->nr = 2 * f->isa->vw;
+    f->panels = tp__ceil_div(f->og, f->nr);
+    q->src = a->x;
+    q->images = a->B;
+    q->h = a->H;
+    q->w = a->W;
+    q->c = f->cg;
+    q->pixel = a->C;
+    q->rows = a->OH;
+    q->cols = a->OW;
+    q->sy = a->stride_h;
+    q->sx = a->stride_w;
+    q->top = -a->pad_top;
+    q->left = -a->pad_left;
+    q->tall = (a->KH - 1) * a->dilation_h + 1;
+    q->wide = (a->KW - 1) * a->dilation_w + 1;
+    if (a->B * a->OH * a->OW <= 0 || f->K <= 0 || a->O <= 0) return 0;
+    tp__grid_cut(q, 1, 256); /* about 256 pixels: then a panel of dy stays in L1 or L2 */
+
+    const int64_t size = f->K * a->O;
+    int64_t parts = tp__min64(TP__PARTS, q->pieces);
+    parts = tp__min64(parts, (4 << 20) / size + 1);
+    f->parts = (int)parts;
+    f->mb = f->K;
+    const int64_t work = q->images * q->rows * q->cols / parts * f->og; /* of one row of dw in a chunk */
+    while (tp__ceil_div(f->K, f->mb) * parts * a->groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
+           f->mb > 4 * f->isa->mr)
+        f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
+    f->blocks = tp__ceil_div(f->K, f->mb);
+    f->pack = a->O != tp__panel_width(f->isa, a->O);
+    f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
+
+    const int64_t runs = q->piece_images * q->piece_rows;
+    const int64_t run_floats = (runs * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
+    f->part = (float *)tp__carve(&c, parts > 1 ? parts * size : 0, sizeof(float));
+    tp__slots_carve(&f->slots, d, &c,
+                    run_floats + (q->buffer_floats + 15) / 16 * 16 + (f->pack ? f->panels * f->nr * f->piece_pixels : 0));
+    return tp__carved(&c);
+}
+
+/* A chunk: one part, one group, one block of rows of dw. */
+static void tp__filter_grad_chunk(void *user, int64_t chunk)
+{
+    tp__filter_grad *f = (tp__filter_grad *)user;
+    const tp_conv_args *a = f->a;
+    const tp__grid *q = &f->grid;
+    const int64_t part = chunk / (f->blocks * a->groups), group = chunk / f->blocks % a->groups;
+    const int64_t k0 = chunk % f->blocks * f->mb, k1 = tp__min64(k0 + f->mb, f->K);
+    const int64_t first = part * q->pieces / f->parts, end = (part + 1) * q->pieces / f->parts;
+    const int slot = tp__slot_take(&f->slots);
+    tp__run *run = (tp__run *)(void *)(f->slots.memory + slot * f->slots.floats);
+    float *buffer = f->slots.memory + slot * f->slots.floats +
+                    (q->piece_images * q->piece_rows * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
+    float *packed = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *dw = (f->parts > 1 ? f->part + part * f->K * a->O : a->dw) + group * f->og;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = q->sx * f->cg;
+    t.run = run;
+
+    for (int64_t index = first; index < end; index++) {
+        const tp__piece p = tp__grid_load(q, index, group * f->cg, buffer);
+        const float *dy = a->dy + (p.image * a->OH + p.row) * a->OW * a->O + group * f->og;
+        const int64_t pixels = p.images * p.rows * q->cols;
+        t.n_run = 0;
+        for (int64_t i = 0; i < p.images; i++)
+            for (int64_t y = 0; y < p.rows; y++) {
+                run[t.n_run].at = i * q->image_floats + y * q->sy * q->row_floats;
+                run[t.n_run++].len = q->cols;
+            }
+        for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
+            int64_t n = tp__min64(f->og - panel * f->nr, f->nr), width = tp__panel_width(f->isa, n);
+            float *to = packed + panel * f->nr * f->piece_pixels;
+            tp__copy_rows(to, width, dy + panel * f->nr, a->O, n, pixels);
+            tp__panel_zero(to, width, n, pixels);
+        }
+        t.add = index > first;
+        for (int64_t panel = 0; panel < f->panels; panel++) {
+            const int64_t column = panel * f->nr, n = tp__min64(f->og - column, f->nr);
+            t.ldb = f->pack ? tp__panel_width(f->isa, n) : a->O;
+            t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
+            for (int64_t k = k0; k < k1; k += t.m) {
+                t.m = tp__tile_rows(k1 - k, f->isa->mr);
+                for (int j = 0; j < t.m; j++) {
+                    int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->KW, s = tap % a->KW;
+                    t.a[j] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
+                    t.c[j] = dw + (k + j) * a->O + column;
+                }
+                tp__tile_pad(&t, f->isa->mr);
+                tp__run_tile(f->isa, &t, n);
+            }
+        }
+    }
+    tp__slot_give(&f->slots, slot);
+}
+
+/* Adding parts of dw: chunks of so many floats. */
+#define TP__ADD_FLOATS 4096
+
+typedef struct tp__add_parts {
+    const struct tp__isa *isa;
+    float *part, *dst;
+    int64_t size;
+    int parts;
+} tp__add_parts;
+
+static void tp__add_parts_chunk(void *user, int64_t chunk)
+{
+    const tp__add_parts *s = (const tp__add_parts *)user;
+    int64_t at = chunk * TP__ADD_FLOATS, n = tp__min64(TP__ADD_FLOATS, s->size - at);
+    tp__tree_add(s->isa, s->part + at, s->size, s->parts, n);
+    memcpy(s->dst + at, s->part + at, (size_t)n * sizeof(float));
+}
+
+static void tp__add_parts_run(tp_device *d, float *dst, float *part, int64_t size, int parts)
+{
+    tp__add_parts s;
+    s.isa = d->isa;
+    s.part = part;
+    s.dst = dst;
+    s.size = size;
+    s.parts = parts;
+    tp_device_parallel(d, tp__ceil_div(size, TP__ADD_FLOATS), tp__add_parts_chunk, &s);
+}
+
+static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scratch)
+{
+    tp__filter_grad f;
+    if (tp__filter_grad_make(&f, d, a, scratch) == 0) {
+        int64_t size = f.K * a->O;
+        if (size > 0) memset(a->dw, 0, (size_t)size * sizeof(float));
+        return;
+    }
+    tp_device_parallel(d, f.parts * a->groups * f.blocks, tp__filter_grad_chunk, &f);
+    if (f.parts > 1) tp__add_parts_run(d, a->dw, f.part, f.K * a->O, f.parts);
+}
+
+/* -- depthwise ------------------------------------------------------------------------------------- >>conv depthwise */
+/* One input and one output channel a group: no products to share, so it runs along the channels instead. */
+
+typedef struct tp__depthwise {
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    bool input_grad;
+    int64_t rows, block; /* rows of all images, rows in a chunk */
+    int parts;
+    float *part;
+    tp__slots slots; /* for forward and input gradient: two lists of pointers */
+} tp__depthwise;
+
+static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+                                 void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    memset(w, 0, sizeof *w);
+    w->a = a;
+    w->isa = d->isa;
+    w->input_grad = what == TP_CONV_INPUT_GRAD;
+    w->rows = a->B * (w->input_grad ? a->H : a->OH);
+    const int64_t work = tp__max64(1, (w->input_grad ? a->W : a->OW) * a->C * a->KH * a->KW);
+    if (what == TP_CONV_FILTER_GRAD) {
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, w->rows * work / (TP__CHUNK_MIN / 16)));
+        w->parts = (int)tp__max64(1, tp__min64(w->parts, w->rows));
+        w->part = (float *)tp__carve(&c, w->parts * a->KH * a->KW * a->C, sizeof(float));
+    } else {
+        w->block = tp__max64(1, TP__CHUNK_MIN / 8 / work);
+        tp__slots_carve(&w->slots, d, &c, a->KH * a->KW * 2 * (int64_t)sizeof(void *) / 4);
+    }
+    return tp__carved(&c);
+}
+
+/* A chunk of forward or input gradient: some rows of the output. */
+static void tp__depthwise_chunk(void *user, int64_t chunk)
+{
+    tp__depthwise *w = (tp__depthwise *)user;
+    const tp_conv_args *a = w->a;
+    const int64_t out_h = w->input_grad ? a->H : a->OH, out_w = w->input_grad ? a->W : a->OW;
+    const int64_t in_h = w->input_grad ? a->OH : a->H, in_w = w->input_grad ? a->OW : a->W;
+    const float *src = w->input_grad ? a->dy : a->x;
+    float *dst = w->input_grad ? a->dx : a->y;
+    const int slot = tp__slot_take(&w->slots);
+    const float **x = (const float **)(void *)(w->slots.memory + slot * w->slots.floats), **k = x + a->KH * a->KW;
+    for (int64_t row = chunk * w->block; row < tp__min64((chunk + 1) * w->block, w->rows); row++)
+        for (int64_t col = 0; col < out_w; col++) {
+            int64_t b = row / out_h, i = row % out_h;
+            int n = 0;
+            for (int64_t r = 0; r < a->KH; r++)
+                for (int64_t s = 0; s < a->KW; s++) {
+                    int64_t h, v; /* the source pixel under (r,s) */
+                    if (w->input_grad) {
+                        if (!tp__tap_at(i, a->pad_top, r, a->dilation_h, a->stride_h, &h)) continue;
+                        if (!tp__tap_at(col, a->pad_left, s, a->dilation_w, a->stride_w, &v)) continue;
+                    } else {
+                        h = i * a->stride_h + r * a->dilation_h - a->pad_top;
+                        v = col * a->stride_w + s * a->dilation_w - a->pad_left;
+                    }
+                    if (h < 0 || h >= in_h || v < 0 || v >= in_w) continue;
+                    x[n] = src + ((b * in_h + h) * in_w + v) * a->C;
+                    k[n++] = a->w + (r * a->KW + s) * a->C;
+                }
+            w->isa->taps(a->C, n, x, k, dst + (row * out_w + col) * a->C, w->input_grad ? NULL : a->epilogue.bias,
+                         !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
+        }
+    tp__slot_give(&w->slots, slot);
+}
+
+/* A chunk of filter gradient: one part of the output rows. */
+static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
+{
+    const tp__depthwise *w = (const tp__depthwise *)user;
+    const tp_conv_args *a = w->a;
+    float *dw = w->part + chunk * a->KH * a->KW * a->C;
+    memset(dw, 0, (size_t)(a->KH * a->KW * a->C) * sizeof *dw);
+    for (int64_t row = chunk * w->rows / w->parts; row < (chunk + 1) * w->rows / w->parts; row++)
+        for (int64_t r = 0; r < a->KH; r++)
+            for (int64_t s = 0; s < a->KW; s++) {
+                int64_t b = row / a->OH, h = row % a->OH * a->stride_h + r * a->dilation_h - a->pad_top;
+                int64_t at = s * a->dilation_w - a->pad_left; /* input column under output column 0 */
+                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->stride_w) : 0;
+                int64_t q1 = at < a->W ? tp__min64(a->OW, (a->W - 1 - at) / a->stride_w + 1) : 0;
+                if (h < 0 || h >= a->H || q0 >= q1) continue;
+                w->isa->tap_grad(a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C,
+                                 a->stride_w * a->C, a->dy + (row * a->OW + q0) * a->C, a->C,
+                                 dw + (r * a->KW + s) * a->C);
+            }
+}
+
+static void tp__depthwise_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__depthwise w;
+    tp__depthwise_make(&w, d, a, what, scratch);
+    if (what != TP_CONV_FILTER_GRAD) {
+        tp_device_parallel(d, tp__ceil_div(w.rows, w.block), tp__depthwise_chunk, &w);
+        return;
+    }
+    tp_device_parallel(d, w.parts, tp__depthwise_grad_chunk, &w);
+    tp__add_parts_run(d, a->dw, w.part, a->KH * a->KW * a->C, w.parts);
+}
+
+/* -- which of them --------------------------------------------------------------------------------------------------- */
+
+/* 1x1 with stride 1 is a plain matrix product over pixels. */
+static bool tp__conv_is_gemm(const tp_conv_args *a)
+{
+    return a->groups == 1 && a->KH == 1 && a->KW == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_top == 0 &&
+           a->pad_left == 0 && a->OH == a->H && a->OW == a->W;
+}
+
+static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
+{
+    const int64_t pixels = a->B * a->H * a->W;
+    tp_gemm_args g;
+    memset(&g, 0, sizeof g);
+    if (what == TP_CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
+        g.M = pixels, g.N = a->O, g.K = a->C;
+        g.A = a->x, g.B = a->w, g.C = a->y;
+        g.lda = a->C, g.ldb = a->O, g.ldc = a->O;
+        g.epilogue = a->epilogue;
+    } else if (what == TP_CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
+        g.tb = true;
+        g.M = pixels, g.N = a->C, g.K = a->O;
+        g.A = a->dy, g.B = a->w, g.C = a->dx;
+        g.lda = a->O, g.ldb = a->O, g.ldc = a->C;
+    } else { /* dw[c,o] = x[pixel,c] dy[pixel,o] */
+        g.ta = true;
+        g.M = a->C, g.N = a->O, g.K = pixels;
+        g.A = a->x, g.B = a->dy, g.C = a->dw;
+        g.lda = a->C, g.ldb = a->O, g.ldc = a->O;
+    }
+    return g;
+}
+
+static bool tp__conv_is_depthwise(const tp_conv_args *a)
+{
+    return a->groups > 1 && a->groups == a->C && a->groups == a->O;
+}
+
+#endif /* TP__FAST */
+
+/* ==== >>engine: the public functions ==================================================================== */
+
+TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a)
+{
+#if TP__FAST
+    if (d->isa && a->M > 0 && a->N > 0) {
+        tp__gemm_plan p;
+        return tp__gemm_plan_make(&p, d, a, NULL);
+    }
+#endif
+    (void)d;
+    (void)a;
+    return 0;
+}
+
+TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    if (a->M <= 0 || a->N <= 0) return;
+#if TP__FAST
+    if (d->isa) {
+        tp__gemm_fast(d, a, scratch);
+        return;
+    }
+#endif
+    (void)d;
+    (void)scratch;
+    tp__gemm_naive(a);
+}
+
+TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+{
+#if TP__FAST
+    if (d->isa) {
+        size_t most = 0;
+        if (a->B <= 0) return 0;
+        if (tp__conv_is_gemm(a)) {
+            tp_gemm_args g = tp__conv_as_gemm(a, what);
+            return tp_gemm_scratch(d, &g);
+        }
+        if (tp__conv_is_depthwise(a)) {
+            tp__depthwise w;
+            return tp__depthwise_make(&w, d, a, what, NULL);
+        }
+        if (what == TP_CONV_FILTER_GRAD) {
+            tp__filter_grad f;
+            return tp__filter_grad_make(&f, d, a, NULL);
+        }
+        for (int64_t y = 0; y < (what == TP_CONV_INPUT_GRAD ? a->stride_h : 1); y++)
+            for (int64_t x = 0; x < (what == TP_CONV_INPUT_GRAD ? a->stride_w : 1); x++) {
+                tp__gather g;
+                size_t need = tp__gather_make(&g, d, a, what == TP_CONV_INPUT_GRAD, y, x, NULL);
+                if (need > most) most = need;
+            }
+        return most;
+    }
+#endif
+    (void)d;
+    (void)a;
+    (void)what;
+    return 0;
+}
+
+TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+#if TP__FAST
+    if (d->isa) {
+        if (tp__conv_is_gemm(a)) {
+            tp_gemm_args g = tp__conv_as_gemm(a, what);
+            tp_gemm(d, &g, scratch);
+        } else if (tp__conv_is_depthwise(a))
+            tp__depthwise_run(d, a, what, scratch);
+        else if (what == TP_CONV_FILTER_GRAD)
+            tp__filter_grad_run(d, a, scratch);
+        else if (a->B > 0)
+            tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
+        return;
+    }
+#endif
+    (void)d;
+    (void)scratch;
+    if (what == TP_CONV_FORWARD)
+        tp__conv_naive(a);
+    else if (what == TP_CONV_INPUT_GRAD)
+        tp__conv_input_grad_naive(a);
+    else
+        tp__conv_filter_grad_naive(a);
+}
+
+TP_DEF tp_vec_fn tp_vec_find(tp_device *d, tp_vec what)
+{
+#if TP__FAST
+    if (d->isa && what > TP_VEC_NONE && what < TP_VEC_COUNT) return d->isa->vec[what];
+#endif
+    (void)d;
+    (void)what;
+    return NULL;
+}
+
+/* -- sums over an array: pieces of a fixed size, each summed in 32 lanes, then the tree over the pieces ----------- */
+
+#define TP__SUM_PIECE 16384
+
+typedef struct tp__sum {
+    tp_device *d;
+    tp_vec what; /* ADD: sum, MUL: dot, MAX */
+    int64_t n, piece;
+    const float *x, *y;
+    float part[TP__PARTS];
+} tp__sum;
+
+static void tp__sum_chunk(void *user, int64_t chunk)
+{
+    tp__sum *s = (tp__sum *)user;
+    int64_t at = chunk * s->piece, n = s->n - at < s->piece ? s->n - at : s->piece;
+    const float *x = s->x + at;
+#if TP__FAST
+    const struct tp__isa *isa = s->d->isa;
+    if (isa) {
+        s->part[chunk] = s->what == TP_VEC_ADD   ? isa->sum(n, x)
+                         : s->what == TP_VEC_MUL ? isa->dot(n, x, s->y + at)
+                                                 : isa->max(n, x);
+        return;
+    }
+#endif
+    s->part[chunk] = s->what == TP_VEC_ADD   ? tp__sum_naive(n, x)
+                     : s->what == TP_VEC_MUL ? tp__dot_naive(n, x, s->y + at)
+                                             : tp__max_naive(n, x);
+}
+
+static float tp__sum_run(tp_device *d, tp_vec what, int64_t n, const float *x, const float *y)
+{
+    tp__sum s;
+    if (n <= 0) return what == TP_VEC_MAX ? -INFINITY : 0.0f;
+    s.d = d;
+    s.what = what;
+    s.n = n;
+    s.x = x;
+    s.y = y;
+    int64_t parts = (n + TP__SUM_PIECE - 1) / TP__SUM_PIECE;
+    if (parts > TP__PARTS) parts = TP__PARTS;
+    s.piece = ((n + parts - 1) / parts + 31) / 32 * 32;
+    parts = (n + s.piece - 1) / s.piece;
+    for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP_VEC_MAX ? -INFINITY : 0.0f;
+    if (parts == 1)
+        tp__sum_chunk(&s, 0);
+    else
+        tp_device_parallel(d, parts, tp__sum_chunk, &s);
+    return what == TP_VEC_MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
+}
+
+TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_ADD, n, x, NULL); }
+TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y)
+{
+    return tp__sum_run(d, TP_VEC_MUL, n, x, y);
+}
+TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_MAX, n, x, NULL); }
+
+/* -- adam: element by element, so it may be cut anywhere ------------------------------------------------------------ */
+
+#define TP__ADAM_PIECE 16384
+
+typedef struct tp__adam {
+    tp_device *d;
+    int64_t n;
+    float *w, *m, *v;
+    const float *g;
+    float lr, c1, c2, eps;
+} tp__adam;
+
+static void tp__adam_chunk(void *user, int64_t chunk)
+{
+    const tp__adam *a = (const tp__adam *)user;
+    int64_t i = chunk * TP__ADAM_PIECE, n = a->n - i < TP__ADAM_PIECE ? a->n - i : TP__ADAM_PIECE;
+#if TP__FAST
+    if (a->d->isa) {
+        a->d->isa->adam(n, a->w + i, a->m + i, a->v + i, a->g + i, a->lr, a->c1, a->c2, a->eps);
+        return;
+    }
+#endif
+    tp__adam_naive(n, a->w + i, a->m + i, a->v + i, a->g + i, a->lr, a->c1, a->c2, a->eps);
+}
+
+TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, const float *g, float lr_t, float b1,
+                        float b2, float eps)
+{
+    tp__adam a;
+    if (n <= 0) return;
+    a.d = d;
+    a.n = n;
+    a.w = w;
+    a.m = m;
+    a.v = v;
+    a.g = g;
+    a.lr = lr_t;
+    a.c1 = 1.0f - b1;
+    a.c2 = 1.0f - b2;
+    a.eps = eps;
+    tp_device_parallel(d, (n + TP__ADAM_PIECE - 1) / TP__ADAM_PIECE, tp__adam_chunk, &a);
+}
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT DEFAULT
+#endif
+
+/* ==== >>files ========================================================================================= */
+/* Whole files in and out, checksums, deflate both ways, and numpy's npy and npz. Every reader takes its
+ * input for hostile: a size is believed only after it was compared with the bytes that are really there. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifndef O_CLOEXEC
+#    define O_CLOEXEC 0
+#endif
+#ifndef O_DIRECTORY
+#    define O_DIRECTORY 0
+#endif
+
+/* No file, and no array in one, may be larger than this unless the caller says so. */
+static size_t tp__file_limit(size_t limit)
+{
+    uint64_t most = (uint64_t)16 << 30;
+    if (limit) most = limit;
+    return most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
+}
+
+/* Little-endian numbers at any address, on any machine. */
+static uint32_t tp__le16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+static uint32_t tp__le32(const uint8_t *p) { return tp__le16(p) | tp__le16(p + 2) << 16; }
+static uint64_t tp__le64(const uint8_t *p) { return (uint64_t)tp__le32(p) | (uint64_t)tp__le32(p + 4) << 32; }
+
+static uint8_t *tp__put_le(uint8_t *p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> (8 * i));
+    return p + bytes;
+}
+
+static bool tp__little_endian(void)
+{
+    uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first == 1;
+}
+
+/* A name out of a file, made fit for a sentence: no control characters, not too long. */
+typedef struct tp__printable {
+    char text[128];
+} tp__printable;
+
+static const char *tp__make_printable(tp__printable *to, const char *name, size_t n)
+{
+    size_t most = sizeof to->text - 4, len = n < most ? n : most;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)name[i];
+        to->text[i] = c < 32 || c == 127 ? '?' : name[i];
+    }
+    memcpy(to->text + len, n > most ? "..." : "", n > most ? 4 : 1);
+    return to->text;
+}
+
+/* -- checksums ----------------------------------------------------------------------------- >>crc */
+/* A reflected CRC is linear: the table entry of a^b is the xor of the entries of a and b. So the tables
+ * are cheap enough to be made on the stack of each call, and there is no global state: sixteen entries for
+ * a short input, and for a long one eight tables of 256, which take eight bytes at a time. */
+
+static void tp__crc_table(uint32_t poly, uint32_t *table, int size)
+{
+    uint32_t c = 1;
+    table[0] = 0;
+    for (int i = size >> 1; i > 0; i >>= 1) {
+        c = (c >> 1) ^ (poly & (0u - (c & 1u)));
+        for (int j = 0; j < size; j += 2 * i) table[i + j] = c ^ table[j];
+    }
+}
+
+static uint32_t tp__crc_short(uint32_t poly, uint32_t c, const uint8_t *p, size_t n)
+{
+    uint32_t table[16];
+    tp__crc_table(poly, table, 16);
+    for (size_t i = 0; i < n; i++) {
+        c = table[(c ^ p[i]) & 15] ^ (c >> 4);
+        c = table[(c ^ (uint32_t)(p[i] >> 4)) & 15] ^ (c >> 4);
+    }
+    return c;
+}
+
+static uint32_t tp__crc_long(uint32_t poly, uint32_t c, const uint8_t *p, size_t n)
+{
+    uint32_t t[8][256];
+    tp__crc_table(poly, t[0], 256);
+    for (int k = 1; k < 8; k++)
+        for (int i = 0; i < 256; i++) t[k][i] = t[0][t[k - 1][i] & 255] ^ (t[k - 1][i] >> 8);
+    for (; n >= 8; p += 8, n -= 8) {
+        uint32_t a = c ^ tp__le32(p), b = tp__le32(p + 4);
+        c = t[7][a & 255] ^ t[6][(a >> 8) & 255] ^ t[5][(a >> 16) & 255] ^ t[4][a >> 24] ^ t[3][b & 255] ^
+            t[2][(b >> 8) & 255] ^ t[1][(b >> 16) & 255] ^ t[0][b >> 24];
+    }
+    for (size_t i = 0; i < n; i++) c = t[0][(c ^ p[i]) & 255] ^ (c >> 8);
+    return c;
+}
+
+static uint32_t tp__crc(uint32_t poly, uint32_t crc, const void *data, size_t n)
+{
+    const uint8_t *p = (const uint8_t *)data;
+    return ~(n < 1024 ? tp__crc_short(poly, ~crc, p, n) : tp__crc_long(poly, ~crc, p, n));
+}
+
+TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n)
+{
+    return tp__crc(0xEDB88320u, crc, data, n);
+}
+TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n)
+{
+    return tp__crc(0x82F63B78u, crc, data, n);
+}
+
+/* -- inflate ----------------------------------------------------------------------------- >>inflate */
+/* Deflate (RFC 1951): blocks of literals and (length, distance) copies under Huffman codes. A code is decoded
+ * by one look into a table of 2^root entries, and a second look for the few codes longer than root.
+ *
+ * A table entry:  bits 0-7   bits of the whole code
+ *                 bits 8-15  what it is: extra bits (0 to 13) of a length or distance, or a flag from below
+ *                 bits 16-31 the literal, the base of the length or distance, or where the second table is */
+enum {
+    TP__HUFF_LIT_ROOT = 10,
+    TP__HUFF_LIT_ROOM = 1400, /* complete codes need 1334 */
+    TP__HUFF_DIST_ROOT = 8,
+    TP__HUFF_DIST_ROOM = 512, /* complete codes need 402 */
+    TP__HUFF_SUB = 0x10,      /* low 4 bits: index bits of the second table */
+    TP__HUFF_LITERAL = 0x20,
+    TP__HUFF_END = 0x40,
+    TP__HUFF_BAD = 0x80
+};
+
+static const uint16_t tp__length_base[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
+                                             31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+static const uint8_t tp__length_extra[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                             2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+static const uint16_t tp__dist_base[30] = {1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                           33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
+                                           1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+
+typedef struct tp__inflate {
+    const uint8_t *in, *end;
+    uint64_t bits; /* the next bits of the input, lowest first */
+    unsigned nbits;
+    uint8_t *out;
+    size_t base, len, cap; /* copies reach back to base; cap bytes of out may be written */
+    size_t limit;          /* cap may grow up to this */
+    bool fixed;            /* the tables hold the fixed code */
+    bool oom;
+    uint32_t lit[TP__HUFF_LIT_ROOM], dist[TP__HUFF_DIST_ROOM];
+} tp__inflate;
+
+typedef enum { TP__HUFF_OF_LENGTHS, TP__HUFF_OF_LITERALS, TP__HUFF_OF_DISTANCES } tp__huff_kind;
+
+static uint32_t tp__huff_entry(tp__huff_kind kind, int symbol)
+{
+    uint32_t s = (uint32_t)symbol;
+    if (kind == TP__HUFF_OF_DISTANCES) {
+        if (symbol >= 30) return (uint32_t)TP__HUFF_BAD << 8;
+        return (uint32_t)tp__dist_base[symbol] << 16 | (symbol < 4 ? 0 : (s / 2 - 1) << 8);
+    }
+    if (kind == TP__HUFF_OF_LENGTHS || symbol < 256) return s << 16 | (uint32_t)TP__HUFF_LITERAL << 8;
+    if (symbol == 256) return (uint32_t)TP__HUFF_END << 8;
+    if (symbol >= 286) return (uint32_t)TP__HUFF_BAD << 8;
+    return (uint32_t)tp__length_base[symbol - 257] << 16 | (uint32_t)tp__length_extra[symbol - 257] << 8;
+}
+
+/* The decoding table of a canonical code given by the lengths of its n (at most 288) codes. False if the
+ * lengths are no prefix code. A code with holes is accepted only where encoders make one: no distance at
+ * all, or one code of 1 bit. */
+static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n,
+                           tp__huff_kind kind)
+{
+    int count[16] = {0}, start[16], sorted[288], max = 0, codes = 0, left = 1;
+    for (int i = 0; i < n; i++) count[lengths[i]]++;
+    count[0] = 0;
+    for (int len = 1; len <= 15; len++) {
+        left = 2 * left - count[len];
+        if (left < 0) return false;
+        if (count[len]) max = len;
+        start[len] = codes;
+        codes += count[len];
+    }
+    bool sparse = codes == 0 || (codes == 1 && count[1] == 1);
+    if (left > 0 && (kind == TP__HUFF_OF_LENGTHS || !sparse)) return false;
+    for (int i = 0; i < n; i++)
+        if (lengths[i]) sorted[start[lengths[i]]++] = i;
+
+    int next = 1 << root, sub_at = 0, sub_bits = 0;
+    uint32_t code = 0, prefix = UINT32_MAX, root_mask = (1u << root) - 1;
+    for (int i = 0; i < next; i++) table[i] = (uint32_t)TP__HUFF_BAD << 8;
+    for (int k = 0, len = 1; k < codes; k++) {
+        for (; len < lengths[sorted[k]]; len++) code <<= 1;
+        uint32_t entry = tp__huff_entry(kind, sorted[k]) | (uint32_t)len, reversed = 0;
+        for (int i = 0; i < len; i++) reversed |= ((code >> i) & 1u) << (len - 1 - i);
+        if (len <= root) {
+            for (int i = (int)reversed; i < 1 << root; i += 1 << len) table[i] = entry;
+        } else {
+            if ((reversed & root_mask) != prefix) {
+                /* a second table, wide enough for the longest code that shares this prefix */
+                prefix = reversed & root_mask;
+                sub_bits = len - root;
+                for (int space = 1 << sub_bits; sub_bits + root < max; sub_bits++, space <<= 1) {
+                    space -= count[sub_bits + root];
+                    if (space <= 0) break;
+                }
+                sub_at = next;
+                next += 1 << sub_bits;
+                if (next > room) return false;
+                for (int i = sub_at; i < next; i++) table[i] = (uint32_t)TP__HUFF_BAD << 8;
+                table[prefix] =
+                    (uint32_t)sub_at << 16 | (uint32_t)(TP__HUFF_SUB | sub_bits) << 8 | (uint32_t)root;
+            }
+            for (int i = (int)(reversed >> root); i < 1 << sub_bits; i += 1 << (len - root))
+                table[sub_at + i] = entry;
+        }
+        count[len]--;
+        code++;
+    }
+    return true;
+}
+
+static uint32_t tp__huff_look(const uint32_t *table, int root, uint64_t bits)
+{
+    uint32_t e = table[bits & ((1u << root) - 1)];
+    if (e >> 8 & TP__HUFF_SUB)
+        e = table[(e >> 16) + (uint32_t)((bits >> root) & ((1u << (e >> 8 & 15)) - 1))];
+    return e;
+}
+
+/* Fill up the bit buffer; at the end of the input the missing bits are zeros that nbits does not count. */
+static void tp__inflate_refill(tp__inflate *s)
+{
+    for (; s->nbits < 56 && s->in < s->end; s->nbits += 8) s->bits |= (uint64_t)*s->in++ << s->nbits;
+}
+
+/* n bits (at most 32) of the input into *v; false at the end of the input. */
+static bool tp__inflate_bits(tp__inflate *s, unsigned n, uint32_t *v)
+{
+    tp__inflate_refill(s);
+    if (n > s->nbits) return false;
+    *v = (uint32_t)(s->bits & (((uint64_t)1 << n) - 1));
+    s->bits >>= n;
+    s->nbits -= n;
+    return true;
+}
+
+static const char *const tp__inflate_short = "it is cut short";
+static const char *const tp__inflate_full = "it holds more bytes than allowed";
+static const char *const tp__inflate_bad = "it contains an impossible code";
+static const char *const tp__inflate_oom = "there is no memory for its contents";
+static const char *const tp__inflate_far = "it copies from before its beginning";
+
+/* Room for n more bytes. */
+static const char *tp__inflate_room(tp__inflate *s, size_t n)
+{
+    if (s->cap - s->len >= n) return NULL;
+    if (n > s->limit - s->len) return tp__inflate_full;
+    size_t cap = s->cap > s->limit / 2 ? s->limit : 2 * s->cap;
+    if (cap < 4096 && s->limit > 4096) cap = 4096;
+    if (cap < s->len + n) cap = s->len + n;
+    uint8_t *out = (uint8_t *)tp_realloc(s->out, cap + 1);
+    if (!out) {
+        s->oom = true;
+        return tp__inflate_oom;
+    }
+    s->out = out;
+    s->cap = cap;
+    return NULL;
+}
+
+/* The loop that does nearly all the work: it runs while 8 bytes can be read and the longest copy written
+ * without looking. True when the block ended; *why is set on an error. */
+static bool tp__inflate_fast(tp__inflate *s, const char **why)
+{
+    const uint8_t *in = s->in, *in_last = s->end - 8;
+    uint8_t *out = s->out + s->len, *out_last = s->out + s->cap - 274, *base = s->out + s->base;
+    uint64_t bits = s->bits;
+    unsigned nbits = s->nbits;
+    bool ended = false;
+
+    while (in <= in_last && out <= out_last) {
+        /* at least 56 bits: three literals, or one length and distance (48) */
+        bits |= tp__le64(in) << nbits;
+        in += (63 - nbits) >> 3;
+        nbits |= 56;
+        uint32_t e = tp__huff_look(s->lit, TP__HUFF_LIT_ROOT, bits);
+        if (e >> 8 & TP__HUFF_LITERAL) {
+            for (int i = 0;; i++) {
+                bits >>= e & 255;
+                nbits -= e & 255;
+                *out++ = (uint8_t)(e >> 16);
+                if (i == 2) break;
+                e = tp__huff_look(s->lit, TP__HUFF_LIT_ROOT, bits);
+                if (!(e >> 8 & TP__HUFF_LITERAL)) break;
+            }
+            continue;
+        }
+        if (e >> 8 & (TP__HUFF_END | TP__HUFF_BAD)) {
+            if (e >> 8 & TP__HUFF_BAD) *why = tp__inflate_bad;
+            bits >>= e & 255;
+            nbits -= e & 255;
+            ended = true;
+            break;
+        }
+        unsigned extra = e >> 8 & 15;
+        bits >>= e & 255;
+        nbits -= e & 255;
+        size_t length = (e >> 16) + (size_t)(bits & ((1u << extra) - 1));
+        bits >>= extra;
+        nbits -= extra;
+        e = tp__huff_look(s->dist, TP__HUFF_DIST_ROOT, bits);
+        if (e >> 8 & TP__HUFF_BAD) {
+            *why = tp__inflate_bad;
+            break;
+        }
+        extra = e >> 8 & 15;
+        bits >>= e & 255;
+        nbits -= e & 255;
+        size_t dist = (e >> 16) + (size_t)(bits & ((1u << extra) - 1));
+        bits >>= extra;
+        nbits -= extra;
+        if (dist > (size_t)(out - base)) {
+            *why = tp__inflate_far;
+            break;
+        }
+        const uint8_t *from = out - dist;
+        uint8_t *stop = out + length;
+        if (dist >= 8) {
+            for (; out < stop; out += 8, from += 8) memcpy(out, from, 8); /* up to 7 bytes too many */
+        } else if (dist == 1) {
+            memset(out, *from, length);
+        } else {
+            while (out < stop) *out++ = *from++;
+        }
+        out = stop;
+    }
+    s->in = in;
+    s->len = (size_t)(out - s->out);
+    s->bits = bits;
+    s->nbits = nbits;
+    return ended || *why;
+}
+
+/* The same, one symbol at a time with every check, near the ends of input and output. */
+static bool tp__inflate_careful(tp__inflate *s, const char **why)
+{
+    tp__inflate_refill(s);
+    uint32_t e = tp__huff_look(s->lit, TP__HUFF_LIT_ROOT, s->bits), more = 0;
+    if ((e & 255) > s->nbits || s->nbits == 0) *why = tp__inflate_short;
+    else if (e >> 8 & TP__HUFF_BAD) *why = tp__inflate_bad;
+    if (*why) return true;
+    s->bits >>= e & 255;
+    s->nbits -= e & 255;
+    if (e >> 8 & TP__HUFF_END) return true;
+    if (e >> 8 & TP__HUFF_LITERAL) {
+        *why = tp__inflate_room(s, 1);
+        if (!*why) s->out[s->len++] = (uint8_t)(e >> 16);
+        return *why != NULL;
+    }
+    if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *why = tp__inflate_short;
+    size_t length = (size_t)(e >> 16) + more;
+    tp__inflate_refill(s);
+    e = tp__huff_look(s->dist, TP__HUFF_DIST_ROOT, s->bits);
+    if ((e & 255) > s->nbits || s->nbits == 0) *why = tp__inflate_short;
+    else if (e >> 8 & TP__HUFF_BAD) *why = tp__inflate_bad;
+    if (*why) return true;
+    s->bits >>= e & 255;
+    s->nbits -= e & 255;
+    if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *why = tp__inflate_short;
+    size_t dist = (size_t)(e >> 16) + more;
+    if (!*why && dist > s->len - s->base) *why = tp__inflate_far;
+    if (!*why) *why = tp__inflate_room(s, length);
+    if (*why) return true;
+    for (size_t i = 0; i < length; i++, s->len++) s->out[s->len] = s->out[s->len - dist];
+    return false;
+}
+
+static const char *tp__inflate_stored(tp__inflate *s)
+{
+    s->in -= s->nbits / 8; /* what the bit buffer read ahead */
+    s->bits = 0;
+    s->nbits = 0;
+    if (s->end - s->in < 4) return tp__inflate_short;
+    size_t n = tp__le16(s->in);
+    if ((n ^ tp__le16(s->in + 2)) != 0xFFFF) return tp__inflate_bad;
+    s->in += 4;
+    if ((size_t)(s->end - s->in) < n) return tp__inflate_short;
+    const char *why = tp__inflate_room(s, n);
+    if (why || n == 0) return why;
+    memcpy(s->out + s->len, s->in, n);
+    s->len += n;
+    s->in += n;
+    return NULL;
+}
+
+static bool tp__inflate_fixed_tables(tp__inflate *s)
+{
+    uint8_t lengths[288];
+    if (s->fixed) return true;
+    s->fixed = true;
+    for (int i = 0; i < 288; i++) lengths[i] = (uint8_t)(i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8);
+    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, 288, TP__HUFF_OF_LITERALS))
+        return false;
+    memset(lengths, 5, 32);
+    return tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths, 32,
+                          TP__HUFF_OF_DISTANCES);
+}
+
+/* The tables of a dynamic block: code lengths, themselves under a Huffman code and with runs. */
+static const char *tp__inflate_dynamic_tables(tp__inflate *s)
+{
+    static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+    uint8_t lengths[288 + 32] = {0}, first[19] = {0};
+    uint32_t nlit, ndist, ncode, v, table[128];
+    if (!tp__inflate_bits(s, 5, &nlit) || !tp__inflate_bits(s, 5, &ndist) || !tp__inflate_bits(s, 4, &ncode))
+        return tp__inflate_short;
+    s->fixed = false;
+    nlit += 257;
+    ndist += 1;
+    if (nlit > 286 || ndist > 30) return tp__inflate_bad;
+    for (uint32_t i = 0; i < ncode + 4; i++) {
+        if (!tp__inflate_bits(s, 3, &v)) return tp__inflate_short;
+        first[order[i]] = (uint8_t)v;
+    }
+    if (!tp__huff_build(table, 128, 7, first, 19, TP__HUFF_OF_LENGTHS)) return tp__inflate_bad;
+    for (uint32_t i = 0; i < nlit + ndist;) {
+        tp__inflate_refill(s);
+        uint32_t e = table[s->bits & 127], code = e >> 16, repeat = 1;
+        if (!tp__inflate_bits(s, e & 255, &v)) return tp__inflate_short;
+        uint8_t length = 0;
+        if (code < 16) {
+            length = (uint8_t)code;
+        } else {
+            if (!tp__inflate_bits(s, code == 16 ? 2 : code == 17 ? 3 : 7, &repeat)) return tp__inflate_short;
+            repeat += code == 18 ? 11 : 3;
+            if (code == 16 && i == 0) return tp__inflate_bad;
+            if (code == 16) length = lengths[i - 1];
+        }
+        if (repeat > nlit + ndist - i) return tp__inflate_bad;
+        memset(lengths + i, length, repeat);
+        i += repeat;
+    }
+    if (lengths[256] == 0) return tp__inflate_bad; /* the block could never end */
+    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, (int)nlit,
+                        TP__HUFF_OF_LITERALS) ||
+        !tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths + nlit, (int)ndist,
+                        TP__HUFF_OF_DISTANCES))
+        return tp__inflate_bad;
+    return NULL;
+}
+
+/* One deflate stream from s->in, appended to s->out. NULL, or what is wrong with it; then s->in is behind
+ * it. */
+static const char *tp__inflate_run(tp__inflate *s)
+{
+    const char *why = NULL;
+    uint32_t last = 0, type;
+    s->bits = 0;
+    s->nbits = 0;
+    s->base = s->len;
+    while (!last && !why) {
+        if (!tp__inflate_bits(s, 1, &last) || !tp__inflate_bits(s, 2, &type)) return tp__inflate_short;
+        if (type == 3) return tp__inflate_bad;
+        if (type == 0) {
+            why = tp__inflate_stored(s);
+            continue;
+        }
+        if (type == 2) why = tp__inflate_dynamic_tables(s);
+        else if (!tp__inflate_fixed_tables(s)) why = tp__inflate_bad;
+        while (!why) {
+            if (s->end - s->in >= 8 && s->cap - s->len >= 274 && tp__inflate_fast(s, &why)) break;
+            if (tp__inflate_careful(s, &why)) break;
+        }
+    }
+    s->in -= s->nbits / 8;
+    return why;
+}
+
+/* A known number of bytes, and nothing left over. NULL, or what is wrong. */
+static const char *tp__inflate_exact(const void *in, size_t in_size, void *out, size_t out_size)
+{
+    tp__inflate s;
+    uint8_t nothing;
+    s.in = in_size ? (const uint8_t *)in : &nothing;
+    s.end = s.in + in_size;
+    s.out = out_size ? (uint8_t *)out : &nothing;
+    s.len = 0;
+    s.cap = s.limit = out_size;
+    s.fixed = s.oom = false;
+    const char *why = tp__inflate_run(&s);
+    if (!why && s.len != out_size) why = "it holds fewer bytes than declared";
+    if (!why && s.in != s.end) why = "other bytes follow its end";
+    return why;
+}
+
+TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t out_size)
+{
+    const char *why = tp__inflate_exact(in, in_size, out, out_size);
+    return why ? tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", why) : TP_OK;
+}
+
+/* Start with room for `guess` bytes, so that growing is rare; there is always one more for a NUL. */
+static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_size, size_t limit,
+                                     size_t guess)
+{
+    s->in = (const uint8_t *)in;
+    s->end = s->in + in_size;
+    s->len = 0;
+    s->limit = limit;
+    s->cap = guess < limit ? guess : limit;
+    s->out = (uint8_t *)tp_malloc(s->cap + 1);
+    s->fixed = false;
+    s->oom = !s->out;
+    return s->oom ? tp__inflate_oom : NULL;
+}
+
+TP_DEF tp_status tp_inflate_alloc(const void *in, size_t in_size, size_t limit, char **out, size_t *out_size,
+                                  size_t *used)
+{
+    tp__inflate s;
+    *out = NULL;
+    *out_size = 0;
+    if (used) *used = 0;
+    if (in_size == 0) return tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", tp__inflate_short);
+    size_t guess = in_size < SIZE_MAX / 4 ? 4 * in_size : in_size;
+    const char *why = tp__inflate_start(&s, in, in_size, tp__file_limit(limit), guess < 4096 ? 4096 : guess);
+    if (!why) why = tp__inflate_run(&s);
+    if (why) {
+        tp_free(s.out);
+        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", why);
+    }
+    s.out[s.len] = 0;
+    *out = (char *)s.out;
+    *out_size = s.len;
+    if (used) *used = (size_t)(s.in - (const uint8_t *)in);
+    return TP_OK;
+}
+
+/* -- gzip -------------------------------------------------------------------------------- >>gzip */
+
+/* Bytes of the gzip header (RFC 1952) at p, 0 if it is damaged or cut short. */
+static size_t tp__gzip_header(const uint8_t *p, size_t n)
+{
+    if (n < 18 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8 || p[3] & 0xe0) return 0;
+    size_t at = 10;
+    if (p[3] & 4) {
+        at += 2 + tp__le16(p + at);
+        if (at > n) return 0;
+    }
+    for (int text = 8; text <= 16; text += 8) { /* file name, comment */
+        if (!(p[3] & text)) continue;
+        const void *zero = memchr(p + at, 0, n - at);
+        if (!zero) return 0;
+        at = (size_t)((const uint8_t *)zero - p) + 1;
+    }
+    if (p[3] & 2) {
+        if (n - at < 2 || tp__le16(p + at) != (tp_crc32(0, p, at) & 0xFFFF)) return 0;
+        at += 2;
+    }
+    return at;
+}
+
+/* All members of a gzip file, one after the other. `what` names it in sentences. */
+static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data,
+                            size_t *size)
+{
+    tp__inflate s;
+    const uint8_t *end = p + n;
+    if (n < 18) return tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, tp__inflate_short);
+    /* the last four bytes say how much comes out (modulo 4 GiB): a good guess if it is possible at all */
+    size_t guess = tp__le32(end - 4);
+    if (guess / 1032 > n) guess = n;
+    const char *why = tp__inflate_start(&s, p, n, limit, guess);
+    while (!why && s.in < end) {
+        if (*s.in == 0) { /* zeros may fill up the last block of a tape or disk */
+            while (s.in < end && *s.in == 0) s.in++;
+            if (s.in < end) why = "other data follows it";
+            break;
+        }
+        size_t header = tp__gzip_header(s.in, (size_t)(end - s.in)), before = s.len;
+        if (!header) {
+            why = "a gzip header is damaged or cut short";
+            break;
+        }
+        s.in += header;
+        why = tp__inflate_run(&s);
+        if (why) break;
+        size_t made = s.len - before;
+        if (end - s.in < 8) why = tp__inflate_short;
+        else if (tp__le32(s.in) != tp_crc32(0, made ? s.out + before : p, made))
+            why = "the checksum does not match";
+        else if (tp__le32(s.in + 4) != (uint32_t)(made & 0xFFFFFFFFu)) why = "the size does not match";
+        else s.in += 8;
+    }
+    if (why) {
+        tp_free(s.out);
+        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, why);
+    }
+    s.out[s.len] = 0;
+    *data = (char *)s.out;
+    *size = s.len;
+    return TP_OK;
+}
+
+/* -- deflate ----------------------------------------------------------------------------- >>deflate */
+/* The other way: hash chains find earlier copies within 32 KiB, and each block of 32 KiB is written under
+ * the fixed Huffman code or, where that would be longer (weights are nearly noise), stored. */
+enum {
+    TP__DEFLATE_WINDOW = 32768,
+    TP__DEFLATE_HASH = 15, /* bits */
+    TP__DEFLATE_TRIES = 32,
+    TP__DEFLATE_ENOUGH = 64 /* a copy this long is not improved upon */
+};
+
+typedef struct tp__deflate {
+    tp_buf *out;
+    uint64_t bits;
+    unsigned nbits;
+    size_t fill;
+    uint8_t bytes[4096];
+    uint32_t head[1 << TP__DEFLATE_HASH]; /* position + 1 of the last place with this hash */
+    uint32_t prev[TP__DEFLATE_WINDOW];    /* the one before, by position */
+    uint32_t token[TP__DEFLATE_WINDOW];   /* a literal, or 1<<31 | (length-3)<<16 | distance-1 */
+} tp__deflate;
+
+static void tp__deflate_flush(tp__deflate *d)
+{
+    if (d->fill) tp_buf_put(d->out, d->bytes, d->fill);
+    d->fill = 0;
+}
+
+static void tp__deflate_bits(tp__deflate *d, uint32_t value, unsigned n)
+{
+    d->bits |= (uint64_t)value << d->nbits;
+    for (d->nbits += n; d->nbits >= 8; d->nbits -= 8, d->bits >>= 8) {
+        if (d->fill == sizeof d->bytes) tp__deflate_flush(d);
+        d->bytes[d->fill++] = (uint8_t)d->bits;
+    }
+}
+
+/* Huffman codes are written from their highest bit. */
+static void tp__deflate_code(tp__deflate *d, uint32_t code, unsigned n)
+{
+    uint32_t reversed = 0;
+    for (unsigned i = 0; i < n; i++) reversed |= ((code >> i) & 1u) << (n - 1 - i);
+    tp__deflate_bits(d, reversed, n);
+}
+
+static unsigned tp__log2(uint32_t v)
+{
+    unsigned k = 0;
+    while (v >>= 1) k++;
+    return k;
+}
+
+static unsigned tp__length_symbol(unsigned length) /* 0 to 28 */
+{
+    unsigned v = length - 3;
+    if (length == 258) return 28;
+    if (v < 4) return v;
+    return 4 * (tp__log2(v) - 1) + ((v >> (tp__log2(v) - 2)) & 3);
+}
+
+static unsigned tp__dist_symbol(unsigned dist)
+{
+    unsigned v = dist - 1;
+    if (v < 4) return v;
+    return 2 * tp__log2(v) + ((v >> (tp__log2(v) - 1)) & 1);
+}
+
+static unsigned tp__dist_extra(unsigned symbol) { return symbol < 4 ? 0 : symbol / 2 - 1; }
+
+/* Bits of a token under the fixed code. */
+static unsigned tp__deflate_cost(uint32_t token)
+{
+    if (!(token >> 31)) return token < 144 ? 8 : 9;
+    unsigned ls = tp__length_symbol((token >> 16 & 255) + 3), ds = tp__dist_symbol((token & 0x7FFF) + 1);
+    return (ls < 23 ? 7u : 8u) + tp__length_extra[ls] + 5 + tp__dist_extra(ds);
+}
+
+static void tp__deflate_token(tp__deflate *d, uint32_t token)
+{
+    if (!(token >> 31)) {
+        if (token < 144) tp__deflate_code(d, 0x30 + token, 8);
+        else tp__deflate_code(d, 0x190 + token - 144, 9);
+        return;
+    }
+    unsigned length = (token >> 16 & 255) + 3, dist = (token & 0x7FFF) + 1;
+    unsigned ls = tp__length_symbol(length), ds = tp__dist_symbol(dist);
+    if (ls < 23) tp__deflate_code(d, 1 + ls, 7);
+    else tp__deflate_code(d, 0xC0 + ls - 23, 8);
+    tp__deflate_bits(d, length - tp__length_base[ls], tp__length_extra[ls]);
+    tp__deflate_code(d, ds, 5);
+    tp__deflate_bits(d, dist - tp__dist_base[ds], tp__dist_extra(ds));
+}
+
+static uint32_t tp__deflate_hash(const uint8_t *p)
+{
+    uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+    return (v * 2654435761u) >> (32 - TP__DEFLATE_HASH);
+}
+
+static void tp__deflate_insert(tp__deflate *d, const uint8_t *in, size_t n, size_t pos)
+{
+    if (n - pos < 3) return;
+    uint32_t h = tp__deflate_hash(in + pos);
+    d->prev[pos % TP__DEFLATE_WINDOW] = d->head[h];
+    d->head[h] = (uint32_t)(pos + 1);
+}
+
+/* The longest earlier copy of what is at pos, at most `most` bytes, as a token; 0 if there is none worth
+ * it. Positions are kept modulo 2^32: a stale one gives a distance that is too large or whose bytes do not
+ * match. */
+static uint32_t tp__deflate_find(const tp__deflate *d, const uint8_t *in, size_t pos, size_t most)
+{
+    uint32_t best_dist = 0, last_dist = 0;
+    size_t best = 2;
+    if (most > 258) most = 258;
+    if (most < 3) return 0;
+    uint32_t place = d->head[tp__deflate_hash(in + pos)];
+    for (int tries = 0; place && tries < TP__DEFLATE_TRIES && best < most; tries++) {
+        uint32_t dist = (uint32_t)pos - (place - 1);
+        if (dist <= last_dist || dist > TP__DEFLATE_WINDOW || dist > pos) break;
+        last_dist = dist;
+        const uint8_t *a = in + pos, *b = a - dist;
+        if (a[best] == b[best]) {
+            size_t same = 0;
+            while (same < most && a[same] == b[same]) same++;
+            if (same > best && (same > 3 || dist <= 4096)) {
+                best = same;
+                best_dist = dist;
+            }
+        }
+        place = d->prev[(place - 1) % TP__DEFLATE_WINDOW];
+    }
+    return best_dist ? 1u << 31 | (uint32_t)(best - 3) << 16 | (best_dist - 1) : 0;
+}
+
+static void tp__deflate_store(tp__deflate *d, const uint8_t *in, size_t n, bool last)
+{
+    tp__deflate_bits(d, last, 3);
+    if (d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
+    tp__deflate_bits(d, (uint32_t)n, 16);
+    tp__deflate_bits(d, (uint32_t)n ^ 0xFFFF, 16);
+    tp__deflate_flush(d);
+    tp_buf_put(d->out, in, n);
+}
+
+/* One piece of a stream. Pieces know nothing of each other, so that a large array needs no copy. */
+static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool last)
+{
+    memset(d->head, 0, sizeof d->head);
+    for (size_t start = 0; start < n && !d->out->failed;) {
+        size_t window = TP__DEFLATE_WINDOW, size = n - start < window ? n - start : window;
+        size_t end = start + size, pos = start, tokens = 0;
+        uint64_t cost = 3 + 7;
+        uint32_t found = tp__deflate_find(d, in, pos, end - pos);
+        while (pos < end) {
+            uint32_t token = found, next = 0;
+            size_t length = found ? (found >> 16 & 255) + 3 : 1;
+            tp__deflate_insert(d, in, n, pos);
+            /* a longer copy that begins one byte later is worth a literal */
+            if (length < TP__DEFLATE_ENOUGH && pos + 1 < end) {
+                next = tp__deflate_find(d, in, pos + 1, end - pos - 1);
+                if (next && found && (next >> 16 & 255) + 3 > length) length = 1;
+            }
+            if (length == 1) token = in[pos];
+            d->token[tokens++] = token;
+            cost += tp__deflate_cost(token);
+            for (size_t i = 1; i < length; i++) tp__deflate_insert(d, in, n, pos + i);
+            pos += length;
+            if (pos < end) found = length == 1 ? next : tp__deflate_find(d, in, pos, end - pos);
+        }
+        bool final = last && end == n;
+        if (cost > 8 * (uint64_t)size + 42) {
+            tp__deflate_store(d, in + start, size, final);
+        } else {
+            tp__deflate_bits(d, 2u | (final ? 1u : 0u), 3);
+            for (size_t i = 0; i < tokens; i++) tp__deflate_token(d, d->token[i]);
+            tp__deflate_code(d, 0, 7);
+        }
+        start = end;
+    }
+    if (last && n == 0) tp__deflate_bits(d, 3, 10); /* a final block with nothing in it */
+    if (last && d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
+    tp__deflate_flush(d);
+}
+
+static tp__deflate *tp__deflate_new(tp_buf *out)
+{
+    tp__deflate *d = (tp__deflate *)tp_malloc(sizeof *d);
+    if (!d) return NULL;
+    d->out = out;
+    d->bits = 0;
+    d->nbits = 0;
+    d->fill = 0;
+    return d;
+}
+
+TP_DEF tp_status tp_deflate(const void *in, size_t in_size, tp_buf *out)
+{
+    tp__deflate *d = tp__deflate_new(out);
+    if (!d) return TP_ERR_NOMEM;
+    tp__deflate_piece(d, (const uint8_t *)in, in_size, true);
+    tp_free(d);
+    if (out->failed) return tp_fail(TP_ERR_NOMEM, "out of memory for compressed data");
+    return TP_OK;
+}
+
+/* -- whole files ------------------------------------------------------------------------- >>file */
+
+TP_DEF bool tp_file_exists(const char *path)
+{
+    struct stat st;
+    return path && stat(path, &st) == 0;
+}
+
+/* Everything from fd into *data, with a NUL behind it. `expect` is how much there should be. */
+static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t limit, char **data,
+                              size_t *size)
+{
+    size_t cap = expect + 1, len = 0;
+    char *p = (char *)tp_malloc(cap + 1);
+    if (!p) return TP_ERR_NOMEM;
+    for (;;) {
+        if (len == cap) {
+            cap = cap < 65536 ? 65536 : cap > limit / 2 ? limit + 1 : 2 * cap;
+            char *q = (char *)tp_realloc(p, cap + 1);
+            if (!q) {
+                tp_free(p);
+                return TP_ERR_NOMEM;
+            }
+            p = q;
+        }
+        size_t want = cap - len < (size_t)1 << 30 ? cap - len : (size_t)1 << 30;
+        ssize_t got = read(fd, p + len, want);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            tp_status s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, strerror(errno));
+            tp_free(p);
+            return s;
+        }
+        if (got == 0) break;
+        len += (size_t)got;
+        if (len > limit) {
+            tp_free(p);
+            return tp_fail(TP_ERR_FORMAT, "%s is larger than the %llu bytes allowed", path,
+                           (unsigned long long)limit);
+        }
+    }
+    p[len] = 0;
+    *data = p;
+    *size = len;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char **data, size_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    if (!path) return tp_fail(TP_ERR_ARG, "tp_file_read: path is NULL");
+    limit = tp__file_limit(limit);
+    int fd;
+    do fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    tp_status s = TP_OK;
+    if (fstat(fd, &st) != 0) s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, strerror(errno));
+    else if (S_ISDIR(st.st_mode)) s = tp_fail(TP_ERR_IO, "%s is a directory, not a file", path);
+    else if (st.st_size > 0 && (uint64_t)st.st_size > limit)
+        s = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed", path,
+                    (unsigned long long)st.st_size, (unsigned long long)limit);
+    if (!s) s = tp__read_all(path, fd, st.st_size > 0 ? (size_t)st.st_size : 0, limit, data, size);
+    close(fd);
+    if (s || !gunzip) return s;
+
+    /* the magic decides; a name in .gz makes the beginning of a gzip file one that is cut short */
+    const uint8_t *p = (const uint8_t *)*data;
+    size_t n = strlen(path);
+    bool named = n > 3 && strcmp(path + n - 3, ".gz") == 0 && *size < 2 && (*size == 0 || p[0] == 0x1f);
+    if (!named && (*size < 2 || p[0] != 0x1f || p[1] != 0x8b)) return TP_OK;
+    char *zipped = *data;
+    n = *size;
+    *data = NULL;
+    *size = 0;
+    s = tp__gunzip(path, p, n, limit, data, size);
+    tp_free(zipped);
+    return s;
+}
+
+TP_DEF tp_status tp_make_dirs(const char *path)
+{
+    if (!path || !path[0]) return tp_fail(TP_ERR_ARG, "tp_make_dirs: the path is empty");
+    char *p = tp_strdup(path);
+    if (!p) return TP_ERR_NOMEM;
+    tp_status s = TP_OK;
+    for (size_t i = 1; !s; i++) {
+        char c = p[i];
+        if (c != '/' && c != 0) continue;
+        p[i] = 0;
+        if (mkdir(p, 0777) != 0) {
+            int error = errno;
+            struct stat st;
+            if (stat(p, &st) != 0)
+                s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, strerror(error));
+            else if (!S_ISDIR(st.st_mode))
+                s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
+        }
+        p[i] = c;
+        if (c == 0) break;
+    }
+    tp_free(p);
+    return s;
+}
+
+/* -- the writer -------------------------------------------------------------------------- >>writer */
+
+struct tp_writer {
+    int fd;
+    char *path, *temp;
+    tp_status failed; /* the first error, and its sentence */
+    char sentence[512];
+    uint64_t at; /* bytes put so far */
+    size_t fill;
+    uint8_t buffer[65536];
+};
+
+/* Make an error stick; the sentence is the last error. */
+static tp_status tp__writer_fail(tp_writer *w, tp_status s)
+{
+    if (w->failed || s == TP_OK) return w->failed;
+    const char *text = tp_last_error();
+    size_t n = strlen(text) < sizeof w->sentence - 1 ? strlen(text) : sizeof w->sentence - 1;
+    memcpy(w->sentence, text, n);
+    w->sentence[n] = 0;
+    w->failed = s;
+    return s;
+}
+
+static tp_status tp__writer_again(const tp_writer *w)
+{
+    return w->failed ? tp_fail(w->failed, "%s", w->sentence) : TP_OK;
+}
+
+/* n bytes to the file: at its end, or at `at` if that is not negative. */
+static tp_status tp__writer_write(tp_writer *w, const void *data, size_t n, int64_t at)
+{
+    const uint8_t *p = (const uint8_t *)data;
+    while (n > 0) {
+        size_t want = n < (size_t)1 << 30 ? n : (size_t)1 << 30;
+        ssize_t put = at < 0 ? write(w->fd, p, want) : pwrite(w->fd, p, want, (off_t)at);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0)
+            return tp__writer_fail(
+                w, tp_fail(TP_ERR_IO, "%s cannot be written: %s; an old file of this name is untouched",
+                           w->path, put < 0 ? strerror(errno) : "the disk takes no more"));
+        p += put;
+        n -= (size_t)put;
+        if (at >= 0) at += put;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__writer_flush(tp_writer *w)
+{
+    size_t n = w->fill;
+    w->fill = 0;
+    return w->failed ? tp__writer_again(w) : tp__writer_write(w, w->buffer, n, -1);
+}
+
+/* Write over bytes that were put before: the sizes in a header, known only later. */
+static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, size_t n)
+{
+    tp_status s = tp__writer_flush(w);
+    return s ? s : tp__writer_write(w, data, n, (int64_t)at);
+}
+
+TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
+{
+    *out = NULL;
+    if (!path || !path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
+    tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
+    if (!w) return TP_ERR_NOMEM;
+    size_t n = strlen(path) + 32;
+    w->fd = -1;
+    w->failed = TP_OK;
+    w->at = 0;
+    w->fill = 0;
+    w->path = tp_strdup(path);
+    w->temp = (char *)tp_malloc(n);
+    if (!w->path || !w->temp) {
+        tp_free(w->path);
+        tp_free(w->temp);
+        tp_free(w);
+        return TP_ERR_NOMEM;
+    }
+    snprintf(w->temp, n, "%s.tmp.%ld", path, (long)getpid());
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    do w->fd = open(w->temp, flags, 0666);
+    while (w->fd < 0 && errno == EINTR);
+    if (w->fd < 0 && errno == EEXIST && unlink(w->temp) == 0) /* left by a process that was killed */
+        w->fd = open(w->temp, flags, 0666);
+    if (w->fd < 0) {
+        tp_status s = tp_fail(TP_ERR_IO, "%s cannot be created: %s", w->temp, strerror(errno));
+        tp_free(w->path);
+        tp_free(w->temp);
+        tp_free(w);
+        return s;
+    }
+    *out = w;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size)
+{
+    if (!w) return tp_fail(TP_ERR_ARG, "tp_writer_put: the writer is NULL");
+    if (w->failed) return tp__writer_again(w);
+    w->at += size;
+    if (size > sizeof w->buffer - w->fill) {
+        tp_status s = tp__writer_flush(w);
+        if (s) return s;
+        if (size >= sizeof w->buffer) return tp__writer_write(w, data, size, -1);
+    }
+    if (size) memcpy(w->buffer + w->fill, data, size);
+    w->fill += size;
+    return TP_OK;
+}
+
+/* Is the temporary file still ours? Another writer of the same path in this process would have replaced
+ * it. */
+static bool tp__writer_owns(const tp_writer *w)
+{
+    struct stat mine, there;
+    return fstat(w->fd, &mine) == 0 && lstat(w->temp, &there) == 0 && mine.st_ino == there.st_ino &&
+           mine.st_dev == there.st_dev;
+}
+
+TP_DEF void tp_writer_abort(tp_writer *w)
+{
+    if (!w) return;
+    if (w->fd >= 0 && tp__writer_owns(w)) unlink(w->temp);
+    if (w->fd >= 0) close(w->fd);
+    tp_free(w->path);
+    tp_free(w->temp);
+    tp_free(w);
+}
+
+/* A rename is on the disk only when its directory is. A directory that cannot be opened is left to the
+ * system. */
+static tp_status tp__sync_dir(const char *path)
+{
+    char *dir = tp_strdup(path);
+    if (!dir) return TP_ERR_NOMEM;
+    char *slash = strrchr(dir, '/');
+    if (slash) slash[slash == dir] = 0;
+    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tp_status s = TP_OK;
+    if (fd >= 0) {
+        if (fsync(fd) != 0 && errno != EINVAL)
+            s = tp_fail(TP_ERR_IO, "%s is written, but its directory cannot be synced: %s", path,
+                        strerror(errno));
+        close(fd);
+    }
+    tp_free(dir);
+    return s;
+}
+
+TP_DEF tp_status tp_writer_commit(tp_writer *w)
+{
+    if (!w) return tp_fail(TP_ERR_ARG, "tp_writer_commit: the writer is NULL");
+    tp_status s = tp__writer_flush(w);
+    if (!s && fsync(w->fd) != 0 && errno != EINVAL)
+        s = tp_fail(TP_ERR_IO, "%s cannot be synced to the disk: %s", w->path, strerror(errno));
+    if (!s && !tp__writer_owns(w))
+        s = tp_fail(TP_ERR_STATE, "%s is being written by another writer of this process", w->path);
+    if (!s && rename(w->temp, w->path) != 0)
+        s = tp_fail(TP_ERR_IO, "%s cannot be renamed to %s: %s", w->temp, w->path, strerror(errno));
+    if (!s) {
+        /* after fsync there is nothing left for close to lose */
+        close(w->fd);
+        w->fd = -1;
+        s = tp__sync_dir(w->path);
+    }
+    tp_writer_abort(w);
+    return s;
+}
+
+/* -- npy --------------------------------------------------------------------------------- >>npy */
+/* An npy file is a magic, a Python dict in text (type, order, shape) padded to a multiple of 64, and the
+ * elements. */
+
+enum { TP__NPY_HEADER = 320, TP__PIECE = 1 << 20 };
+
+/* Takes a file's bytes as they are made. */
+typedef tp_status (*tp__sink_fn)(void *user, const void *data, size_t n);
+
+/* Can t be written, and how many bytes will its elements take? bfloat16, which npy lacks, is written as
+ * float32. */
+static tp_status tp__npy_check(const tp_tensor *t, const char *what, size_t *bytes)
+{
+    char text[TP_SHAPE_TEXT];
+    if (!t || t->dtype <= TP_DTYPE_UNSET || t->dtype >= TP_DTYPE_COUNT)
+        return tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no element type", what);
+    if (t->shape.ndim < 0 || t->shape.ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: it has %d dimensions", what, t->shape.ndim);
+    int64_t n = tp_shape_size(&t->shape);
+    if (n < 0 || n == INT64_MAX || (uint64_t)n > SIZE_MAX ||
+        !tp_mul_size((size_t)n, t->dtype == TP_BF16 ? 4 : tp_dtype_size(t->dtype), bytes))
+        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: its shape is %s", what,
+                       tp_shape_text(&t->shape, text));
+    if (n > 0 && !t->data) return tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", what);
+    return TP_OK;
+}
+
+static size_t tp__npy_header(const tp_tensor *t, char out[TP__NPY_HEADER])
+{
+    static const char *const kind[TP_DTYPE_COUNT] = {"", "f4", "f8", "f2", "f4", "i4", "i8", "|u1", "|b1"};
+    const char *k = kind[t->dtype], *order = k[0] == '|' ? "" : tp__little_endian() ? "<" : ">";
+    int n = 10 + snprintf(out + 10, TP__NPY_HEADER - 10,
+                          "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, k);
+    for (int i = 0; i < t->shape.ndim; i++)
+        n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s%lld", i ? ", " : "",
+                      (long long)t->shape.dim[i]);
+    n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s), }", t->shape.ndim == 1 ? "," : "");
+    int total = (n + 1 + 63) / 64 * 64;
+    memset(out + n, ' ', (size_t)(total - n - 1));
+    out[total - 1] = '\n';
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    tp__put_le((uint8_t *)out + 8, (uint64_t)(total - 10), 2);
+    return (size_t)total;
+}
+
+/* t as an npy file into sink, piece by piece. It passed tp__npy_check. */
+static tp_status tp__npy_emit(const tp_tensor *t, tp__sink_fn sink, void *user)
+{
+    char header[TP__NPY_HEADER];
+    tp_status s = sink(user, header, tp__npy_header(t, header));
+    size_t n = (size_t)tp_shape_size(&t->shape), size = tp_dtype_size(t->dtype);
+    const uint8_t *p = (const uint8_t *)t->data;
+    if (t->dtype == TP_BF16) {
+        float block[1024];
+        for (size_t i = 0; i < n && !s; i += 1024) {
+            size_t m = n - i < 1024 ? n - i : 1024;
+            tp_convert(block, TP_F32, p + 2 * i, TP_BF16, (int64_t)m);
+            s = sink(user, block, 4 * m);
+        }
+        return s;
+    }
+    for (size_t at = 0, bytes = n * size, piece = TP__PIECE; at < bytes && !s; at += piece)
+        s = sink(user, p + at, bytes - at < piece ? bytes - at : piece);
+    return s;
+}
+
+static tp_status tp__npy_to_writer(void *user, const void *data, size_t n)
+{
+    return tp_writer_put((tp_writer *)user, data, n);
+}
+
+TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t)
+{
+    size_t bytes = 0;
+    tp_writer *w = NULL;
+    tp_status s = tp__npy_check(t, path ? path : "the tensor", &bytes);
+    if (!s) s = tp_writer_open(&w, path);
+    if (s) return s;
+    s = tp__npy_emit(t, tp__npy_to_writer, w);
+    if (!s) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return s;
+}
+
+/* What the header says. */
+typedef struct tp__npy {
+    char kind; /* b i u f */
+    int size;  /* bytes of an element in the file */
+    bool swap, fortran;
+    tp_dtype dtype; /* what it becomes */
+    tp_shape shape;
+} tp__npy;
+
+/* The header's text, read from left to right. */
+typedef struct tp__npy_text {
+    const char *at, *end;
+    const char *what; /* the file, for sentences */
+} tp__npy_text;
+
+static char tp__npy_peek(tp__npy_text *p)
+{
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
+    return p->at < p->end ? *p->at : (char)0;
+}
+
+static bool tp__npy_eat(tp__npy_text *p, char c)
+{
+    if (tp__npy_peek(p) != c || p->at == p->end) return false;
+    p->at++;
+    return true;
+}
+
+static bool tp__npy_word(tp__npy_text *p, const char *word)
+{
+    size_t n = strlen(word);
+    tp__npy_peek(p);
+    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) return false;
+    p->at += n;
+    return true;
+}
+
+/* A quoted text without escapes; its bytes stay in the header. */
+static bool tp__npy_quoted(tp__npy_text *p, const char **text, size_t *n)
+{
+    char quote = tp__npy_peek(p);
+    if (quote != '\'' && quote != '"') return false;
+    p->at++;
+    const char *close = (const char *)memchr(p->at, quote, (size_t)(p->end - p->at));
+    if (!close) return false;
+    *text = p->at;
+    *n = (size_t)(close - p->at);
+    p->at = close + 1;
+    return memchr(*text, '\\', *n) == NULL;
+}
+
+static tp_status tp__npy_descr(tp__npy_text *p, tp__npy *h)
+{
+    const char *text;
+    size_t n;
+    if (tp__npy_peek(p) == '[' || tp__npy_peek(p) == '(')
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: a structured array; only plain numbers are read", p->what);
+    if (!tp__npy_quoted(p, &text, &n))
+        return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    tp__printable shown;
+    tp__make_printable(&shown, text, n);
+    char order = '=';
+    if (n > 0 && strchr("<>=|", text[0]) && text[0]) order = *text++, n--;
+    if (n > 0 && text[0] == 'O')
+        return tp_fail(
+            TP_ERR_UNSUPPORTED,
+            "%s: it holds pickled Python objects, which are never read; save plain arrays in an npz instead",
+            p->what);
+    static const struct {
+        char name[3];
+        tp_dtype dtype;
+    } known[] = {{"b1", TP_BOOL}, {"i1", TP_I32}, {"i2", TP_I32}, {"i4", TP_I32},
+                 {"i8", TP_I64},  {"u1", TP_U8},  {"u2", TP_I32}, {"u4", TP_I64},
+                 {"u8", TP_I64},  {"f2", TP_F16}, {"f4", TP_F32}, {"f8", TP_F64}};
+    for (int i = 0; i < TP_COUNT(known); i++) {
+        if (n != 2 || memcmp(text, known[i].name, 2) != 0) continue;
+        h->kind = text[0];
+        h->size = text[1] - '0';
+        h->swap = (order == '<' && !tp__little_endian()) || (order == '>' && tp__little_endian());
+        h->dtype = known[i].dtype;
+        return TP_OK;
+    }
+    return tp_fail(TP_ERR_UNSUPPORTED,
+                   "%s: elements of type '%s' are not read; convert them to float32 or int64 first", p->what,
+                   shown.text);
+}
+
+static tp_status tp__npy_shape(tp__npy_text *p, tp__npy *h)
+{
+    bool comma = true;
+    h->shape.ndim = 0;
+    if (!tp__npy_eat(p, '('))
+        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+    while (!tp__npy_eat(p, ')')) {
+        char c = tp__npy_peek(p);
+        if (!comma || c < '0' || c > '9')
+            return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+        if (h->shape.ndim == TP_MAX_DIMS)
+            return tp_fail(TP_ERR_UNSUPPORTED, "%s: it has more than %d dimensions", p->what, TP_MAX_DIMS);
+        int64_t v = 0;
+        for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++) {
+            if (v > (INT64_MAX - 9) / 10)
+                return tp_fail(TP_ERR_FORMAT, "%s: a dimension in the npy header is too large", p->what);
+            v = 10 * v + (*p->at - '0');
+        }
+        if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 */
+        h->shape.dim[h->shape.ndim++] = v;
+        comma = tp__npy_eat(p, ',');
+    }
+    if (h->shape.ndim == 1 && !comma) /* (3) is a number, (3,) a shape */
+        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+    return TP_OK;
+}
+
+static tp_status tp__npy_dict(tp__npy_text *p, tp__npy *h)
+{
+    unsigned seen = 0;
+    tp_status s = TP_OK;
+    if (!tp__npy_eat(p, '{')) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    for (bool comma = true; !s && !tp__npy_eat(p, '}');) {
+        static const char *const keys[3] = {"descr", "fortran_order", "shape"};
+        const char *text;
+        size_t n;
+        int key = 0;
+        if (!comma || !tp__npy_quoted(p, &text, &n) || !tp__npy_eat(p, ':'))
+            return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+        while (key < 3 && (strlen(keys[key]) != n || memcmp(keys[key], text, n) != 0)) key++;
+        if (key == 3 || seen & 1u << key)
+            return tp_fail(TP_ERR_FORMAT, "%s: the npy header has an unknown or repeated key", p->what);
+        seen |= 1u << key;
+        if (key == 0) s = tp__npy_descr(p, h);
+        else if (key == 2) s = tp__npy_shape(p, h);
+        else if (tp__npy_word(p, "True")) h->fortran = true;
+        else if (tp__npy_word(p, "False")) h->fortran = false;
+        else
+            s = tp_fail(TP_ERR_FORMAT, "%s: fortran_order in the npy header is neither True nor False",
+                        p->what);
+        comma = tp__npy_eat(p, ',');
+    }
+    if (s) return s;
+    tp__npy_peek(p);
+    if (seen != 7 || p->at != p->end) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    return TP_OK;
+}
+
+/* Element k of dst from the bytes at p. False if an unsigned number does not fit. */
+static bool tp__npy_element(const tp__npy *h, void *dst, size_t k, const uint8_t *p)
+{
+    uint8_t raw[8];
+    bool little = tp__little_endian() != h->swap;
+    uint64_t v = 0;
+    for (int i = 0; i < h->size; i++) v |= (uint64_t)p[little ? i : h->size - 1 - i] << (8 * i);
+    if (h->kind == 'i' && h->size < 8 && v >> (8 * h->size - 1) & 1) v |= ~(uint64_t)0 << (8 * h->size);
+    if (h->kind == 'u' && v > (uint64_t)INT64_MAX) return false;
+    if (h->kind == 'b') v = v != 0;
+    /* the low bytes, in this machine's order */
+    size_t size = tp_dtype_size(h->dtype);
+    for (size_t i = 0; i < size; i++) raw[tp__little_endian() ? i : size - 1 - i] = (uint8_t)(v >> (8 * i));
+    memcpy((uint8_t *)dst + k * size, raw, size);
+    return true;
+}
+
+/* All elements into row-major order. */
+static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, size_t n)
+{
+    size_t size = (size_t)h->size;
+    bool order = !h->fortran || h->shape.ndim < 2;
+    bool same =
+        !h->swap && size == tp_dtype_size(h->dtype) && h->kind != 'b' && (h->kind != 'u' || size == 1);
+    if (order && same) {
+        if (n) memcpy(dst, src, n * size);
+        return true;
+    }
+    if (order) {
+        for (size_t k = 0; k < n; k++)
+            if (!tp__npy_element(h, dst, k, src + k * size)) return false;
+        return true;
+    }
+    /* Fortran order: count through the indices of dst, and walk src with the strides of the reversed shape */
+    size_t stride[TP_MAX_DIMS], at = 0;
+    int64_t index[TP_MAX_DIMS] = {0};
+    stride[0] = 1;
+    for (int d = 1; d < h->shape.ndim; d++) stride[d] = stride[d - 1] * (size_t)h->shape.dim[d - 1];
+    for (size_t k = 0; k < n; k++) {
+        if (same) memcpy((uint8_t *)dst + k * size, src + at * size, size);
+        else if (!tp__npy_element(h, dst, k, src + at * size)) return false;
+        for (int d = h->shape.ndim - 1; d >= 0; d--) {
+            at += stride[d];
+            if (++index[d] < h->shape.dim[d]) break;
+            at -= stride[d] * (size_t)h->shape.dim[d];
+            index[d] = 0;
+        }
+    }
+    return true;
+}
+
+/* `exact`: nothing may follow the elements. */
+static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, bool exact, tp_tensor *t)
+{
+    if (size < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
+        return tp_fail(TP_ERR_FORMAT, "%s: this is no npy array (it does not begin with \\x93NUMPY)", what);
+    if (size < 12) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", what);
+    if (p[6] < 1 || p[6] > 3 || p[7] != 0)
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: npy version %d.%d is not known here", what, p[6], p[7]);
+    size_t begin = p[6] == 1 ? 10 : 12, length = p[6] == 1 ? tp__le16(p + 8) : tp__le32(p + 8);
+    if (length > (size_t)1 << 20) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is too long", what);
+    if (length > size - begin) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", what);
+
+    tp__npy h;
+    tp__npy_text text;
+    memset(&h, 0, sizeof h);
+    text.at = (const char *)p + begin;
+    text.end = text.at + length;
+    text.what = what;
+    tp_status s = tp__npy_dict(&text, &h);
+    if (s) return s;
+
+    /* sizes: no product may overflow, not even one that a zero wipes out later; in int64_t and in the
+     * wider type */
+    size_t n = 1, whole = 1, room = h.dtype == TP_I32 || h.dtype == TP_I64 ? 8 : (size_t)h.size;
+    for (int i = 0; i < h.shape.ndim; i++) {
+        uint64_t d = (uint64_t)h.shape.dim[i];
+        if (d > SIZE_MAX || !tp_mul_size(whole, d ? (size_t)d : 1, &whole) ||
+            whole > (size_t)PTRDIFF_MAX / room)
+            return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", what);
+        n *= (size_t)d; /* at most `whole` */
+    }
+    size_t there = size - begin - length, bytes = n * (size_t)h.size;
+    if (there < bytes || (exact && there != bytes))
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s: %s: the npy header promises %llu bytes of elements, there are %llu", what,
+                       there < bytes ? "it is cut short" : "there is too much", (unsigned long long)bytes,
+                       (unsigned long long)there);
+    s = tp_tensor_resize(t, h.dtype, h.shape);
+    if (s) return s;
+    if (!tp__npy_elements(&h, t->data, p + begin + length, n))
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: an unsigned 64-bit number does not fit int64", what);
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t)
+{
+    return tp__npy_read((const uint8_t *)data, size, what ? what : "npy data", false, t);
+}
+
+TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t)
+{
+    char *data;
+    size_t size;
+    tp_status s = tp_file_read(path, false, 0, &data, &size);
+    if (s) return s;
+    s = tp_npy_parse(data, size, path, t);
+    tp_free(data);
+    return s;
+}
+
+/* -- dictionaries of arrays -------------------------------------------------------------- >>dict */
+
+TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name)
+{
+    for (int i = 0; i < d->n; i++)
+        if (strcmp(d->item[i].name, name) == 0) return &d->item[i].value;
+    return NULL;
+}
+
+/* A new item without a look for an old one; takes `name` over, even when it fails. */
+static tp_tensor *tp__dict_append(tp_dict *d, char *name)
+{
+    if (d->n == d->cap) {
+        int cap = d->cap < 16 ? 16 : d->cap > INT_MAX / 2 ? INT_MAX : 2 * d->cap;
+        size_t bytes;
+        tp_dict_item *item = NULL;
+        if (d->n < cap && tp_mul_size((size_t)cap, sizeof *item, &bytes))
+            item = (tp_dict_item *)tp_realloc(d->item, bytes);
+        if (!item) {
+            tp_free(name);
+            return NULL;
+        }
+        d->item = item;
+        d->cap = cap;
+    }
+    tp_dict_item *it = &d->item[d->n++];
+    memset(it, 0, sizeof *it);
+    it->name = name;
+    return &it->value;
+}
+
+TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name)
+{
+    tp_tensor *old = tp_dict_find(d, name);
+    if (old) return old;
+    char *copy = tp_strdup(name);
+    return copy ? tp__dict_append(d, copy) : NULL;
+}
+
+TP_DEF void tp_dict_free(tp_dict *d)
+{
+    if (!d) return;
+    for (int i = 0; i < d->n; i++) {
+        tp_free(d->item[i].name);
+        tp_tensor_free(&d->item[i].value);
+    }
+    tp_free(d->item);
+    memset(d, 0, sizeof *d);
+}
+
+/* -- reading npz ------------------------------------------------------------------------- >>npz */
+/* An npz is a zip of npy files. Only the central directory is believed: the sizes in the local headers are
+ * zeros, 0xFFFFFFFF or right, depending on who wrote them. Everything is checked before the first array is
+ * allocated. */
+
+enum { TP__ZIP_LOCAL = 30, TP__ZIP_CENTRAL = 46, TP__ZIP_END = 22, TP__ZIP_END64 = 56, TP__ZIP_LOCATOR = 20 };
+
+typedef struct tp__zip_member {
+    const char *name; /* in the central directory, not terminated */
+    size_t nlen;
+    uint32_t method, crc;
+    uint64_t csize, usize;
+    uint64_t local; /* where the local header is */
+    uint64_t data;  /* where the bytes are */
+} tp__zip_member;
+
+static tp_status tp__zip_bad(const char *what, const char *why)
+{
+    return tp_fail(TP_ERR_FORMAT, "%s: the npz (zip) file is damaged: %s", what, why);
+}
+
+/* Find the central directory: n members in [*begin, *end). */
+static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *what, uint64_t *n,
+                                   uint64_t *begin, uint64_t *end)
+{
+    uint64_t at = size, lowest = size > TP__ZIP_END + 65535u ? size - TP__ZIP_END - 65535u : 0;
+    if (size < TP__ZIP_END) return tp__zip_bad(what, "it is too short");
+    for (at = size - TP__ZIP_END;; at--) {
+        if (tp__le32(p + at) == 0x06054b50u && at + TP__ZIP_END + tp__le16(p + at + 20) == size) break;
+        if (at == lowest) return tp__zip_bad(what, "it has no end record (is it cut short, or no npz file?)");
+    }
+    uint64_t disk = tp__le16(p + at + 4), cd_disk = tp__le16(p + at + 6), here = tp__le16(p + at + 8);
+    uint64_t bytes = tp__le32(p + at + 12);
+    *n = tp__le16(p + at + 10);
+    *begin = tp__le32(p + at + 16);
+    bool wide = *n == 0xFFFF || bytes == 0xFFFFFFFFu || *begin == 0xFFFFFFFFu;
+    bool located = at >= TP__ZIP_LOCATOR + TP__ZIP_END64 && tp__le32(p + at - TP__ZIP_LOCATOR) == 0x07064b50u;
+    if (wide && located) {
+        uint64_t locator = at - TP__ZIP_LOCATOR;
+        at = tp__le64(p + locator + 8);
+        if (at > locator - TP__ZIP_END64 || tp__le32(p + at) != 0x06064b50u || tp__le64(p + at + 4) < 44 ||
+            tp__le64(p + at + 4) > locator - at - 12)
+            return tp__zip_bad(what, "its zip64 end record is wrong");
+        disk = tp__le32(p + at + 16);
+        cd_disk = tp__le32(p + at + 20);
+        here = tp__le64(p + at + 24);
+        *n = tp__le64(p + at + 32);
+        bytes = tp__le64(p + at + 40);
+        *begin = tp__le64(p + at + 48);
+    }
+    if (disk || cd_disk || here != *n) return tp__zip_bad(what, "it is one part of several");
+    if (*begin > at || bytes > at - *begin) return tp__zip_bad(what, "its directory lies outside the file");
+    if (*n > bytes / TP__ZIP_CENTRAL || *n > INT_MAX) return tp__zip_bad(what, "its directory is too short");
+    *end = *begin + bytes;
+    return TP_OK;
+}
+
+/* The zip64 field of a central entry replaces the sizes that are all ones. */
+static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
+{
+    while (n >= 4) {
+        size_t id = tp__le16(p), len = tp__le16(p + 2);
+        p += 4;
+        n -= 4;
+        if (len > n) return false;
+        if (id == 1) {
+            uint64_t *field[3] = {&m->usize, &m->csize, &m->local};
+            const uint8_t *q = p;
+            for (int i = 0; i < 3; i++) {
+                if (*field[i] != 0xFFFFFFFFu) continue;
+                if (len - (size_t)(q - p) < 8) return false;
+                *field[i] = tp__le64(q);
+                q += 8;
+            }
+            return true;
+        }
+        p += len;
+        n -= len;
+    }
+    return true; /* up to three bytes of padding are seen in the wild */
+}
+
+static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, uint64_t end, const char *what,
+                               tp__zip_member *m)
+{
+    const uint8_t *c = p + *at;
+    if (end - *at < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u)
+        return tp__zip_bad(what, "its directory is wrong");
+    uint32_t flags = tp__le16(c + 8), nlen = tp__le16(c + 28), xlen = tp__le16(c + 30),
+             clen = tp__le16(c + 32);
+    if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen)
+        return tp__zip_bad(what, "its directory is wrong");
+    m->name = (const char *)c + TP__ZIP_CENTRAL;
+    m->nlen = nlen;
+    m->method = tp__le16(c + 10);
+    m->crc = tp__le32(c + 16);
+    m->csize = tp__le32(c + 20);
+    m->usize = tp__le32(c + 24);
+    m->local = tp__le32(c + 42);
+    *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
+    if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m))
+        return tp__zip_bad(what, "a zip64 field is wrong");
+
+    tp__printable shown;
+    tp__make_printable(&shown, m->name, nlen);
+    if (nlen == 0 || memchr(m->name, 0, nlen)) return tp__zip_bad(what, "a member has an impossible name");
+    if (flags & (0x1 | 0x20 | 0x40 | 0x2000))
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: member '%s' is encrypted or patched", what, shown.text);
+    if (m->method != 0 && m->method != 8)
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "%s: member '%s' is compressed by method %u; only stored and deflated are read", what,
+                       shown.text, (unsigned)m->method);
+
+    /* the local header: only where the bytes begin */
+    if (m->local > begin || begin - m->local < TP__ZIP_LOCAL)
+        return tp__zip_bad(what, "a member lies outside the file");
+    const uint8_t *l = p + m->local;
+    if (tp__le32(l) != 0x04034b50u || tp__le16(l + 8) != m->method || (tp__le16(l + 6) & 1) ||
+        tp__le16(l + 26) != nlen || begin - m->local - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
+        memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what,
+                       shown.text);
+    m->data = m->local + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
+    if (m->csize > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
+    /* deflate cannot do better than 1032 to 1 */
+    if (m->method == 0 ? m->usize != m->csize : m->usize > 1032 * m->csize + 64)
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, shown.text);
+    if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->nlen -= 4;
+    return TP_OK;
+}
+
+static int tp__zip_by_name(const void *a, const void *b)
+{
+    const tp__zip_member *x = *(tp__zip_member *const *)a, *y = *(tp__zip_member *const *)b;
+    int order = memcmp(x->name, y->name, x->nlen < y->nlen ? x->nlen : y->nlen);
+    return order ? order : x->nlen < y->nlen ? -1 : x->nlen > y->nlen;
+}
+
+static int tp__zip_by_place(const void *a, const void *b)
+{
+    const tp__zip_member *x = *(tp__zip_member *const *)a, *y = *(tp__zip_member *const *)b;
+    return x->local < y->local ? -1 : x->local > y->local;
+}
+
+/* No two members of one name, none on top of another, and not too much altogether. */
+static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *what)
+{
+    uint64_t total = 0, limit = tp__file_limit(0);
+    for (size_t i = 0; i < n; i++) {
+        if (sorted[i]->usize > limit - total)
+            return tp_fail(TP_ERR_FORMAT, "%s: its arrays are larger than the %llu bytes allowed", what,
+                           (unsigned long long)limit);
+        total += sorted[i]->usize;
+    }
+    qsort(sorted, n, sizeof *sorted, tp__zip_by_name);
+    for (size_t i = 1; i < n; i++) {
+        tp__printable shown;
+        if (tp__zip_by_name(&sorted[i - 1], &sorted[i]) == 0)
+            return tp_fail(TP_ERR_FORMAT, "%s: there are two arrays '%s'", what,
+                           tp__make_printable(&shown, sorted[i]->name, sorted[i]->nlen));
+    }
+    qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
+    for (size_t i = 1; i < n; i++)
+        if (sorted[i - 1]->data + sorted[i - 1]->csize > sorted[i]->local)
+            return tp__zip_bad(what, "members overlap");
+    return TP_OK;
+}
+
+static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const char *what, tp_dict *d)
+{
+    tp__printable shown;
+    tp_buf label = {NULL, 0, 0, false};
+    uint8_t *inflated = NULL;
+    const uint8_t *bytes = p + m->data;
+    tp_tensor *t = NULL;
+    tp_status s = TP_OK;
+
+    char *name = (char *)tp_malloc(m->nlen + 1);
+    if (name) {
+        memcpy(name, m->name, m->nlen);
+        name[m->nlen] = 0;
+        t = tp__dict_append(d, name);
+    }
+    if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&shown, m->name, m->nlen));
+    if (t && !label.failed && m->method == 8) inflated = (uint8_t *)tp_malloc((size_t)m->usize + 1);
+    if (!t || label.failed || (m->method == 8 && !inflated)) {
+        tp_buf_free(&label);
+        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for array '%s' of %llu bytes", what,
+                       tp__make_printable(&shown, m->name, m->nlen), (unsigned long long)m->usize);
+    }
+    if (inflated) {
+        bytes = inflated;
+        const char *why = tp__inflate_exact(p + m->data, (size_t)m->csize, inflated, (size_t)m->usize);
+        if (why) s = tp_fail(TP_ERR_FORMAT, "%s: its compressed data is damaged: %s", label.data, why);
+    }
+    if (!s && tp_crc32(0, bytes, (size_t)m->usize) != m->crc)
+        s = tp_fail(TP_ERR_FORMAT, "%s: the checksum does not match, the file is damaged", label.data);
+    if (!s) s = tp__npy_read(bytes, (size_t)m->usize, label.data, true, t);
+    tp_free(inflated);
+    tp_buf_free(&label);
+    return s;
+}
+
+/* An npz in memory, appended to an empty dict. */
+static tp_status tp__npz_parse(const uint8_t *p, size_t size, const char *what, tp_dict *d)
+{
+    uint64_t n = 0, begin = 0, end = 0, at;
+    tp_status s = tp__zip_directory(p, size, what, &n, &begin, &end);
+    if (s || n == 0) return s;
+    size_t bytes;
+    tp__zip_member *member = NULL, **sorted = NULL;
+    if (tp_mul_size((size_t)n, sizeof *member, &bytes)) member = (tp__zip_member *)tp_malloc(bytes);
+    if (tp_mul_size((size_t)n, sizeof *sorted, &bytes)) sorted = (tp__zip_member **)tp_malloc(bytes);
+    if (!member || !sorted) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its directory", what);
+    at = begin;
+    for (size_t i = 0; i < n && !s; i++) {
+        sorted[i] = &member[i];
+        s = tp__zip_entry(p, &at, begin, end, what, &member[i]);
+    }
+    if (!s && at != end) s = tp__zip_bad(what, "its directory is longer than its members");
+    if (!s) s = tp__zip_check(sorted, (size_t)n, what);
+    for (size_t i = 0; i < n && !s; i++) s = tp__npz_member(p, &member[i], what, d);
+    tp_free(member);
+    tp_free(sorted);
+    return s;
+}
+
+TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
+{
+    char *data;
+    size_t size;
+    tp_dict fresh = {NULL, 0, 0};
+    tp_status s = tp_file_read(path, false, 0, &data, &size);
+    if (s) return s;
+    s = tp__npz_parse((const uint8_t *)data, size, path, &fresh);
+    tp_free(data);
+    if (s) {
+        tp_dict_free(&fresh);
+        return s;
+    }
+    tp_dict_free(d); /* an error leaves d as it was; success replaces it */
+    *d = fresh;
+    return TP_OK;
+}
+
+/* -- writing npz ------------------------------------------------------------------------- >>npz_writer */
+
+/* From this on, a size or offset moves to a 64-bit field, and its 32-bit field is all ones. Tests lower
+ * it, to see zip64 without files of 4 GiB. */
+#ifndef TP__ZIP64_FROM
+#    define TP__ZIP64_FROM 0xFFFFFFFFu
+#endif
+
+static uint64_t tp__zip_field32(uint64_t v) { return v < TP__ZIP64_FROM ? v : 0xFFFFFFFFu; }
+
+typedef struct tp__npz_name {
+    uint64_t hash;
+    size_t at; /* of the name in the directory; 0: this slot is free */
+} tp__npz_name;
+
+struct tp_npz_writer {
+    tp_writer *file;
+    tp__deflate *deflate; /* NULL: members are stored */
+    tp_buf packed;        /* what deflate made of a piece */
+    tp_buf directory;     /* the central directory so far */
+    tp__npz_name *name;   /* a hash table, at most half full */
+    size_t n, cap;        /* cap is a power of two */
+    uint32_t crc;         /* of the member being written */
+    uint64_t usize, csize;
+};
+
+TP_DEF tp_status tp_npz_open(tp_npz_writer **out, const char *path, bool compress)
+{
+    *out = NULL;
+    tp_npz_writer *w = (tp_npz_writer *)tp_calloc(1, sizeof *w);
+    if (!w) return TP_ERR_NOMEM;
+    tp_status s = TP_OK;
+    if (compress) {
+        w->deflate = tp__deflate_new(&w->packed);
+        if (!w->deflate) s = TP_ERR_NOMEM;
+    }
+    if (!s) s = tp_writer_open(&w->file, path);
+    if (s) {
+        tp_npz_abort(w);
+        return s;
+    }
+    *out = w;
+    return TP_OK;
+}
+
+TP_DEF void tp_npz_abort(tp_npz_writer *w)
+{
+    if (!w) return;
+    tp_writer_abort(w->file);
+    tp_free(w->deflate);
+    tp_buf_free(&w->packed);
+    tp_buf_free(&w->directory);
+    tp_free(w->name);
+    tp_free(w);
+}
+
+/* Part of a member: through the checksum and the compressor into the file. */
+static tp_status tp__npz_sink(void *user, const void *data, size_t n)
+{
+    tp_npz_writer *w = (tp_npz_writer *)user;
+    w->crc = tp_crc32(w->crc, data, n);
+    w->usize += n;
+    if (!w->deflate) {
+        w->csize += n;
+        return tp_writer_put(w->file, data, n);
+    }
+    tp__deflate_piece(w->deflate, (const uint8_t *)data, n, n == 0);
+    if (w->packed.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for compressed data");
+    tp_status s = tp_writer_put(w->file, w->packed.data, w->packed.len);
+    w->csize += w->packed.len;
+    w->packed.len = 0;
+    return s;
+}
+
+/* UTF-8 beyond ASCII? Such names are marked, so that other programs show them rightly. */
+static bool tp__is_wide_utf8(const char *name)
+{
+    const unsigned char *p = (const unsigned char *)name;
+    bool wide = false;
+    while (*p) {
+        int more = *p < 0x80 ? 0 : *p < 0xC2 ? -1 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : *p < 0xF5 ? 3 : -1;
+        if (more < 0) return false;
+        if (more) wide = true;
+        if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
+            (*p == 0xF4 && p[1] > 0x8F))
+            return false;
+        for (p++; more > 0; more--, p++)
+            if ((*p & 0xC0) != 0x80) return false;
+    }
+    return wide;
+}
+
+/* Where the name is or belongs in the hash table; NULL: no memory. */
+static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nlen)
+{
+    if (2 * (w->n + 1) > w->cap) {
+        size_t cap = w->cap ? 2 * w->cap : 64;
+        tp__npz_name *table = (tp__npz_name *)tp_calloc(cap, sizeof *table);
+        if (!table) return NULL;
+        for (size_t i = 0; i < w->cap; i++) {
+            if (!w->name[i].at) continue;
+            size_t k = (size_t)w->name[i].hash & (cap - 1);
+            while (table[k].at) k = (k + 1) & (cap - 1);
+            table[k] = w->name[i];
+        }
+        tp_free(w->name);
+        w->name = table;
+        w->cap = cap;
+    }
+    uint64_t hash = tp_hash(name, nlen);
+    size_t k = (size_t)hash & (w->cap - 1);
+    for (; w->name[k].at; k = (k + 1) & (w->cap - 1)) {
+        const char *old = w->directory.data + w->name[k].at;
+        if (w->name[k].hash != hash || w->directory.len - w->name[k].at < nlen + 4) continue;
+        if (memcmp(old, name, nlen) == 0 && memcmp(old + nlen, ".npy", 4) == 0) break;
+    }
+    w->name[k].hash = hash;
+    return &w->name[k];
+}
+
+/* The fields that the two kinds of header share, from "version needed" to "extra length". */
+static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool deflated, uint32_t crc,
+                               uint64_t csize, uint64_t usize, size_t nlen, size_t xlen)
+{
+    h = tp__put_le(h, wide ? 45 : 20, 2);
+    h = tp__put_le(h, flags, 2);
+    h = tp__put_le(h, deflated ? 8 : 0, 2);
+    h = tp__put_le(h, 0, 2);      /* 00:00:00 */
+    h = tp__put_le(h, 0x0021, 2); /* 1980-01-01: the same arrays give the same file */
+    h = tp__put_le(h, crc, 4);
+    h = tp__put_le(h, csize, 4);
+    h = tp__put_le(h, usize, 4);
+    h = tp__put_le(h, nlen, 2);
+    return tp__put_le(h, xlen, 2);
+}
+
+static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t)
+{
+    size_t bytes = 0, nlen = name ? strlen(name) : 0, full = nlen + 4;
+    tp__printable shown;
+    if (nlen == 0 || full > 0xFFFF)
+        return tp_fail(TP_ERR_NAME, "an array in an npz needs a name of 1 to 65531 bytes");
+    tp__make_printable(&shown, name, nlen);
+    tp_status s = tp__npy_check(t, shown.text, &bytes);
+    if (s) return s;
+    tp__npz_name *slot = tp__npz_slot(w, name, nlen);
+    if (!slot) return tp_fail(TP_ERR_NOMEM, "out of memory for the names of an npz");
+    if (slot->at) return tp_fail(TP_ERR_NAME, "array '%s' is put into the npz twice", shown.text);
+
+    /* The local header first, with room for what is known only afterwards. */
+    uint8_t h[TP__ZIP_CENTRAL + 32], *e;
+    uint32_t flags = tp__is_wide_utf8(name) ? 0x0800u : 0;
+    uint64_t most = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
+    bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* stored blocks add 5 bytes in 32 KiB */
+    w->crc = 0;
+    w->usize = w->csize = 0;
+    memset(h, 0, sizeof h);
+    s = tp_writer_put(w->file, h, TP__ZIP_LOCAL);
+    if (!s) s = tp_writer_put(w->file, name, nlen);
+    if (!s) s = tp_writer_put(w->file, ".npy", 4);
+    if (!s && wide) s = tp_writer_put(w->file, h, 20);
+    if (!s) s = tp__npy_emit(t, tp__npz_sink, w);
+    if (!s && w->deflate) s = tp__npz_sink(w, "", 0); /* the end of the stream */
+    if (s) return s;
+
+    e = tp__put_le(h, 0x04034b50u, 4);
+    tp__zip_fields(e, wide, flags, w->deflate != NULL, w->crc, wide ? 0xFFFFFFFFu : w->csize,
+                   wide ? 0xFFFFFFFFu : w->usize, full, wide ? 20 : 0);
+    s = tp__writer_patch(w->file, local, h, TP__ZIP_LOCAL);
+    if (!s && wide) {
+        e = tp__put_le(h, 1, 2);
+        e = tp__put_le(e, 16, 2);
+        e = tp__put_le(e, w->usize, 8);
+        tp__put_le(e, w->csize, 8);
+        s = tp__writer_patch(w->file, local + TP__ZIP_LOCAL + full, h, 20);
+    }
+    if (s) return s;
+
+    /* The entry in the directory; zip64 only for the fields that need it. */
+    uint8_t extra[28], *x = extra + 4;
+    if (w->usize >= TP__ZIP64_FROM) x = tp__put_le(x, w->usize, 8);
+    if (w->csize >= TP__ZIP64_FROM) x = tp__put_le(x, w->csize, 8);
+    if (local >= TP__ZIP64_FROM) x = tp__put_le(x, local, 8);
+    size_t xlen = x > extra + 4 ? (size_t)(x - extra) : 0;
+    tp__put_le(tp__put_le(extra, 1, 2), xlen ? xlen - 4 : 0, 2);
+    e = tp__put_le(h, 0x02014b50u, 4);
+    e = tp__put_le(e, 0x0314, 2); /* made by: Unix, zip 2.0 */
+    e = tp__zip_fields(e, wide || xlen, flags, w->deflate != NULL, w->crc, tp__zip_field32(w->csize),
+                       tp__zip_field32(w->usize), full, xlen);
+    e = tp__put_le(e, 0, 2 + 2 + 2);   /* no comment, disk 0, binary */
+    e = tp__put_le(e, 0x81800000u, 4); /* a plain file, rw------- */
+    tp__put_le(e, tp__zip_field32(local), 4);
+    slot->at = w->directory.len + TP__ZIP_CENTRAL;
+    tp_buf_put(&w->directory, h, TP__ZIP_CENTRAL);
+    tp_buf_put(&w->directory, name, nlen);
+    tp_buf_put(&w->directory, ".npy", 4);
+    if (xlen) tp_buf_put(&w->directory, extra, xlen);
+    if (w->directory.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the directory of an npz");
+    w->n++;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t)
+{
+    if (!w) return tp_fail(TP_ERR_ARG, "tp_npz_put: the writer is NULL");
+    if (w->file->failed) return tp__writer_again(w->file);
+    /* an array that could not be put makes the whole file useless, so every error sticks */
+    return tp__writer_fail(w->file, tp__npz_put(w, name, t));
+}
+
+TP_DEF tp_status tp_npz_close(tp_npz_writer *w)
+{
+    if (!w) return tp_fail(TP_ERR_ARG, "tp_npz_close: the writer is NULL");
+    uint64_t begin = w->file->at, size = w->directory.len, n = w->n;
+    uint8_t h[TP__ZIP_END64 + TP__ZIP_LOCATOR + TP__ZIP_END], *e = h;
+    if (n >= 0xFFFF || begin >= TP__ZIP64_FROM || size >= TP__ZIP64_FROM) {
+        e = tp__put_le(e, 0x06064b50u, 4);
+        e = tp__put_le(e, TP__ZIP_END64 - 12, 8);
+        e = tp__put_le(e, 45, 2);
+        e = tp__put_le(e, 45, 2);
+        e = tp__put_le(e, 0, 4 + 4);
+        e = tp__put_le(e, n, 8);
+        e = tp__put_le(e, n, 8);
+        e = tp__put_le(e, size, 8);
+        e = tp__put_le(e, begin, 8);
+        e = tp__put_le(e, 0x07064b50u, 4);
+        e = tp__put_le(e, 0, 4);
+        e = tp__put_le(e, begin + size, 8);
+        e = tp__put_le(e, 1, 4);
+    }
+    e = tp__put_le(e, 0x06054b50u, 4);
+    e = tp__put_le(e, 0, 2 + 2);
+    e = tp__put_le(e, n < 0xFFFF ? n : 0xFFFF, 2);
+    e = tp__put_le(e, n < 0xFFFF ? n : 0xFFFF, 2);
+    e = tp__put_le(e, tp__zip_field32(size), 4);
+    e = tp__put_le(e, tp__zip_field32(begin), 4);
+    e = tp__put_le(e, 0, 2);
+    tp_status s = tp_writer_put(w->file, w->directory.data, w->directory.len);
+    if (!s) s = tp_writer_put(w->file, h, (size_t)(e - h));
+    if (!s) {
+        s = tp_writer_commit(w->file);
+        w->file = NULL;
+    }
+    tp_npz_abort(w);
+    return s;
+}
+
+TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
+{
+    tp_npz_writer *w;
+    tp_status s = tp_npz_open(&w, path, compress);
+    for (int i = 0; i < d->n && !s; i++) s = tp_npz_put(w, d->item[i].name, &d->item[i].value);
+    if (!s) return tp_npz_close(w);
+    tp_npz_abort(w);
+    return s;
+}
+#endif
+
+#else /* TP__ISA_SUFFIX: read once for each instruction set */
+
+/* ==== >>isa: the kernels of one instruction set ======================================================== */
+/* Compiled once per instruction set, between the pragmas that switch it on. Before the include stand:
+ *     TP__ISA_SUFFIX   avx512: names here become tp__tile_14x2_avx512
+ *     TP__ISA_NAME     "avx512": what people call it
+ *     TP__VW           floats in a vector: 16, 8 or 4
+ *     TP__MR           rows of the largest register tile: 14 or 6
+ * Vectors are the compiler's own (`a + b` adds lanes). Multiply-and-add is fused only where vfma() says so: a product
+ * that meets an addition elsewhere goes through vmul(), which the compiler cannot contract. No vector crosses a real
+ * call: everything that takes or returns one is inlined. */
+
+#define TP__F(name_) TP__CAT(TP__CAT(tp__, name_), TP__CAT(_, TP__ISA_SUFFIX))
+#define TP__INLINE   static inline __attribute__((always_inline, unused))
+
+#define V      TP__F(v)
+#define VI     TP__F(vi)
+#define VU     TP__F(vu)
+#define vset   TP__F(vset)
+#define viset  TP__F(viset)
+#define vload  TP__F(vload)
+#define vstore TP__F(vstore)
+#define vget   TP__F(vget)
+#define vput   TP__F(vput)
+#define vfma   TP__F(vfma)
+#define vmul   TP__F(vmul)
+#define vmax   TP__F(vmax)
+#define vmin   TP__F(vmin)
+#define vsqrt  TP__F(vsqrt)
+#define vsel   TP__F(vsel)
+#define vabs   TP__F(vabs)
+#define vpow2  TP__F(vpow2)
+
+typedef float V __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef int32_t VI __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias)); /* anywhere in memory */
+
+/* -- primitives: all that differs between instruction sets ---------------------------------------------- */
+
+TP__INLINE V vload(const float *p) { return *(const VU *)p; }
+TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
+
+/* The first n < TP__VW floats at p; the other lanes are `fill`. */
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    float t[TP__VW];
+    for (int i = 0; i < TP__VW; i++) t[i] = i < n ? p[i] : fill;
+    return vload(t);
+}
+TP__INLINE void vput(float *p, int64_t n, V a)
+{
+    float t[TP__VW];
+    vstore(t, a);
+    for (int i = 0; i < n; i++) p[i] = t[i];
+}
+
+/* mask is all ones or all zeros in each lane, as comparisons give it */
+TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
+
+#if TP__VW == 16
+/* The maskz forms with a full mask are plain instructions; gcc 12 warns about the undefined operand of the others. */
+TP__INLINE V vset(float x) { return _mm512_set1_ps(x); }
+TP__INLINE VI viset(int32_t x) { return (VI)_mm512_set1_epi32(x); }
+TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); } /* a > b ? a : b, so b if one is NaN */
+TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
+TP__INLINE V vsqrt(V a) { return _mm512_maskz_sqrt_ps(0xffff, a); }
+#elif TP__VW == 8
+TP__INLINE V vset(float x) { return _mm256_set1_ps(x); }
+TP__INLINE VI viset(int32_t x) { return (VI)_mm256_set1_epi32(x); }
+TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
+TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
+TP__INLINE V vsqrt(V a) { return _mm256_sqrt_ps(a); }
+#else
+TP__INLINE V vset(float x)
+{
+    V v = {x, x, x, x};
+    return v;
+}
+TP__INLINE VI viset(int32_t x)
+{
+    VI v = {x, x, x, x};
+    return v;
+}
+#if defined(__aarch64__)
+TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
+TP__INLINE V vsqrt(V a) { return (V)vsqrtq_f32((float32x4_t)a); }
+#elif defined(__SSE2__)
+TP__INLINE V vfma(V a, V b, V c) { return TP__PRODUCT(a * b) + c; }
+TP__INLINE V vsqrt(V a) { return _mm_sqrt_ps(a); }
+#else
+TP__INLINE V vfma(V a, V b, V c) { return TP__PRODUCT(a * b) + c; }
+TP__INLINE V vsqrt(V a)
+{
+    V v = {sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
+    return v;
+}
+#endif
+#if defined(__SSE2__)
+TP__INLINE V vmax(V a, V b) { return _mm_max_ps(a, b); }
+TP__INLINE V vmin(V a, V b) { return _mm_min_ps(a, b); }
+#else
+TP__INLINE V vmax(V a, V b) { return vsel((VI)(a > b), a, b); }
+TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
+#endif
+#endif
+
+TP__INLINE V vmul(V a, V b) { return TP__PRODUCT(a * b); } /* rounded, whatever is added to it later */
+TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
+TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
+
+/* -- the register tile ----------------------------------------------------------------------------------- */
+/* c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n), for m rows, in accumulators that never leave the registers.
+ * tp__tile (see >>tile) says where the operands lie. The body is inlined with constant mr and nv; a row that does
+ * not exist costs nothing. Rows are written out because only then do both compilers keep the tile in registers. */
+
+#if TP__MR == 14
+#define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
+#else
+#define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#endif
+
+TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
+{
+    const V zero = vset(0.0f);
+#define X(i)                        \
+    const float *a##i = t->a[i];    \
+    V p##i = zero, q##i = zero;
+    TP__ROWS(X)
+#undef X
+
+    /* 1. the sum */
+    const float *b = t->b;
+    const int64_t step = t->step, ldb = t->ldb;
+    for (int s = 0; s < t->n_run; s++) {
+        int64_t at = t->run[s].at;
+        for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
+            V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+#define X(i)                                      \
+    if (mr > i) {                                 \
+        V x = vset(a##i[at]);                     \
+        p##i = vfma(x, b0, p##i);                 \
+        if (nv == 2) q##i = vfma(x, b1, q##i);    \
+    }
+            TP__ROWS(X)
+#undef X
+            at += step;
+        }
+    }
+
+    /* 2. a ragged right edge leaves through memory */
+    if (t->n < nv * TP__VW) {
+        float row[2 * TP__VW];
+#define X(i)                                        \
+    if (mr > i && t->m > i) {                       \
+        vstore(row, p##i);                          \
+        if (nv == 2) vstore(row + TP__VW, q##i);    \
+        tp__tile_finish(t, t->c[i], row);           \
+    }
+        TP__ROWS(X)
+#undef X
+        return;
+    }
+
+    /* 3. whole rows: what was there, bias, activation */
+    const V bias0 = t->bias ? vload(t->bias) : zero;
+    const V bias1 = t->bias && nv == 2 ? vload(t->bias + TP__VW) : zero;
+    const bool add = t->add, bias = t->bias != NULL, relu = t->relu;
+#define X(i)                                                      \
+    if (mr > i && t->m > i) {                                     \
+        float *c = t->c[i];                                       \
+        if (add) {                                                \
+            p##i += vload(c);                                     \
+            if (nv == 2) q##i += vload(c + TP__VW);               \
+        }                                                         \
+        if (bias) {                                               \
+            p##i += bias0;                                        \
+            if (nv == 2) q##i += bias1;                           \
+        }                                                         \
+        if (relu) {                                               \
+            p##i = vmax(zero, p##i);                              \
+            if (nv == 2) q##i = vmax(zero, q##i);                 \
+        }                                                         \
+        vstore(c, p##i);                                          \
+        if (nv == 2) vstore(c + TP__VW, q##i);                    \
+    }
+    TP__ROWS(X)
+#undef X
+}
+#undef TP__ROWS
+
+#define TP__TILE(mr_)                                                                                   \
+    static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1); }              \
+    static void TP__F(TP__CAT(tile2_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 2); }
+#define TP__T(nv_, mr_) TP__F(TP__CAT(TP__CAT(tile, nv_), TP__CAT(_, mr_)))
+#if TP__MR == 14
+TP__TILE(1) TP__TILE(2) TP__TILE(4) TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
+#define TP__TILES(nv_)                                                                                        \
+    {                                                                                                         \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6),       \
+            TP__T(nv_, 8), TP__T(nv_, 8), TP__T(nv_, 10), TP__T(nv_, 10), TP__T(nv_, 12), TP__T(nv_, 12),     \
+            TP__T(nv_, 14), TP__T(nv_, 14)                                                                    \
+    }
+#else
+TP__TILE(1) TP__TILE(2) TP__TILE(3) TP__TILE(4) TP__TILE(5) TP__TILE(6)
+#define TP__TILES(nv_)                                                                                        \
+    {                                                                                                         \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 3), TP__T(nv_, 4), TP__T(nv_, 5), TP__T(nv_, 6), NULL, \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL                                                          \
+    }
+#endif
+
+/* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
+static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
+                       const float *bias, bool relu)
+{
+    const V zero = vset(0.0f);
+    V s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
+    for (int64_t k = 0; k < K; k++) {
+        V x = vset(a[k * step]);
+        s0 = vfma(x, vload(b), s0);
+        s1 = vfma(x, vload(b + TP__VW), s1);
+        s2 = vfma(x, vload(b + 2 * TP__VW), s2);
+        s3 = vfma(x, vload(b + 3 * TP__VW), s3);
+        s4 = vfma(x, vload(b + 4 * TP__VW), s4);
+        s5 = vfma(x, vload(b + 5 * TP__VW), s5);
+        s6 = vfma(x, vload(b + 6 * TP__VW), s6);
+        s7 = vfma(x, vload(b + 7 * TP__VW), s7);
+        b += ldb;
+    }
+    V s[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
+    for (int i = 0; i < 8; i++) {
+        if (add) s[i] += vload(c + i * TP__VW);
+        if (bias) s[i] += vload(bias + i * TP__VW);
+        if (relu) s[i] = vmax(zero, s[i]);
+        vstore(c + i * TP__VW, s[i]);
+    }
+}
+
+/* Four dot products of one row with four rows of b (transposed B, few rows of A): out[j] = sum of a[k] b[j ldb + k]. */
+static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float *out)
+{
+    const V zero = vset(0.0f);
+    V s0 = zero, s1 = zero, s2 = zero, s3 = zero, t0 = zero, t1 = zero, t2 = zero, t3 = zero;
+    const float *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+    int64_t k = 0;
+    for (; k + 2 * TP__VW <= K; k += 2 * TP__VW) {
+        V x = vload(a + k), y = vload(a + k + TP__VW);
+        s0 = vfma(x, vload(b0 + k), s0);
+        t0 = vfma(y, vload(b0 + k + TP__VW), t0);
+        s1 = vfma(x, vload(b1 + k), s1);
+        t1 = vfma(y, vload(b1 + k + TP__VW), t1);
+        s2 = vfma(x, vload(b2 + k), s2);
+        t2 = vfma(y, vload(b2 + k + TP__VW), t2);
+        s3 = vfma(x, vload(b3 + k), s3);
+        t3 = vfma(y, vload(b3 + k + TP__VW), t3);
+    }
+    for (; k < K; k += TP__VW) {
+        int64_t n = K - k < TP__VW ? K - k : TP__VW;
+        V x = vget(a + k, n, 0.0f);
+        s0 = vfma(x, vget(b0 + k, n, 0.0f), s0);
+        s1 = vfma(x, vget(b1 + k, n, 0.0f), s1);
+        s2 = vfma(x, vget(b2 + k, n, 0.0f), s2);
+        s3 = vfma(x, vget(b3 + k, n, 0.0f), s3);
+    }
+    float lane[4][TP__VW];
+    vstore(lane[0], s0 + t0);
+    vstore(lane[1], s1 + t1);
+    vstore(lane[2], s2 + t2);
+    vstore(lane[3], s3 + t3);
+    for (int half = TP__VW / 2; half > 0; half /= 2)
+        for (int j = 0; j < 4; j++)
+            for (int i = 0; i < half; i++) lane[j][i] += lane[j][i + half];
+    for (int j = 0; j < 4; j++) out[j] = lane[j][0];
+}
+
+/* -- sums: 32 lanes, element i in lane i mod 32, then a fixed tree ---------------------------------------- */
+
+#define TP__LV (32 / TP__VW) /* vectors that hold the 32 lanes */
+
+static float TP__F(sum)(int64_t n, const float *x)
+{
+    float lane[32];
+    V s[TP__LV];
+    int64_t i = 0;
+    for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
+    for (; i + 32 <= n; i += 32)
+        for (int j = 0; j < TP__LV; j++) s[j] += vload(x + i + j * TP__VW);
+    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
+    for (int j = 0; i < n; i++, j++) lane[j] += x[i];
+    return tp__tree32(lane);
+}
+
+static float TP__F(dot)(int64_t n, const float *x, const float *y)
+{
+    float lane[32], xt[32], yt[32];
+    V s[TP__LV];
+    int64_t i = 0;
+    for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
+    for (; i + 32 <= n; i += 32)
+        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(x + i + j * TP__VW), vload(y + i + j * TP__VW), s[j]);
+    if (i < n) {
+        for (int j = 0; j < 32; j++) {
+            xt[j] = i + j < n ? x[i + j] : 0.0f;
+            yt[j] = i + j < n ? y[i + j] : 0.0f;
+        }
+        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(xt + j * TP__VW), vload(yt + j * TP__VW), s[j]);
+    }
+    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
+    return tp__tree32(lane);
+}
+
+static float TP__F(max)(int64_t n, const float *x)
+{
+    float lane[TP__VW], best = -INFINITY;
+    V m = vset(-INFINITY);
+    int64_t i = 0;
+    for (; i + TP__VW <= n; i += TP__VW) {
+        V a = vload(x + i);
+        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN gets in and never leaves */
+    }
+    vstore(lane, m);
+    for (int j = 0; j < TP__VW; j++) best = tp__max2(best, lane[j]);
+    for (; i < n; i++) best = tp__max2(best, x[i]);
+    return best;
+}
+
+/* -- element-wise functions ------------------------------------------------------------------------------ */
+
+/* The scalar twins, with the formulas explained, are tp_expf, tp_logf and tp_tanhf. */
+TP__INLINE V TP__F(vexp)(V x)
+{
+    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* NaN passes both */
+    V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), k = big - vset(TP__ROUNDER);
+    V r = vfma(k, vset(-TP__LN2_HI), x);
+    r = vfma(k, vset(-TP__LN2_LO), r);
+    V q = vfma(r, vset(TP__EXP_7), vset(TP__EXP_6));
+    q = vfma(q, r, vset(TP__EXP_5));
+    q = vfma(q, r, vset(TP__EXP_4));
+    q = vfma(q, r, vset(TP__EXP_3));
+    q = vfma(q, r, vset(TP__EXP_2));
+    V p = vset(1.0f) + vfma(vmul(r, r), q, r);
+    VI e = (VI)big - (VI)vset(TP__ROUNDER), half = e >> 1;
+    return p * vpow2(half) * vpow2(e - half);
+}
+
+TP__INLINE V TP__F(vlog)(V x)
+{
+    VI tiny = (VI)(x < vset(FLT_MIN)), bits;
+    V m = vsel(tiny, x * vset(8388608.0f), x);
+    bits = (VI)m;
+    VI e = (bits - viset(TP__SQRT_HALF_BITS)) >> 23;
+    V f = (V)(bits - (e << 23)) - vset(1.0f);
+    e -= tiny & viset(23);
+    V k = __builtin_convertvector(e, V), f2 = vmul(f, f);
+    V q = vfma(f, vset(TP__LOG_11), vset(TP__LOG_10));
+    q = vfma(q, f, vset(TP__LOG_9));
+    q = vfma(q, f, vset(TP__LOG_8));
+    q = vfma(q, f, vset(TP__LOG_7));
+    q = vfma(q, f, vset(TP__LOG_6));
+    q = vfma(q, f, vset(TP__LOG_5));
+    q = vfma(q, f, vset(TP__LOG_4));
+    q = vfma(q, f, vset(TP__LOG_3));
+    V low = vfma(vmul(f2, f), q, vmul(k, vset(TP__LN2_LO)));
+    low = vfma(f2, vset(-0.5f), low);
+    V y = vmul(k, vset(TP__LN2_HI)) + (f + low);
+    y = vsel((VI)(x < vset(INFINITY)), y, x);                      /* inf, and NaN for now */
+    y = vsel((VI)(x > vset(0.0f)), y, vset(-INFINITY));
+    return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
+}
+
+TP__INLINE V TP__F(vtanh)(V x)
+{
+    V a = vabs(x), u = vmul(x, x);
+    V q = vfma(u, vset(TP__TANH_11), vset(TP__TANH_9));
+    q = vfma(q, u, vset(TP__TANH_7));
+    q = vfma(q, u, vset(TP__TANH_5));
+    q = vfma(q, u, vset(TP__TANH_3));
+    V small = vfma(vmul(a, u), q, a);
+    V big = vset(1.0f) - vset(2.0f) / (TP__F(vexp)(a + a) + vset(1.0f));
+    V y = vsel((VI)(a < vset(TP__TANH_SMALL)), small, big);
+    return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
+}
+
+/* 1/(1+exp(-x)), written with exp(-|x|), which cannot overflow */
+TP__INLINE V TP__F(vsigmoid)(V x)
+{
+    V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
+    return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
+}
+
+/* A function over n floats from one over a vector: the last, partial vector is padded, so that an element's bits do
+ * not depend on where it lies. */
+#define TP__UNARY(name_, expr_)                                                     \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)           \
+    {                                                                               \
+        const float *x = in[0];                                                     \
+        int64_t i = 0;                                                              \
+        for (; i + TP__VW <= n; i += TP__VW) {                                      \
+            V a = vload(x + i);                                                     \
+            vstore(y + i, expr_);                                                   \
+        }                                                                           \
+        if (i < n) {                                                                \
+            V a = vget(x + i, n - i, 1.0f);                                         \
+            vput(y + i, n - i, expr_);                                              \
+        }                                                                           \
+    }
+#define TP__BINARY(name_, expr_)                                                    \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)           \
+    {                                                                               \
+        const float *x0 = in[0], *x1 = in[1];                                       \
+        int64_t i = 0;                                                              \
+        for (; i + TP__VW <= n; i += TP__VW) {                                      \
+            V a = vload(x0 + i), b = vload(x1 + i);                                 \
+            vstore(y + i, expr_);                                                   \
+        }                                                                           \
+        if (i < n) {                                                                \
+            V a = vget(x0 + i, n - i, 1.0f), b = vget(x1 + i, n - i, 1.0f);         \
+            vput(y + i, n - i, expr_);                                              \
+        }                                                                           \
+    }
+
+TP__BINARY(vec_add, a + b)
+TP__BINARY(vec_sub, a - b)
+TP__BINARY(vec_mul, a *b)
+TP__BINARY(vec_div, a / b)
+TP__BINARY(vec_max, vsel((VI)(a != a), a, vmax(a, b)))
+TP__BINARY(vec_min, vsel((VI)(a != a), a, vmin(a, b)))
+TP__BINARY(vec_relu_grad, (V)((VI)(b > vset(0.0f)) & (VI)a))
+TP__UNARY(vec_neg, -a)
+TP__UNARY(vec_abs, vabs(a))
+TP__UNARY(vec_square, a *a)
+TP__UNARY(vec_sqrt, vsqrt(a))
+TP__UNARY(vec_rsqrt, vset(1.0f) / vsqrt(a))
+TP__UNARY(vec_reciprocal, vset(1.0f) / a)
+TP__UNARY(vec_exp, TP__F(vexp)(a))
+TP__UNARY(vec_log, TP__F(vlog)(a))
+TP__UNARY(vec_tanh, TP__F(vtanh)(a))
+TP__UNARY(vec_sigmoid, TP__F(vsigmoid)(a))
+TP__UNARY(vec_relu, vmax(vset(0.0f), a))
+
+/* m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), with c = 1 - beta */
+TP__INLINE void TP__F(adam1)(V *w, V *m, V *v, V g, V lr, V c1, V c2, V eps)
+{
+    *m = vfma(g - *m, c1, *m);
+    *v = vfma(vfma(g, g, -*v), c2, *v);
+    *w -= lr * *m / (vsqrt(*v) + eps);
+}
+
+static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+                        float eps)
+{
+    const V vlr = vset(lr), vc1 = vset(c1), vc2 = vset(c2), veps = vset(eps);
+    int64_t i = 0;
+    for (; i + TP__VW <= n; i += TP__VW) {
+        V wi = vload(w + i), mi = vload(m + i), vi = vload(v + i);
+        TP__F(adam1)(&wi, &mi, &vi, vload(g + i), vlr, vc1, vc2, veps);
+        vstore(w + i, wi);
+        vstore(m + i, mi);
+        vstore(v + i, vi);
+    }
+    if (i < n) {
+        V wi = vget(w + i, n - i, 1.0f), mi = vget(m + i, n - i, 1.0f), vi = vget(v + i, n - i, 1.0f);
+        TP__F(adam1)(&wi, &mi, &vi, vget(g + i, n - i, 1.0f), vlr, vc1, vc2, veps);
+        vput(w + i, n - i, wi);
+        vput(m + i, n - i, mi);
+        vput(v + i, n - i, vi);
+    }
+}
+
+/* -- depthwise convolution ------------------------------------------------------------------------------- */
+
+/* y[c] = sum over taps of x[tap][c] w[tap][c], then bias and activation. */
+static void TP__F(taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y,
+                        const float *bias, bool relu)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        V s = vset(0.0f);
+        for (int t = 0; t < n_tap; t++) s = vfma(vload(x[t] + c), vload(w[t] + c), s);
+        if (bias) s += vload(bias + c);
+        if (relu) s = vmax(vset(0.0f), s);
+        vstore(y + c, s);
+    }
+    if (c < C) {
+        V s = vset(0.0f);
+        for (int t = 0; t < n_tap; t++) s = vfma(vget(x[t] + c, C - c, 0.0f), vget(w[t] + c, C - c, 0.0f), s);
+        if (bias) s += vget(bias + c, C - c, 0.0f);
+        if (relu) s = vmax(vset(0.0f), s);
+        vput(y + c, C - c, s);
+    }
+}
+
+/* acc[c] += sum over i < n of x[i x_step + c] y[i y_step + c] */
+static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
+                            float *acc)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        V s = vload(acc + c);
+        for (int64_t i = 0; i < n; i++) s = vfma(vload(x + i * x_step + c), vload(y + i * y_step + c), s);
+        vstore(acc + c, s);
+    }
+    if (c < C) {
+        V s = vget(acc + c, C - c, 0.0f);
+        for (int64_t i = 0; i < n; i++)
+            s = vfma(vget(x + i * x_step + c, C - c, 0.0f), vget(y + i * y_step + c, C - c, 0.0f), s);
+        vput(acc + c, C - c, s);
+    }
+}
+
+/* -- the table ------------------------------------------------------------------------------------------- */
+
+static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
+    TP__ISA_NAME, TP__VW, TP__MR,
+    {TP__TILES(1), TP__TILES(2)},
+    TP__F(row), TP__F(dot4), TP__F(sum), TP__F(dot), TP__F(max), TP__F(adam), TP__F(taps), TP__F(tap_grad),
+    {NULL, TP__F(vec_add), TP__F(vec_sub), TP__F(vec_mul), TP__F(vec_div), TP__F(vec_max), TP__F(vec_min),
+     TP__F(vec_neg), TP__F(vec_abs), TP__F(vec_square), TP__F(vec_sqrt), TP__F(vec_rsqrt), TP__F(vec_reciprocal),
+     TP__F(vec_exp), TP__F(vec_log), TP__F(vec_tanh), TP__F(vec_sigmoid), TP__F(vec_relu), TP__F(vec_relu_grad)}};
+
+#undef TP__F
+#undef TP__INLINE
+#undef TP__TILE
+#undef TP__TILES
+#undef TP__T
+#undef TP__LV
+#undef TP__UNARY
+#undef TP__BINARY
+#undef V
+#undef VI
+#undef VU
+#undef vset
+#undef viset
+#undef vload
+#undef vstore
+#undef vget
+#undef vput
+#undef vfma
+#undef vmul
+#undef vmax
+#undef vmin
+#undef vsqrt
+#undef vsel
+#undef vabs
+#undef vpow2
+
+#endif /* TP__ISA_SUFFIX */

@@ -183,6 +183,7 @@ TP_DEF int tp_local_rank(void);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TRAIN_IMPLEMENTED)
 #define TP__TRAIN_IMPLEMENTED
+TP__COLD_BEGIN
 
 #include <signal.h>
 
@@ -745,4 +746,5 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     return st;
 }
 
+TP__COLD_END
 #endif

@@ -25,7 +25,7 @@ static tp_status count_to(void *user, int64_t pass, int64_t index, tp_datapoint 
     return st;
 }
 
-/* "0 1 2 | 3 4": what `passes` passes give; components of a datapoint by commas, elements of a batch in brackets. */
+/* "0 1 2 | 3 4": what `passes` passes give; components with commas, elements of a batch in brackets. */
 static const char *walk_from(tp_dataflow *df, int64_t first, int passes, int most)
 {
     static char text[4096];
@@ -41,7 +41,8 @@ static const char *walk_from(tp_dataflow *df, int64_t first, int passes, int mos
                 if (c) n += (size_t)snprintf(text + n, sizeof text - n, ",");
                 if (dp.c[c].shape.ndim) n += (size_t)snprintf(text + n, sizeof text - n, "[");
                 for (int64_t k = 0; k < tp_tensor_size(&dp.c[c]); k++)
-                    n += (size_t)snprintf(text + n, sizeof text - n, k ? " %g" : "%g", tp_tensor_get(&dp.c[c], k));
+                    n += (size_t)snprintf(text + n, sizeof text - n, k ? " %g" : "%g",
+                                          tp_tensor_get(&dp.c[c], k));
                 if (dp.c[c].shape.ndim) n += (size_t)snprintf(text + n, sizeof text - n, "]");
             }
         }
@@ -96,7 +97,8 @@ static tp_status augment(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
 TEST(golden_batch)
 {
     check_walk(tp_df_batch(numbers(7, TP_NO), 3), 1, "[0 1 2] [3 4 5]", 2);
-    check_walk(tp_df_batch(numbers(7, TP_NO), 3, .remainder = TP_YES), 2, "[0 1 2] [3 4 5] [6] | [0 1 2] [3 4 5] [6]", 3);
+    check_walk(tp_df_batch(numbers(7, TP_NO), 3, .remainder = TP_YES), 2,
+               "[0 1 2] [3 4 5] [6] | [0 1 2] [3 4 5] [6]", 3);
     check_walk(tp_df_batch(numbers(6, TP_NO), 3, .remainder = TP_YES), 1, "[0 1 2] [3 4 5]", 2);
     tp_dataflow *df = tp_df_batch(numbers(2, TP_NO), 3);
     tp_datapoint dp = {0, NULL, 0};
@@ -109,7 +111,8 @@ TEST(golden_fixed_size)
 {
     check_walk(tp_df_fixed_size(numbers(5, TP_NO), 3), 4, "0 1 2 | 3 4 0 | 1 2 3 | 4 0 1", 3);
     check_walk(tp_df_fixed_size(numbers(5, TP_NO), 3, .keep_state = TP_NO), 2, "0 1 2 | 0 1 2", 3);
-    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 6, .keep_state = TP_NO), 2, "0 1 2 3 4 0 | 0 1 2 3 4 0", 6);
+    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 6, .keep_state = TP_NO), 2, "0 1 2 3 4 0 | 0 1 2 3 4 0",
+               6);
     tp_dataflow *df = tp_df_fixed_size(numbers(5, TP_NO), 3);
     CHECK_STR(walk_from(df, 3, 1, 9), "4 0 1"); /* straight to a later pass, and back */
     CHECK_STR(walk_from(df, 1, 2, 9), "3 4 0 | 1 2 3");
@@ -150,7 +153,8 @@ TEST(list_copies_and_shapes_may_differ)
     df = tp_df_batch(df, 2);
     tp_datapoint dp = {0, NULL, 0};
     tp_df_restart(df, 0);
-    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "component 0 of datapoint 1 of batch 0 is float32 (3), in the first it is float32 (2)");
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE,
+              "component 0 of datapoint 1 of batch 0 is float32 (3), in the first it is float32 (2)");
     tp_datapoint_free(&dp);
     tp_df_free(df);
     check_walk(tp_df_from_list(NULL, 0), 2, " |", 0);
@@ -185,7 +189,8 @@ TEST(shuffles_are_functions_of_seed_and_pass)
 TEST(locally_shuffle_keeps_its_promises)
 {
     for (int reuse = 1; reuse <= 3; reuse++) {
-        tp_dataflow *df = tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 4, .num_reuse = reuse, .shuffle_interval = 2);
+        tp_dataflow *df = tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 4, .num_reuse = reuse,
+                                                .shuffle_interval = 2);
         CHECK(tp_df_size(df) == 10 * reuse);
         tp_datapoint dp = {0, NULL, 0};
         int seen[10] = {0}, given = 0, moved = 0;
@@ -213,8 +218,7 @@ TEST(locally_shuffle_keeps_its_promises)
 static const int five = 5;
 static tp_dataflow *all_flows(int which)
 {
-    static const char *const name[] = {"a"};
-    static const tp_spec fake[] = {{name[0], TP_F32, {1, {3}}}, {NULL, TP_I32, {0, {0}}}};
+    static const tp_spec fake[] = {{"a", TP_F32, {1, {3}}}, {NULL, TP_I32, {0, {0}}}};
     static const int swap[2] = {1, 0};
     tp_dataflow *many[3];
     switch (which) {
@@ -235,10 +239,12 @@ static tp_dataflow *all_flows(int which)
     case 14: return tp_df_fixed_size(tp_df_locally_shuffle(numbers(5, TP_YES), 4), 9);
     case 15: return tp_df_select(tp_df_fake(fake, 2, .size = 6, .low = -2, .high = 50), swap, 2);
     case 16:
-        many[0] = numbers(3, TP_YES), many[1] = tp_df_from_generator(count_to, (void *)(uintptr_t)&five), many[2] = numbers(4, TP_YES);
+        many[0] = numbers(3, TP_YES), many[1] = tp_df_from_generator(count_to, (void *)(uintptr_t)&five),
+        many[2] = numbers(4, TP_YES);
         return tp_df_concat(many, 3);
     case 17:
-        many[0] = numbers(6, TP_YES), many[1] = tp_df_from_generator(count_to, (void *)(uintptr_t)&five), many[2] = numbers(9, TP_YES);
+        many[0] = numbers(6, TP_YES), many[1] = tp_df_from_generator(count_to, (void *)(uintptr_t)&five),
+        many[2] = numbers(9, TP_YES);
         return tp_df_join(many, 3);
     case 18: return tp_df_cast(numbers(6, TP_YES), 0, TP_F32, 3);
     case 19: return tp_df_print(numbers(6, TP_YES), 0, NULL);
@@ -263,19 +269,24 @@ TEST(seek_is_replay_for_every_flow)
                 CHECK_OK(tp_df_seek(seek, n - taken, &skipped));
                 int64_t replayed = 0;
                 for (; replayed < n && (sa = tp_df_next(replay, &a)) == TP_OK; replayed++) {}
-                CHECK_MSG(skipped + taken == replayed, "flow %d (%s) pass %d: skipped %d of %d, replay gave %d",
-                          which, seek->name, (int)pass, (int)skipped, (int)(n - taken), (int)replayed);
+                CHECK_MSG(skipped + taken == replayed,
+                          "flow %d (%s) pass %d: skipped %d of %d, replay gave %d", which, seek->name,
+                          (int)pass, (int)skipped, (int)(n - taken), (int)replayed);
                 for (int i = 0; i < 40; i++) {
                     sa = tp_df_next(replay, &a);
                     sb = tp_df_next(seek, &b);
-                    if (!CHECK_MSG(sa == sb, "flow %d (%s) after %d: %d and %d", which, seek->name, (int)n, (int)sa, (int)sb) || sa != TP_OK) break;
+                    if (!CHECK_MSG(sa == sb, "flow %d (%s) after %d: %d and %d", which, seek->name, (int)n,
+                                   (int)sa, (int)sb) ||
+                        sa != TP_OK)
+                        break;
                     CHECK(a.n == b.n);
                     for (int c = 0; c < a.n && c < b.n; c++) {
                         CHECK(a.c[c].dtype == b.c[c].dtype && tp_shape_equal(&a.c[c].shape, &b.c[c].shape));
                         if (tp_tensor_bytes(&a.c[c]) == tp_tensor_bytes(&b.c[c]))
-                            CHECK_MSG(memcmp(a.c[c].data, b.c[c].data, tp_tensor_bytes(&a.c[c])) == 0,
-                                      "flow %d (%s) pass %d: component %d differs %d datapoints after skipping %d", which,
-                                      seek->name, (int)pass, c, i, (int)n);
+                            CHECK_MSG(
+                                memcmp(a.c[c].data, b.c[c].data, tp_tensor_bytes(&a.c[c])) == 0,
+                                "flow %d (%s) pass %d: component %d differs %d datapoints after skipping %d",
+                                which, seek->name, (int)pass, c, i, (int)n);
                     }
                 }
             }
@@ -447,17 +458,20 @@ TEST(idx_hostile_files)
 {
     unsigned char file[256], *exact;
     tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
-    const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu}, big[3] = {60000, 28, 28};
+    const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu},
+                   big[3] = {60000, 28, 28};
     unsigned char data[25] = {0};
     size_t n = idx(file, 8, dim, 3, data, 24);
-    for (size_t cut = 0; cut < n; cut++) { /* in memory of exactly that size, so that a sanitizer sees every step too far */
+    for (size_t cut = 0; cut < n;
+         cut++) { /* in memory of exactly that size, so that a sanitizer sees every step too far */
         exact = (unsigned char *)malloc(cut ? cut : 1);
         if (!exact) return;
         memcpy(exact, file, cut);
         CHECK(tp_idx_parse(exact, cut, "cut.idx", &t) == TP_ERR_FORMAT);
         free(exact);
     }
-    CHECK_HAS(tp_last_error(), "cut.idx is truncated, or its header lies: the shape (2,3,4) needs 40 bytes, it has 39");
+    CHECK_HAS(tp_last_error(),
+              "cut.idx is truncated, or its header lies: the shape (2,3,4) needs 40 bytes, it has 39");
     n = idx(file, 8, dim, 3, data, 25);
     CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "1 bytes follow");
     n = idx(file, 8, huge, 3, data, 24);
@@ -494,14 +508,16 @@ TEST(mnist_files_that_lie)
     labels = 4;
     tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, &labels, 1, data, 4));
     df = tp_df_mnist("train", .dir = dir);
-    CHECK_ERR(tp_df_status(df), TP_ERR_SHAPE, "train-images-idx3-ubyte has 3 entries but train-labels-idx1-ubyte has 4");
+    CHECK_ERR(tp_df_status(df), TP_ERR_SHAPE,
+              "train-images-idx3-ubyte has 3 entries but train-labels-idx1-ubyte has 4");
     tp_df_free(df);
     tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, images, 3, data, 12));
     df = tp_df_mnist("train", .dir = dir);
     CHECK_ERR(tp_df_status(df), TP_ERR_FORMAT, "holds uint8 (3,2,2), MNIST has uint8 labels");
     tp_df_free(df);
     labels = 3;
-    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, &labels, 1, "\x05\x00\x09", 3));
+    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file,
+                  idx(file, 8, &labels, 1, "\x05\x00\x09", 3));
     df = tp_df_mnist("train", .dir = dir, .shuffle = TP_NO);
     tp_datapoint dp = {0, NULL, 0};
     CHECK_OK(tp_df_next(df, &dp));
@@ -509,7 +525,8 @@ TEST(mnist_files_that_lie)
     CHECK_NEAR(tp_tensor_get(&dp.c[0], 3), 51 / 255.0, 1e-7, 0);
     CHECK(tp_tensor_get(&dp.c[1], 0) == 5);
     tp_df_free(df);
-    const char *paths[2] = {tp_test_path(dir, "train-images-idx3-ubyte"), tp_test_path(dir, "train-labels-idx1-ubyte")};
+    const char *paths[2] = {tp_test_path(dir, "train-images-idx3-ubyte"),
+                            tp_test_path(dir, "train-labels-idx1-ubyte")};
     df = tp_df_idx(paths, 2, .shuffle = TP_NO);
     CHECK_STR(walk(df, 1), "[0 17 34 51],5 [68 85 102 119],0 [136 153 170 187],9");
     tp_df_free(df);
@@ -556,12 +573,15 @@ TEST(mnist_itself)
 
 TEST(digits)
 {
-    tp_dataflow *df = tp_df_digits("train", .size = 600, .shuffle = TP_NO), *more = tp_df_digits("train", .size = 3, .shuffle = TP_NO);
-    tp_dataflow *test = tp_df_digits("test", .shuffle = TP_NO), *other = tp_df_digits("train", .seed = 7, .shuffle = TP_NO);
+    tp_dataflow *df = tp_df_digits("train", .size = 600, .shuffle = TP_NO),
+                *more = tp_df_digits("train", .size = 3, .shuffle = TP_NO);
+    tp_dataflow *test = tp_df_digits("test", .shuffle = TP_NO),
+                *other = tp_df_digits("train", .seed = 7, .shuffle = TP_NO);
     tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
     int count[10] = {0};
     CHECK(tp_df_size(test) == 2000 && tp_df_size(other) == 12000);
-    for (int i = 0; i < 3; i++) { /* image i does not depend on the size of the set, but on the set and the seed */
+    for (int i = 0; i < 3;
+         i++) { /* image i does not depend on the size of the set, but on the set and the seed */
         CHECK_OK(tp_df_next(df, &a));
         CHECK_OK(tp_df_next(more, &b));
         CHECK(memcmp(a.c[0].data, b.c[0].data, 784 * 4) == 0);
@@ -586,7 +606,7 @@ TEST(digits)
         hash = hash * 31 + tp_hash(x, 784 * 4);
     }
     for (int i = 0; i < 10; i++) CHECK(count[i] > 30);
-    /* the same bits on every machine and with every compiler: a new value here means that all images changed */
+    /* the same bits with every compiler and machine: another value here means that all images changed */
     CHECK_MSG(hash == 0xf09f2f059637b2ccu, "hash is 0x%llx", (unsigned long long)hash);
     tp_df_free(df);
     tp_df_free(more);
@@ -626,7 +646,8 @@ static bool machine_open(machine *m, tp_input_source *s, int towers)
     m->session = tp_session_new(m->g, NULL);
     if (!hooks || !m->session) return false;
     for (int i = 0; i < n; i++)
-        if (hooks[i]->after_create_session && hooks[i]->after_create_session(hooks[i], m->session) != TP_OK) return false;
+        if (hooks[i]->after_create_session && hooks[i]->after_create_session(hooks[i], m->session) != TP_OK)
+            return false;
     m->hooked = tp_hooked_session_new(m->session, hooks, n);
     return m->hooked && tp_input_reset_state(s) == TP_OK;
 }
@@ -651,7 +672,8 @@ static const char *machine_walk(machine *m, int steps)
             snprintf(text + n, sizeof text - n, " %s", tp_status_name(st));
             break;
         }
-        for (int t = 0; t < m->towers; t++) n += (size_t)snprintf(text + n, sizeof text - n, n ? " %d" : "%d", got[t]);
+        for (int t = 0; t < m->towers; t++)
+            n += (size_t)snprintf(text + n, sizeof text - n, n ? " %d" : "%d", got[t]);
     }
     return text;
 }
@@ -697,8 +719,8 @@ TEST(resume_goes_on_where_the_steps_were)
             machine m;
             char tail[1024];
             /* a flow that drops some, in a random order: a pass has no known size */
-#define SOURCE                                                                                                  \
-    (queue ? tp_queue_input(tp_df_map(numbers(7, TP_YES), double_even), .capacity = 3)                         \
+#define SOURCE                                                                         \
+    (queue ? tp_queue_input(tp_df_map(numbers(7, TP_YES), double_even), .capacity = 3) \
            : tp_feed_input(tp_df_map(numbers(7, TP_YES), double_even)))
             CHECK(machine_open(&m, SOURCE, 1));
             machine_walk(&m, stop);
@@ -722,8 +744,10 @@ TEST(finite_sources_end_and_start_again)
 {
     for (int queue = 0; queue < 2; queue++) {
         machine m;
-        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
-                                     : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO), 1));
+        CHECK(machine_open(&m,
+                           queue ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
+                                 : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO),
+                           1));
         for (int round = 0; round < 3; round++) {
             CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_END");
             CHECK_STR(machine_walk(&m, 9), " TP_END");
@@ -787,7 +811,8 @@ TEST(signature_mismatches_are_sentences)
 {
     const int32_t v[6] = {0};
     const tp_spec specs[] = {TP_SPEC("image", TP_I32, TP_ANY), {"label", TP_I32, {0, {0}}}};
-    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0}, {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0}};
+    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0},
+                        {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0}};
     for (int queue = 0; queue < 2; queue++)
         for (int wrong = 0; wrong < 3; wrong++) {
             tp_dataflow *df = tp_df_from_arrays(two, wrong == 2 ? 1 : 2);
@@ -804,9 +829,13 @@ TEST(signature_mismatches_are_sentences)
             CHECK(hooks == tp_input_hooks(s, &n) && n == 1);
             tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
             tp_status st = tp_hooked_run(h, in, 2, NULL);
-            if (wrong == 2) CHECK_ERR(st, TP_ERR_SHAPE, "datapoint 0 has 1 components, the input signature has 2");
-            else CHECK_ERR(st, TP_ERR_DTYPE, wrong ? "component 1 ('label') of datapoint 0 is int64 (), the input signature wants int32 (): convert it with tp_df_cast"
-                                                   : "component 1 ('label') of datapoint 0 is float32 ()");
+            if (wrong == 2)
+                CHECK_ERR(st, TP_ERR_SHAPE, "datapoint 0 has 1 components, the input signature has 2");
+            else
+                CHECK_ERR(st, TP_ERR_DTYPE,
+                          wrong ? "component 1 ('label') of datapoint 0 is int64 (), the input signature "
+                                  "wants int32 (): convert it with tp_df_cast"
+                                : "component 1 ('label') of datapoint 0 is float32 ()");
             CHECK(s->consumed == 0);
             tp_hooked_session_free(h);
             tp_session_free(session);
@@ -824,7 +853,8 @@ TEST(signature_mismatches_are_sentences)
     int n;
     tp_hook *const *hooks = tp_input_hooks(s, &n);
     tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
-    CHECK_ERR(tp_hooked_run(h, in, 2, NULL), TP_ERR_SHAPE, "component 0 ('image') of datapoint 0 has shape (1,3), the input signature wants (?)");
+    CHECK_ERR(tp_hooked_run(h, in, 2, NULL), TP_ERR_SHAPE,
+              "component 0 ('image') of datapoint 0 has shape (1,3), the input signature wants (?)");
     tp_hooked_session_free(h);
     tp_session_free(session);
     tp_input_free(s);
@@ -842,7 +872,8 @@ TEST(a_run_that_failed_consumes_nothing)
 {
     for (int queue = 0; queue < 2; queue++) {
         machine m;
-        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_NO)) : tp_feed_input(numbers(5, TP_NO)), 1));
+        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_NO)) : tp_feed_input(numbers(5, TP_NO)),
+                           1));
         int n, at = 3, got[4];
         tp_hook spoiler;
         memset(&spoiler, 0, sizeof spoiler);
@@ -868,8 +899,10 @@ TEST(placeholders_are_shared_by_name)
 {
     const tp_spec specs[] = {TP_SPEC("image", TP_F32, TP_ANY, 2), TP_SPEC("label", TP_I32, TP_ANY)};
     tp_graph *g = tp_graph_new(NULL);
-    tp_input_source *train = tp_feed_input(numbers(3, TP_NO)), *val = tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO);
-    tp_input_source *plain = tp_placeholder_input(), *queue = tp_queue_input(numbers(3, TP_NO)), *queue2 = tp_queue_input(numbers(3, TP_NO));
+    tp_input_source *train = tp_feed_input(numbers(3, TP_NO)),
+                    *val = tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO);
+    tp_input_source *plain = tp_placeholder_input(), *queue = tp_queue_input(numbers(3, TP_NO)),
+                    *queue2 = tp_queue_input(numbers(3, TP_NO));
     tp_node *a[2], *b[2], *c[2], *d[2], *e[2], *f[2];
     CHECK_OK(tp_input_setup(train, g, specs, 2));
     tp_name_scope_push(g, "InferenceTower");
@@ -895,13 +928,15 @@ TEST(placeholders_are_shared_by_name)
     CHECK(n == 2);
     for (int i = 0; i < n; i++) {
         const tp_summary_attrs *info = tp_summary_info(summaries[i]);
-        CHECK_STR(info ? info->tag : NULL, i ? "QueueInput_1/queue_size-summary" : "QueueInput/queue_size-summary");
+        CHECK_STR(info ? info->tag : NULL,
+                  i ? "QueueInput_1/queue_size-summary" : "QueueInput/queue_size-summary");
     }
     CHECK(tp_input_hooks(plain, &n) == NULL && n == 0 && tp_input_size(plain) == -1);
     CHECK_ERR(tp_input_seek(plain, 3), TP_ERR_UNSUPPORTED, "PlaceholderInput");
     const tp_spec clash = TP_SPEC("image", TP_F32, TP_ANY, 3);
     tp_input_source *other = tp_placeholder_input();
-    CHECK_ERR(tp_input_setup(other, g, &clash, 1), TP_ERR_NAME, "the graph has a placeholder of that name, float32 (?,2)");
+    CHECK_ERR(tp_input_setup(other, g, &clash, 1), TP_ERR_NAME,
+              "the graph has a placeholder of that name, float32 (?,2)");
     CHECK(!tp_input_setup_done(other) && tp_input_setup_done(plain));
     tp_input_free(train);
     tp_input_free(val);
@@ -945,11 +980,14 @@ TEST(steps_allocate_nothing)
     for (int queue = 0; queue < 2; queue++) {
         machine m;
         tp_test_fail_after(0);
-        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 4) : tp_feed_input(numbers(5, TP_YES)), 1));
+        CHECK(machine_open(
+            &m, queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 4) : tp_feed_input(numbers(5, TP_YES)),
+            1));
         machine_walk(&m, 30);
         const long before = tp_test_alloc_count();
         machine_walk(&m, 100);
-        CHECK_MSG(tp_test_alloc_count() == before, "%s: %ld allocations", m.s->name, tp_test_alloc_count() - before);
+        CHECK_MSG(tp_test_alloc_count() == before, "%s: %ld allocations", m.s->name,
+                  tp_test_alloc_count() - before);
         machine_close(&m);
         CHECK(tp_test_live_blocks() == 0);
         tp_test_alloc_reset();
@@ -963,14 +1001,16 @@ TEST(sources_survive_out_of_memory)
             machine m;
             int got[4];
             tp_test_fail_after(n);
-            tp_input_source *s = queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 2) : tp_feed_input(numbers(5, TP_YES));
+            tp_input_source *s =
+                queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 2) : tp_feed_input(numbers(5, TP_YES));
             bool open = machine_open(&m, s, 1);
             tp_status st = TP_OK;
             for (int i = 0; i < 3 && open && st == TP_OK; i++) st = machine_run(&m, got);
             failed = tp_test_alloc_failed();
             if (!failed) CHECK(open && st == TP_OK);
             machine_close(&m);
-            CHECK_MSG(tp_test_live_blocks() == 0, "%s: allocation %ld leaks", queue ? "QueueInput" : "FeedInput", n);
+            CHECK_MSG(tp_test_live_blocks() == 0, "%s: allocation %ld leaks",
+                      queue ? "QueueInput" : "FeedInput", n);
         }
     tp_test_alloc_reset();
 }

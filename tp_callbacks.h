@@ -2797,7 +2797,8 @@ static tp_status tp__json_before_train(tp_callback *cb)
     tp_status st = tp__stats_load(tp_logger_dir(), &text, &n, &epoch);
     if (st != TP_OK && st != TP_ERR_NAME) return st;
     if (st == TP_OK) {
-        if (epoch < 0 || epoch + 1 == cb->train->starting_epoch) {
+        /* two behind: the run was killed after its checkpoint and before this file */
+        if (epoch < 0 || epoch + 1 == cb->train->starting_epoch || (epoch + 2 == cb->train->starting_epoch && cb->train->global_step > 0)) {
             while (n && text[n - 1] != ']') n--; /* go on behind the last record */
             size_t at = 0;
             while (at + 1 < n && text[at] != '{') at++;

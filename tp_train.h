@@ -163,8 +163,9 @@ typedef struct tp_train_config {
     .n_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
 #endif
 
-/* Fill session_init and starting_epoch from the logger directory: its latest checkpoint, the last epoch of stats.json
- * plus one. Both must be there, or neither. [AutoResumeTrainConfig] */
+/* Fill session_init and starting_epoch from the logger directory: its latest checkpoint, and the epoch after the one that
+ * the checkpoint names (ours do), else after the last of stats.json. A checkpoint without an epoch and a stats.json
+ * without a checkpoint are mistakes. A run that was killed between the two files resumes too. [AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
 /* FeedInput for a SimpleTrainer, else QueueInput. [apply_default_prefetch] */
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
@@ -608,6 +609,23 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 
 /* ==== >>config ======================================================================================== */
 
+/* The epoch after which the latest checkpoint of a directory was written; -1 if it does not say. */
+static int64_t tp__checkpoint_epoch(const char *dir)
+{
+    char latest[1100], path[1200];
+    tp_dict d;
+    int64_t epoch = -1;
+    memset(&d, 0, sizeof d);
+    if (tp_checkpoint_state_latest(dir, latest, sizeof latest) != TP_OK) return -1;
+    snprintf(path, sizeof path, "%s.npz", latest);
+    if (tp_load_checkpoint_vars(path, &d) == TP_OK) {
+        const tp_tensor *t = tp_dict_find(&d, "tp:epoch_num");
+        if (t && tp_tensor_size(t) == 1) epoch = (int64_t)tp_tensor_get(t, 0);
+    }
+    tp_dict_free(&d);
+    return epoch;
+}
+
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
 {
     const char *dir = tp_logger_dir();
@@ -630,6 +648,11 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
             tp_session_init_free(found);
             return st;
         }
+        const int64_t saved = found ? tp__checkpoint_epoch(dir) : -1;
+        if (saved >= 0) {
+            epoch = saved;
+            have_epoch = true;
+        }
     }
     if ((found != NULL) != have_epoch && (want_init || want_epoch)) {
         const bool has = found != NULL;
@@ -642,7 +665,7 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
         else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", path);
         tp_session_init_free(c->session_init);
         c->session_init = found;
-        tp_log(TP_LOG_INFO, "Found history statistics from JSON. Setting starting_epoch to %lld.", (long long)epoch + 1);
+        tp_log(TP_LOG_INFO, "Setting starting_epoch to %lld.", (long long)epoch + 1);
         c->starting_epoch = epoch + 1;
     }
     return TP_OK;

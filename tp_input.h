@@ -2450,7 +2450,7 @@ typedef struct tp__feeder {
 
     tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
     int n_slot, head, filled, held;
-    bool closed, stop;
+    bool closed, stop, prepared;
     tp_status error; /* the reader's; given to the source when the data before it are used up */
     char error_text[512];
     tp_thread *thread;
@@ -2479,6 +2479,18 @@ static void tp__feeder_end(tp__feeder *f, tp_status st)
     snprintf(f->error_text, sizeof f->error_text, "%.511s", tp_last_error());
 }
 
+/* Give every place of the ring the memory that the first datapoint took, so that reading ahead allocates nothing later. */
+static tp_status tp__feeder_prepare(tp__feeder *f, const tp_datapoint *first)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < f->n_slot && st == TP_OK; i++) {
+        if (&f->slot[i] == first) continue;
+        st = tp_datapoint_resize(&f->slot[i], first->n);
+        for (int c = 0; c < first->n && st == TP_OK; c++) st = tp_tensor_resize(&f->slot[i].c[c], first->c[c].dtype, first->c[c].shape);
+    }
+    return st;
+}
+
 static void tp__feeder_thread(void *user)
 {
     tp__feeder *f = (tp__feeder *)user;
@@ -2492,6 +2504,10 @@ static void tp__feeder_thread(void *user)
             &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_read(f, dp);
+        if (st == TP_OK && !f->prepared) {
+            f->prepared = true; /* no run has seen the ring yet */
+            st = tp__feeder_prepare(f, dp);
+        }
         if (st < TP_OK)
             tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s",
                    tp_last_error());
@@ -2534,6 +2550,7 @@ static tp_status tp__feeder_reset(tp_input_source *s)
         memset(slot + f->n_slot, 0, (size_t)(need - f->n_slot) * sizeof *slot);
         f->slot = slot;
         f->n_slot = need;
+        f->prepared = false;
     }
     tp_status st = tp__endless_start(&f->e, 0, f->start);
     if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, f);

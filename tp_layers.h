@@ -32,7 +32,7 @@
  *                 TP_APPLY(half, NULL),
  *                 TP_FULLY_CONNECTED("fc1", .units = 10));
  *         }
- *         tp_node *decay = tp_regularize_cost(g, "fc.*\/W", tp_l2_regularizer(1e-5f), NULL);
+ *         tp_node *decay = tp_regularize_cost(g, "fc[0-9]/W", tp_l2_regularizer(1e-5f), NULL);
  *         tp_tower_leave(g);
  *         if (tp_graph_status(g) != TP_OK) puts(tp_graph_error(g));
  *         else printf("%s and %s\n", tp_node_name(l), tp_node_name(decay));
@@ -316,7 +316,7 @@ TP_DEF void tp_disable_layer_logging(tp_graph *g);
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
 /* The sum of r over all trainable variables (of this tower, if it has its own) whose name has the regex anywhere in it:
- * "fc.*\/W" finds aux/fc1/W and fc1/Wp. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
+ * "fc[0-9]/W" finds aux/fc1/W and fc1/Wp. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
  * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 /* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */

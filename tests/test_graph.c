@@ -546,6 +546,7 @@ TEST(towers_share_variables_and_keep_their_own_names)
     d.is_training = true;
     const tp_tower_context *t = tp_tower_enter(g, &d);
     CHECK(t && t->is_main_training_tower && t->has_own_variables);
+    CHECK(tp_current_tower_context(g) == t);
     tp_tower_func_call(f, &x);
     tp_tower_leave(g);
     int summaries = 0, updates = 0, after = 0;
@@ -661,6 +662,189 @@ static tp_status everything_once(void)
     tp_session_free(s);
     tp_graph_free(n.g);
     return st;
+}
+
+TEST(collections_are_backed_up_and_restored)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_const(g, 1), *b = tp_const(g, 2);
+    const char *keys[1] = {"mine"};
+    int n = 0;
+    tp_collection_add(g, "mine", a);
+    tp_collection_backup *backup = tp_backup_collection(g, keys, 1), *all = tp_backup_collection(g, NULL, 0);
+    tp_collection_add(g, "mine", b);
+    tp_collection_add(g, "other", b);
+    tp_restore_collection(g, backup);
+    tp_node *const *mine = tp_collection(g, "mine", &n);
+    CHECK(n == 1 && mine[0] == a);
+    tp_collection(g, "other", &n);
+    CHECK(n == 1); /* not in the backup: untouched */
+    tp_restore_collection(g, all);
+    tp_collection(g, "mine", &n);
+    CHECK(n == 1);
+    tp_graph_free(g);
+}
+
+TEST(cached_scopes_are_entered_again)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_name_scope_push(g, "a");
+    tp_cached_name_scope_push(g, "s", false);
+    CHECK_STR(tp_name_scope(g), "a/s");
+    tp_name_scope_pop(g);
+    tp_cached_name_scope_push(g, "s", false);
+    CHECK_STR(tp_name_scope(g), "a/s");
+    tp_name_scope_pop(g);
+    tp_cached_name_scope_push(g, "s", true);
+    CHECK_STR(tp_name_scope(g), "s");
+    tp_name_scope_pop(g);
+    tp_name_scope_pop(g);
+    tp_name_scope_push(g, "a/");
+    CHECK_STR(tp_name_scope(g), "a");
+    tp_name_scope_pop(g);
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+static tp_node *doubled(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    ++*(int *)user;
+    return tp_affine(tp_getter_next(call, d), 2, 0);
+}
+TEST(getters_wrap_variables)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_variable_scope_desc d;
+    int called = 0;
+    memset(&d, 0, sizeof d);
+    d.getter = doubled;
+    d.getter_user = &called;
+    tp_variable_scope_push(g, &d);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_constant(3));
+    tp_variable_scope_pop(g);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK(called == 1 && tp_node_variable(w) == NULL && tp_find_variable(g, "w") != NULL);
+    CHECK_NEAR(eval1(s, w), 6, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(dependencies_are_found)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_const(g, 1), *b = tp_const(g, 2), *c = tp_add(a, a), *d = tp_with_dependencies(c, &b, 1);
+    CHECK(tp_depends_on(&c, 1, a->op));
+    CHECK(tp_depends_on(&c, 1, c->op));
+    CHECK(!tp_depends_on(&c, 1, b->op));
+    CHECK(tp_depends_on(&d, 1, b->op)); /* through a control edge */
+    tp_graph_free(g);
+}
+
+TEST(summaries_carry_tags_and_kinds)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "conv0/W", TP_F32, shape2(2, 2), tp_init_ones());
+    int n = 0;
+    tp_add_tensor_summary(w, TP_SUMMARY_HISTOGRAM | TP_SUMMARY_RMS | TP_SUMMARY_MEAN | TP_SUMMARY_SPARSITY, "w", NULL);
+    tp_add_param_summary(g, ".*/W", TP_SUMMARY_RMS);
+    tp_add_param_summary(g, "W", TP_SUMMARY_RMS); /* anchored: matches nothing */
+    tp_node *const *all = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 5);
+    for (int i = 0; i < n; i++) CHECK(tp_summary_info(all[i]) != NULL);
+    CHECK_STR(tp_summary_info(all[0])->tag, "w-histogram");
+    CHECK(tp_summary_info(all[0])->kind == TP_SUMMARY_HISTOGRAM);
+    CHECK_STR(tp_summary_info(all[4])->tag, "conv0/W-rms");
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_NEAR(eval1(s, all[4]), 1, 0, 0);
+    CHECK(tp_summary_info(w) == NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_tensor *put(tp_dict *d, const char *name, tp_dtype dtype, tp_shape shape, double value)
+{
+    tp_tensor *t = tp_dict_add(d, name);
+    CHECK_OK(tp_tensor_resize(t, dtype, shape));
+    for (int64_t i = 0; i < tp_tensor_size(t); i++) tp_tensor_set(t, i, value + (double)i);
+    return t;
+}
+
+TEST(session_initialisers_load_what_fits)
+{
+    char path[1024];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "net/W", TP_F32, shape2(3, 2), tp_init_zeros());
+    tp_node *b = tp_get_variable_as(g, "net/b", TP_F32, shape1(2), tp_init_zeros());
+    tp_node *c = tp_get_scalar_variable(g, "count", 0);
+    tp_session_creator creator = tp_new_session_creator(NULL);
+    tp_session *s = creator.create(&creator, g);
+    CHECK(s != NULL);
+    tp_session_creator again = tp_reuse_session_creator(s);
+    CHECK(again.create(&again, g) == s);
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    put(&d, "net/W:0", TP_F64, shape2(2, 3), 1); /* reshaped and cast */
+    put(&d, "net/b", TP_F32, shape1(2), 5);
+    put(&d, "unknown", TP_F32, shape1(2), 5);
+    tp_session_init *chain[2];
+    chain[0] = tp_just_current_session();
+    chain[1] = tp_dict_restore(&d, false);
+    tp_session_init *init = tp_chain_init(chain, 2);
+    CHECK_OK(tp_session_init_run(init, s));
+    tp_session_init_free(init);
+    CHECK_NEAR(eval1(s, tp_sum(w)), 21, 0, 0);
+    CHECK_NEAR(eval1(s, tp_sum(b)), 11, 0, 0);
+    CHECK_NEAR(eval1(s, c), 0, 0, 0);
+    memset(&d, 0, sizeof d);
+    put(&d, "net/b", TP_F32, shape1(3), 5);
+    init = tp_dict_restore(&d, false);
+    CHECK_ERR(tp_session_init_run(init, s), TP_ERR_SHAPE, "Trying to load an array of shape (3) into variable 'net/b' whose shape is (2)");
+    tp_session_init_free(init);
+    memset(&d, 0, sizeof d);
+    put(&d, "net/b", TP_F32, shape1(3), 5);
+    init = tp_dict_restore(&d, true); /* skipped */
+    CHECK_OK(tp_session_init_run(init, s));
+    tp_session_init_free(init);
+    memset(&d, 0, sizeof d);
+    put(&d, "net/b", TP_I32, shape1(2), 5);
+    init = tp_dict_restore(&d, true);
+    CHECK_ERR(tp_session_init_run(init, s), TP_ERR_DTYPE, "Cannot load a int32 array");
+    tp_session_init_free(init);
+    /* what the original's tools exchange */
+    snprintf(path, sizeof path, "%s/params.npz", tp_test_tmpdir());
+    CHECK_OK(tp_dump_session_params(s, path));
+    memset(&d, 0, sizeof d);
+    CHECK_OK(tp_load_checkpoint_vars(path, &d));
+    CHECK(d.n == 2 && tp_dict_find(&d, "net/W") && !tp_dict_find(&d, "count"));
+    CHECK_OK(tp_save_checkpoint_vars(&d, path));
+    tp_dict_free(&d);
+    init = tp_smart_init(path, false);
+    CHECK_OK(tp_session_init_run(init, s));
+    tp_session_init_free(init);
+    init = tp_smart_init("/no/such/file.npz", false);
+    CHECK(tp_session_init_run(init, s) != TP_OK);
+    tp_session_init_free(init);
+    /* a checkpoint read under a prefix, one name ignored */
+    snprintf(path, sizeof path, "%s/model-1.npz", tp_test_tmpdir());
+    memset(&d, 0, sizeof d);
+    put(&d, "W", TP_F32, shape2(3, 2), 10);
+    put(&d, "b", TP_F32, shape1(2), 10);
+    CHECK_OK(tp_npz_save(path, &d, false));
+    tp_dict_free(&d);
+    const char *ignore[1] = {"b"};
+    tp_saver_restore_desc rd;
+    memset(&rd, 0, sizeof rd);
+    rd.path = path;
+    rd.prefix = "net";
+    rd.ignore = ignore;
+    rd.n_ignore = 1;
+    init = tp_saver_restore_ex(&rd);
+    CHECK_OK(tp_session_init_run(init, s));
+    tp_session_init_free(init);
+    CHECK_NEAR(eval1(s, tp_sum(w)), 75, 0, 0);
+    CHECK_NEAR(eval1(s, tp_sum(b)), 11, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
 }
 
 TEST(every_allocation_may_fail)

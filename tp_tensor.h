@@ -3678,7 +3678,7 @@ static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_co
            f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
-    f->pack = a->O != tp__panel_width(f->isa, a->O);
+    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else rows of dy are a panel as they lie */
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
     const int64_t runs = q->piece_images * q->piece_rows;

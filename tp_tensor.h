@@ -6470,6 +6470,7 @@ TP__INLINE V TP__F(vlog)(V x)
 {
     VI tiny = (VI)(x < vset(FLT_MIN)), bits;
     V m = vsel(tiny, x * vset(8388608.0f), x);
+    m = vsel((VI)(x > vset(0.0f)), m, vset(1.0f)); /* what has no logarithm must not overflow below */
     bits = (VI)m;
     VI e = (bits - viset(TP__SQRT_HALF_BITS)) >> 23;
     V f = (V)(bits - (e << 23)) - vset(1.0f);

@@ -9447,33 +9447,73 @@ static tp_status tp__max_pool_take_infer(tp_infer *s)
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
 
-/* Fast, NHWC: a row of output pixels at a time, channels innermost. */
+/* Fast, NHWC: sixteen channels of an output pixel at a time, so that the loop over them becomes vectors. */
+#define TP__POOL_LANES 16
+#if defined(__GNUC__)
+typedef float tp__f4 __attribute__((vector_size(16)));
+typedef int32_t tp__i4 __attribute__((vector_size(16)));
+TP__HOT static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y, uint8_t *arg)
+{
+    for (int q = 0; q < TP__POOL_LANES; q += 4) {
+        tp__f4 best, e;
+        tp__i4 which = {index[0], index[0], index[0], index[0]};
+        memcpy(&best, x + tap[0] + q, sizeof best);
+        for (int w = 1; w < n_tap; w++) {
+            const int32_t id = index[w];
+            const tp__i4 ids = {id, id, id, id};
+            memcpy(&e, x + tap[w] + q, sizeof e);
+            const tp__i4 better = ~(e <= best) & (best == best); /* larger, or a NaN that comes first */
+            best = (tp__f4)(((tp__i4)e & better) | ((tp__i4)best & ~better));
+            which = (ids & better) | (which & ~better);
+        }
+        memcpy(y + q, &best, sizeof best);
+        for (int c = 0; arg && c < 4; c++) arg[q + c] = (uint8_t)which[c];
+    }
+}
+#else
+static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y, uint8_t *arg)
+{
+    for (int c = 0; c < TP__POOL_LANES; c++) {
+        float best = x[tap[0] + c];
+        int which = index[0];
+        for (int w = 1; w < n_tap; w++)
+            if (!(x[tap[w] + c] <= best) && best == best) best = x[tap[w] + c], which = index[w];
+        y[c] = best;
+        if (arg) arg[c] = (uint8_t)which;
+    }
+}
+#endif
+
 static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
     const float *x = (const float *)k->in[0].data;
+    int64_t tap[256];
+    uint8_t index[256];
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
             const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
             float *y = (float *)k->out[0].data + Y;
             uint8_t *arg = k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL;
-            bool first = true;
+            int n = 0;
             for (int64_t w = 0; w < g.kh * g.kw; w++) {
                 const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
                 if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
-                const float *e = x + b * g.xb + h * g.xh + v * g.xw;
-                if (first) {
-                    memcpy(y, e, (size_t)g.C * sizeof(float));
-                    if (arg) memset(arg, (int)w, (size_t)g.C);
-                    first = false;
-                    continue;
+                tap[n] = b * g.xb + h * g.xh + v * g.xw;
+                index[n++] = (uint8_t)w;
+            }
+            int64_t c = 0;
+            for (; c + TP__POOL_LANES <= g.C; c += TP__POOL_LANES) tp__max_pool_lanes(x + c, n, tap, index, y + c, arg ? arg + c : NULL);
+            for (; c < g.C; c++) {
+                float best = x[tap[0] + c];
+                uint8_t which = index[0];
+                for (int w = 1; w < n; w++) {
+                    const float e = x[tap[w] + c];
+                    if (!(e <= best) && best == best) best = e, which = index[w];
                 }
-                for (int64_t c = 0; c < g.C; c++) {
-                    const bool better = e[c] > y[c] || (e[c] != e[c] && y[c] == y[c]);
-                    y[c] = better ? e[c] : y[c];
-                    if (arg) arg[c] = better ? (uint8_t)w : arg[c];
-                }
+                y[c] = best;
+                if (arg) arg[c] = which;
             }
         }
     }
@@ -10308,7 +10348,7 @@ typedef struct tp__apply_attrs {
 } tp__apply_attrs;
 #endif
 /* Elements [from, to) of variable i. */
-static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
     const int n = t->n;

@@ -560,7 +560,9 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w);
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #define TP__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
 #define TP__COLD_END   _Pragma("GCC pop_options")
+#define TP__HOT        __attribute__((optimize("O3"))) /* ... and these few loops of it are */
 #else
+#define TP__HOT
 #define TP__COLD_BEGIN
 #define TP__COLD_END
 #endif

@@ -135,30 +135,29 @@ static int by_value(const void *a, const void *b)
 
 /* -- the machine's FP32 multiply-add peak on `threads` threads, GFLOP/s: independent chains in registers */
 #if defined(__x86_64__)
-typedef float v16 __attribute__((vector_size(64)));
-typedef float v8 __attribute__((vector_size(32)));
+#include <immintrin.h>
 __attribute__((target("avx512f"))) static double peak_avx512(void)
 {
-    v16 a[16], x, y;
-    for (int i = 0; i < 16; i++) x[i] = 1.0f - 1e-7f, y[i] = 1e-7f;
+    __m512 a[16], x = _mm512_set1_ps(1.0f - 1e-7f), y = _mm512_set1_ps(1e-7f);
     for (int i = 0; i < 16; i++) a[i] = x;
     for (int k = 0; k < 2000000; k++) {
-        for (int i = 0; i < 16; i++) a[i] = a[i] * x + y;
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) a[i] = _mm512_fmadd_ps(a[i], x, y);
     }
     float s = 0;
-    for (int i = 0; i < 16; i++) s += a[i][0];
+    for (int i = 0; i < 16; i++) s += _mm512_cvtss_f32(a[i]);
     return s > 1e30f ? 0 : 2000000.0 * 16 * 32;
 }
 __attribute__((target("avx2,fma"))) static double peak_avx2(void)
 {
-    v8 a[12], x, y;
-    for (int i = 0; i < 8; i++) x[i] = 1.0f - 1e-7f, y[i] = 1e-7f;
+    __m256 a[12], x = _mm256_set1_ps(1.0f - 1e-7f), y = _mm256_set1_ps(1e-7f);
     for (int i = 0; i < 12; i++) a[i] = x;
     for (int k = 0; k < 2000000; k++) {
-        for (int i = 0; i < 12; i++) a[i] = a[i] * x + y;
+#pragma GCC unroll 12
+        for (int i = 0; i < 12; i++) a[i] = _mm256_fmadd_ps(a[i], x, y);
     }
     float s = 0;
-    for (int i = 0; i < 12; i++) s += a[i][0];
+    for (int i = 0; i < 12; i++) s += _mm256_cvtss_f32(a[i]);
     return s > 1e30f ? 0 : 2000000.0 * 12 * 16;
 }
 static void peak_chunk(void *user, int64_t chunk) { ((double *)user)[chunk] = __builtin_cpu_supports("avx512f") ? peak_avx512() : __builtin_cpu_supports("avx2") ? peak_avx2() : 0; }

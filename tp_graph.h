@@ -8944,8 +8944,12 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
 {
     const int64_t eff = (k - 1) * dilation + 1;
     *before = 0;
-    if (in < 0) {
+    if (in < 0 || (k < 0 && padding == TP_VALID)) {
         *out = TP_ANY;
+        return;
+    }
+    if (k < 0) { /* a filter of unknown size */
+        *out = (in + stride - 1) / stride;
         return;
     }
     if (padding == TP_VALID) {
@@ -9064,13 +9068,12 @@ static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *
         return tp_infer_fail(s, TP_ERR_ARG, "%s: strides, dilations and groups must be positive", name);
     if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", name, a->padding, a->data_format);
-    if (!tp_shape_known(w)) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it must be known", name, tp_shape_text(w, tw));
     const tp__conv g = tp__conv_geometry(a, x, w);
-    if (g.KH < 1 || g.KW < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
-    if (g.O % g.groups || (g.C >= 0 && (g.C % g.groups || g.C / g.groups != w->dim[2])))
+    if (g.KH == 0 || g.KW == 0) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
+    if ((g.O >= 0 && g.O % g.groups) || (g.C >= 0 && (g.C % g.groups || (w->dim[2] >= 0 && g.C / g.groups != w->dim[2]))))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %s, filter %s and %lld groups do not fit: the filter needs (KH,KW,C/groups,O)", name, tp_shape_text(x, tx),
                              tp_shape_text(w, tw), (long long)g.groups);
-    if (a->padding == TP_VALID && ((g.H >= 0 && g.OH < 1) || (g.W >= 0 && g.OW < 1)))
+    if (a->padding == TP_VALID && (g.OH == 0 || g.OW == 0))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel %s is larger than the input %s", name, tp_shape_text(w, tw), tp_shape_text(x, tx));
     y->ndim = 4;
     y->dim[0] = g.B;
@@ -9546,12 +9549,19 @@ static void tp__max_pool_grad_fast(const tp_call *k)
     else tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
 }
 
-static const tp_op tp__op_max_pool_take = {"max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_take_infer, NULL,
+static void tp__max_pool_take_grad(tp_grad *g);
+static const tp_op tp__op_max_pool_take = {"max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_take_infer, tp__max_pool_take_grad,
                                            TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL};
 static void tp__max_pool_grad_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs); }
 static const tp_op tp__op_max_pool_grad = {"max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_grad_infer,
                                            tp__max_pool_grad_grad, TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2,
                                            NULL, NULL};
+static void tp__max_pool_take_grad(tp_grad *g)
+{
+    tp_node *in[3];
+    in[0] = g->dout[0], in[1] = g->in[1], in[2] = g->in[0];
+    g->din[0] = tp__opn(&tp__op_max_pool_grad, in, 3, g->op->attrs);
+}
 static void tp__max_pool_back(tp_grad *g)
 {
     tp_node *in[3];
@@ -10043,8 +10053,8 @@ static tp_status tp__xent_infer(tp_infer *s)
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
     if (!tp_dtype_is_float(s->in[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: logits are %s", s->op->name, tp_dtype_name(s->in[0].dtype));
-    if (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64 && s->in[1].dtype != TP_U8)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: labels are %s, integers are needed", s->op->name, tp_dtype_name(s->in[1].dtype));
+    if (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: labels are %s, int32 or int64 are needed", s->op->name, tp_dtype_name(s->in[1].dtype));
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)", s->op->name, tp_shape_text(x, a), tp_shape_text(l, b));
     s->out[0].dtype = s->in[0].dtype;
@@ -10070,7 +10080,11 @@ static void tp__xent_grad(tp_grad *g)
 static const tp_op tp__op_sparse_softmax_cross_entropy = {
     "sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, 2, 2, 2, NULL, 0, tp__xent_infer, tp__xent_grad,
     TP__KERNELS(tp__xent_f32, tp__xent_f64, tp__xent_fast), tp__softmax_flops, NULL, 0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes"};
-TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels) { return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL); }
+TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
+{
+    if (labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
+    return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL);
+}
 
 /* Dense labels: -sum_c label_c log softmax(x)_c. */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)

@@ -633,6 +633,9 @@ static const char *const tested_elsewhere[][2] = {
     {"placeholder", "every case feeds one"},
     {"constant", "test_graph.c"},
     {"variable", "test_graph.c"},
+    {"read_after", "test_graph.c"},
+    {"dropout", "test_ops_nn.c"},
+    {"random", "test_ops_nn.c"},
 };
 
 TEST(every_row_has_a_case)

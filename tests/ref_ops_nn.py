@@ -1,0 +1,185 @@
+"""Reference cases for matmul, convolutions, pooling, normalisation, losses and state ops: torch and numpy say what
+test_ops.c must find.
+
+    python3 tests/ref_ops_nn.py            writes tests/ref_ops_nn.txt
+"""
+import os
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ref_common import Writer
+
+w = Writer(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ref_ops_nn.txt"), 20261120)
+f32, f64 = np.float32, np.float64
+
+
+def t(a):
+    return torch.tensor(np.asarray(a, dtype=f64))
+
+
+def out(x):
+    return x.detach().numpy().astype(f32)
+
+
+# ---- matmul
+for ta in (0, 1):
+    for tb in (0, 1):
+        for m, n, k in ((3, 5, 4), (1, 7, 9), (6, 1, 2), (5, 3, 1)):
+            a, b = w.normal(*((k, m) if ta else (m, k))), w.normal(*((n, k) if tb else (k, n)))
+            y = t(a).transpose(-1, -2) if ta else t(a)
+            y = y @ (t(b).transpose(-1, -2) if tb else t(b))
+            w.case("matmul", [a, b], [out(y)], transpose_a=ta, transpose_b=tb)
+        a, b = w.normal(*((2, 3, 4, 2) if ta else (2, 3, 2, 4))), w.normal(*((3, 5, 4) if tb else (3, 4, 5)))
+        y = (t(a).transpose(-1, -2) if ta else t(a)) @ (t(b).transpose(-1, -2) if tb else t(b))
+        w.case("matmul", [a, b], [out(y)], transpose_a=ta, transpose_b=tb)
+        a, b = w.normal(*((2, 1, 4, 2) if ta else (2, 1, 2, 4))), w.normal(*((4, 5) if not tb else (5, 4)))
+        y = (t(a).transpose(-1, -2) if ta else t(a)) @ (t(b).transpose(-1, -2) if tb else t(b))
+        w.case("matmul", [a, b], [out(y)], transpose_a=ta, transpose_b=tb)
+        for m, n, k in ((67, 45, 129), (1, 300, 77), (130, 10, 500)):
+            w.big("matmul", [("float32", (k, m) if ta else (m, k), -1.0, 1.0), ("float32", (n, k) if tb else (k, n), -1.0, 1.0)], transpose_a=ta, transpose_b=tb)
+
+
+# ---- convolutions; padding 1 SAME 2 VALID, data_format 1 NHWC 2 NCHW
+def same(n, k, s, d):
+    total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+    return total // 2, total - total // 2
+
+
+def conv(x, k, a):  # x NCHW, k HWIO
+    if a["padding"] == 1:
+        p = same(x.shape[3], k.shape[1], a["stride_w"], a["dilation_w"]) + same(x.shape[2], k.shape[0], a["stride_h"], a["dilation_h"])
+        x = F.pad(x, p)
+    return F.conv2d(x, k.permute(3, 2, 0, 1), stride=(a["stride_h"], a["stride_w"]), dilation=(a["dilation_h"], a["dilation_w"]), groups=a["groups"])
+
+
+shapes = [  # B H W C O KH KW sh sw dh dw groups
+    (2, 5, 6, 3, 4, 3, 3, 1, 1, 1, 1, 1), (1, 7, 5, 2, 6, 3, 2, 2, 1, 1, 1, 2), (1, 8, 8, 4, 4, 3, 3, 2, 2, 1, 1, 4), (2, 9, 7, 1, 3, 5, 3, 1, 2, 1, 1, 1),
+    (1, 9, 9, 2, 2, 3, 3, 1, 1, 2, 2, 1), (3, 4, 4, 5, 3, 1, 1, 1, 1, 1, 1, 1), (1, 6, 6, 3, 2, 1, 1, 2, 2, 1, 1, 1), (2, 5, 5, 6, 9, 2, 3, 1, 1, 1, 2, 3),
+]
+for B, H, W, C, O, KH, KW, sh, sw, dh, dw, g in shapes:
+    for padding in (1, 2):
+        for fmt in (1, 2):
+            a = dict(stride_h=sh, stride_w=sw, dilation_h=dh, dilation_w=dw, padding=padding, data_format=fmt, groups=g)
+            xn, kn = w.normal(B, C, H, W), w.normal(KH, KW, C // g, O)
+            x, k = t(xn).requires_grad_(), t(kn).requires_grad_()
+            y = conv(x, k, a)
+            dyn = w.normal(*y.shape)
+            y.backward(t(dyn))
+            lay = (lambda v: v) if fmt == 2 else (lambda v: np.ascontiguousarray(np.transpose(v, (0, 2, 3, 1))))
+            w.case("conv2d", [lay(xn), kn], [lay(out(y))], tol=2e-5, **a)
+            w.case("conv2d_input_grad", [lay(dyn), kn, lay(xn)], [lay(out(x.grad))], tol=2e-5, **a)
+            w.case("conv2d_filter_grad", [lay(xn), lay(dyn), kn], [out(k.grad)], tol=2e-5, **a)
+for B, H, C, O, K, s, g in ((3, 17, 16, 32, 3, 1, 1), (2, 28, 1, 32, 3, 1, 1), (1, 15, 24, 40, 5, 2, 1), (2, 9, 32, 32, 3, 1, 32)):
+    a = dict(stride_h=s, stride_w=s, padding=1, groups=g)
+    OH = -(-H // s)
+    w.big("conv2d", [("float32", (B, H, H, C), -1.0, 1.0), ("float32", (K, K, C // g, O), -1.0, 1.0)], **a)
+    w.big("conv2d_input_grad", [("float32", (B, OH, OH, O), -1.0, 1.0), ("float32", (K, K, C // g, O), -1.0, 1.0), ("float32", (B, H, H, C), -1.0, 1.0)], **a)
+    w.big("conv2d_filter_grad", [("float32", (B, H, H, C), -1.0, 1.0), ("float32", (B, OH, OH, O), -1.0, 1.0), ("float32", (K, K, C // g, O), -1.0, 1.0)], **a)
+
+# ---- bias_add
+for shape, fmt in (((3, 4), 0), ((2, 3, 2, 5), 1), ((2, 3, 2, 5), 2), ((2, 3, 4), 0)):
+    x = w.normal(*shape)
+    c = shape[1] if fmt == 2 else shape[-1]
+    b = w.normal(c)
+    w.case("bias_add", [x, b], [x + (b.reshape(1, c, 1, 1) if fmt == 2 else b)], data_format=fmt)
+w.big("bias_add", [("float32", (200, 37), -1.0, 1.0), ("float32", (37,), -1.0, 1.0)])
+
+# ---- pooling
+for H, W, C, kh, kw, sh, sw in ((6, 6, 3, 2, 2, 2, 2), (7, 5, 2, 3, 3, 2, 2), (5, 7, 4, 3, 2, 1, 2), (4, 4, 17, 2, 2, 0, 0), (8, 8, 1, 4, 4, 4, 4)):
+    for padding in (1, 2):
+        for fmt in (1, 2):
+            xn = w.distinct(2, C, H, W)
+            a = dict(size_h=kh, size_w=kw, stride_h=sh, stride_w=sw, padding=padding, data_format=fmt)
+            s = (sh or kh, sw or kw)
+            ph, pw = (same(H, kh, s[0], 1), same(W, kw, s[1], 1)) if padding == 1 else ((0, 0), (0, 0))
+            x = t(xn).requires_grad_()
+            y = F.max_pool2d(F.pad(x, pw + ph, value=-1e9), (kh, kw), s)
+            dyn = w.normal(*y.shape)
+            y.backward(t(dyn))
+            # which element of its window was chosen
+            cols = F.unfold(F.pad(x.detach(), pw + ph, value=-1e9).reshape(-1, 1, H + sum(ph), W + sum(pw)), (kh, kw), stride=s)
+            arg = cols.argmax(1).reshape(y.shape).numpy().astype(np.uint8)
+            lay = (lambda v: v) if fmt == 2 else (lambda v: np.ascontiguousarray(np.transpose(v, (0, 2, 3, 1))))
+            w.case("max_pool", [lay(xn), ], [lay(out(y)), lay(arg)], **a)
+            w.case("max_pool_grad", [lay(dyn), lay(arg), lay(xn)], [lay(out(x.grad))], **a)
+            w.case("max_pool_take", [lay(xn), lay(arg)], [lay(out(y))], **a)
+            x = t(xn).requires_grad_()
+            n = F.avg_pool2d(F.pad(torch.ones_like(x), pw + ph), (kh, kw), s)
+            y = F.avg_pool2d(F.pad(x, pw + ph), (kh, kw), s) / n
+            y.backward(t(dyn))
+            w.case("avg_pool", [lay(xn)], [lay(out(y))], **a)
+            w.case("avg_pool_grad", [lay(dyn), lay(xn)], [lay(out(x.grad))], **a)
+w.big("max_pool", [("float32", (3, 28, 28, 35), -1.0, 1.0)], size_h=2, size_w=2)
+w.big("max_pool", [("float32", (2, 13, 13, 33), -1.0, 1.0)], size_h=3, size_w=3, stride_h=2, stride_w=2, padding=1)
+
+# ---- batch norm
+for shape, axis in (((6, 3), 1), ((2, 3, 4, 5), 3), ((2, 3, 4, 5), 1), ((1, 7, 1, 2), 3)):
+    C = shape[axis]
+    xn, gn, bn, dyn = w.normal(*shape), w.uniform(0.5, 2, C), w.normal(C), w.normal(*shape)
+    x, g, b = t(xn).requires_grad_(), t(gn).requires_grad_(), t(bn).requires_grad_()
+    axes = [d for d in range(len(shape)) if d != axis]
+    wide = [C if d == axis else 1 for d in range(len(shape))]
+    n = int(np.prod(shape)) // C
+    mean, var = x.mean(axes), x.var(axes, unbiased=False)
+    inv = 1 / torch.sqrt(var + 1e-3)
+    y = (x - mean.reshape(wide)) * inv.reshape(wide) * g.reshape(wide) + b.reshape(wide)
+    y.backward(t(dyn))
+    for unbiased in (0, 1):
+        w.case("batch_norm", [xn, gn, bn], [out(y), out(mean), out(var * (n / (n - 1) if unbiased else 1)), out(inv)], axis=axis, epsilon=1e-3, unbiased=unbiased, tol=3e-5,
+               nograd="its statistics pass no gradient on; batch_norm_grad is compared with torch below")
+    w.case("batch_norm_grad", [dyn, xn, gn, out(mean), out(inv)], [out(x.grad), out(g.grad), out(b.grad)], axis=axis, epsilon=1e-3, tol=5e-5)
+    mn, vn = w.normal(C), w.uniform(0.5, 2, C)
+    y = (t(xn) - t(mn).reshape(wide)) / torch.sqrt(t(vn).reshape(wide) + 1e-3) * t(gn).reshape(wide) + t(bn).reshape(wide)
+    w.case("batch_norm_infer", [xn, gn, bn, mn, vn], [out(y)], axis=axis, epsilon=1e-3, tol=3e-5, nograd="mean and variance are constants to it; tested in test_ops_nn.c")
+w.big("batch_norm", [("float32", (8, 20, 20, 24), -1.0, 1.0), ("float32", (24,), 0.5, 2.0), ("float32", (24,), -1.0, 1.0)], axis=3, epsilon=1e-3)
+
+# ---- softmax and its losses
+for shape in ((3, 5), (2, 3, 4), (7,), (4, 1)):
+    x = w.normal(*shape, scale=3)
+    w.case("softmax", [x], [out(torch.softmax(t(x), -1))])
+    w.case("log_softmax", [x], [out(torch.log_softmax(t(x), -1))])
+w.case("softmax", [np.array([[1000, 1001, -1000]], f32)], [out(torch.softmax(t([[1000, 1001, -1000]]), -1))], nograd="saturated")
+w.big("softmax", [("float32", (300, 65), -9.0, 9.0)])
+w.big("log_softmax", [("float32", (300, 65), -9.0, 9.0)])
+for B, C in ((4, 5), (1, 10), (6, 2)):
+    x, label = w.normal(B, C, scale=2), w.ints(0, C, B)
+    for dtype in ("int32", "int64"):
+        w.case("sparse_softmax_cross_entropy", [x, label.astype(dtype)], [out(F.cross_entropy(t(x), torch.tensor(label).long(), reduction="none")), out(torch.softmax(t(x), -1))])
+
+# ---- state
+v, x = w.normal(3, 2), w.normal(3, 2)
+w.case("assign", [x], [x], var=[v], newvar=[x])
+w.case("assign_add", [x], [v + x], var=[v], newvar=[v + x])
+w.case("assign_sub", [x], [v - x], var=[v], newvar=[v - x])
+w.case("assign_moving_average", [x], [(v - 0.25 * (v - x)).astype(f32)], var=[v], newvar=[(v - 0.25 * (v - x)).astype(f32)], decay=0.75)
+no, yes = np.array(False), np.array(True)
+w.case("assign", [x, no], [v], var=[v], newvar=[v])
+w.case("assign_add", [x, yes], [v + x], var=[v], newvar=[v + x])
+i64 = np.array([5, 7], np.int64)
+w.case("assign_add", [np.array([1, -2], np.int64)], [i64 + [1, -2]], var=[i64], newvar=[i64 + [1, -2]])
+w.case("ema_debias", [np.array(2, f32)], [np.array((0.2 * 0.95 + 2 * 0.05) / (1 - 0.95 ** 2), f32)], var=[np.array(0.2, f32), np.array(1, f32)],
+       newvar=[np.array(0.2 * 0.95 + 2 * 0.05, f32), np.array(2, f32)], decay=0.95)
+w.case("summary", [x], [x], tag="x", kind=1)
+g1, g2, w1, w2 = w.normal(4), w.normal(2, 3), w.normal(4), w.normal(2, 3)
+lr = np.array(0.1, f32)
+w.case("apply_gradient_descent", [g1, g2, lr], [None], var=[w1, w2], newvar=[w1 - 0.1 * g1, w2 - 0.1 * g2], n=2, kind=0)
+a1, a2 = w.normal(4), w.normal(2, 3)
+for nesterov in (0, 1):
+    n1, n2 = 0.9 * a1 + g1, 0.9 * a2 + g2
+    u1, u2 = (g1 + 0.9 * n1, g2 + 0.9 * n2) if nesterov else (n1, n2)
+    w.case("apply_momentum", [g1, g2, lr], [None], var=[w1, w2, a1, a2], newvar=[x.astype(f32) for x in (w1 - 0.1 * u1, w2 - 0.1 * u2, n1, n2)], n=2, kind=1, a=0.9, nesterov=nesterov)
+m1, m2, v1, v2 = w.normal(4), w.normal(2, 3), w.uniform(0.1, 1, 4), w.uniform(0.1, 1, 2, 3)
+b1p, b2p = np.array(0.9 ** 3, f32), np.array(0.999 ** 3, f32)
+
+
+def adam(p, m, v, g):
+    m, v = 0.9 * m.astype(f64) + 0.1 * g, 0.999 * v.astype(f64) + 0.001 * g.astype(f64) ** 2
+    return p - 0.1 * np.sqrt(1 - 0.999 ** 3) / (1 - 0.9 ** 3) * m / (np.sqrt(v) + 1e-3), m, v
+
+
+p1, p2 = adam(w1, m1, v1, g1), adam(w2, m2, v2, g2)
+w.case("apply_adam", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[x.astype(f32) for x in (p1[0], p2[0], p1[1], p2[1], p1[2], p2[2])], n=2, kind=2,
+       a=0.9, b=0.999, epsilon=1e-3, tol=5e-5)
+w.case("apply_adam", [g1, g2, lr, b1p, b2p, no], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[w1, w2, m1, m2, v1, v2], n=2, kind=2, a=0.9, b=0.999, epsilon=1e-3)
+w.close()

@@ -1,0 +1,197 @@
+/* What reference cases cannot say: random ops' statistics and streams, bad labels, frozen batch norm's gradient. */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include "tp_test.h"
+
+static tp_shape shape1(int64_t a) { return tp_make_shape_n(1, &a); }
+
+/* n random values of a fresh graph with this seed, at run `run` (from 0), on so many threads. */
+static void draw(tp_node *(*make)(tp_graph *g, tp_shape s, float a, float b), float a, float b, uint64_t seed, int run, int threads, float *out, int64_t n)
+{
+    tp_graph_config gc;
+    memset(&gc, 0, sizeof gc);
+    gc.seed = seed;
+    tp_graph *g = tp_graph_new(&gc);
+    tp_node *x = make(g, shape1(n), a, b);
+    tp_session_config c = tp_default_session_config();
+    c.threads = threads;
+    tp_session *s = tp_session_new(g, &c);
+    const tp_tensor *v = NULL;
+    for (int i = 0; i <= run; i++) CHECK_OK(tp_session_run(s, NULL, 0, &x, 1, &v));
+    if (v) memcpy(out, v->data, (size_t)n * sizeof *out);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static void moments(const float *x, int n, double *mean, double *deviation)
+{
+    double m = 0, q = 0;
+    for (int i = 0; i < n; i++) m += (double)x[i] / n;
+    for (int i = 0; i < n; i++) q += ((double)x[i] - m) * ((double)x[i] - m) / n;
+    *mean = m;
+    *deviation = sqrt(q);
+}
+
+TEST(random_numbers_have_their_distribution_and_their_stream)
+{
+    enum { N = 20000 };
+    float *x = (float *)malloc(N * sizeof *x), *y = (float *)malloc(N * sizeof *y);
+    double m, d;
+    draw(tp_rand_uniform, -1, 3, 7, 0, 1, x, N);
+    moments(x, N, &m, &d);
+    CHECK_NEAR(m, 1, 0.03, 0);
+    CHECK_NEAR(d, 4 / sqrt(12.0), 0.02, 0);
+    for (int i = 0; i < N; i++) CHECK(x[i] >= -1 && x[i] < 3);
+    draw(tp_rand_uniform, -1, 3, 7, 0, 3, y, N);
+    CHECK(memcmp(x, y, N * sizeof *x) == 0); /* threads do not matter */
+    draw(tp_rand_uniform, -1, 3, 7, 1, 1, y, N);
+    CHECK(memcmp(x, y, N * sizeof *x) != 0); /* another run */
+    draw(tp_rand_uniform, -1, 3, 8, 0, 1, y, N);
+    CHECK(memcmp(x, y, N * sizeof *x) != 0); /* another seed */
+    draw(tp_rand_normal, 2, 0.5f, 7, 0, 2, x, N);
+    moments(x, N, &m, &d);
+    CHECK_NEAR(m, 2, 0.02, 0);
+    CHECK_NEAR(d, 0.5, 0.01, 0);
+    draw(tp_rand_truncated_normal, 0, 1, 7, 0, 2, x, N);
+    moments(x, N, &m, &d);
+    CHECK_NEAR(m, 0, 0.03, 0);
+    CHECK_NEAR(d, .87962566103423978, 0.02, 0);
+    for (int i = 0; i < N; i++) CHECK(x[i] >= -2 && x[i] <= 2);
+    free(x);
+    free(y);
+}
+
+TEST(dropout_keeps_scales_and_gives_its_mask_to_the_gradient)
+{
+    enum { N = 10000 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, shape1(N), tp_init_constant(3)), *y = tp_nn_dropout(x, 0.3f), *dx = NULL, *other = tp_nn_dropout(x, 0.3f);
+    tp_gradients(tp_sum(y), &x, 1, &dx);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_node *fetch[3];
+    const tp_tensor *out[3];
+    float first[N];
+    fetch[0] = y, fetch[1] = dx, fetch[2] = other;
+    for (int run = 0; run < 2; run++) {
+        int kept = 0, same = 0;
+        CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out));
+        for (int i = 0; i < N; i++) {
+            const float v = ((const float *)out[0]->data)[i], d = ((const float *)out[1]->data)[i];
+            CHECK(v == 0 || fabs((double)v - 3 / 0.7) < 1e-5);
+            CHECK((v == 0) == (d == 0) && (d == 0 || fabs((double)d - 1 / 0.7) < 1e-6));
+            kept += v != 0;
+            same += (v != 0) == (((const float *)out[2]->data)[i] != 0);
+        }
+        CHECK_NEAR(kept, 0.7 * N, 150, 0);
+        CHECK(same < N * 7 / 10); /* another op, another mask */
+        if (run == 0) memcpy(first, out[0]->data, sizeof first);
+        else CHECK(memcmp(first, out[0]->data, sizeof first) != 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_label_outside_the_classes_fails_the_run)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t two[2] = {2, 3};
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape_n(2, two), tp_init_zeros()), *label = tp_placeholder(g, "label", TP_I32, shape1(2));
+    tp_node *y = tp_named(tp_sparse_softmax_cross_entropy(x, label), "loss");
+    tp_session *s = tp_session_new(g, NULL);
+    const int32_t bad[2] = {1, 3}, good[2] = {1, 2};
+    tp_feed f;
+    const tp_tensor *out = NULL;
+    memset(&f, 0, sizeof f);
+    f.node = label;
+    tp_tensor_view(&f.value, TP_I32, shape1(2), bad);
+    CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, &out), TP_ERR_NUMERIC, "label 3 is outside the classes");
+    tp_tensor_view(&f.value, TP_I32, shape1(2), good);
+    CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)); /* and the session goes on */
+    CHECK_NEAR(tp_tensor_get(out, 0), log(3.0), 1e-6, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(check_numerics_fails_the_run)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(1)), *y = tp_check_numerics(tp_ln(x), "logarithm");
+    tp_session *s = tp_session_new(g, NULL);
+    float v = -1;
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    tp_tensor_view(&f.value, TP_F32, shape1(1), &v);
+    CHECK(tp_session_run(s, &f, 1, &y, 1, NULL) == TP_ERR_NUMERIC);
+    v = 1;
+    CHECK_OK(tp_session_run(s, &f, 1, &y, 1, NULL));
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* d/dx, d/dgamma, d/dbeta of sum(w y) with given statistics, against central differences. */
+TEST(batch_norm_with_given_statistics_has_its_gradient)
+{
+    enum { B = 3, C = 2 };
+    const int64_t bc[2] = {B, C};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[6], *grads[3];
+    static const char *const names[] = {"x", "gamma", "beta", "mean", "var", "w"};
+    for (int i = 0; i < 6; i++) in[i] = tp_placeholder(g, names[i], TP_F64, i == 0 || i == 5 ? tp_make_shape_n(2, bc) : shape1(C));
+    tp_node *loss = tp_sum(tp_mul(tp_nn_batch_norm_infer(in[0], in[1], in[2], in[3], in[4], 1, 1e-3f), in[5]));
+    tp_gradients(loss, in, 3, grads);
+    double value[6][B * C];
+    tp_feed f[6];
+    tp_node *fetch[4];
+    const tp_tensor *out[4];
+    memset(f, 0, sizeof f);
+    for (int i = 0; i < 6; i++) {
+        for (int k = 0; k < B * C; k++) value[i][k] = 0.2 + (double)tp_random_uniform(5, (uint64_t)i, (uint64_t)k);
+        f[i].node = in[i];
+        tp_tensor_view(&f[i].value, TP_F64, in[i]->shape, value[i]);
+    }
+    fetch[0] = loss, fetch[1] = grads[0], fetch[2] = grads[1], fetch[3] = grads[2];
+    tp_session *s = tp_session_new(g, NULL);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < (i == 0 ? B * C : C); k++) {
+            const double h = 1e-5, old = value[i][k];
+            CHECK_OK(tp_session_run(s, f, 6, fetch, 4, out));
+            const double analytic = tp_tensor_get(out[1 + i], k);
+            value[i][k] = old + h;
+            CHECK_OK(tp_session_run(s, f, 6, fetch, 1, out));
+            const double above = tp_tensor_get(out[0], 0);
+            value[i][k] = old - h;
+            CHECK_OK(tp_session_run(s, f, 6, fetch, 1, out));
+            value[i][k] = old;
+            CHECK_NEAR(analytic, (above - tp_tensor_get(out[0], 0)) / (2 * h), 1e-6, 1e-6);
+        }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(moving_averages_are_debiased)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(0, NULL));
+    tp_add_moving_summary_n(&x, 1, NULL);
+    int n = 0;
+    tp_node *const *ops = tp_collection(g, TP_KEY_MOVING_SUMMARY_OPS, &n);
+    CHECK(n == 1 && tp_find_variable(g, "EMA/x/biased")->local);
+    tp_node *op = ops[0];
+    tp_session *s = tp_session_new(g, NULL);
+    static const float in[] = {4, 2, 1};
+    static const double want[] = {4, 2.974359, 2.282209};
+    for (int i = 0; i < 3; i++) {
+        tp_feed f;
+        const tp_tensor *out = NULL;
+        memset(&f, 0, sizeof f);
+        f.node = x;
+        tp_tensor_view(&f.value, TP_F32, x->shape, &in[i]);
+        CHECK_OK(tp_session_run(s, &f, 1, &op, 1, &out));
+        CHECK_NEAR(tp_tensor_get(out, 0), want[i], 2e-6, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST_MAIN()

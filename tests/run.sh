@@ -49,6 +49,7 @@ for t in $tests; do
     run_test asan "$t" gcc -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $warn
 done
 for t in test_tensor test_engine test_input test_train test_graph; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
+run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
 run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
 run_test no-threads test_train gcc -std=c11 -O2 -DTP_NO_THREADS $warn
 

@@ -1,403 +1,770 @@
-/* tp_callbacks.h - v0.1 - callbacks, inferencers, monitors and savers: what happens around the steps of a training
+/* tp_callbacks.h - v0.1 - what happens around the steps: callbacks, monitors, inference, schedules
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_callbacks.h"        // pulls in tp_input.h, tp_graph.h and tp_tensor.h
  *
- * WHAT THIS IS       the callback protocol and every callback; the monitor protocol and every monitor; hyper-parameter
- *                    setters, savers, inference runners. A callback sees a tp_train_state, which the trainer fills.
- * WHAT THIS IS NOT   the loop that calls them (tp_train.h).
+ * WHAT THIS IS       the callback and monitor protocols, every callback (savers, inference, schedules,
+ *                    progress), the monitors (stats.json, event files, the printed list) and the default
+ *                    sets.
+ * WHAT THIS IS NOT   the loop that calls them, and trainers: tp_train.h. Callbacks see a plain struct,
+ *                    tp_train_state.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
  *     #include "tp_callbacks.h"
  *     static tp_status hello(tp_callback *cb)
  *     {
- *         tp_log(TP_LOG_INFO, "epoch %d is over", (int)cb->train->epoch_num);
+ *         printf("epoch %lld\n", (long long)cb->train->epoch_num);
  *         return TP_OK;
  *     }
  *     int main(void)
  *     {
- *         tp_callback *cb = tp_cb_lambda(.trigger = hello);
- *         tp_train_state state = {0};
- *         state.epoch_num = 1;
- *         cb->train = &state;
- *         tp_status st = tp_callback_trigger(cb);
+ *         tp_train_state train = {0};
+ *         tp_callback *cb = tp_cb_periodic_trigger(tp_cb_lambda(.trigger = hello), .every_k_epochs = 2);
+ *         tp_status st = tp_callback_setup_graph(cb, &train);
+ *         for (train.epoch_num = 1; st == TP_OK && train.epoch_num <= 4; train.epoch_num++)
+ *             st = tp_callback_trigger_epoch(cb);
+ *         if (st != TP_OK) puts(tp_last_error());
  *         tp_callback_free(cb);
  *         return st == TP_OK ? 0 : 1;
  *     }
  *
- * CONTENTS   >>callback >>monitor >>graph callbacks >>schedules >>inference >>parameters >>savers >>monitors >>defaults
+ * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>savers >>inference
+ *            >>parameters >>monitors of ours >>default sets   then, in the implementation, the same
  *
- * OWNERSHIP  whoever a callback is given to owns it: the trainer, or the callback that wraps it. Constructors return NULL
- *            only without memory; every function that takes a callback takes NULL and reports it then.
- * THREADS    everything runs on the training thread.
- * ERRORS     hooks return tp_status: TP_OK; TP_STOP ends training as a success; an error ends it as a failure.
+ * HOW IT WORKS
+ *     A trainer keeps one list of callbacks and walks it, always from the front, in each phase:
+ *
+ *         setup_graph                            once; the graph may still grow
+ *         before_train                           once; variables have their values
+ *         for each epoch:
+ *             before_epoch
+ *             for each step:  before_run, RUN, after_run   (one run of everything that was asked for)
+ *                             trigger_step
+ *             after_epoch                        tightly around the steps, so be quick
+ *             trigger_epoch                      for slow things; calls trigger unless you replace it
+ *         after_train                            always, for all, whatever happened
+ *
+ *     What the counters are in each of them (2 steps an epoch):
+ *
+ *         hook                        epoch_num  global_step  local_step
+ *         before_train                    0           0           -1
+ *         before_epoch                    1           0           -1   (in epoch 2 still 1)
+ *         before_run, first step          1           0            0
+ *         after_run, trigger_step         1           1            0
+ *         before_run, second step         1           1            1
+ *         after_run ... trigger_epoch     1           2            1
+ *
+ *     Any hook may end the training, as success, with tp_stop(train, "why"), or fail it with tp_fail(...).
+ *     Monitors are callbacks too, and come last, so that what callbacks report in a phase is written at the
+ *     end of that phase.
+ *
+ * OWNERSHIP  a callback, monitor, inferencer or parameter belongs to what it is passed to: wrappers own what
+ *            they wrap, the trainer owns the rest. That holds on failure too. Options are copied.
+ * THREADS    everything here runs on the thread that trains.
+ * ERRORS     constructors check their arguments. After a mistake they return an object that keeps the
+ *            sentence and fails where it is first used; NULL only without memory. Hooks return tp_status:
+ *            TP_OK, TP_STOP, TP_END, an error.
+ * NOTATION   seeds are named in brackets: [callbacks: PeriodicTrigger] is
+ *            tensorpack.callbacks.PeriodicTrigger.
  */
 #ifndef TP_CALLBACKS_H
 #define TP_CALLBACKS_H
 
 #include "tp_input.h"
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
-#error "tp_callbacks.h 0.1 needs tp_input.h 0.1: copy all tp headers from the same version"
+#    error "tp_callbacks.h 0.1 needs tp_input.h 0.1: copy all tp headers from the same version"
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ==== >>callback ====================================================================================== */
+/* ==== >>state ========================================================================================= */
 
 typedef struct tp_callback tp_callback;
+typedef struct tp_monitor tp_monitor;
 typedef struct tp_monitors tp_monitors;
 
-/* What callbacks see of a training: filled by the trainer, read by them. Counters as in tensorpack: epoch_num is the
- * epoch in progress (before training: the number of finished ones); local_step the index of the step in its epoch, stale
- * outside steps, -1 before the first; global_step the number of finished runs of the model's whole life. */
+/* What callbacks see of a training. The trainer fills it; callbacks read it (and change nothing but through
+ * functions). */
 typedef struct tp_train_state {
+    int64_t epoch_num;   /* the epoch in progress; in before_train, how many are over */
+    int64_t global_step; /* finished runs in the whole life of the model; comes back with a checkpoint */
+    int64_t local_step;  /* of the step in its epoch, from 0; keeps its value until the next epoch's first */
+    int64_t steps_per_epoch, starting_epoch, max_epoch; /* valid from before_train on */
+    bool is_chief; /* false on all ranks but one of a distributed training */
     tp_graph *graph;
-    tp_session *session;       /* from initialize on */
-    tp_hooked_session *hooked; /* likewise */
-    tp_tower_func *tower_func; /* NULL for trainers without towers */
-    tp_input_source *input;    /* the training input, NULL if there is none */
-    tp_monitors *monitors;
-    int64_t epoch_num, global_step, local_step;
-    int64_t steps_per_epoch, starting_epoch, max_epoch;
-    bool is_chief;
-    tp_callback *const *callback; /* all of them, in order */
-    int n_callback;
-    char stop_reason[2048];
+    tp_session *session; /* from before_train on; for evaluating what does not depend on the input */
+    tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
+    tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
+    tp_tower_func *tower_func;         /* NULL if the trainer has none */
+    tp_input_source *input;            /* of the training; may be NULL */
+    tp_callback *const *callbacks;     /* all of them, in order: what a saver asks for their state */
+    int n_callbacks;
+    char stop_reason[256]; /* see tp_stop */
+    tp_status (*poll)(
+        struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
 } tp_train_state;
 
-/* The protocol. Every function may be NULL. Order of a training: setup_graph (before the session exists), before_train,
- * then per epoch before_epoch, per step before_run, the run, after_run, trigger_step, then after_epoch, trigger_epoch
- * (if NULL: trigger); after_train always, also when before_train was never reached. To write your own: tp_callback_new,
- * set functions, keep your state behind `user` or in a struct that begins with a tp_callback. [callbacks: Callback] */
+/* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
+ * A plain `return TP_STOP;` does the same without a reason. [train: StopTraining] */
+TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(2, 3);
+/* "1 minute 27 seconds": days, hours, minutes, seconds, what is 0 left out; below a minute three significant
+ * digits. */
+#define TP_TIME_TEXT 96
+TP_DEF const char *tp_humanize_time_delta(double seconds,
+                                          char *buf); /* buf: at least TP_TIME_TEXT bytes; returns it */
+
+/* ==== >>callback ====================================================================================== */
+
+/* The protocol. Every function may be NULL. To write your own, make one with tp_callback_new and set what it
+ * needs; your data is at `user`. Call hooks through the functions below, which see to what is left out.
+ * [callbacks: Callback] */
 struct tp_callback {
-    const char *name;
-    const char *name_scope; /* for nodes made in setup_graph; NULL: the name without '_' */
-    int chief_only;         /* tp_tri; unset = TP_YES */
+    const char
+        *name;       /* "ModelSaver"; for logs and as name scope of setup_graph. Must outlive the callback. */
+    bool chief_only; /* only the chief of a distributed training runs it; true unless changed */
+    bool is_monitor; /* set by tp_monitor_new */
     void *user;
+    tp_train_state *train; /* from setup_graph on */
     tp_status (*setup_graph)(tp_callback *cb);
     tp_status (*before_train)(tp_callback *cb);
     tp_status (*before_epoch)(tp_callback *cb);
-    tp_status (*before_run)(tp_callback *cb, tp_run_request *r);
-    tp_status (*after_run)(tp_callback *cb, const tp_run_values *v);
+    tp_status (*before_run)(tp_callback *cb,
+                            tp_run_request *r); /* ask with tp_request_fetch, tp_request_feed */
+    tp_status (*after_run)(tp_callback *cb,
+                           const tp_run_values *v); /* what was asked for, in that order; v->n may be 0 */
     tp_status (*trigger_step)(tp_callback *cb);
     tp_status (*after_epoch)(tp_callback *cb);
-    tp_status (*trigger_epoch)(tp_callback *cb);
-    tp_status (*trigger)(tp_callback *cb);
-    tp_status (*after_train)(tp_callback *cb);
-    /* what a bit-identical resume needs beyond variables: put into, take out of a dict under names of your own */
-    tp_status (*save_state)(tp_callback *cb, tp_dict *state);
-    tp_status (*load_state)(tp_callback *cb, const tp_dict *state);
-    void (*free)(tp_callback *cb); /* what you hold; the struct itself is freed for you */
-    struct tp_monitor *monitor;    /* set if this callback is a monitor */
-    tp_train_state *train;         /* from setup_graph on */
-    tp_hook hook_;                 /* the trainer's way into runs */
+    tp_status (*trigger_epoch)(tp_callback *cb); /* NULL: calls trigger */
+    tp_status (*trigger)(
+        tp_callback *cb); /* "do your thing": by trigger_epoch or by a wrapper with a schedule */
+    tp_status (*after_train)(tp_callback *cb); /* also when before_train failed or was never reached */
+    /* What has to survive in a checkpoint, for a resume to go on exactly: put arrays into d under prefix + a
+     * name of yours (tp_state_put), and take them out again, before before_train. Missing keys are not an
+     * error. */
+    tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
+    tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
+    void (*close)(tp_callback *cb); /* release what user holds; tp_callback_free frees user and the struct */
+    tp_at at_;
+    tp_status status_; /* not TP_OK: a constructor's mistake, with its sentence in error_ */
+    const char *error_;
+    tp_arena mem_; /* copies of names and options; dies with the callback */
 };
 
-TP_DEF tp_callback *tp_callback_new(const char *name, size_t size); /* zeroed; size >= sizeof(tp_callback), 0 for that */
-TP_DEF void tp_callback_free(tp_callback *cb);                      /* NULL is fine */
+/* A callback with `bytes` of zeroed memory at user, freed with it; chief_only is true. NULL: out of
+ * memory. */
+TP_DEF tp_callback *tp_callback_new(const char *name, size_t bytes);
+/* A callback that fails in setup_graph with this sentence, for constructors of your own. at may be NULL. */
+TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+TP_DEF tp_status tp_callback_status(
+    const tp_callback *cb); /* TP_OK, or the mistake, with its sentence set; NULL: TP_ERR_NOMEM */
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only); /* returns cb */
-TP_DEF bool tp_callback_chief_only(const tp_callback *cb);
-/* Call a hook if it is there; TP_OK if not. setup_graph also opens the name scope and remembers the state. */
-TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train);
+TP_DEF void tp_callback_free(tp_callback *cb);                                    /* NULL is fine */
+
+TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb,
+                                         tp_train_state *train); /* in a name scope of its name */
 TP_DEF tp_status tp_callback_before_train(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r);
 TP_DEF tp_status tp_callback_after_run(tp_callback *cb, const tp_run_values *v);
 TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb);
 TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb);
-TP_DEF tp_status tp_callback_trigger_epoch(tp_callback *cb); /* trigger, if trigger_epoch is NULL */
+TP_DEF tp_status tp_callback_trigger_epoch(tp_callback *cb);
 TP_DEF tp_status tp_callback_trigger(tp_callback *cb);
 TP_DEF tp_status tp_callback_after_train(tp_callback *cb);
-TP_DEF tp_hook *tp_callback_hook(tp_callback *cb); /* the callback as a session hook [CallbackToHook] */
-/* A node of this name in the graph, else in the first training tower. NULL and a sentence if there is none.
- * [get_tensors_maybe_in_tower] */
+TP_DEF tp_status tp_callback_save_state(tp_callback *cb, tp_dict *d, const char *prefix);
+TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const char *prefix);
+
+/* "cost" or "cost:0": in the whole graph, else in the first training tower, else NULL and a sentence
+ * ("Tensor X not found in the graph!"). [Callback.get_tensors_maybe_in_tower] */
 TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name);
-TP_DEF tp_status tp_stop_training(tp_callback *cb, const char *fmt, ...) TP_PRINTF(2, 3); /* returns TP_STOP */
-/* "1 hour 2 minutes 3 seconds" into buf. [humanize_time_delta] */
-TP_DEF const char *tp_humanize_time(double seconds, char *buf, size_t size);
 
-/* All hooks of a list in order; trigger_epoch is timed, after_train visits all whatever happens. [callbacks: Callbacks] */
-TP_DEF tp_status tp_callbacks_trigger_epoch(tp_callback *const *cb, int n);
-TP_DEF void tp_callbacks_after_train(tp_callback *const *cb, int n);
+/* For save_state and load_state: n int64 or doubles under prefix + key. get: false if there are not exactly n
+ * of them. */
+TP_DEF tp_status tp_state_put_i64(tp_dict *d, const char *prefix, const char *key, const int64_t *v, int n);
+TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *key, const double *v, int n);
+TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *key, int64_t *v, int n);
+TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *key, double *v, int n);
 
-/* A callback that passes everything on to `inner`, which it owns; override what you want. [ProxyCallback] */
-typedef struct tp_cb_proxy {
-    tp_callback base; /* first */
-    tp_callback *inner;
-} tp_cb_proxy;
-TP_DEF tp_callback *tp_cb_proxy_new(tp_callback *inner, size_t size); /* size >= sizeof(tp_cb_proxy), 0 for that */
-
-/* A callback from functions. [CallbackFactory] */
-typedef struct tp_cb_lambda_desc {
-    tp_at at_;
-    tp_status (*setup_graph)(tp_callback *cb), (*before_train)(tp_callback *cb), (*trigger)(tp_callback *cb), (*after_train)(tp_callback *cb);
-    void *user;
-} tp_cb_lambda_desc;
-TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
-/* A session hook as a callback, on every rank; the hook is borrowed. [HookToCallback] */
-TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
+/* Everything but variables that an exact resume needs, into and out of tp_session_state: finished epochs,
+ * random step, the input's position, the callbacks' states. A ModelSaver saves it, the trainer loads it
+ * before before_train. */
+TP_DEF tp_status tp_train_state_save(tp_train_state *train);
+TP_DEF tp_status tp_train_state_load(tp_train_state *train);
 
 /* ==== >>monitor ======================================================================================= */
 
-/* One value on its way to the monitors. */
-typedef struct tp_summary_value {
-    const char *tag; /* cleaned: without towerN/, a scalar without -summary */
-    int kind;        /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
-    double scalar;
-    bool is_integer;         /* the scalar was one */
-    const tp_tensor *tensor; /* histogram data, or an image (NHWC, HWC, NHW or HW; 0..255) */
-} tp_summary_value;
-
-/* Where values go. Embeds a callback, whose chief_only is TP_NO. [callbacks: MonitorBase] */
-typedef struct tp_monitor {
-    tp_callback base; /* first */
-    tp_status (*process_scalar)(struct tp_monitor *m, const tp_summary_value *v);
-    tp_status (*process_image)(struct tp_monitor *m, const char *tag, const tp_tensor *image);
-    tp_status (*process_event)(struct tp_monitor *m, const char *tag, const char *text);
-    tp_status (*process_summary)(struct tp_monitor *m, const tp_summary_value *v, int n); /* every value, scalars too */
-} tp_monitor;
-TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t size); /* size >= sizeof(tp_monitor), 0 for that */
-
-/* The one entry for values, behind cb->train->monitors. [callbacks: Monitors] */
-TP_DEF tp_status tp_put_scalar(tp_monitors *m, const char *name, double value);
-TP_DEF tp_status tp_put_integer(tp_monitors *m, const char *name, int64_t value);
-TP_DEF tp_status tp_put_image(tp_monitors *m, const char *name, const tp_tensor *image);
-TP_DEF tp_status tp_put_event(tp_monitors *m, const char *name, const char *text);
-TP_DEF tp_status tp_put_summary(tp_monitors *m, tp_summary_value *v, int n); /* tags are cleaned here */
+/* A number that was reported. */
 typedef struct tp_stat {
-    int64_t global_step;
+    int64_t step; /* global_step when it was */
     double value;
+    bool is_int; /* came as an integer: printed without a fraction */
 } tp_stat;
-TP_DEF tp_status tp_get_latest(tp_monitors *m, const char *name, double *value); /* TP_ERR_NAME if there is none */
-TP_DEF const tp_stat *tp_get_history(tp_monitors *m, const char *name, int *n);  /* n 0 if there is none */
-/* For trainers: a dispatcher over monitors (borrowed), as a callback to run after all others. */
-TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *m, int n, tp_train_state *train);
-TP_DEF void tp_monitors_free(tp_monitors *m);
+
+/* Several values of one step under their tags. scalar is set for TP_SUMMARY_SCALAR, tensor for the others. */
+typedef struct tp_summary_value {
+    const char *tag;
+    int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM (any shape) or _IMAGE (see tp_monitors_put_image) */
+    double scalar;
+    bool is_int;
+    const tp_tensor *tensor;
+} tp_summary_value;
+typedef struct tp_summary {
+    const tp_summary_value *value;
+    int n;
+} tp_summary;
+
+/* One Event of TensorBoard's event.proto: `data` is the encoded field number `field` (4 graph_def, 5 summary,
+ * 7 session_log, 8 tagged_run_metadata). wall_time and step are filled in by tp_monitors_put_event. */
+typedef struct tp_event {
+    double wall_time; /* seconds since 1970 */
+    int64_t step;
+    unsigned field;
+    const void *data;
+    size_t size;
+} tp_event;
+
+/* The protocol: a callback that is also told what was reported. Every function may be NULL; an error of one
+ * fails the training, so writers log I/O errors and return TP_OK. chief_only is false. [callbacks:
+ * MonitorBase] */
+struct tp_monitor {
+    tp_callback cb; /* first, so that a monitor is a callback */
+    tp_status (*process_scalar)(tp_monitor *m, const char *name, const tp_stat *stat);
+    tp_status (*process_image)(tp_monitor *m, const char *name,
+                               const tp_tensor *image); /* NHWC, 0..255, RGB */
+    tp_status (*process_event)(tp_monitor *m, const tp_event *event);
+    tp_status (*process_summary)(tp_monitor *m,
+                                 const tp_summary *summary); /* scalars come here too, after process_scalar */
+};
+/* A monitor with `bytes` of zeroed memory at cb.user. NULL: out of memory. */
+TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes);
+TP_DEF tp_monitor *tp_monitor_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+TP_DEF void tp_monitor_free(tp_monitor *m); /* NULL is fine */
+
+/* All monitors of a training as one callback, the last one in its list, with the history of every scalar. The
+ * monitors themselves are borrowed. [callbacks: Monitors] */
+struct tp_monitors {
+    tp_callback cb;
+    tp_monitor *const *monitor;
+    int n_monitor;
+    struct tp__history *history; /* one entry a name */
+    int n_history, cap_history;
+    tp_summary_value *clean_; /* room for put_summary */
+    char *tags_;
+    size_t cap_clean_, cap_tags_;
+    tp_tensor image_;
+};
+TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor,
+                                    int n); /* free with tp_callback_free(&m->cb) */
+/* To all monitors: process_scalar, then process_summary with this one value. name is copied where it is
+ * kept. */
+TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
+TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
+/* (N,H,W,C), (H,W,C) with C of 1, 3, 4, else (N,H,W), or (H,W), 0..255, RGB: process_image, then
+ * process_summary. */
+TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image);
+/* Tags lose every "tower[0-9]+/" and a last "-summary"; scalars go through process_scalar first, one by
+ * one. */
+TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary);
+TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event);
+/* The newest value of a name: TP_ERR_NAME "No available data for the key: X" if there is none. */
+TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat);
+/* All values of a name in this process, oldest first, valid until the next one is reported; 0 and no error if
+ * none. */
+TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const tp_stat **stats);
+
+/* ==== >>wrappers ====================================================================================== */
+/* Constructors take keyword arguments: tp_cb_periodic_trigger(cb, .every_k_steps = 100). What has no name
+ * comes first and in the order of the fields. From C++ call the function with the underscore and a
+ * descriptor. Zero means the default; booleans are tp_tri (TP_YES, TP_NO, unset). Lists are arrays that end
+ * with the first NULL: .names = {"cost", "error"}. */
+#define TP_MAX_NAMES 16
+
+/* Forwards everything to cb, which it owns; name "Proxy-<inner>", chief_only copied. For wrappers of your
+ * own: make one, replace the functions that shall differ, and reach the inner one with tp_proxy_inner.
+ * [callbacks: ProxyCallback] */
+TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb);
+TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy);
+
+/* A callback from up to four functions; `user` reaches them as tp_lambda_user(cb). [callbacks:
+ * CallbackFactory] */
+typedef struct tp_cb_lambda_desc {
+    tp_at at_;
+    tp_status (*setup_graph)(tp_callback *cb);
+    tp_status (*before_train)(tp_callback *cb);
+    tp_status (*trigger)(tp_callback *cb);
+    tp_status (*after_train)(tp_callback *cb);
+    void *user;
+    void (*release)(void *user); /* called once, when the callback is freed */
+    const char *name;            /* NULL = "CallbackFactory" */
+} tp_cb_lambda_desc;
+TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
+TP_DEF void *tp_lambda_user(const tp_callback *cb);
+
+/* Calls cb's trigger every k steps (global_step % k == 0), every k epochs, and, if asked, before training.
+ * Its other hooks are forwarded, but trigger_epoch is not: without every_k_epochs nothing happens at the end
+ * of an epoch. At least one of the three is needed. [callbacks: PeriodicTrigger] */
+typedef struct tp_cb_periodic_trigger_desc {
+    tp_at at_;
+    tp_callback *cb;
+    int64_t every_k_steps;
+    int64_t every_k_epochs;
+    int before_train; /* default TP_NO */
+} tp_cb_periodic_trigger_desc;
+TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d);
+
+/* pred(wrapper, user) decides, each time, on before_epoch, after_epoch, before_run (with its after_run),
+ * trigger_step and trigger_epoch. Not on setup_graph, before_train, after_train and a direct trigger.
+ * [callbacks: EnableCallbackIf] */
+typedef struct tp_cb_enable_if_desc {
+    tp_at at_;
+    tp_callback *cb;
+    bool (*pred)(tp_callback *wrapper, void *user);
+    void *user;
+} tp_cb_enable_if_desc;
+TP_DEF tp_callback *tp_cb_enable_if_(const tp_cb_enable_if_desc *d);
+
+/* The same with the rule: global_step % every_k_steps == 0, or epoch_num % every_k_epochs == 0, or (with
+ * every_k_epochs) in the last step of the last epoch. before_run sees the step count before the run,
+ * trigger_step the one after it. [callbacks: PeriodicCallback] */
+typedef struct tp_cb_periodic_callback_desc {
+    tp_at at_;
+    tp_callback *cb;
+    int64_t every_k_steps;
+    int64_t every_k_epochs;
+} tp_cb_periodic_callback_desc;
+TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc *d);
+
+/* n callbacks as one, walked in order in each phase; owns them. trigger_epoch is timed (a log line when it
+ * takes 2 s); an error in one's after_train is logged and the next one still runs. This is what a trainer
+ * holds. A member that is chief-only is not skipped here. [callbacks: Callbacks] */
+TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n);
+/* A session hook as a callback: begin in setup_graph, after_create_session in before_train, end in
+ * after_train. The hook is borrowed. chief_only is false. [callbacks: HookToCallback] */
+TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
 
 /* ==== >>graph callbacks =============================================================================== */
 
-/* Runs a node: in before_train, in trigger, or together with every step. op or make (called in setup_graph). [RunOp] */
+/* Runs an op: in before_train (run_before), at each trigger (run_as_trigger), and together with every step
+ * (run_step). The op is `op`, or what fn makes in setup_graph, or found by name. Outside of steps it runs in
+ * the plain session, so it should not depend on the input. chief_only is false. [callbacks: RunOp] */
 typedef struct tp_cb_run_op_desc {
     tp_at at_;
     tp_node *op;
-    tp_node *(*make)(tp_graph *g, void *user);
+    tp_node *(*fn)(tp_graph *g, void *user);
     void *user;
-    int run_before, run_as_trigger; /* tp_tri; unset = TP_YES */
-    int run_step, verbose;          /* unset = TP_NO */
+    const char *op_name;
+    int run_before;     /* default TP_YES */
+    int run_as_trigger; /* default TP_YES */
+    int run_step;       /* default TP_NO */
+    int verbose;        /* log each time; default TP_NO */
 } tp_cb_run_op_desc;
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
-/* Every node of a collection with every step; NULL = UPDATE_OPS. [RunUpdateOps] */
-TP_DEF tp_callback *tp_cb_run_update_ops(const char *collection);
-/* Every moving summary with every step; NULL = MOVING_SUMMARY_OPS. [MovingAverageSummary] */
-TP_DEF tp_callback *tp_cb_moving_average_summary(const char *collection);
+
+/* All ops of a collection with every step: the running averages of batch normalisation. [callbacks:
+ * RunUpdateOps] */
+typedef struct tp_cb_run_update_ops_desc {
+    tp_at at_;
+    const char *collection; /* NULL = UPDATE_OPS */
+} tp_cb_run_update_ops_desc;
+TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
+
+/* Updates, with every step, the moving averages that tp_add_moving_summary made. [callbacks:
+ * MovingAverageSummary] */
+typedef struct tp_cb_moving_average_summary_desc {
+    tp_at at_;
+    const char *collection; /* NULL = MOVING_SUMMARY_OPS */
+} tp_cb_moving_average_summary_desc;
+TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d);
+
+/* Hands the summaries of a collection to the monitors: those of the last step of each epoch and, with a
+ * period, of every period-th step. run_alone: evaluate them in a run of their own, at trigger; then they
+ * should not depend on the input. [callbacks: MergeAllSummaries] */
 typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
-    int64_t period; /* also every so many steps; 0: at the last step of an epoch only */
-    int run_alone;  /* tp_tri: evaluated by itself in trigger, not with the last step */
+    int64_t period;  /* steps; 0: only the last step of an epoch */
+    int run_alone;   /* default TP_NO */
     const char *key; /* NULL = SUMMARIES */
 } tp_cb_merge_all_summaries_desc;
-TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d); /* [MergeAllSummaries] */
-#define TP_CB_MAX_NAMES 16
-/* One bar per epoch on stderr. names: scalars to show behind it. [ProgressBar] */
+TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
+
+/* Fetch tensors with every step and call fn with them; stop, end or fail the training by its status.
+ * [callbacks: ProcessTensors] */
+typedef struct tp_cb_process_tensors_desc {
+    tp_at at_;
+    const char *names[TP_MAX_NAMES];
+    tp_status (*fn)(tp_callback *cb, const tp_tensor *const *values, int n, void *user);
+    void *user;
+} tp_cb_process_tensors_desc;
+TP_DEF tp_callback *tp_cb_process_tensors_(const tp_cb_process_tensors_desc *d);
+/* Write tensors of every step to <logger dir>/DumpTensor-<global_step>.npz. [callbacks: DumpTensors] */
+typedef struct tp_cb_dump_tensors_desc {
+    tp_at at_;
+    const char *names[TP_MAX_NAMES];
+} tp_cb_dump_tensors_desc;
+TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
+/* Log the values of tensors at every step: slow. [callbacks: TensorPrinter] */
+TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
+/* Fail with TP_ERR_NUMERIC "CheckNumerics['<variable>']" when a trainable variable holds NaN or infinity:
+ * before training, at each trigger, and with run_step after every step. [callbacks: CheckNumerics] */
+typedef struct tp_cb_check_numerics_desc {
+    tp_at at_;
+    int run_as_trigger; /* default TP_YES */
+    int run_step;       /* default TP_NO */
+} tp_cb_check_numerics_desc;
+TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d);
+/* Mean of the last window_size steps of scalars, reported as <name>/SMA when global_step % window_size == 0.
+ * [callbacks: SimpleMovingAverage] */
+typedef struct tp_cb_simple_moving_average_desc {
+    tp_at at_;
+    const char *names[TP_MAX_NAMES];
+    int window_size;
+} tp_cb_simple_moving_average_desc;
+TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d);
+
+/* ==== >>progress ====================================================================================== */
+
+/* A bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps a second, and the scalars
+ * of names after it. Redrawn every 0.5 s on a terminal, else every 180 s (60 s under OpenMPI, 15 s under
+ * SLURM); $TENSORPACK_PROGRESS_REFRESH overrides that, in seconds. chief_only is false. [callbacks:
+ * ProgressBar] */
 typedef struct tp_cb_progress_bar_desc {
     tp_at at_;
-    const char *names[TP_CB_MAX_NAMES];
+    const char *names[TP_MAX_NAMES];
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
+
+/* Logs how long the rest will take, from the last k epochs. [callbacks: EstimatedTimeLeft] */
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* 0 = 5 */
-    int median;        /* tp_tri; unset = TP_YES, TP_NO: mean */
+    int median;        /* TP_NO: mean; default TP_YES */
 } tp_cb_estimated_time_left_desc;
-TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d); /* [EstimatedTimeLeft] */
-/* Counts runs: adds 1 to global_step with each, logs it at the start. The trainer registers it. [MaintainStepCounter] */
-TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
+TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
 
-/* ==== >>schedules ===================================================================================== */
-
-/* trigger() of inner every k steps or epochs, and once before training if asked. inner's trigger_epoch is not called.
- * [PeriodicTrigger] */
-typedef struct tp_cb_periodic_desc {
+/* Reports "Throughput (steps/sec)", or with samples_per_step "Throughput (samples/sec)", of the time spent
+ * between before_epoch and after_epoch. chief_only is false. [callbacks: ThroughputTracker] */
+typedef struct tp_cb_throughput_tracker_desc {
     tp_at at_;
-    tp_callback *callback;
-    int64_t every_k_steps, every_k_epochs; /* 0: not */
-    int before_train;                      /* tp_tri; tp_cb_periodic_trigger only */
-} tp_cb_periodic_desc;
-TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_desc *d);
-/* before_epoch, after_epoch, before_run, after_run, trigger_step and trigger_epoch of inner only when the predicate
- * holds. [EnableCallbackIf] */
-TP_DEF tp_callback *tp_cb_enable_if(tp_callback *inner, bool (*pred)(tp_callback *cb, void *user), void *user);
-TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_desc *d); /* [PeriodicCallback] */
+    double samples_per_step;
+} tp_cb_throughput_tracker_desc;
+TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_desc *d);
+/* Reports "HostFreeMemory (GB)" at each trigger. chief_only is false. [callbacks: HostMemoryTracker] */
+TP_DEF tp_callback *tp_cb_host_memory_tracker(void);
+/* Runs a shell command at each trigger, {name} replaced by the newest value of that stat. A missing stat
+ * fails the training, a failing command is logged. [callbacks: SendStat] */
+TP_DEF tp_callback *tp_cb_send_stat(const char *command);
+
+/* ==== >>savers ======================================================================================== */
+
+/* At each trigger, all saved variables and what an exact resume needs beside them go to
+ * <dir>/model-<global_step>.npz, whole or not at all, and <dir>/checkpoint names the checkpoints that are
+ * kept. Of those this process made, the max_to_keep newest stay, and one every n hours for ever. An I/O error
+ * is logged and ignored: the earlier checkpoints are as they were. [callbacks: ModelSaver] */
+typedef struct tp_cb_model_saver_desc {
+    tp_at at_;
+    int max_to_keep;                           /* 0 = 10; -1: all */
+    float keep_checkpoint_every_n_hours;       /* 0 = 0.5 */
+    const char *checkpoint_dir;                /* NULL = the logger's; made if missing */
+    const char *var_collections[TP_MAX_NAMES]; /* none = GLOBAL_VARIABLES */
+} tp_cb_model_saver_desc;
+TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
+
+/* At each trigger, if the newest value of a stat is better than any before, copies the latest checkpoint to
+ * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'). Must come after what reports the stat and
+ * after the ModelSaver. The best value travels in checkpoints, so that a resume does not overwrite it with a
+ * worse one. [callbacks: MinSaver, MaxSaver] */
+typedef struct tp_cb_min_saver_desc {
+    tp_at at_;
+    const char *monitor_stat;
+    int reverse;                /* TP_YES: the maximum; default TP_NO */
+    const char *filename;       /* NULL = "min-<stat>"; .npz is added unless it is there */
+    const char *checkpoint_dir; /* NULL = the logger's */
+} tp_cb_min_saver_desc;
+TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
+TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d); /* .reverse is set for you */
 
 /* ==== >>inference ===================================================================================== */
 
-/* Aggregates what inference fetches. names: nodes of the inference tower. [callbacks: Inferencer] */
-typedef struct tp_inferencer {
+/* Makes numbers from the outputs of a model over a data set. Write your own as you would a callback.
+ * [callbacks: Inferencer] */
+typedef struct tp_inferencer tp_inferencer;
+struct tp_inferencer {
     const char *name;
-    const char *fetch[TP_CB_MAX_NAMES];
-    int n_fetch;
     void *user;
-    tp_status (*before_inference)(struct tp_inferencer *i);
-    tp_status (*on_fetches)(struct tp_inferencer *i, const tp_tensor *const *value, int n);
-    tp_status (*after_inference)(struct tp_inferencer *i, tp_monitors *m); /* put your results there */
-    void (*free)(struct tp_inferencer *i);
-} tp_inferencer;
-TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t size);
-/* The mean over batches of scalars; names "prefix_name". [ScalarStats] */
+    tp_train_state *train;    /* from setup_graph on */
+    const char *const *names; /* tensors of the inference tower (or of the graph) that on_fetches gets */
+    int n_names;
+    tp_status (*setup_graph)(tp_inferencer *inf);      /* once; may still set names */
+    tp_status (*before_inference)(tp_inferencer *inf); /* at the start of a pass */
+    tp_status (*on_fetches)(tp_inferencer *inf, const tp_tensor *const *values,
+                            int n); /* for each datapoint */
+    tp_status (*after_inference)(
+        tp_inferencer *inf); /* report: tp_monitors_put_scalar(inf->train->monitors, ...) */
+    void (*close)(tp_inferencer *inf);
+    tp_at at_;
+    tp_status status_;
+    const char *error_;
+    tp_arena mem_; /* copies of names and options; dies with the inferencer */
+};
+/* With `bytes` of zeroed memory at user. NULL: out of memory; since NULL ends a list of inferencers,
+ * constructors then return tp_inferencer_fail(...), which never is NULL. */
+TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes);
+TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n); /* copies */
+TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...)
+    TP_PRINTF(3, 4);
+TP_DEF void tp_inferencer_free(tp_inferencer *inf);
+
+/* The mean over batches (unweighted) of scalars, reported as <prefix>_<op name>. [callbacks: ScalarStats] */
 typedef struct tp_inf_scalar_stats_desc {
     tp_at at_;
-    const char *names[TP_CB_MAX_NAMES];
+    const char *names[TP_MAX_NAMES];
     const char *prefix; /* NULL = "validation"; "" for none */
 } tp_inf_scalar_stats_desc;
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d);
-/* Sum over count of a vector of 0 and 1; exact with a smaller last batch. [ClassificationError] */
+/* Sum over count of a vector whose entries are 1 where the model was wrong; exact with a smaller last batch.
+ * [callbacks: ClassificationError] */
 typedef struct tp_inf_classification_error_desc {
     tp_at at_;
     const char *wrong_tensor_name; /* NULL = "incorrect_vector" */
     const char *summary_name;      /* NULL = "validation_error" */
 } tp_inf_classification_error_desc;
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d);
-/* prefix_precision and prefix_recall over elements. [BinaryClassificationStats] */
-TP_DEF tp_inferencer *tp_inf_binary_classification(const char *pred, const char *label, const char *prefix);
+/* <prefix>_precision and <prefix>_recall of predictions against labels, both 0 or 1. [callbacks:
+ * BinaryClassificationStats] */
+typedef struct tp_inf_binary_classification_desc {
+    tp_at at_;
+    const char *pred_tensor_name;
+    const char *label_tensor_name;
+    const char *prefix; /* NULL = "val" */
+} tp_inf_binary_classification_desc;
+TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d);
 
-/* Each trigger: one pass of the data through a predict tower that shares the variables. Owns dataflow or input, and the
- * inferencers. [InferenceRunner] */
+/* At each trigger, one pass over the input through a tower that is not training and shares the variables; the
+ * inferencers report. The input is a dataflow (fed from this thread) or an input source; its size bounds the
+ * pass. Each pass sees the same data and the same random numbers. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
-    tp_dataflow *dataflow;   /* becomes a finite FeedInput */
-    tp_input_source *input;  /* or this */
-    tp_inferencer *inferencers[TP_CB_MAX_NAMES];
-    const char *tower_name; /* NULL = "InferenceTower" */
+    tp_dataflow *df; /* or .input */
+    tp_inferencer *inferencers[TP_MAX_NAMES];
+    tp_input_source *input;
+    const char *tower_name;    /* NULL = "InferenceTower" */
     tp_tower_func *tower_func; /* NULL = the trainer's */
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
-TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook); /* before before_train; borrowed */
+/* One more hook for the runs of an inference runner; borrowed. Before training.
+ * [InferenceRunner.register_hook] */
+TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook);
 
 /* ==== >>parameters ==================================================================================== */
 
-/* Something that can be set while training. A zeroed one with a name is the graph variable of that name. [HyperParam] */
-typedef struct tp_param {
-    const char *name;
+/* A number that training can change. [callbacks: HyperParam] */
+typedef struct tp_hyper_param tp_hyper_param;
+struct tp_hyper_param {
+    const char *name; /* readable */
     void *user;
-    tp_status (*setup_graph)(struct tp_param *p, tp_train_state *t);
-    tp_status (*get)(struct tp_param *p, double *value);
-    tp_status (*set)(struct tp_param *p, double value);
-    tp_train_state *train;
-    tp_variable *variable;
-} tp_param;
-TP_DEF tp_param tp_param_graph_var(const char *name);               /* [GraphVarParam] */
-TP_DEF tp_param tp_param_field(const char *name, double *field);    /* [ObjAttrParam] */
+    tp_train_state *train; /* from setup_graph on */
+    tp_status (*setup_graph)(tp_hyper_param *p);
+    tp_status (*get_value)(tp_hyper_param *p, double *value);
+    tp_status (*set_value)(tp_hyper_param *p, double value);
+    void (*close)(tp_hyper_param *p);
+    tp_arena mem_;
+};
+TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* name is copied */
+TP_DEF void tp_hyper_param_free(tp_hyper_param *p);
+/* A scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
+TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
+/* A double, float, int32 or int64 of the program's, borrowed. [callbacks: ObjAttrParam] */
+TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
+/* Sets a parameter at each trigger, and once before training, to what fn says: *value is the current one;
+ * leave *set false to change nothing. Everything below is one of these. The parameter is a graph variable of
+ * that name, or `param`. Changes are logged, once an epoch. chief_only is false. [callbacks:
+ * HyperParamSetter] */
+typedef tp_status (*tp_param_fn)(tp_callback *setter, void *user, double *value, bool *set);
+typedef struct tp_cb_hyper_param_setter_desc {
+    tp_at at_;
+    const char *name;
+    tp_param_fn fn;
+    void *user;
+    tp_hyper_param *param;
+    void (*release)(void *user);
+} tp_cb_hyper_param_setter_desc;
+TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d);
+TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value);
+
+/* From a file in the logger's directory, read again each time: lines "name: value". As in the original it is
+ * all or nothing: a line (an empty one too) that is not of this form makes the whole file be ignored, with a
+ * warning. [callbacks: HumanHyperParamSetter] */
+typedef struct tp_cb_human_hyper_param_setter_desc {
+    tp_at at_;
+    const char *name;
+    const char *file_name; /* NULL = "hyper.txt" */
+    tp_hyper_param *param;
+} tp_cb_human_hyper_param_setter_desc;
+TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d);
+
+/* By a schedule: {30, 0.01} sets 0.01 when epoch 30 is over, so that epoch 31 is the first to use it; 0 is
+ * before training. With TP_INTERP_LINEAR also between the points. step_based: points are global steps, set
+ * after that step. Training that starts between points takes over the value that would be in force
+ * (set_at_beginning), else is only warned about it. [callbacks: ScheduledHyperParamSetter] */
 typedef struct tp_schedule_point {
-    int64_t at; /* epoch, or step */
+    int64_t at; /* epoch or step */
     double value;
 } tp_schedule_point;
 #define TP_MAX_SCHEDULE 64
-/* Values at epochs (or steps), applied after the named epoch; 0 is before training. [ScheduledHyperParamSetter] */
+typedef enum { TP_INTERP_NONE = 0, TP_INTERP_LINEAR = 1 } tp_interp;
 typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
-    tp_param param;
-    tp_schedule_point schedule[TP_MAX_SCHEDULE];
-    int n; /* points; 0: up to the last that is not {0,0} */
-    int linear;           /* tp_tri: interpolate */
-    int step_based;       /* tp_tri */
-    int set_at_beginning; /* tp_tri; unset = TP_YES: at the start, what an earlier epoch should have set */
+    const char *name;
+    tp_schedule_point schedule[TP_MAX_SCHEDULE]; /* in any order: {{1, 0.1}, {30, 0.01}} */
+    int n_schedule;                              /* 0: up to the last one that is not {0, 0} */
+    int interp;                                  /* tp_interp */
+    int step_based;                              /* default TP_NO */
+    int set_at_beginning;                        /* default TP_YES */
+    tp_hyper_param *param;
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
-/* value = fn(epoch_num, value), also once before training. [HyperParamSetterWithFunc] */
-TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func(tp_param param, double (*fn)(int64_t epoch, double value, void *user), void *user);
-/* "name:value" lines of <logger dir>/file_name, NULL = hyper.txt. One bad line disables the file. [HumanHyperParamSetter] */
-TP_DEF tp_callback *tp_cb_human_hyper_param_setter(tp_param param, const char *file_name);
-/* Set value_fn(value) when the stat did not improve by more than threshold within last_k records. value_fn may return
- * TP_STOP through its status. [StatMonitorParamSetter] */
+
+/* new = fn(epoch_num, old), at each trigger and before training (with epoch_num = starting_epoch - 1; after a
+ * resume only if the checkpoint was made before the function was applied in that epoch). [callbacks:
+ * HyperParamSetterWithFunc] */
+typedef struct tp_cb_hyper_param_setter_with_func_desc {
+    tp_at at_;
+    const char *name;
+    double (*fn)(int64_t epoch_num, double old_value, void *user);
+    void *user;
+    tp_hyper_param *param;
+} tp_cb_hyper_param_setter_with_func_desc;
+TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_setter_with_func_desc *d);
+
+/* new = fn(old) when a stat has not got better for last_k new values: smaller than the oldest of them minus
+ * threshold (reverse: larger than it plus threshold). Then the count starts again. fn may end the training by
+ * its status. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
-    tp_param param;
+    const char *name;
     const char *stat_name;
-    tp_status (*value_fn)(double *value, void *user);
+    tp_status (*fn)(double *value, void *user); /* in: the old value, out: the new one */
     void *user;
     double threshold;
     int last_k;
-    int reverse; /* tp_tri: larger is better */
+    int reverse; /* default TP_NO */
+    tp_hyper_param *param;
 } tp_cb_stat_monitor_param_setter_desc;
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d);
 
-/* ==== >>savers ======================================================================================== */
+/* ==== >>monitors of ours ============================================================================== */
 
-/* <dir>/model-<global_step>.npz each trigger, and the text file `checkpoint`. Whole files or none; an error of the disk
- * is logged and training goes on. [ModelSaver] */
-typedef struct tp_cb_model_saver_desc {
-    tp_at at_;
-    int max_to_keep;                           /* 0 = 10; -1: all */
-    double keep_checkpoint_every_n_hours;      /* 0 = 0.5 */
-    const char *checkpoint_dir;                /* NULL = logger dir */
-    const char *var_collections[TP_CB_MAX_NAMES]; /* none = GLOBAL_VARIABLES */
-} tp_cb_model_saver_desc;
-TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
-/* Copies the newest checkpoint to min-<stat>.npz when the stat is smaller than ever; put it after ModelSaver and after
- * what makes the stat. [MinSaver] */
-typedef struct tp_cb_best_saver_desc {
-    tp_at at_;
-    const char *monitor_stat;
-    const char *filename;       /* NULL = min-<stat> or max-<stat>; .npz is added */
-    const char *checkpoint_dir; /* NULL = logger dir */
-    int reverse;                /* tp_tri, tp_cb_min_saver: the maximum instead */
-} tp_cb_best_saver_desc;
-TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_best_saver_desc *d);
-TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_best_saver_desc *d); /* [MaxSaver] */
-
-/* ==== >>monitors ====================================================================================== */
-
-TP_DEF tp_callback *tp_monitor_json_writer(void); /* stats.json in the logger dir [JSONWriter] */
-/* Epoch of the last record of dir/stats.json; TP_ERR_NAME if there is no file or no record. [load_existing_epoch_number] */
-TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
+/* TensorBoard's event files, events.out.tfevents.<seconds>.<host>. Without a directory it does nothing, with
+ * a warning. [callbacks: TFEventWriter] */
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
-    const char *logdir;  /* NULL = logger dir */
-    int max_queue;       /* events before they are written; 0 = 10 */
-    double flush_secs;   /* 0 = 120 */
-    int split_files;     /* tp_tri: a new file each epoch */
+    const char *logdir; /* NULL = the logger's; must exist */
+    int max_queue;      /* events kept in memory before they are written; 0 = 10 */
+    double flush_secs;  /* 0 = 120 */
+    int split_files;    /* a new file each epoch; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
-TP_DEF tp_callback *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d); /* [TFEventWriter] */
-/* Logs scalars, sorted by name. Patterns are searched for (not anchored). [ScalarPrinter] */
+TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
+
+/* <logger dir>/stats.json: a list with one object per step at which something was reported, read again and
+ * appended to when training goes on where it stopped, else renamed to stats.json.MMDD-HHMMSS. [callbacks:
+ * JSONWriter] */
+TP_DEF tp_monitor *tp_monitor_json_writer(void);
+/* The epoch_num of the last record of <dir>/stats.json: TP_ERR_NAME if there is no file, TP_ERR_FORMAT if it
+ * is no list of JSON; *epoch is -1 when the list is empty or the record has none.
+ * [JSONWriter.load_existing_epoch_number] */
+TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
+/* The text of <dir>/stats.json, checked; tp_free it. [JSONWriter.load_existing_json] */
+TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
+
+/* Logs "name: value" of every scalar, sorted, at the end of each epoch (and of each step with enable_step).
+ * whitelist and blacklist are regexes searched for in the name: printed if (no whitelist or one hits) and no
+ * blacklist one hits. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
-    int enable_step;  /* tp_tri; unset = TP_NO */
-    int enable_epoch; /* unset = TP_YES */
-    const char *whitelist[TP_CB_MAX_NAMES], *blacklist[TP_CB_MAX_NAMES];
+    int enable_step;                     /* default TP_NO */
+    int enable_epoch;                    /* default TP_YES */
+    const char *whitelist[TP_MAX_NAMES]; /* none: everything */
+    const char *blacklist[TP_MAX_NAMES];
 } tp_monitor_scalar_printer_desc;
-TP_DEF tp_callback *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
+TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
 
-/* ==== >>defaults ====================================================================================== */
+/* ==== >>default sets ================================================================================== */
 
-/* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps; TFEventWriter, JSONWriter, ScalarPrinter. Returns
- * how many were written to list (at least 8 places). [DEFAULT_CALLBACKS, DEFAULT_MONITORS] */
-TP_DEF int tp_default_callbacks(tp_callback **list);
-TP_DEF int tp_default_monitors(tp_callback **list);
+/* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL without memory. */
+#define TP_N_DEFAULT_CALLBACKS 4
+TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS]);
+/* TFEventWriter, JSONWriter, ScalarPrinter. */
+#define TP_N_DEFAULT_MONITORS 3
+TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
+/* What a trainer puts in front of the user's callbacks: counts steps in the graph's global_step variable and
+ * in train->global_step. [MaintainStepCounter] */
+TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 
 #ifndef __cplusplus
-#define tp_cb_lambda(...)                 tp_cb_lambda_(&(const tp_cb_lambda_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_run_op(...)                 tp_cb_run_op_(&(const tp_cb_run_op_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_merge_all_summaries(...)    tp_cb_merge_all_summaries_(&(const tp_cb_merge_all_summaries_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_progress_bar(...)           tp_cb_progress_bar_(&(const tp_cb_progress_bar_desc){.at_ = TP_AT, .names = {__VA_ARGS__}})
-#define tp_cb_estimated_time_left(...)    tp_cb_estimated_time_left_(&(const tp_cb_estimated_time_left_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_periodic_trigger(...)       tp_cb_periodic_trigger_(&(const tp_cb_periodic_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_periodic_callback(...)      tp_cb_periodic_callback_(&(const tp_cb_periodic_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_scalar_stats(...)          tp_inf_scalar_stats_(&(const tp_inf_scalar_stats_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_classification_error(...)  tp_inf_classification_error_(&(const tp_inf_classification_error_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_inference_runner(...)       tp_cb_inference_runner_(&(const tp_cb_inference_runner_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_scheduled_hyper_param_setter(...) \
-    tp_cb_scheduled_hyper_param_setter_(&(const tp_cb_scheduled_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_stat_monitor_param_setter(...) tp_cb_stat_monitor_param_setter_(&(const tp_cb_stat_monitor_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_model_saver(...)            tp_cb_model_saver_(&(const tp_cb_model_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_min_saver(...)              tp_cb_min_saver_(&(const tp_cb_best_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_max_saver(...)              tp_cb_max_saver_(&(const tp_cb_best_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_monitor_tf_event_writer(...)   tp_monitor_tf_event_writer_(&(const tp_monitor_tf_event_writer_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_monitor_scalar_printer(...)    tp_monitor_scalar_printer_(&(const tp_monitor_scalar_printer_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_lambda(...) tp_cb_lambda_(&(const tp_cb_lambda_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_periodic_trigger(...) \
+        tp_cb_periodic_trigger_(&(const tp_cb_periodic_trigger_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_enable_if(...) tp_cb_enable_if_(&(const tp_cb_enable_if_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_periodic_callback(...) \
+        tp_cb_periodic_callback_(&(const tp_cb_periodic_callback_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_run_op(...) tp_cb_run_op_(&(const tp_cb_run_op_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_run_update_ops(...) \
+        tp_cb_run_update_ops_(&(const tp_cb_run_update_ops_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_moving_average_summary(...) \
+        tp_cb_moving_average_summary_(&(const tp_cb_moving_average_summary_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_merge_all_summaries(...) \
+        tp_cb_merge_all_summaries_(&(const tp_cb_merge_all_summaries_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_process_tensors(...) \
+        tp_cb_process_tensors_(&(const tp_cb_process_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_dump_tensors(...) \
+        tp_cb_dump_tensors_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_tensor_printer(...) \
+        tp_cb_tensor_printer_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_check_numerics(...) \
+        tp_cb_check_numerics_(&(const tp_cb_check_numerics_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_simple_moving_average(...) \
+        tp_cb_simple_moving_average_(&(const tp_cb_simple_moving_average_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_progress_bar(...) \
+        tp_cb_progress_bar_(&(const tp_cb_progress_bar_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_estimated_time_left(...) \
+        tp_cb_estimated_time_left_(&(const tp_cb_estimated_time_left_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_throughput_tracker(...) \
+        tp_cb_throughput_tracker_(&(const tp_cb_throughput_tracker_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_model_saver(...) \
+        tp_cb_model_saver_(&(const tp_cb_model_saver_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_min_saver(...) tp_cb_min_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_max_saver(...) tp_cb_max_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_inf_scalar_stats(...) \
+        tp_inf_scalar_stats_(&(const tp_inf_scalar_stats_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_inf_classification_error(...) \
+        tp_inf_classification_error_(&(const tp_inf_classification_error_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_inf_binary_classification(...) \
+        tp_inf_binary_classification_(&(const tp_inf_binary_classification_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_inference_runner(...) \
+        tp_cb_inference_runner_(&(const tp_cb_inference_runner_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_hyper_param_setter(...) \
+        tp_cb_hyper_param_setter_(&(const tp_cb_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_human_hyper_param_setter(...) \
+        tp_cb_human_hyper_param_setter_(        \
+            &(const tp_cb_human_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_scheduled_hyper_param_setter(...) \
+        tp_cb_scheduled_hyper_param_setter_(        \
+            &(const tp_cb_scheduled_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_hyper_param_setter_with_func(...) \
+        tp_cb_hyper_param_setter_with_func_(        \
+            &(const tp_cb_hyper_param_setter_with_func_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_cb_stat_monitor_param_setter(...) \
+        tp_cb_stat_monitor_param_setter_(        \
+            &(const tp_cb_stat_monitor_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_monitor_tf_event_writer(...) \
+        tp_monitor_tf_event_writer_(&(const tp_monitor_tf_event_writer_desc){.at_ = TP_AT, __VA_ARGS__})
+#    define tp_monitor_scalar_printer(...) \
+        tp_monitor_scalar_printer_(&(const tp_monitor_scalar_printer_desc){.at_ = TP_AT, __VA_ARGS__})
 #endif
 
 #ifdef __cplusplus
@@ -410,1850 +777,7 @@ TP_DEF int tp_default_monitors(tp_callback **list);
 #define TP__CALLBACKS_IMPLEMENTED
 TP__COLD_BEGIN
 
-/* dir/name into out. */
-static tp_status tp__file_in(char *out, size_t size, const char *dir, const char *name)
-{
-    const size_t a = strlen(dir), b = strlen(name);
-    if (a + b + 2 > size) return tp_fail(TP_ERR_ARG, "the path '%s/%s' is too long", dir, name);
-    memcpy(out, dir, a);
-    out[a] = '/';
-    memcpy(out + a + 1, name, b + 1);
-    return TP_OK;
-}
-
-/* ==== >>callback ====================================================================================== */
-
-TP_DEF tp_callback *tp_callback_new(const char *name, size_t size)
-{
-    tp_callback *cb = (tp_callback *)tp_calloc(1, size > sizeof *cb ? size : sizeof *cb);
-    if (cb) cb->name = name;
-    return cb;
-}
-
-TP_DEF void tp_callback_free(tp_callback *cb)
-{
-    if (!cb) return;
-    if (cb->free) cb->free(cb);
-    tp_free(cb);
-}
-
-TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only)
-{
-    if (cb) cb->chief_only = chief_only ? TP_YES : TP_NO;
-    return cb;
-}
-
-TP_DEF bool tp_callback_chief_only(const tp_callback *cb) { return cb->chief_only != TP_NO; }
-
-TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
-{
-    cb->train = train;
-    if (!cb->setup_graph) return TP_OK;
-    char scope[128];
-    size_t n = 0;
-    for (const char *p = cb->name_scope ? cb->name_scope : cb->name; *p && n + 1 < sizeof scope; p++)
-        if (*p != '_' && *p != ' ') scope[n++] = *p;
-    scope[n] = 0;
-    if (n) tp_name_scope_push(train->graph, scope);
-    const tp_status st = cb->setup_graph(cb);
-    if (n) tp_name_scope_pop(train->graph);
-    return st;
-}
-
-TP_DEF tp_status tp_callback_before_train(tp_callback *cb) { return cb->before_train ? cb->before_train(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb) { return cb->before_epoch ? cb->before_epoch(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r) { return cb->before_run ? cb->before_run(cb, r) : TP_OK; }
-TP_DEF tp_status tp_callback_after_run(tp_callback *cb, const tp_run_values *v) { return cb->after_run ? cb->after_run(cb, v) : TP_OK; }
-TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb) { return cb->trigger_step ? cb->trigger_step(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb) { return cb->after_epoch ? cb->after_epoch(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_trigger(tp_callback *cb) { return cb->trigger ? cb->trigger(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_trigger_epoch(tp_callback *cb) { return cb->trigger_epoch ? cb->trigger_epoch(cb) : tp_callback_trigger(cb); }
-TP_DEF tp_status tp_callback_after_train(tp_callback *cb) { return cb->after_train ? cb->after_train(cb) : TP_OK; }
-
-static tp_status tp__hook_before_run(tp_hook *h, tp_run_request *r) { return tp_callback_before_run((tp_callback *)h->user, r); }
-static tp_status tp__hook_after_run(tp_hook *h, const tp_run_values *v) { return tp_callback_after_run((tp_callback *)h->user, v); }
-
-TP_DEF tp_hook *tp_callback_hook(tp_callback *cb)
-{
-    cb->hook_.name = cb->name;
-    cb->hook_.user = cb;
-    cb->hook_.before_run = tp__hook_before_run;
-    cb->hook_.after_run = tp__hook_after_run;
-    return &cb->hook_;
-}
-
-TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name)
-{
-    const tp_train_state *t = cb->train;
-    tp_node *n = tp_graph_find(t->graph, name);
-    for (int i = 0; !n && t->tower_func && i < tp_tower_func_n_towers(t->tower_func); i++) {
-        const tp_tower_handle *h = tp_tower_func_tower(t->tower_func, i);
-        if (!h->ctx.is_training) continue;
-        n = tp_tower_handle_get(h, name);
-        break;
-    }
-    if (!n) tp_fail(TP_ERR_NAME, "%s: tensor '%s' is not in the graph, nor in the first training tower", cb->name, name);
-    return n;
-}
-
-TP_DEF tp_status tp_stop_training(tp_callback *cb, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(cb->train->stop_reason, sizeof cb->train->stop_reason, fmt, ap);
-    va_end(ap);
-    return TP_STOP;
-}
-
-TP_DEF const char *tp_humanize_time(double seconds, char *buf, size_t size)
-{
-    static const char *const unit[4] = {"day", "hour", "minute", "second"};
-    static const double length[4] = {86400, 3600, 60, 1};
-    size_t at = 0;
-    if (seconds < 0) {
-        tp_log(TP_LOG_WARN, "a time of %g seconds is negative", seconds);
-        snprintf(buf, size, "%.3g seconds", seconds);
-        return buf;
-    }
-    if (seconds == 0) {
-        snprintf(buf, size, "0 second");
-        return buf;
-    }
-    double rest = seconds >= 60 ? floor(seconds) : seconds; /* a fraction of a second counts below a minute only */
-    buf[0] = 0;
-    for (int i = 0; i < 4; i++) {
-        const double v = i < 3 ? floor(rest / length[i]) : rest;
-        if (i < 3) rest -= v * length[i];
-        if (v > 0 && at < size) at += (size_t)snprintf(buf + at, size - at, "%s%.3g %s%s", at ? " " : "", v, unit[i], v > 1 ? "s" : "");
-    }
-    return buf;
-}
-
-TP_DEF tp_status tp_callbacks_trigger_epoch(tp_callback *const *cb, int n)
-{
-    double took[256], total = 0;
-    char human[96];
-    for (int i = 0; i < n; i++) {
-        const double t0 = tp_time();
-        const tp_status st = tp_callback_trigger_epoch(cb[i]);
-        if (i < 256) took[i] = tp_time() - t0;
-        total += tp_time() - t0;
-        if (st != TP_OK) return st;
-    }
-    if (total < 2) return TP_OK;
-    tp_buf b;
-    memset(&b, 0, sizeof b);
-    tp_buf_printf(&b, "Callbacks took %.3f sec in total.", total);
-    for (int i = 0, shown = 0; i < n && i < 256; i++)
-        if (took[i] / total > 0.3 && took[i] > 1) tp_buf_printf(&b, "%s %s: %s", shown++ ? ";" : "", cb[i]->name, tp_humanize_time(took[i], human, sizeof human));
-    if (!b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
-    tp_buf_free(&b);
-    return TP_OK;
-}
-
-TP_DEF void tp_callbacks_after_train(tp_callback *const *cb, int n)
-{
-    for (int i = 0; i < n; i++) {
-        const tp_status st = tp_callback_after_train(cb[i]);
-        if (st < 0) tp_log(TP_LOG_ERROR, "%s failed after training: %s", cb[i]->name, tp_last_error());
-    }
-}
-
-/* -- proxy */
-
-#define TP__INNER(cb_) (((tp_cb_proxy *)(void *)(cb_))->inner)
-static tp_status tp__proxy_setup_graph(tp_callback *cb)
-{
-    tp_name_scope_push(cb->train->graph, ""); /* the inner one opens its own scope at the root */
-    const tp_status st = tp_callback_setup_graph(TP__INNER(cb), cb->train);
-    tp_name_scope_pop(cb->train->graph);
-    return st;
-}
-static tp_status tp__proxy_before_train(tp_callback *cb) { return tp_callback_before_train(TP__INNER(cb)); }
-static tp_status tp__proxy_before_epoch(tp_callback *cb) { return tp_callback_before_epoch(TP__INNER(cb)); }
-static tp_status tp__proxy_before_run(tp_callback *cb, tp_run_request *r) { return tp_callback_before_run(TP__INNER(cb), r); }
-static tp_status tp__proxy_after_run(tp_callback *cb, const tp_run_values *v) { return tp_callback_after_run(TP__INNER(cb), v); }
-static tp_status tp__proxy_trigger_step(tp_callback *cb) { return tp_callback_trigger_step(TP__INNER(cb)); }
-static tp_status tp__proxy_after_epoch(tp_callback *cb) { return tp_callback_after_epoch(TP__INNER(cb)); }
-static tp_status tp__proxy_trigger_epoch(tp_callback *cb) { return tp_callback_trigger_epoch(TP__INNER(cb)); }
-static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger(TP__INNER(cb)); }
-static tp_status tp__proxy_after_train(tp_callback *cb) { return tp_callback_after_train(TP__INNER(cb)); }
-static tp_status tp__proxy_save_state(tp_callback *cb, tp_dict *d)
-{
-    tp_callback *i = TP__INNER(cb);
-    return i->save_state ? i->save_state(i, d) : TP_OK;
-}
-static tp_status tp__proxy_load_state(tp_callback *cb, const tp_dict *d)
-{
-    tp_callback *i = TP__INNER(cb);
-    return i->load_state ? i->load_state(i, d) : TP_OK;
-}
-static void tp__proxy_free(tp_callback *cb) { tp_callback_free(TP__INNER(cb)); }
-
-TP_DEF tp_callback *tp_cb_proxy_new(tp_callback *inner, size_t size)
-{
-    tp_cb_proxy *p = inner ? (tp_cb_proxy *)(void *)tp_callback_new(inner->name, size > sizeof *p ? size : sizeof *p) : NULL;
-    if (!p) {
-        tp_callback_free(inner);
-        return NULL;
-    }
-    tp_callback *cb = &p->base;
-    p->inner = inner;
-    cb->name_scope = "";
-    cb->chief_only = inner->chief_only;
-    cb->setup_graph = tp__proxy_setup_graph;
-    cb->before_train = tp__proxy_before_train;
-    cb->before_epoch = tp__proxy_before_epoch;
-    cb->before_run = tp__proxy_before_run;
-    cb->after_run = tp__proxy_after_run;
-    cb->trigger_step = tp__proxy_trigger_step;
-    cb->after_epoch = tp__proxy_after_epoch;
-    cb->trigger_epoch = tp__proxy_trigger_epoch;
-    cb->trigger = tp__proxy_trigger;
-    cb->after_train = tp__proxy_after_train;
-    cb->save_state = tp__proxy_save_state;
-    cb->load_state = tp__proxy_load_state;
-    cb->free = tp__proxy_free;
-    return cb;
-}
-
-TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d)
-{
-    tp_callback *cb = tp_callback_new("CallbackFactory", 0);
-    if (!cb) return NULL;
-    cb->setup_graph = d->setup_graph;
-    cb->before_train = d->before_train;
-    cb->trigger = d->trigger;
-    cb->after_train = d->after_train;
-    cb->user = d->user;
-    return cb;
-}
-
-static tp_status tp__from_hook_setup(tp_callback *cb)
-{
-    tp_hook *h = (tp_hook *)cb->user;
-    return h->begin ? h->begin(h, cb->train->graph) : TP_OK;
-}
-static tp_status tp__from_hook_before_train(tp_callback *cb)
-{
-    tp_hook *h = (tp_hook *)cb->user;
-    return h->after_create_session ? h->after_create_session(h, cb->train->session) : TP_OK;
-}
-static tp_status tp__from_hook_before_run(tp_callback *cb, tp_run_request *r)
-{
-    tp_hook *h = (tp_hook *)cb->user;
-    return h->before_run ? h->before_run(h, r) : TP_OK;
-}
-static tp_status tp__from_hook_after_run(tp_callback *cb, const tp_run_values *v)
-{
-    tp_hook *h = (tp_hook *)cb->user;
-    return h->after_run ? h->after_run(h, v) : TP_OK;
-}
-static tp_status tp__from_hook_after_train(tp_callback *cb)
-{
-    tp_hook *h = (tp_hook *)cb->user;
-    if (h->end && cb->train->session) h->end(h, cb->train->session);
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_hook(tp_hook *hook)
-{
-    tp_callback *cb = tp_callback_new(hook->name ? hook->name : "HookToCallback", 0);
-    if (!cb) return NULL;
-    cb->chief_only = TP_NO;
-    cb->user = hook;
-    cb->setup_graph = tp__from_hook_setup;
-    cb->before_train = tp__from_hook_before_train;
-    cb->before_run = tp__from_hook_before_run;
-    cb->after_run = tp__from_hook_after_run;
-    cb->after_train = tp__from_hook_after_train;
-    return cb;
-}
-
-/* ==== >>monitor ======================================================================================= */
-
-TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t size)
-{
-    tp_monitor *m = (tp_monitor *)(void *)tp_callback_new(name, size > sizeof *m ? size : sizeof *m);
-    if (!m) return NULL;
-    m->base.chief_only = TP_NO;
-    m->base.monitor = m;
-    return m;
-}
-
-typedef struct tp__history {
-    char *name;
-    tp_stat *stat;
-    int n, cap;
-} tp__history;
-
-struct tp_monitors {
-    tp_monitor **m;
-    int n;
-    tp_train_state *train;
-    tp__history *history;
-    int n_history, cap_history;
-};
-
-TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *m, int n, tp_train_state *train)
-{
-    tp_monitors *s = (tp_monitors *)tp_calloc(1, sizeof *s);
-    tp_monitor **list = (tp_monitor **)tp_calloc((size_t)n + 1, sizeof *list);
-    if (!s || !list) {
-        tp_free(s);
-        tp_free((void *)list);
-        return NULL;
-    }
-    for (int i = 0; i < n; i++) list[i] = m[i];
-    s->m = list;
-    s->n = n;
-    s->train = train;
-    return s;
-}
-
-TP_DEF void tp_monitors_free(tp_monitors *s)
-{
-    if (!s) return;
-    for (int i = 0; i < s->n_history; i++) {
-        tp_free(s->history[i].name);
-        tp_free(s->history[i].stat);
-    }
-    tp_free(s->history);
-    tp_free((void *)s->m);
-    tp_free(s);
-}
-
-static tp__history *tp__find_history(tp_monitors *s, const char *name)
-{
-    for (int i = 0; i < s->n_history; i++)
-        if (strcmp(s->history[i].name, name) == 0) return &s->history[i];
-    return NULL;
-}
-
-static tp_status tp__remember(tp_monitors *s, const char *name, double value)
-{
-    tp__history *h = tp__find_history(s, name);
-    if (!h) {
-        if (s->n_history == s->cap_history) {
-            const int cap = s->cap_history ? s->cap_history * 2 : 16;
-            tp__history *bigger = (tp__history *)tp_realloc(s->history, (size_t)cap * sizeof *bigger);
-            if (!bigger) return TP_ERR_NOMEM;
-            s->history = bigger;
-            s->cap_history = cap;
-        }
-        h = &s->history[s->n_history];
-        memset(h, 0, sizeof *h);
-        if (!(h->name = tp_strdup(name))) return TP_ERR_NOMEM;
-        s->n_history++;
-    }
-    if (h->n == h->cap) {
-        const int cap = h->cap ? h->cap * 2 : 64;
-        tp_stat *bigger = (tp_stat *)tp_realloc(h->stat, (size_t)cap * sizeof *bigger);
-        if (!bigger) return TP_ERR_NOMEM;
-        h->stat = bigger;
-        h->cap = cap;
-    }
-    h->stat[h->n].global_step = s->train->global_step;
-    h->stat[h->n++].value = value;
-    return TP_OK;
-}
-
-/* A tag without every "towerN/", and without a trailing "-summary" if it is a scalar's. */
-static void tp__clean_tag(const char *tag, bool scalar, char *out, size_t size)
-{
-    size_t n = 0;
-    while (*tag && n + 1 < size) {
-        if (strncmp(tag, "tower", 5) == 0 && tag[5] >= '0' && tag[5] <= '9') {
-            const char *p = tag + 5;
-            while (*p >= '0' && *p <= '9') p++;
-            if (*p == '/') {
-                tag = p + 1;
-                continue;
-            }
-        }
-        out[n++] = *tag++;
-    }
-    out[n] = 0;
-    if (scalar && n > 8 && strcmp(out + n - 8, "-summary") == 0) out[n - 8] = 0;
-}
-
-TP_DEF tp_status tp_put_summary(tp_monitors *s, tp_summary_value *v, int n)
-{
-    tp_status st = TP_OK;
-    char (*tag)[512] = (char (*)[512])tp_malloc((size_t)(n ? n : 1) * sizeof *tag);
-    if (!tag) return TP_ERR_NOMEM;
-    for (int i = 0; i < n && st == TP_OK; i++) {
-        tp__clean_tag(v[i].tag, v[i].kind == TP_SUMMARY_SCALAR, tag[i], sizeof tag[i]);
-        v[i].tag = tag[i];
-        if (v[i].kind != TP_SUMMARY_SCALAR) continue;
-        for (int k = 0; k < s->n && st == TP_OK; k++)
-            if (s->m[k]->process_scalar) st = s->m[k]->process_scalar(s->m[k], &v[i]);
-        if (st == TP_OK) st = tp__remember(s, tag[i], v[i].scalar);
-    }
-    for (int k = 0; k < s->n && st == TP_OK; k++)
-        if (s->m[k]->process_summary) st = s->m[k]->process_summary(s->m[k], v, n);
-    tp_free(tag);
-    return st;
-}
-
-static tp_status tp__put_number(tp_monitors *s, const char *name, double value, bool is_integer)
-{
-    tp_summary_value v;
-    memset(&v, 0, sizeof v);
-    v.tag = name;
-    v.kind = TP_SUMMARY_SCALAR;
-    v.scalar = value;
-    v.is_integer = is_integer;
-    return tp_put_summary(s, &v, 1);
-}
-
-TP_DEF tp_status tp_put_scalar(tp_monitors *s, const char *name, double value) { return tp__put_number(s, name, value, false); }
-TP_DEF tp_status tp_put_integer(tp_monitors *s, const char *name, int64_t value) { return tp__put_number(s, name, (double)value, true); }
-
-TP_DEF tp_status tp_put_image(tp_monitors *s, const char *name, const tp_tensor *image)
-{
-    tp_summary_value v;
-    memset(&v, 0, sizeof v);
-    v.tag = name;
-    v.kind = TP_SUMMARY_IMAGE;
-    v.tensor = image;
-    for (int k = 0; k < s->n; k++)
-        if (s->m[k]->process_image) {
-            const tp_status st = s->m[k]->process_image(s->m[k], name, image);
-            if (st != TP_OK) return st;
-        }
-    return tp_put_summary(s, &v, 1);
-}
-
-TP_DEF tp_status tp_put_event(tp_monitors *s, const char *name, const char *text)
-{
-    for (int k = 0; k < s->n; k++)
-        if (s->m[k]->process_event) {
-            const tp_status st = s->m[k]->process_event(s->m[k], name, text);
-            if (st != TP_OK) return st;
-        }
-    return TP_OK;
-}
-
-TP_DEF tp_status tp_get_latest(tp_monitors *s, const char *name, double *value)
-{
-    const tp__history *h = s ? tp__find_history(s, name) : NULL;
-    if (!h || h->n == 0) return tp_fail(TP_ERR_NAME, "No available data for the key: %s", name);
-    *value = h->stat[h->n - 1].value;
-    return TP_OK;
-}
-
-TP_DEF const tp_stat *tp_get_history(tp_monitors *s, const char *name, int *n)
-{
-    const tp__history *h = s ? tp__find_history(s, name) : NULL;
-    *n = h ? h->n : 0;
-    return h ? h->stat : NULL;
-}
-
-/* ==== >>graph callbacks =============================================================================== */
-
-typedef struct tp__run_op {
-    tp_callback base;
-    tp_cb_run_op_desc d;
-    const char *collection;
-    int log_count;
-} tp__run_op;
-
-static tp_status tp__run_op_setup(tp_callback *cb)
-{
-    tp__run_op *r = (tp__run_op *)(void *)cb;
-    if (r->collection) {
-        int n = 0;
-        tp_node *const *ops = tp_collection(cb->train->graph, r->collection, &n);
-        if (n > 0) {
-            if (r->log_count) tp_log(TP_LOG_INFO, "Applying collection %s of %d ops.", r->collection, n);
-            r->d.op = tp_group(cb->train->graph, ops, n, "group");
-        }
-    } else if (r->d.make) {
-        r->d.op = r->d.make(cb->train->graph, r->d.user);
-    }
-    return tp_graph_status(cb->train->graph);
-}
-
-static tp_status tp__run_op_now(tp_callback *cb)
-{
-    tp__run_op *r = (tp__run_op *)(void *)cb;
-    if (!r->d.op) return TP_OK;
-    if (r->d.verbose == TP_YES) tp_log(TP_LOG_INFO, "Running Op %s ...", tp_node_name(r->d.op));
-    return tp_session_run(cb->train->session, NULL, 0, &r->d.op, 1, NULL);
-}
-
-static tp_status tp__run_op_before_run(tp_callback *cb, tp_run_request *q)
-{
-    tp__run_op *r = (tp__run_op *)(void *)cb;
-    if (!r->d.op) return TP_OK;
-    if (r->d.verbose == TP_YES) tp_log(TP_LOG_INFO, "Running Op %s ...", tp_node_name(r->d.op));
-    return tp_request_fetch(q, r->d.op) < 0 ? TP_ERR : TP_OK;
-}
-
-static tp_callback *tp__run_op_new(const char *name, const tp_cb_run_op_desc *d)
-{
-    tp__run_op *r = (tp__run_op *)(void *)tp_callback_new(name, sizeof *r);
-    if (!r) return NULL;
-    r->d = *d;
-    r->base.chief_only = TP_NO;
-    r->base.setup_graph = tp__run_op_setup;
-    if (d->run_before != TP_NO) r->base.before_train = tp__run_op_now;
-    if (d->run_as_trigger != TP_NO) r->base.trigger = tp__run_op_now;
-    if (d->run_step == TP_YES) r->base.before_run = tp__run_op_before_run;
-    return &r->base;
-}
-
-TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d) { return tp__run_op_new("RunOp", d); }
-
-static tp_callback *tp__run_collection(const char *name, const char *collection)
-{
-    tp_cb_run_op_desc d;
-    memset(&d, 0, sizeof d);
-    d.run_before = d.run_as_trigger = TP_NO;
-    d.run_step = TP_YES;
-    tp__run_op *r = (tp__run_op *)(void *)tp__run_op_new(name, &d);
-    if (!r) return NULL;
-    r->collection = collection;
-    r->log_count = 1;
-    return &r->base;
-}
-
-TP_DEF tp_callback *tp_cb_run_update_ops(const char *collection) { return tp__run_collection("RunUpdateOps", collection ? collection : TP_KEY_UPDATE_OPS); }
-
-TP_DEF tp_callback *tp_cb_moving_average_summary(const char *collection)
-{
-    tp_callback *cb = tp__run_collection("MovingAverageSummary", collection ? collection : TP_KEY_MOVING_SUMMARY_OPS);
-    if (cb) cb->chief_only = TP_YES;
-    return cb;
-}
-
-/* -- summaries, with the last step of an epoch */
-
-typedef struct tp__merge {
-    tp_callback base;
-    tp_cb_merge_all_summaries_desc d;
-    tp_node **node;
-    tp_summary_value *value;
-    int n;
-    bool asked;
-} tp__merge;
-
-static tp_status tp__merge_setup(tp_callback *cb)
-{
-    tp__merge *m = (tp__merge *)(void *)cb;
-    int n = 0;
-    tp_node *const *all = tp_collection(cb->train->graph, m->d.key ? m->d.key : TP_KEY_SUMMARIES, &n);
-    m->node = (tp_node **)tp_calloc((size_t)n + 1, sizeof *m->node);
-    m->value = (tp_summary_value *)tp_calloc((size_t)n + 1, sizeof *m->value);
-    if (!m->node || !m->value) return TP_ERR_NOMEM;
-    for (int i = 0; i < n; i++)
-        if (tp_summary_info(all[i])) m->node[m->n++] = all[i];
-    if (m->n) tp_log(TP_LOG_INFO, "Summarizing collection '%s' of size %d.", m->d.key ? m->d.key : TP_KEY_SUMMARIES, m->n);
-    return TP_OK;
-}
-
-static tp_status tp__merge_put(tp_callback *cb, const tp_tensor *const *value)
-{
-    tp__merge *m = (tp__merge *)(void *)cb;
-    for (int i = 0; i < m->n; i++) {
-        const tp_summary_attrs *a = tp_summary_info(m->node[i]);
-        m->value[i].tag = a->tag;
-        m->value[i].kind = a->kind;
-        m->value[i].tensor = value[i];
-        m->value[i].scalar = a->kind == TP_SUMMARY_SCALAR && tp_tensor_size(value[i]) > 0 ? tp_tensor_get(value[i], 0) : 0;
-        m->value[i].is_integer = !tp_dtype_is_float(value[i]->dtype);
-    }
-    return m->n ? tp_put_summary(cb->train->monitors, m->value, m->n) : TP_OK;
-}
-
-static bool tp__merge_due(const tp_callback *cb)
-{
-    const tp__merge *m = (const tp__merge *)(const void *)cb;
-    const tp_train_state *t = cb->train;
-    return t->local_step == t->steps_per_epoch - 1 || (m->d.period > 0 && (t->local_step + 1) % m->d.period == 0);
-}
-
-static tp_status tp__merge_before_run(tp_callback *cb, tp_run_request *r)
-{
-    tp__merge *m = (tp__merge *)(void *)cb;
-    m->asked = m->n > 0 && tp__merge_due(cb);
-    for (int i = 0; m->asked && i < m->n; i++)
-        if (tp_request_fetch(r, m->node[i]) < 0) return TP_ERR_NOMEM;
-    return TP_OK;
-}
-
-static tp_status tp__merge_after_run(tp_callback *cb, const tp_run_values *v)
-{
-    return ((tp__merge *)(void *)cb)->asked ? tp__merge_put(cb, v->value) : TP_OK;
-}
-
-static tp_status tp__merge_alone(tp_callback *cb)
-{
-    tp__merge *m = (tp__merge *)(void *)cb;
-    const tp_tensor **value = (const tp_tensor **)tp_calloc((size_t)m->n + 1, sizeof *value);
-    if (!value) return TP_ERR_NOMEM;
-    tp_status st = m->n ? tp_session_run(cb->train->session, NULL, 0, m->node, m->n, value) : TP_OK;
-    if (st == TP_OK) st = tp__merge_put(cb, value);
-    tp_free((void *)value);
-    return st;
-}
-
-static tp_status tp__merge_alone_step(tp_callback *cb)
-{
-    const tp__merge *m = (const tp__merge *)(const void *)cb;
-    return m->d.period > 0 && (cb->train->local_step + 1) % m->d.period == 0 ? tp__merge_alone(cb) : TP_OK;
-}
-
-static void tp__merge_free(tp_callback *cb)
-{
-    tp__merge *m = (tp__merge *)(void *)cb;
-    tp_free((void *)m->node);
-    tp_free(m->value);
-}
-
-TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d)
-{
-    tp__merge *m = (tp__merge *)(void *)tp_callback_new("MergeAllSummaries", sizeof *m);
-    if (!m) return NULL;
-    m->d = *d;
-    m->base.setup_graph = tp__merge_setup;
-    m->base.free = tp__merge_free;
-    if (d->run_alone == TP_YES) {
-        m->base.trigger = tp__merge_alone;
-        m->base.trigger_step = tp__merge_alone_step;
-    } else {
-        m->base.before_run = tp__merge_before_run;
-        m->base.after_run = tp__merge_after_run;
-    }
-    return &m->base;
-}
-
-/* -- step counter */
-
-typedef struct tp__counter {
-    tp_callback base;
-    tp_node *add;
-} tp__counter;
-
-static tp_status tp__counter_setup(tp_callback *cb)
-{
-    tp__counter *c = (tp__counter *)(void *)cb;
-    c->add = tp_assign_add(tp_get_global_step_var(cb->train->graph), tp_const_as(cb->train->graph, TP_I64, 1), NULL);
-    return tp_graph_status(cb->train->graph);
-}
-
-static tp_status tp__counter_before_train(tp_callback *cb)
-{
-    cb->train->global_step = tp_get_global_step_value(cb->train->session);
-    if (cb->train->global_step) tp_log(TP_LOG_INFO, "Start training with global_step=%lld", (long long)cb->train->global_step);
-    return TP_OK;
-}
-
-static tp_status tp__counter_before_run(tp_callback *cb, tp_run_request *r)
-{
-    return tp_request_fetch(r, ((tp__counter *)(void *)cb)->add) < 0 ? TP_ERR : TP_OK;
-}
-
-static tp_status tp__counter_after_run(tp_callback *cb, const tp_run_values *v)
-{
-    (void)v;
-    cb->train->global_step++;
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_maintain_step_counter(void)
-{
-    tp__counter *c = (tp__counter *)(void *)tp_callback_new("MaintainStepCounter", sizeof *c);
-    if (!c) return NULL;
-    c->base.chief_only = TP_NO;
-    c->base.name_scope = "";
-    c->base.setup_graph = tp__counter_setup;
-    c->base.before_train = tp__counter_before_train;
-    c->base.before_run = tp__counter_before_run;
-    c->base.after_run = tp__counter_after_run;
-    return &c->base;
-}
-
-/* -- progress bar: {percent}|{bar}|{n}/{total}[{elapsed}<{left},{rate}it/s] on stderr */
-
-typedef struct tp__bar {
-    tp_callback base;
-    const char *name[TP_CB_MAX_NAMES];
-    tp_node *node[TP_CB_MAX_NAMES];
-    double value[TP_CB_MAX_NAMES];
-    int n_name;
-    bool open, asked, tty;
-    int64_t n, last_step;
-    double start, shown_at, interval;
-} tp__bar;
-
-static void tp__bar_clock(double s, char *buf, size_t size)
-{
-    const long t = s > 0 && s < 1e8 ? (long)s : 0;
-    if (t >= 3600) snprintf(buf, size, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
-    else snprintf(buf, size, "%02ld:%02ld", t / 60, t % 60);
-}
-
-static void tp__bar_show(tp__bar *b, bool last)
-{
-    const tp_train_state *t = b->base.train;
-    const double now = tp_time(), elapsed = now - b->start, rate = elapsed > 0 ? (double)b->n / elapsed : 0;
-    char used[24], left[24], bar[32], line[512];
-    const int64_t total = t->steps_per_epoch;
-    tp__bar_clock(elapsed, used, sizeof used);
-    tp__bar_clock(rate > 0 ? (double)(total - b->n) / rate : 0, left, sizeof left);
-    const int full = total > 0 ? (int)(20 * b->n / total) : 20;
-    for (int i = 0; i < 20; i++) bar[i] = i < full ? '#' : ' ';
-    bar[20] = 0;
-    int len = snprintf(line, sizeof line, "%3d%%|%s|%lld/%lld[%s<%s,%.2fit/s]", total > 0 ? (int)(100 * b->n / total) : 100, bar, (long long)b->n,
-                       (long long)total, used, left, rate);
-    for (int i = 0; i < b->n_name && len > 0 && len < 400; i++) {
-        const char *tag = strrchr(b->name[i], '/');
-        len += snprintf(line + len, sizeof line - (size_t)len, "%s%s=%.4g", i ? ", " : " ", tag ? tag + 1 : b->name[i], b->value[i]);
-    }
-    fprintf(stderr, b->tty ? "\r%s%s" : "%s%s", line, last || !b->tty ? "\n" : "");
-    fflush(stderr);
-    b->shown_at = now;
-}
-
-static tp_status tp__bar_setup(tp_callback *cb)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    const char *env = getenv("TENSORPACK_PROGRESS_REFRESH");
-    b->tty = isatty(2) != 0;
-    b->last_step = -1;
-    b->interval = b->tty ? 0.5 : getenv("SLURM_JOB_ID") ? 15 : getenv("OMPI_COMM_WORLD_RANK") ? 60 : 180;
-    if (env && atof(env) > 0) b->interval = atof(env);
-    return TP_OK;
-}
-
-static tp_status tp__bar_before_train(tp_callback *cb)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    for (int i = 0; i < b->n_name; i++) {
-        b->node[i] = tp_callback_find(cb, b->name[i]);
-        if (!b->node[i]) return TP_ERR_NAME;
-        if (b->node[i]->shape.ndim != 0) return tp_fail(TP_ERR_SHAPE, "ProgressBar: '%s' is no scalar", b->name[i]);
-    }
-    return TP_OK;
-}
-
-static tp_status tp__bar_before_epoch(tp_callback *cb)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    b->open = true;
-    b->n = 0;
-    b->start = b->shown_at = tp_time();
-    return TP_OK;
-}
-
-static tp_status tp__bar_before_run(tp_callback *cb, tp_run_request *r)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    b->asked = b->n_name > 0 && cb->train->local_step != b->last_step;
-    b->last_step = cb->train->local_step;
-    for (int i = 0; b->asked && i < b->n_name; i++)
-        if (tp_request_fetch(r, b->node[i]) < 0) return TP_ERR_NOMEM;
-    return TP_OK;
-}
-
-static tp_status tp__bar_after_run(tp_callback *cb, const tp_run_values *v)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    for (int i = 0; b->asked && i < b->n_name; i++) b->value[i] = tp_tensor_get(v->value[i], 0);
-    return TP_OK;
-}
-
-static tp_status tp__bar_trigger_step(tp_callback *cb)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    b->n++;
-    if (b->n < cb->train->steps_per_epoch && tp_time() - b->shown_at >= b->interval) tp__bar_show(b, false);
-    return TP_OK;
-}
-
-static tp_status tp__bar_close(tp_callback *cb)
-{
-    tp__bar *b = (tp__bar *)(void *)cb;
-    if (b->open) tp__bar_show(b, true);
-    b->open = false;
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
-{
-    tp__bar *b = (tp__bar *)(void *)tp_callback_new("ProgressBar", sizeof *b);
-    if (!b) return NULL;
-    for (int i = 0; i < TP_CB_MAX_NAMES && d->names[i]; i++) b->name[b->n_name++] = d->names[i];
-    b->base.chief_only = TP_NO;
-    b->base.setup_graph = tp__bar_setup;
-    b->base.before_train = tp__bar_before_train;
-    b->base.before_epoch = tp__bar_before_epoch;
-    b->base.before_run = tp__bar_before_run;
-    b->base.after_run = tp__bar_after_run;
-    b->base.trigger_step = tp__bar_trigger_step;
-    b->base.after_epoch = tp__bar_close;
-    b->base.after_train = tp__bar_close;
-    return &b->base;
-}
-
-/* -- estimated time left */
-
-#define TP__MAX_ETA 64
-typedef struct tp__eta {
-    tp_callback base;
-    int k, median, n;
-    double window[TP__MAX_ETA], last;
-} tp__eta;
-
-static tp_status tp__eta_before_train(tp_callback *cb)
-{
-    ((tp__eta *)(void *)cb)->last = tp_time();
-    return TP_OK;
-}
-
-static int tp__by_double(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static tp_status tp__eta_trigger_epoch(tp_callback *cb)
-{
-    tp__eta *e = (tp__eta *)(void *)cb;
-    const double now = tp_time();
-    double sorted[TP__MAX_ETA], typical = 0;
-    char human[96];
-    if (e->n == e->k) memmove(e->window, e->window + 1, (size_t)(--e->n) * sizeof(double));
-    e->window[e->n++] = now - e->last;
-    e->last = now;
-    for (int i = 0; i < e->n; i++) {
-        sorted[i] = e->window[i];
-        typical += e->window[i] / e->n;
-    }
-    qsort(sorted, (size_t)e->n, sizeof(double), tp__by_double);
-    if (e->median) typical = e->n % 2 ? sorted[e->n / 2] : 0.5 * (sorted[e->n / 2 - 1] + sorted[e->n / 2]);
-    const double left = typical * (double)(cb->train->max_epoch - cb->train->epoch_num);
-    if (left > 0) tp_log(TP_LOG_INFO, "Estimated Time Left: %s", tp_humanize_time(left, human, sizeof human));
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d)
-{
-    tp__eta *e = (tp__eta *)(void *)tp_callback_new("EstimatedTimeLeft", sizeof *e);
-    if (!e) return NULL;
-    e->k = d->last_k_epochs > 0 ? d->last_k_epochs < TP__MAX_ETA ? d->last_k_epochs : TP__MAX_ETA : 5;
-    e->median = d->median != TP_NO;
-    e->base.before_train = tp__eta_before_train;
-    e->base.trigger_epoch = tp__eta_trigger_epoch;
-    return &e->base;
-}
-
-/* ==== >>schedules ===================================================================================== */
-
-typedef struct tp__periodic {
-    tp_cb_proxy proxy;
-    int64_t steps, epochs;
-    int before_train;
-    bool (*pred)(tp_callback *cb, void *user);
-    void *pred_user;
-    bool enabled; /* what before_run decided */
-} tp__periodic;
-
-static tp_status tp__periodic_setup(tp_callback *cb)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    if (p->steps <= 0 && p->epochs <= 0 && !p->before_train && !p->pred)
-        return tp_fail(TP_ERR_ARG, "%s is made periodic without a period: give every_k_steps or every_k_epochs", cb->name);
-    return tp__proxy_setup_graph(cb);
-}
-
-static tp_status tp__periodic_before_train(tp_callback *cb)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    const tp_status st = tp_callback_before_train(p->proxy.inner);
-    return st == TP_OK && p->before_train ? tp_callback_trigger(p->proxy.inner) : st;
-}
-
-static tp_status tp__periodic_trigger_step(tp_callback *cb)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    const tp_status st = tp_callback_trigger_step(p->proxy.inner);
-    return st == TP_OK && p->steps > 0 && cb->train->global_step % p->steps == 0 ? tp_callback_trigger(p->proxy.inner) : st;
-}
-
-static tp_status tp__periodic_trigger_epoch(tp_callback *cb)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    return p->epochs > 0 && cb->train->epoch_num % p->epochs == 0 ? tp_callback_trigger(p->proxy.inner) : TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_desc *d)
-{
-    tp__periodic *p = (tp__periodic *)(void *)tp_cb_proxy_new(d->callback, sizeof *p);
-    if (!p) return NULL;
-    p->steps = d->every_k_steps;
-    p->epochs = d->every_k_epochs;
-    p->before_train = d->before_train == TP_YES;
-    p->proxy.base.setup_graph = tp__periodic_setup;
-    p->proxy.base.before_train = tp__periodic_before_train;
-    p->proxy.base.trigger_step = tp__periodic_trigger_step;
-    p->proxy.base.trigger_epoch = tp__periodic_trigger_epoch;
-    return &p->proxy.base;
-}
-
-static bool tp__if(tp_callback *cb)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    return p->pred(cb, p->pred_user);
-}
-static tp_status tp__if_before_epoch(tp_callback *cb) { return tp__if(cb) ? tp_callback_before_epoch(TP__INNER(cb)) : TP_OK; }
-static tp_status tp__if_after_epoch(tp_callback *cb) { return tp__if(cb) ? tp_callback_after_epoch(TP__INNER(cb)) : TP_OK; }
-static tp_status tp__if_trigger_step(tp_callback *cb) { return tp__if(cb) ? tp_callback_trigger_step(TP__INNER(cb)) : TP_OK; }
-static tp_status tp__if_trigger_epoch(tp_callback *cb) { return tp__if(cb) ? tp_callback_trigger_epoch(TP__INNER(cb)) : TP_OK; }
-static tp_status tp__if_before_run(tp_callback *cb, tp_run_request *r)
-{
-    tp__periodic *p = (tp__periodic *)(void *)cb;
-    p->enabled = tp__if(cb);
-    return p->enabled ? tp_callback_before_run(p->proxy.inner, r) : TP_OK;
-}
-static tp_status tp__if_after_run(tp_callback *cb, const tp_run_values *v)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    return p->enabled ? tp_callback_after_run(p->proxy.inner, v) : TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_enable_if(tp_callback *inner, bool (*pred)(tp_callback *cb, void *user), void *user)
-{
-    tp__periodic *p = (tp__periodic *)(void *)tp_cb_proxy_new(inner, sizeof *p);
-    if (!p) return NULL;
-    tp_callback *cb = &p->proxy.base;
-    p->pred = pred;
-    p->pred_user = user;
-    cb->before_epoch = tp__if_before_epoch;
-    cb->after_epoch = tp__if_after_epoch;
-    cb->before_run = tp__if_before_run;
-    cb->after_run = tp__if_after_run;
-    cb->trigger_step = tp__if_trigger_step;
-    cb->trigger_epoch = tp__if_trigger_epoch;
-    return cb;
-}
-
-static bool tp__periodic_pred(tp_callback *cb, void *user)
-{
-    const tp__periodic *p = (const tp__periodic *)(const void *)cb;
-    const tp_train_state *t = cb->train;
-    (void)user;
-    if (p->steps > 0 && t->global_step % p->steps == 0) return true;
-    if (p->epochs > 0 && t->epoch_num % p->epochs == 0) return true;
-    return p->epochs > 0 && t->local_step == t->steps_per_epoch - 1 && t->epoch_num == t->max_epoch;
-}
-
-TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_desc *d)
-{
-    tp__periodic *p = (tp__periodic *)(void *)tp_cb_enable_if(d->callback, tp__periodic_pred, NULL);
-    if (!p) return NULL;
-    p->steps = d->every_k_steps;
-    p->epochs = d->every_k_epochs;
-    if (p->steps <= 0 && p->epochs <= 0) {
-        p->pred = NULL;
-        p->proxy.base.setup_graph = tp__periodic_setup; /* reports it */
-    }
-    return &p->proxy.base;
-}
-
-/* ==== >>inference ===================================================================================== */
-
-TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t size)
-{
-    tp_inferencer *i = (tp_inferencer *)tp_calloc(1, size > sizeof *i ? size : sizeof *i);
-    if (i) i->name = name;
-    return i;
-}
-
-typedef struct tp__scalar_stats {
-    tp_inferencer base;
-    const char *prefix;
-    double sum[TP_CB_MAX_NAMES];
-    int64_t n;
-} tp__scalar_stats;
-
-static tp_status tp__scalar_stats_before(tp_inferencer *i)
-{
-    tp__scalar_stats *s = (tp__scalar_stats *)(void *)i;
-    memset(s->sum, 0, sizeof s->sum);
-    s->n = 0;
-    return TP_OK;
-}
-
-static tp_status tp__scalar_stats_on(tp_inferencer *i, const tp_tensor *const *value, int n)
-{
-    tp__scalar_stats *s = (tp__scalar_stats *)(void *)i;
-    for (int k = 0; k < n; k++) {
-        if (tp_tensor_size(value[k]) != 1) return tp_fail(TP_ERR_SHAPE, "ScalarStats: '%s' is not a scalar", i->fetch[k]);
-        s->sum[k] += tp_tensor_get(value[k], 0);
-    }
-    s->n++;
-    return TP_OK;
-}
-
-static tp_status tp__scalar_stats_after(tp_inferencer *i, tp_monitors *m)
-{
-    const tp__scalar_stats *s = (const tp__scalar_stats *)(const void *)i;
-    char name[512];
-    tp_status st = TP_OK;
-    for (int k = 0; k < i->n_fetch && s->n && st == TP_OK; k++) {
-        snprintf(name, sizeof name, "%s%s%s", s->prefix, *s->prefix ? "_" : "", i->fetch[k]);
-        const size_t len = strlen(name);
-        if (len > 2 && strcmp(name + len - 2, ":0") == 0) name[len - 2] = 0;
-        st = tp_put_scalar(m, name, s->sum[k] / (double)s->n);
-    }
-    return st;
-}
-
-TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
-{
-    tp__scalar_stats *s = (tp__scalar_stats *)(void *)tp_inferencer_new("ScalarStats", sizeof *s);
-    if (!s) return NULL;
-    for (int k = 0; k < TP_CB_MAX_NAMES && d->names[k]; k++) s->base.fetch[s->base.n_fetch++] = d->names[k];
-    s->prefix = d->prefix ? d->prefix : "validation";
-    s->base.before_inference = tp__scalar_stats_before;
-    s->base.on_fetches = tp__scalar_stats_on;
-    s->base.after_inference = tp__scalar_stats_after;
-    return &s->base;
-}
-
-typedef struct tp__class_error {
-    tp_inferencer base;
-    const char *summary;
-    double wrong, count;
-} tp__class_error;
-
-static tp_status tp__class_error_before(tp_inferencer *i)
-{
-    ((tp__class_error *)(void *)i)->wrong = ((tp__class_error *)(void *)i)->count = 0;
-    return TP_OK;
-}
-
-static tp_status tp__class_error_on(tp_inferencer *i, const tp_tensor *const *value, int n)
-{
-    tp__class_error *c = (tp__class_error *)(void *)i;
-    (void)n;
-    if (value[0]->shape.ndim != 1) return tp_fail(TP_ERR_SHAPE, "ClassificationError: '%s' is not a vector!", i->fetch[0]);
-    for (int64_t k = 0; k < tp_tensor_size(value[0]); k++) c->wrong += tp_tensor_get(value[0], k);
-    c->count += (double)tp_tensor_size(value[0]);
-    return TP_OK;
-}
-
-static tp_status tp__class_error_after(tp_inferencer *i, tp_monitors *m)
-{
-    const tp__class_error *c = (const tp__class_error *)(const void *)i;
-    return tp_put_scalar(m, c->summary, c->count > 0 ? c->wrong / c->count : 0);
-}
-
-TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d)
-{
-    tp__class_error *c = (tp__class_error *)(void *)tp_inferencer_new("ClassificationError", sizeof *c);
-    if (!c) return NULL;
-    c->base.fetch[c->base.n_fetch++] = d->wrong_tensor_name ? d->wrong_tensor_name : "incorrect_vector";
-    c->summary = d->summary_name ? d->summary_name : "validation_error";
-    c->base.before_inference = tp__class_error_before;
-    c->base.on_fetches = tp__class_error_on;
-    c->base.after_inference = tp__class_error_after;
-    return &c->base;
-}
-
-typedef struct tp__binary {
-    tp_inferencer base;
-    const char *prefix;
-    double pos, pred_pos, correct_pos;
-} tp__binary;
-
-static tp_status tp__binary_before(tp_inferencer *i)
-{
-    tp__binary *b = (tp__binary *)(void *)i;
-    b->pos = b->pred_pos = b->correct_pos = 0;
-    return TP_OK;
-}
-
-static tp_status tp__binary_on(tp_inferencer *i, const tp_tensor *const *value, int n)
-{
-    tp__binary *b = (tp__binary *)(void *)i;
-    (void)n;
-    if (!tp_shape_equal(&value[0]->shape, &value[1]->shape)) return tp_fail(TP_ERR_SHAPE, "BinaryClassificationStats: '%s' and '%s' differ in shape", i->fetch[0], i->fetch[1]);
-    for (int64_t k = 0; k < tp_tensor_size(value[0]); k++) {
-        const double pred = tp_tensor_get(value[0], k), label = tp_tensor_get(value[1], k);
-        b->pos += label == 1;
-        b->pred_pos += pred == 1;
-        b->correct_pos += pred == 1 && label == 1;
-    }
-    return TP_OK;
-}
-
-static tp_status tp__binary_after(tp_inferencer *i, tp_monitors *m)
-{
-    const tp__binary *b = (const tp__binary *)(const void *)i;
-    char name[300];
-    snprintf(name, sizeof name, "%s_precision", b->prefix);
-    tp_status st = tp_put_scalar(m, name, b->pred_pos > 0 ? b->correct_pos / b->pred_pos : 0);
-    snprintf(name, sizeof name, "%s_recall", b->prefix);
-    if (st == TP_OK) st = tp_put_scalar(m, name, b->pos > 0 ? b->correct_pos / b->pos : 0);
-    return st;
-}
-
-TP_DEF tp_inferencer *tp_inf_binary_classification(const char *pred, const char *label, const char *prefix)
-{
-    tp__binary *b = (tp__binary *)(void *)tp_inferencer_new("BinaryClassificationStats", sizeof *b);
-    if (!b) return NULL;
-    b->base.fetch[0] = pred;
-    b->base.fetch[1] = label;
-    b->base.n_fetch = 2;
-    b->prefix = prefix ? prefix : "val";
-    b->base.before_inference = tp__binary_before;
-    b->base.on_fetches = tp__binary_on;
-    b->base.after_inference = tp__binary_after;
-    return &b->base;
-}
-
-/* -- the runner */
-
-typedef struct tp__inference {
-    tp_callback base;
-    tp_input_source *input;
-    tp_inferencer *inf[TP_CB_MAX_NAMES];
-    int n_inf;
-    const char *tower_name;
-    tp_tower_func *tower_func;
-    tp_node **fetch; /* of all inferencers, in order */
-    int n_fetch;
-    const tp_tensor **value;
-    tp_hook *extra[TP_CB_MAX_NAMES];
-    int n_extra;
-    tp_hooked_session *hooked;
-    int64_t size;
-} tp__inference;
-
-static tp_status tp__inference_setup(tp_callback *cb)
-{
-    tp__inference *r = (tp__inference *)(void *)cb;
-    tp_train_state *t = cb->train;
-    tp_graph *g = t->graph;
-    int n_spec = 0;
-    tp_tower_func *f = r->tower_func ? r->tower_func : t->tower_func;
-    if (!f) return tp_fail(TP_ERR_STATE, "InferenceRunner needs a tower function: its trainer has none");
-    if (!r->input) return tp_fail(TP_ERR_ARG, "InferenceRunner needs .dataflow or .input");
-    const tp_spec *spec = tp_tower_func_signature(f, &n_spec);
-    tp_status st = tp_input_setup(r->input, g, spec, n_spec);
-    if (st != TP_OK) return st;
-    tp_node **in = (tp_node **)tp_calloc((size_t)n_spec + 1, sizeof *in);
-    if (!in) return TP_ERR_NOMEM;
-    tp_name_scope_push(g, "");
-    st = tp_input_get_tensors(r->input, in);
-    if (st == TP_OK) {
-        tp_variable_scope_desc sd;
-        tp_tower_desc td;
-        memset(&sd, 0, sizeof sd);
-        memset(&td, 0, sizeof td);
-        sd.reuse = TP_REUSE_YES;
-        td.name = r->tower_name;
-        tp_log(TP_LOG_INFO, "Building graph for predict tower '%s' ...", r->tower_name);
-        tp_variable_scope_push(g, &sd);
-        if (tp_tower_enter(g, &td)) {
-            tp_tower_func_call(f, in);
-            tp_tower_leave(g);
-        }
-        tp_variable_scope_pop(g);
-    }
-    tp_name_scope_pop(g);
-    tp_free((void *)in);
-    if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
-    if (st != TP_OK) return st;
-    const tp_tower_handle *h = tp_tower_func_find(f, r->tower_name);
-    int total = 0;
-    for (int i = 0; i < r->n_inf; i++) total += r->inf[i]->n_fetch;
-    r->fetch = (tp_node **)tp_calloc((size_t)total + 1, sizeof *r->fetch);
-    r->value = (const tp_tensor **)tp_calloc((size_t)total + 1, sizeof *r->value);
-    if (!r->fetch || !r->value) return TP_ERR_NOMEM;
-    for (int i = 0; i < r->n_inf; i++)
-        for (int k = 0; k < r->inf[i]->n_fetch; k++) {
-            tp_node *n = h ? tp_tower_handle_get(h, r->inf[i]->fetch[k]) : NULL;
-            if (!n) return tp_fail(TP_ERR_NAME, "%s: tensor '%s' is not in tower '%s'", r->inf[i]->name, r->inf[i]->fetch[k], r->tower_name);
-            r->fetch[r->n_fetch++] = n;
-        }
-    r->size = tp_input_size(r->input);
-    return TP_OK;
-}
-
-static tp_status tp__inference_before_train(tp_callback *cb)
-{
-    tp__inference *r = (tp__inference *)(void *)cb;
-    int n = 0;
-    tp_hook *const *hooks = tp_input_hooks(r->input, &n);
-    tp_hook **all = (tp_hook **)tp_calloc((size_t)(n + r->n_extra) + 1, sizeof *all);
-    if (!all) return TP_ERR_NOMEM;
-    for (int i = 0; i < r->n_extra; i++) all[i] = r->extra[i];
-    for (int i = 0; i < n; i++) all[r->n_extra + i] = hooks[i];
-    r->hooked = tp_hooked_session_new(cb->train->session, all, n + r->n_extra);
-    tp_status st = r->hooked ? TP_OK : TP_ERR_NOMEM;
-    for (int i = 0; i < n + r->n_extra && st == TP_OK; i++)
-        if (all[i]->after_create_session) st = all[i]->after_create_session(all[i], cb->train->session);
-    tp_free((void *)all);
-    if (st != TP_OK) return st;
-    if (r->size > 0) tp_log(TP_LOG_INFO, "[InferenceRunner] Will eval %lld iterations", (long long)r->size);
-    else tp_log(TP_LOG_WARN, "[InferenceRunner] Got an input of unknown size! It will be iterated until it ends.");
-    return TP_OK;
-}
-
-static tp_status tp__inference_trigger(tp_callback *cb)
-{
-    tp__inference *r = (tp__inference *)(void *)cb;
-    tp_status st = TP_OK;
-    for (int i = 0; i < r->n_inf && st == TP_OK; i++)
-        if (r->inf[i]->before_inference) st = r->inf[i]->before_inference(r->inf[i]);
-    if (st == TP_OK) st = tp_input_reset_state(r->input);
-    tp_exec_set_random_step(tp_hooked_session_exec(r->hooked), 0); /* every pass draws the same numbers */
-    for (int64_t k = 0; st == TP_OK && (r->size <= 0 || k < r->size); k++) {
-        st = tp_hooked_run(r->hooked, r->fetch, r->n_fetch, r->value);
-        if (st == TP_END) {
-            if (r->size > 0) return tp_fail(TP_ERR, "[InferenceRunner] the input stopped after %lld of %lld iterations", (long long)k, (long long)r->size);
-            st = TP_OK;
-            break;
-        }
-        int at = 0;
-        for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
-            if (r->inf[i]->on_fetches) st = r->inf[i]->on_fetches(r->inf[i], r->value + at, r->inf[i]->n_fetch);
-            at += r->inf[i]->n_fetch;
-        }
-    }
-    for (int i = 0; i < r->n_inf && st == TP_OK; i++)
-        if (r->inf[i]->after_inference) st = r->inf[i]->after_inference(r->inf[i], cb->train->monitors);
-    return st;
-}
-
-static tp_status tp__inference_after_train(tp_callback *cb)
-{
-    tp__inference *r = (tp__inference *)(void *)cb;
-    tp_hooked_session_free(r->hooked);
-    r->hooked = NULL;
-    return TP_OK;
-}
-
-static void tp__inference_free(tp_callback *cb)
-{
-    tp__inference *r = (tp__inference *)(void *)cb;
-    tp_hooked_session_free(r->hooked);
-    tp_input_free(r->input);
-    for (int i = 0; i < r->n_inf; i++) {
-        if (r->inf[i]->free) r->inf[i]->free(r->inf[i]);
-        tp_free(r->inf[i]);
-    }
-    tp_free((void *)r->fetch);
-    tp_free((void *)r->value);
-}
-
-TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook)
-{
-    tp__inference *r = (tp__inference *)(void *)runner;
-    if (r->n_extra == TP_CB_MAX_NAMES || r->hooked) return tp_fail(TP_ERR_STATE, "an inference runner takes %d hooks, before training", TP_CB_MAX_NAMES);
-    r->extra[r->n_extra++] = hook;
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
-{
-    tp__inference *r = (tp__inference *)(void *)tp_callback_new("InferenceRunner", sizeof *r);
-    tp_input_source *input = d->input;
-    if (!input && d->dataflow) {
-        tp_feed_input_desc fd;
-        memset(&fd, 0, sizeof fd);
-        fd.df = d->dataflow;
-        fd.infinite = TP_NO;
-        input = tp_feed_input_(&fd);
-    } else if (d->dataflow) {
-        tp_df_free(d->dataflow);
-    }
-    if (!r) {
-        tp_input_free(input);
-        for (int i = 0; i < TP_CB_MAX_NAMES && d->inferencers[i]; i++) {
-            if (d->inferencers[i]->free) d->inferencers[i]->free(d->inferencers[i]);
-            tp_free(d->inferencers[i]);
-        }
-        return NULL;
-    }
-    r->input = input;
-    for (int i = 0; i < TP_CB_MAX_NAMES && d->inferencers[i]; i++) r->inf[r->n_inf++] = d->inferencers[i];
-    r->tower_name = d->tower_name ? d->tower_name : "InferenceTower";
-    r->tower_func = d->tower_func;
-    r->base.name_scope = "";
-    r->base.setup_graph = tp__inference_setup;
-    r->base.before_train = tp__inference_before_train;
-    r->base.trigger = tp__inference_trigger;
-    r->base.after_train = tp__inference_after_train;
-    r->base.free = tp__inference_free;
-    return &r->base;
-}
-
-/* ==== >>parameters ==================================================================================== */
-
-static tp_status tp__param_var_setup(tp_param *p, tp_train_state *t)
-{
-    p->train = t;
-    p->variable = tp_find_variable(t->graph, p->name);
-    return p->variable ? TP_OK : tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph!", p->name);
-}
-
-static tp_status tp__param_var_get(tp_param *p, double *value)
-{
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    const tp_status st = tp_session_read(p->train->session, p->variable, &t);
-    if (st == TP_OK) *value = tp_tensor_get(&t, 0);
-    tp_tensor_free(&t);
-    return st;
-}
-
-static tp_status tp__param_var_set(tp_param *p, double value)
-{
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    if (!tp_dtype_is_float(p->variable->dtype) && value != floor(value))
-        return tp_fail(TP_ERR_DTYPE, "'%s' is %s: it cannot be set to %g", p->name, tp_dtype_name(p->variable->dtype), value);
-    tp_status st = tp_tensor_resize(&t, p->variable->dtype, p->variable->shape);
-    for (int64_t i = 0; st == TP_OK && i < tp_tensor_size(&t); i++) tp_tensor_set(&t, i, value);
-    if (st == TP_OK) st = tp_session_load(p->train->session, p->variable, &t);
-    tp_tensor_free(&t);
-    return st;
-}
-
-TP_DEF tp_param tp_param_graph_var(const char *name)
-{
-    tp_param p;
-    memset(&p, 0, sizeof p);
-    p.name = name;
-    p.setup_graph = tp__param_var_setup;
-    p.get = tp__param_var_get;
-    p.set = tp__param_var_set;
-    return p;
-}
-
-static tp_status tp__param_field_get(tp_param *p, double *value)
-{
-    *value = *(double *)p->user;
-    return TP_OK;
-}
-static tp_status tp__param_field_set(tp_param *p, double value)
-{
-    *(double *)p->user = value;
-    return TP_OK;
-}
-
-TP_DEF tp_param tp_param_field(const char *name, double *field)
-{
-    tp_param p;
-    memset(&p, 0, sizeof p);
-    p.name = name;
-    p.user = field;
-    p.get = tp__param_field_get;
-    p.set = tp__param_field_set;
-    return p;
-}
-
-/* The base of all setters: `next` says the value to set now, *found false for none. */
-typedef struct tp__setter {
-    tp_callback base;
-    tp_param param;
-    tp_status (*next)(struct tp__setter *s, double *value, bool *found);
-    double last;
-    bool has_last;
-    int64_t logged_epoch;
-    tp_schedule_point point[TP_MAX_SCHEDULE];
-    int n;
-    bool linear, step_based, set_at_beginning;
-    double (*fn)(int64_t, double, void *);
-    void *user;
-    const char *file_name;
-    tp_cb_stat_monitor_param_setter_desc stat;
-    double *window;
-    int n_window;
-    int64_t last_stat_step;
-} tp__setter;
-
-static tp_status tp__setter_setup(tp_callback *cb)
-{
-    tp__setter *s = (tp__setter *)(void *)cb;
-    s->param.train = cb->train;
-    return s->param.setup_graph ? s->param.setup_graph(&s->param, cb->train) : TP_OK;
-}
-
-static tp_status tp__setter_trigger(tp_callback *cb)
-{
-    tp__setter *s = (tp__setter *)(void *)cb;
-    double value = 0;
-    bool found = false;
-    tp_status st = s->next(s, &value, &found);
-    if (st != TP_OK || !found) return st;
-    if (s->logged_epoch != cb->train->epoch_num && (!s->has_last || s->last != value)) {
-        if (s->has_last) tp_log(TP_LOG_INFO, "[%s] At global_step=%lld, %s changes from %.6f to %.6f", cb->name, (long long)cb->train->global_step, s->param.name, s->last, value);
-        else tp_log(TP_LOG_INFO, "[%s] At global_step=%lld, %s is set to %.6f", cb->name, (long long)cb->train->global_step, s->param.name, value);
-        s->logged_epoch = cb->train->epoch_num;
-    }
-    s->last = value;
-    s->has_last = true;
-    return s->param.set(&s->param, value);
-}
-
-static void tp__setter_free(tp_callback *cb) { tp_free(((tp__setter *)(void *)cb)->window); }
-
-static tp__setter *tp__setter_new(const char *name, const tp_param *param, tp_status (*next)(tp__setter *, double *, bool *))
-{
-    tp__setter *s = (tp__setter *)(void *)tp_callback_new(name, sizeof *s);
-    if (!s) return NULL;
-    s->param = param->get ? *param : tp_param_graph_var(param->name ? param->name : "learning_rate");
-    s->next = next;
-    s->logged_epoch = -1;
-    s->last_stat_step = -1;
-    s->base.chief_only = TP_NO;
-    s->base.setup_graph = tp__setter_setup;
-    s->base.before_train = tp__setter_trigger;
-    s->base.trigger = tp__setter_trigger;
-    s->base.free = tp__setter_free;
-    return s;
-}
-
-/* -- scheduled */
-
-static bool tp__schedule_at(const tp__setter *s, int64_t p, double *value)
-{
-    int after = 0;
-    while (after < s->n && s->point[after].at < p) after++;
-    if (after < s->n && s->point[after].at == p) {
-        *value = s->point[after].value;
-        return true;
-    }
-    if (!s->linear || after == 0 || after == s->n) return false;
-    const tp_schedule_point a = s->point[after - 1], b = s->point[after];
-    *value = (double)(p - a.at) / (double)(b.at - a.at) * (b.value - a.value) + a.value;
-    return true;
-}
-
-static int64_t tp__schedule_now(const tp__setter *s) { return s->step_based ? s->base.train->global_step : s->base.train->epoch_num; }
-
-static tp_status tp__schedule_next(tp__setter *s, double *value, bool *found)
-{
-    *found = tp__schedule_at(s, tp__schedule_now(s), value);
-    return TP_OK;
-}
-
-/* What the schedule would have left behind by now; an explicit answer, so that a scheduled 0 counts too. */
-static bool tp__schedule_replay(const tp__setter *s, int64_t now, double *value)
-{
-    if (s->n == 0 || s->point[0].at > now) return false;
-    if (tp__schedule_at(s, now, value)) return true;
-    for (int i = s->n - 1; i >= 0; i--)
-        if (s->point[i].at <= now) {
-            *value = s->point[i].value;
-            return true;
-        }
-    return false;
-}
-
-static tp_status tp__schedule_before_train(tp_callback *cb)
-{
-    tp__setter *s = (tp__setter *)(void *)cb;
-    double actual = 0, value = 0;
-    tp_status st = tp__setter_trigger(cb);
-    if (st != TP_OK) return st;
-    if ((st = s->param.get(&s->param, &actual)) != TP_OK) return st;
-    if (!tp__schedule_replay(s, tp__schedule_now(s), &value)) return TP_OK;
-    if (fabs(value - actual) <= 1e-8 + 1e-5 * fabs(actual)) return TP_OK;
-    tp_log(TP_LOG_WARN, "According to the schedule of %s, its value should be %g at %s %lld, but it is %g.%s", s->param.name, value,
-           s->step_based ? "step" : "epoch", (long long)tp__schedule_now(s), actual, s->set_at_beginning ? " It is set now." : "");
-    if (!s->set_at_beginning) return TP_OK;
-    s->last = value;
-    s->has_last = true;
-    return s->param.set(&s->param, value);
-}
-
-static tp_status tp__nothing(tp_callback *cb)
-{
-    (void)cb;
-    return TP_OK;
-}
-
-static int tp__by_at(const void *a, const void *b)
-{
-    const int64_t x = ((const tp_schedule_point *)a)->at, y = ((const tp_schedule_point *)b)->at;
-    return x < y ? -1 : x > y;
-}
-
-TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d)
-{
-    tp__setter *s = tp__setter_new("ScheduledHyperParamSetter", &d->param, tp__schedule_next);
-    if (!s) return NULL;
-    s->n = d->n;
-    for (int i = 0; d->n <= 0 && i < TP_MAX_SCHEDULE; i++)
-        if (d->schedule[i].at != 0 || d->schedule[i].value != 0) s->n = i + 1;
-    if (s->n > TP_MAX_SCHEDULE) s->n = TP_MAX_SCHEDULE;
-    for (int i = 0; i < s->n; i++) s->point[i] = d->schedule[i];
-    qsort(s->point, (size_t)s->n, sizeof s->point[0], tp__by_at);
-    s->linear = d->linear == TP_YES;
-    s->step_based = d->step_based == TP_YES;
-    s->set_at_beginning = d->set_at_beginning != TP_NO;
-    s->base.before_train = tp__schedule_before_train;
-    if (s->step_based) {
-        s->base.trigger_step = tp__setter_trigger;
-        s->base.trigger_epoch = tp__nothing;
-    }
-    return &s->base;
-}
-
-static tp_status tp__with_func_next(tp__setter *s, double *value, bool *found)
-{
-    double now = 0;
-    const tp_status st = s->param.get(&s->param, &now);
-    if (st != TP_OK) return st;
-    *value = s->fn(s->base.train->epoch_num, now, s->user);
-    *found = true;
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func(tp_param param, double (*fn)(int64_t epoch, double value, void *user), void *user)
-{
-    tp__setter *s = tp__setter_new("HyperParamSetterWithFunc", &param, tp__with_func_next);
-    if (!s) return NULL;
-    s->fn = fn;
-    s->user = user;
-    return &s->base;
-}
-
-static tp_status tp__human_next(tp__setter *s, double *value, bool *found)
-{
-    char path[1100], *text = NULL;
-    size_t n = 0;
-    if (!tp_logger_dir()) return tp_fail(TP_ERR_STATE, "HumanHyperParamSetter needs a logger directory: tp_logger_set_dir first");
-    tp_status st = tp__file_in(path, sizeof path, tp_logger_dir(), s->file_name);
-    if (st != TP_OK || !tp_file_exists(path)) return st;
-    st = tp_file_read(path, false, 1 << 20, &text, &n);
-    if (st != TP_OK) return st;
-    bool good = true, here = false;
-    for (char *line = text, *next = NULL; good && line && *line; line = next) { /* every line must be name:number */
-        next = strchr(line, '\n');
-        if (next) *next++ = 0;
-        while (*line == ' ' || *line == '\t') line++;
-        size_t len = strlen(line);
-        while (len && strchr(" \t\r", line[len - 1])) line[--len] = 0;
-        char *colon = strchr(line, ':'), *end = NULL;
-        if (!colon || strchr(colon + 1, ':')) {
-            good = false;
-            break;
-        }
-        *colon = 0;
-        const double v = strtod(colon + 1, &end);
-        if (end == colon + 1 || *end) good = false;
-        else if (strcmp(line, s->param.name) == 0) {
-            *value = v;
-            here = true;
-        }
-    }
-    tp_free(text);
-    *found = good && here;
-    if (!*found) tp_log(TP_LOG_WARN, "Cannot find %s in %s", s->param.name, path);
-    return TP_OK;
-}
-
-TP_DEF tp_callback *tp_cb_human_hyper_param_setter(tp_param param, const char *file_name)
-{
-    tp__setter *s = tp__setter_new("HumanHyperParamSetter", &param, tp__human_next);
-    if (!s) return NULL;
-    s->file_name = file_name ? file_name : "hyper.txt";
-    return &s->base;
-}
-
-static tp_status tp__stat_next(tp__setter *s, double *value, bool *found)
-{
-    int n = 0;
-    const tp_stat *h = tp_get_history(s->base.train->monitors, s->stat.stat_name, &n);
-    if (n == 0) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] No data of '%s' yet", s->stat.stat_name);
-        return TP_OK;
-    }
-    if (h[n - 1].global_step == s->last_stat_step) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] No new data of '%s'", s->stat.stat_name);
-        return TP_OK;
-    }
-    s->last_stat_step = h[n - 1].global_step;
-    if (s->n_window == s->stat.last_k) memmove(s->window, s->window + 1, (size_t)(--s->n_window) * sizeof(double));
-    s->window[s->n_window++] = h[n - 1].value;
-    if (s->n_window < s->stat.last_k) return TP_OK;
-    double best = s->window[0];
-    for (int i = 1; i < s->n_window; i++)
-        if (s->stat.reverse == TP_YES ? s->window[i] > best : s->window[i] < best) best = s->window[i];
-    if (s->stat.reverse == TP_YES ? best > s->window[0] + s->stat.threshold : best < s->window[0] - s->stat.threshold) return TP_OK;
-    s->n_window = 0;
-    tp_status st = s->param.get(&s->param, value);
-    if (st == TP_OK) st = s->stat.value_fn(value, s->stat.user);
-    *found = st == TP_OK;
-    return st;
-}
-
-TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d)
-{
-    tp__setter *s = tp__setter_new("StatMonitorParamSetter", &d->param, tp__stat_next);
-    if (!s) return NULL;
-    s->stat = *d;
-    if (s->stat.last_k < 1) s->stat.last_k = 1;
-    s->window = (double *)tp_calloc((size_t)s->stat.last_k + 1, sizeof(double));
-    s->base.before_train = NULL;
-    if (!s->window) {
-        tp_callback_free(&s->base);
-        return NULL;
-    }
-    return &s->base;
-}
-
-/* ==== >>savers ======================================================================================== */
-
-typedef struct tp__saved {
-    char name[64];
-    double time;
-} tp__saved;
-
-typedef struct tp__saver {
-    tp_callback base;
-    tp_cb_model_saver_desc d;
-    char dir[900];
-    tp__saved *kept;
-    int n_kept, cap_kept, max_to_keep;
-    double next_keep, hours;
-    tp_variable **var;
-    int n_var;
-} tp__saver;
-
-static tp_status tp__saver_dir(const char *given, char *dir, size_t size, const char *who)
-{
-    const char *d = given ? given : tp_logger_dir();
-    if (!d) return tp_fail(TP_ERR_STATE, "%s needs a directory: call tp_logger_set_dir first, or give .checkpoint_dir", who);
-    if (strlen(d) + 1 > size) return tp_fail(TP_ERR_ARG, "%s: the path '%s' is too long", who, d);
-    memcpy(dir, d, strlen(d) + 1);
-    return TP_OK;
-}
-
-static tp_status tp__saver_setup(tp_callback *cb)
-{
-    tp__saver *s = (tp__saver *)(void *)cb;
-    const tp_status st = tp__saver_dir(s->d.checkpoint_dir, s->dir, sizeof s->dir, "ModelSaver");
-    return st == TP_OK ? tp_make_dirs(s->dir) : st;
-}
-
-/* The variables of the collections, each once. */
-static tp_status tp__saver_before_train(tp_callback *cb)
-{
-    tp__saver *s = (tp__saver *)(void *)cb;
-    const int n_all = tp_graph_n_variables(cb->train->graph);
-    tp_free((void *)s->var);
-    s->n_var = 0;
-    s->var = (tp_variable **)tp_calloc((size_t)n_all + 1, sizeof *s->var);
-    if (!s->var) return TP_ERR_NOMEM;
-    for (int k = 0; k < TP_CB_MAX_NAMES && (k == 0 || s->d.var_collections[k]); k++) {
-        int n = 0;
-        tp_node *const *node = tp_collection(cb->train->graph, s->d.var_collections[k] ? s->d.var_collections[k] : TP_KEY_GLOBAL_VARIABLES, &n);
-        for (int i = 0; i < n; i++) {
-            tp_variable *v = tp_node_variable(node[i]);
-            bool have = !v;
-            for (int q = 0; q < s->n_var && !have; q++) have = s->var[q] == v;
-            if (!have) s->var[s->n_var++] = v;
-        }
-    }
-    s->next_keep = tp_time() + s->hours * 3600;
-    return TP_OK;
-}
-
-static tp_status tp__state_put_i64(tp_dict *d, const char *name, int64_t value)
-{
-    tp_shape scalar;
-    memset(&scalar, 0, sizeof scalar);
-    tp_tensor *t = tp_dict_add(d, name);
-    if (!t) return TP_ERR_NOMEM;
-    const tp_status st = tp_tensor_resize(t, TP_I64, scalar);
-    if (st == TP_OK) *(int64_t *)t->data = value;
-    return st;
-}
-
-/* What the variables do not hold: random step, place in the stream of data, state of callbacks. */
-static tp_status tp__saver_collect(const tp_train_state *t)
-{
-    tp_dict *d = tp_session_state(t->session);
-    tp_status st = tp__state_put_i64(d, "tp:epoch_num", t->epoch_num);
-    if (st == TP_OK && t->hooked) st = tp__state_put_i64(d, "tp:random_step", (int64_t)tp_exec_random_step(tp_hooked_session_exec(t->hooked)));
-    if (st == TP_OK && t->input) st = tp__state_put_i64(d, "tp:input/consumed", t->input->consumed);
-    for (int i = 0; i < t->n_callback && st == TP_OK; i++) {
-        if (!t->callback[i]->save_state) continue;
-        tp_dict own;
-        memset(&own, 0, sizeof own);
-        st = t->callback[i]->save_state(t->callback[i], &own);
-        for (int k = 0; k < own.n && st == TP_OK; k++) {
-            char name[512];
-            snprintf(name, sizeof name, "tp:callback/%d/%s/%s", i, t->callback[i]->name, own.item[k].name);
-            tp_tensor *x = tp_dict_add(d, name);
-            st = x ? tp_tensor_copy(x, &own.item[k].value) : TP_ERR_NOMEM;
-        }
-        tp_dict_free(&own);
-    }
-    return st;
-}
-
-static tp_status tp__saver_trigger(tp_callback *cb)
-{
-    tp__saver *s = (tp__saver *)(void *)cb;
-    char path[1000];
-    tp__saved now;
-    memset(&now, 0, sizeof now);
-    snprintf(now.name, sizeof now.name, "model-%lld", (long long)cb->train->global_step);
-    snprintf(path, sizeof path, "%s/%s.npz", s->dir, now.name);
-    now.time = tp_time();
-    tp_status st = tp__saver_collect(cb->train);
-    if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->var, s->n_var);
-    if (st == TP_OK) {
-        int at = 0;
-        for (int i = 0; i < s->n_kept; i++) /* saving a step again replaces its entry */
-            if (strcmp(s->kept[i].name, now.name) != 0) s->kept[at++] = s->kept[i];
-        s->n_kept = at;
-        if (s->n_kept == s->cap_kept) {
-            const int cap = s->cap_kept ? s->cap_kept * 2 : 16;
-            tp__saved *bigger = (tp__saved *)tp_realloc(s->kept, (size_t)cap * sizeof *bigger);
-            if (!bigger) return TP_ERR_NOMEM;
-            s->kept = bigger;
-            s->cap_kept = cap;
-        }
-        s->kept[s->n_kept++] = now;
-        char removed[64] = "";
-        if (s->max_to_keep > 0 && s->n_kept > s->max_to_keep) {
-            if (s->kept[0].time > s->next_keep) s->next_keep += s->hours * 3600; /* kept on disk for good */
-            else snprintf(removed, sizeof removed, "%s", s->kept[0].name);
-            memmove(s->kept, s->kept + 1, (size_t)(--s->n_kept) * sizeof *s->kept);
-        }
-        const char **names = (const char **)tp_calloc((size_t)s->n_kept, sizeof *names);
-        if (!names) return TP_ERR_NOMEM;
-        for (int i = 0; i < s->n_kept; i++) names[i] = s->kept[i].name;
-        st = tp_checkpoint_state_write(s->dir, names, s->n_kept);
-        tp_free((void *)names);
-        if (st == TP_OK && *removed) { /* only once the list no longer names it */
-            snprintf(path, sizeof path, "%s/%s.npz", s->dir, removed);
-            remove(path);
-            snprintf(path, sizeof path, "%s/%s.npz", s->dir, now.name);
-        }
-    }
-    if (st == TP_OK) tp_log(TP_LOG_INFO, "Model saved to %s.", path);
-    else if (st == TP_ERR_IO) {
-        tp_log(TP_LOG_ERROR, "The model could not be saved; training goes on, older checkpoints are intact: %s", tp_last_error());
-        st = TP_OK;
-    }
-    return st;
-}
-
-static void tp__saver_free(tp_callback *cb)
-{
-    tp__saver *s = (tp__saver *)(void *)cb;
-    tp_free(s->kept);
-    tp_free((void *)s->var);
-}
-
-TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
-{
-    tp__saver *s = (tp__saver *)(void *)tp_callback_new("ModelSaver", sizeof *s);
-    if (!s) return NULL;
-    s->d = *d;
-    s->max_to_keep = d->max_to_keep == 0 ? 10 : d->max_to_keep < 0 ? 0 : d->max_to_keep;
-    s->hours = d->keep_checkpoint_every_n_hours > 0 ? d->keep_checkpoint_every_n_hours : 0.5;
-    s->base.setup_graph = tp__saver_setup;
-    s->base.before_train = tp__saver_before_train;
-    s->base.trigger = tp__saver_trigger;
-    s->base.free = tp__saver_free;
-    return &s->base;
-}
-
-typedef struct tp__best {
-    tp_callback base;
-    tp_cb_best_saver_desc d;
-    char dir[900];
-    bool reverse, has_best;
-    double best;
-    int64_t best_step;
-} tp__best;
-
-static tp_status tp__best_setup(tp_callback *cb)
-{
-    tp__best *b = (tp__best *)(void *)cb;
-    if (!b->d.monitor_stat) return tp_fail(TP_ERR_ARG, "%s needs the name of a statistic", cb->name);
-    return tp__saver_dir(b->d.checkpoint_dir, b->dir, sizeof b->dir, cb->name);
-}
-
-static tp_status tp__copy_file(const char *from, const char *to)
-{
-    char *data = NULL;
-    size_t n = 0;
-    tp_writer *w = NULL;
-    tp_status st = tp_file_read(from, false, 0, &data, &n);
-    if (st == TP_OK) st = tp_writer_open(&w, to);
-    if (st == TP_OK && (st = tp_writer_put(w, data, n)) != TP_OK) tp_writer_abort(w);
-    else if (st == TP_OK) st = tp_writer_commit(w);
-    tp_free(data);
-    return st;
-}
-
-static tp_status tp__best_trigger(tp_callback *cb)
-{
-    tp__best *b = (tp__best *)(void *)cb;
-    int n = 0;
-    char latest[1000], from[1100], to[1300], want[64];
-    const tp_stat *h = tp_get_history(cb->train->monitors, b->d.monitor_stat, &n);
-    if (n == 0) return TP_OK;
-    const double v = h[n - 1].value;
-    if (b->has_best && !(b->reverse ? v > b->best : v < b->best)) return TP_OK;
-    b->has_best = true;
-    b->best = v;
-    b->best_step = h[n - 1].global_step;
-    tp_status st = tp_checkpoint_state_latest(b->dir, latest, sizeof latest);
-    if (st != TP_OK) return tp_fail(TP_ERR_STATE, "%s finds no checkpoint in '%s'. Do you forget to use ModelSaver?", cb->name, b->dir);
-    snprintf(want, sizeof want, "model-%lld", (long long)b->best_step);
-    const char *base = strrchr(latest, '/');
-    if (strcmp(base ? base + 1 : latest, want) != 0) { /* the exact step, not one that ends with the same digits */
-        tp_log(TP_LOG_WARN, "%s: the newest checkpoint is %s, but the best %s is of step %lld: nothing is copied.", cb->name, latest, b->d.monitor_stat, (long long)b->best_step);
-        tp_log(TP_LOG_WARN, "%s must stand after ModelSaver and after what computes '%s', with the same period.", cb->name, b->d.monitor_stat);
-        return TP_OK;
-    }
-    snprintf(from, sizeof from, "%s.npz", latest);
-    if (b->d.filename) snprintf(to, sizeof to, "%s/%.300s.npz", b->dir, b->d.filename);
-    else snprintf(to, sizeof to, "%s/%s-%.300s.npz", b->dir, b->reverse ? "max" : "min", b->d.monitor_stat);
-    for (char *p = to + strlen(b->dir) + 1; *p; p++)
-        if (*p == '/') *p = '_'; /* a statistic's name is no path */
-    st = tp__copy_file(from, to);
-    if (st == TP_OK) tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", (long long)b->best_step, b->reverse ? "maximum" : "minimum", b->d.monitor_stat, v);
-    else if (st == TP_ERR_IO) {
-        tp_log(TP_LOG_ERROR, "%s: %s", cb->name, tp_last_error());
-        st = TP_OK;
-    }
-    return st;
-}
-
-TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_best_saver_desc *d)
-{
-    tp__best *b = (tp__best *)(void *)tp_callback_new(d->reverse == TP_YES ? "MaxSaver" : "MinSaver", sizeof *b);
-    if (!b) return NULL;
-    b->d = *d;
-    b->reverse = d->reverse == TP_YES;
-    b->base.setup_graph = tp__best_setup;
-    b->base.trigger = tp__best_trigger;
-    return &b->base;
-}
-
-TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_best_saver_desc *d)
-{
-    tp_cb_best_saver_desc r = *d;
-    r.reverse = TP_YES;
-    return tp_cb_min_saver_(&r);
-}
+#include <sys/ioctl.h>
 
 /* ==== >>encoders ====================================================================================== */
 /* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */
@@ -2706,7 +1230,7 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     tp__json j;
     *text = NULL;
     *epoch = -1;
-    if (tp__file_in(path, sizeof path, dir, "stats.json") != TP_OK) return TP_ERR_ARG;
+    snprintf(path, sizeof path, "%s/stats.json", dir);
     if (!tp_file_exists(path)) return tp_fail(TP_ERR_NAME, "there is no file '%s'", path);
     const tp_status st = tp_file_read(path, false, 0, text, size);
     if (st != TP_OK) return st;
@@ -2727,376 +1251,3868 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     return TP_OK;
 }
 
-/* ==== >>monitors ====================================================================================== */
+/* ==== >>state ========================================================================================= */
 
-/* -- stats.json: the text so far without its closing bracket, and the record that is being filled */
-
-typedef struct tp__json_writer {
-    tp_monitor m;
-    char path[1000];
-    tp_buf text;
-    int n_record;
-    struct { char name[200]; double value; bool is_integer; } *item;
-    int n, cap;
-    bool off;
-} tp__json_writer;
-
-static tp_status tp__json_scalar(tp_monitor *m, const tp_summary_value *v)
+TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...)
 {
-    tp__json_writer *j = (tp__json_writer *)(void *)m;
-    if (j->off) return TP_OK;
-    int i = 0;
-    while (i < j->n && strcmp(j->item[i].name, v->tag) != 0) i++;
-    if (i == j->n) {
-        if (j->n == j->cap) {
-            const int cap = j->cap ? j->cap * 2 : 32;
-            void *bigger = tp_realloc(j->item, (size_t)cap * sizeof *j->item);
-            if (!bigger) return TP_ERR_NOMEM;
-            memcpy(&j->item, &bigger, sizeof bigger);
-            j->cap = cap;
-        }
-        snprintf(j->item[i].name, sizeof j->item[i].name, "%s", v->tag);
-        j->n++;
-    }
-    j->item[i].value = v->scalar;
-    j->item[i].is_integer = v->is_integer;
-    return TP_OK;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vsnprintf(train->stop_reason, sizeof train->stop_reason, fmt, ap) < 0) train->stop_reason[0] = 0;
+    va_end(ap);
+    return TP_STOP;
 }
 
-static tp_status tp__json_flush(tp_callback *cb)
+TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
 {
-    tp__json_writer *j = (tp__json_writer *)(void *)cb;
-    if (j->off || j->n == 0) return TP_OK;
-    tp_buf_printf(&j->text, j->n_record ? ", {" : "{");
-    for (int i = 0; i < j->n; i++) {
-        tp__json_string(&j->text, j->item[i].name);
-        tp_buf_printf(&j->text, ": ");
-        if (j->item[i].is_integer) tp_buf_printf(&j->text, "%lld", (long long)j->item[i].value);
-        else tp__json_double(&j->text, j->item[i].value);
-        tp_buf_printf(&j->text, ", ");
+    static const char *const unit[] = {"day", "hour", "minute", "second"};
+    static const double length[] = {86400, 3600, 60, 1};
+    int at = 0;
+    buf[0] = 0;
+    if (seconds < 0) {
+        tp_log(TP_LOG_WARN, "humanize_time_delta() obtains negative seconds!");
+        snprintf(buf, TP_TIME_TEXT, "%.3g seconds", seconds);
+        return buf;
     }
-    tp_buf_printf(&j->text, "\"epoch_num\": %lld, \"global_step\": %lld}", (long long)cb->train->epoch_num, (long long)cb->train->global_step);
-    j->n = 0;
-    j->n_record++;
-    if (j->text.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for stats.json");
-    tp_writer *w = NULL;
-    tp_status st = tp_writer_open(&w, j->path);
-    if (st == TP_OK && ((st = tp_writer_put(w, j->text.data, j->text.len)) != TP_OK || (st = tp_writer_put(w, "]", 1)) != TP_OK)) tp_writer_abort(w);
-    else if (st == TP_OK) st = tp_writer_commit(w);
-    if (st != TP_OK) tp_log(TP_LOG_ERROR, "stats.json could not be written: %s", tp_last_error());
-    return TP_OK;
+    double left = seconds >= 60 ? floor(seconds) : seconds;
+    for (int i = 0; i < 4; i++) {
+        const double n = i < 3 ? floor(left / length[i]) : left;
+        left -= i < 3 ? n * length[i] : 0;
+        if (n > 0 || (i == 3 && at == 0)) /* nothing at all is "0 second" */
+            at += snprintf(buf + at, (size_t)(TP_TIME_TEXT - at), "%s%.3g %s%s", at ? " " : "", n, unit[i],
+                           n > 1 ? "s" : "");
+        if (at >= TP_TIME_TEXT) break;
+    }
+    return buf;
 }
 
-static tp_status tp__json_before_train(tp_callback *cb)
+static tp_status tp__poll(tp_train_state *train) { return train && train->poll ? train->poll(train) : TP_OK; }
+
+static const char *tp__arena_copy(tp_arena *a, const char *s, const char *otherwise)
 {
-    tp__json_writer *j = (tp__json_writer *)(void *)cb;
-    char *text = NULL;
+    return tp_arena_strdup(a, s ? s : otherwise);
+}
+
+/* n strings into an arena; NULL when there is no memory. */
+static const char *const *tp__arena_names(tp_arena *a, const char *const *names, int n)
+{
+    const char **copy = (const char **)tp_arena_alloc(a, ((size_t)(n > 0 ? n : 0) + 1) * sizeof *copy);
+    for (int i = 0; copy && i < n; i++)
+        if (!(copy[i] = tp_arena_strdup(a, names[i] ? names[i] : ""))) return NULL;
+    return copy;
+}
+
+/* How many names an option array has: it ends with the first NULL. */
+static int tp__count_names(const char *const names[TP_MAX_NAMES])
+{
+    int n = 0;
+    while (n < TP_MAX_NAMES && names[n]) n++;
+    return n;
+}
+
+/* A constructor's sentence, "train.c:35: ..." where the place is known, into an arena. */
+static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
+{
+    char text[1024];
+    if (vsnprintf(text, sizeof text, fmt, ap) < 0) text[0] = 0;
+    return at && at->file ? tp_arena_printf(a, "%s:%d: %s", at->file, at->line, text)
+                          : tp_arena_strdup(a, text);
+}
+
+/* ==== >>callback ====================================================================================== */
+
+#define TP__ROUND16(n) (((n) + 15u) & ~(size_t)15u)
+
+/* One block: a struct of `head` bytes and, behind it, the user's. */
+static void *tp__with_user(size_t head, size_t bytes, void **user)
+{
+    head = TP__ROUND16(head);
+    if (bytes > SIZE_MAX - head)
+        return tp_fail(TP_ERR_NOMEM, "a callback asks for %zu bytes", bytes), (void *)NULL;
+    char *p = (char *)tp_calloc(1, head + bytes);
+    *user = p && bytes ? p + head : NULL;
+    return p;
+}
+
+static tp_callback *tp__callback_new(const char *name, size_t head, size_t bytes)
+{
+    void *user = NULL;
+    tp_callback *cb = (tp_callback *)tp__with_user(head, bytes, &user);
+    if (!cb) return NULL;
+    cb->name = name;
+    cb->chief_only = true;
+    cb->user = user;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_callback_new(const char *name, size_t bytes)
+{
+    return tp__callback_new(name, sizeof(tp_callback), bytes);
+}
+
+TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    tp_callback *cb = tp_callback_new("Failed", 0);
+    if (!cb) return NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    cb->error_ = tp__arena_sentence(&cb->mem_, at, fmt, ap);
+    va_end(ap);
+    cb->status_ = status;
+    cb->chief_only = false;
+    return cb;
+}
+
+TP_DEF tp_status tp_callback_status(const tp_callback *cb)
+{
+    if (!cb) return tp_fail(TP_ERR_NOMEM, "a callback is NULL: its constructor found no memory");
+    return cb->status_ == TP_OK ? TP_OK
+                                : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
+}
+
+TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only)
+{
+    if (cb) cb->chief_only = chief_only;
+    return cb;
+}
+
+TP_DEF void tp_callback_free(tp_callback *cb)
+{
+    if (!cb) return;
+    if (cb->close) cb->close(cb);
+    tp_arena_free(&cb->mem_);
+    tp_free(cb);
+}
+
+TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
+{
+    tp_status st = tp_callback_status(cb);
+    if (st != TP_OK) return st;
+    cb->train = train;
+    if (!cb->setup_graph) return TP_OK;
+    char scope[128];
     size_t n = 0;
-    int64_t epoch = -1;
-    if (j->off) return TP_OK;
-    tp_status st = tp__stats_load(tp_logger_dir(), &text, &n, &epoch);
-    if (st != TP_OK && st != TP_ERR_NAME) return st;
-    if (st == TP_OK) {
-        /* two behind: the run was killed after its checkpoint and before this file */
-        if (epoch < 0 || epoch + 1 == cb->train->starting_epoch || (epoch + 2 == cb->train->starting_epoch && cb->train->global_step > 0)) {
-            while (n && text[n - 1] != ']') n--; /* go on behind the last record */
-            size_t at = 0;
-            while (at + 1 < n && text[at] != '{') at++;
-            j->n_record = at + 1 < n;
-            j->text.len = 0;
-            tp_buf_put(&j->text, text, n - 1);
-        } else {
-            char moved[1100];
-            const time_t now = time(NULL);
-            struct tm tm;
-            localtime_r(&now, &tm);
-            const size_t len = (size_t)snprintf(moved, sizeof moved, "%s.", j->path);
-            strftime(moved + len, sizeof moved - len, "%m%d-%H%M%S", &tm);
-            tp_log(TP_LOG_WARN, "History epoch=%lld from stats.json is not the predecessor of the current starting_epoch=%lld: it is moved to %s", (long long)epoch,
-                   (long long)cb->train->starting_epoch, moved);
-            rename(j->path, moved);
-        }
-        tp_free(text);
-    }
-    return tp__json_flush(cb);
-}
-
-static tp_status tp__json_setup(tp_callback *cb)
-{
-    tp__json_writer *j = (tp__json_writer *)(void *)cb;
-    const char *dir = tp_logger_dir();
-    j->off = dir == NULL;
-    if (j->off) tp_log(TP_LOG_WARN, "no logger directory was set: JSONWriter writes nothing");
-    else if (tp__file_in(j->path, sizeof j->path, dir, "stats.json") != TP_OK) return TP_ERR_ARG;
-    tp_buf_printf(&j->text, "[");
-    return j->text.failed ? TP_ERR_NOMEM : TP_OK;
-}
-
-static tp_status tp__json_trigger_step(tp_callback *cb)
-{
-    /* the last step shares its record with the epoch's callbacks */
-    return cb->train->local_step != cb->train->steps_per_epoch - 1 ? tp__json_flush(cb) : TP_OK;
-}
-
-static void tp__json_free(tp_callback *cb)
-{
-    tp__json_writer *j = (tp__json_writer *)(void *)cb;
-    tp_buf_free(&j->text);
-    tp_free(j->item);
-}
-
-TP_DEF tp_callback *tp_monitor_json_writer(void)
-{
-    tp__json_writer *j = (tp__json_writer *)(void *)tp_monitor_new("JSONWriter", sizeof *j);
-    if (!j) return NULL;
-    j->m.process_scalar = tp__json_scalar;
-    j->m.base.name_scope = "";
-    j->m.base.setup_graph = tp__json_setup;
-    j->m.base.before_train = tp__json_before_train;
-    j->m.base.trigger_step = tp__json_trigger_step;
-    j->m.base.trigger = tp__json_flush;
-    j->m.base.free = tp__json_free;
-    return &j->m.base;
-}
-
-TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
-{
-    char *text = NULL;
-    size_t n = 0;
-    const tp_status st = tp__stats_load(dir, &text, &n, epoch);
-    tp_free(text);
-    if (st == TP_OK && *epoch < 0) return tp_fail(TP_ERR_NAME, "'%s/stats.json' holds no record with an epoch_num", dir);
+    for (const char *c = cb->name; *c && n + 1 < sizeof scope; c++)
+        if (*c != '_') scope[n++] = *c;
+    scope[n] = 0;
+    if (train->graph) tp_name_scope_push(train->graph, scope);
+    st = cb->setup_graph(cb);
+    if (train->graph) tp_name_scope_pop(train->graph);
+    if (st == TP_OK && train->graph && tp_graph_status(train->graph) != TP_OK)
+        st = tp_fail(tp_graph_status(train->graph), "%s", tp_graph_error(train->graph));
     return st;
 }
 
-/* -- TensorBoard event file */
-
-typedef struct tp__event_writer {
-    tp_monitor m;
-    tp_monitor_tf_event_writer_desc d;
-    char dir[900];
-    FILE *f;
-    tp_buf queue, summary;
-    int n_queue;
-    double flushed_at;
-    bool off;
-} tp__event_writer;
-
-static double tp__wall_time(void)
+TP_DEF tp_status tp_callback_before_train(tp_callback *cb)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+    return cb->before_train ? cb->before_train(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb)
+{
+    return cb->before_epoch ? cb->before_epoch(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r)
+{
+    return cb->before_run ? cb->before_run(cb, r) : TP_OK;
+}
+TP_DEF tp_status tp_callback_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    return cb->after_run ? cb->after_run(cb, v) : TP_OK;
+}
+TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb)
+{
+    return cb->trigger_step ? cb->trigger_step(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb)
+{
+    return cb->after_epoch ? cb->after_epoch(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_trigger(tp_callback *cb) { return cb->trigger ? cb->trigger(cb) : TP_OK; }
+TP_DEF tp_status tp_callback_trigger_epoch(tp_callback *cb)
+{
+    return cb->trigger_epoch ? cb->trigger_epoch(cb) : tp_callback_trigger(cb);
+}
+TP_DEF tp_status tp_callback_after_train(tp_callback *cb)
+{
+    return cb->after_train ? cb->after_train(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    return cb->save_state ? cb->save_state(cb, d, prefix) : TP_OK;
+}
+TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    return cb->load_state ? cb->load_state(cb, d, prefix) : TP_OK;
 }
 
-static tp_status tp__events_flush(tp__event_writer *e)
+static tp_node *tp__train_find(tp_train_state *train, const char *name)
 {
-    if (e->queue.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for events");
-    if (e->f && e->queue.len && (fwrite(e->queue.data, 1, e->queue.len, e->f) != e->queue.len || fflush(e->f) != 0))
-        tp_log(TP_LOG_ERROR, "the event file could not be written: %s", strerror(errno));
-    e->queue.len = 0;
-    e->n_queue = 0;
-    e->flushed_at = tp_time();
+    tp_node *n = train->graph ? tp_graph_find(train->graph, name) : NULL;
+    for (int i = 0; !n && train->tower_func && i < tp_tower_func_n_towers(train->tower_func); i++) {
+        const tp_tower_handle *h = tp_tower_func_tower(train->tower_func, i);
+        if (!h->ctx.is_training) continue;
+        n = tp_tower_handle_get(h, name);
+        break;
+    }
+    if (!n) tp_fail(TP_ERR_NAME, "Tensor %s not found in the graph!", name);
+    return n;
+}
+
+TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name)
+{
+    return tp__train_find(cb->train, name);
+}
+
+/* Every name as a node of the graph; *nodes lives in the callback's arena. */
+static tp_status tp__find_nodes(tp_callback *cb, const char *const *names, int n, tp_node ***nodes)
+{
+    *nodes = (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)n + 1) * sizeof **nodes);
+    if (!*nodes) return TP_ERR_NOMEM;
+    for (int i = 0; i < n; i++)
+        if (!((*nodes)[i] = tp_callback_find(cb, names[i])))
+            return tp_fail(TP_ERR_NAME, "%s: %s", cb->name, tp_last_error());
     return TP_OK;
 }
 
-static tp_status tp__events_open(tp__event_writer *e)
+static tp_status tp__request_all(tp_run_request *r, tp_node *const *nodes, int n)
 {
-    char host[128] = "localhost", path[1200];
-    tp_buf session;
-    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "localhost");
-    const double now = tp__wall_time();
-    static const char *const suffix[] = {"", ".1", ".2", ".3", ".4", ".5", ".6", ".7", ".8", ".9"};
-    for (int i = 0; i < TP_COUNT(suffix); i++) { /* a second file within one second gets a name of its own */
-        snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)now, host, suffix[i]);
-        if (!tp_file_exists(path)) break;
-    }
-    e->f = fopen(path, "ab");
-    if (!e->f) return tp_fail(TP_ERR_IO, "cannot write '%s': %s", path, strerror(errno));
-    tp__event(&e->queue, now, 0, 3, "brain.Event:2", 13);
-    if (e->m.base.train->global_step > 0) { /* readers then drop what a killed run wrote beyond this step */
-        memset(&session, 0, sizeof session);
-        tp__pb_int(&session, 1, 1);
-        if (!session.failed) tp__event(&e->queue, now, e->m.base.train->global_step, 7, session.data, session.len);
-        tp_buf_free(&session);
-    }
-    return tp__events_flush(e);
+    for (int i = 0; i < n; i++)
+        if (tp_request_fetch(r, nodes[i]) < 0) return r->status;
+    return TP_OK;
 }
 
-static tp_status tp__events_setup(tp_callback *cb)
+/* -- state in checkpoints */
+
+static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, const void *v,
+                               int n)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)cb;
-    const char *dir = e->d.logdir ? e->d.logdir : tp_logger_dir();
-    e->off = dir == NULL;
-    if (e->off) {
-        tp_log(TP_LOG_WARN, "no logger directory was set: TFEventWriter writes nothing");
+    char name[600];
+    tp_tensor from;
+    const int64_t dim = n;
+    memset(&from, 0, sizeof from);
+    snprintf(name, sizeof name, "%s%s", prefix, key);
+    tp_tensor *t = tp_dict_add(d, name);
+    if (!t) return TP_ERR_NOMEM;
+    tp_tensor_view(&from, dtype, tp_make_shape_n(1, &dim), v);
+    return tp_tensor_copy(t, &from);
+}
+
+static bool tp__state_get(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, void *v,
+                          int n)
+{
+    char name[600];
+    snprintf(name, sizeof name, "%s%s", prefix, key);
+    const tp_tensor *t = tp_dict_find(d, name);
+    if (!t || t->dtype != dtype || tp_tensor_size(t) != n) return false;
+    if (n) memcpy(v, t->data, tp_tensor_bytes(t));
+    return true;
+}
+
+TP_DEF tp_status tp_state_put_i64(tp_dict *d, const char *prefix, const char *key, const int64_t *v, int n)
+{
+    return tp__state_put(d, prefix, key, TP_I64, v, n);
+}
+TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *key, const double *v, int n)
+{
+    return tp__state_put(d, prefix, key, TP_F64, v, n);
+}
+TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *key, int64_t *v, int n)
+{
+    return tp__state_get(d, prefix, key, TP_I64, v, n);
+}
+TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *key, double *v, int n)
+{
+    return tp__state_get(d, prefix, key, TP_F64, v, n);
+}
+
+/* What a checkpoint holds beside variables. "tp:epoch" is {epochs that are complete, 1 if no step of a later
+ * one was taken}. */
+TP_DEF tp_status tp_train_state_save(tp_train_state *train)
+{
+    tp_dict *d = tp_session_state(train->session);
+    int kept = 0;
+    for (int i = 0; i < d->n; i++) { /* what an earlier run's callbacks left there */
+        if (strncmp(d->item[i].name, "tp:callback/", 12) == 0) {
+            tp_free(d->item[i].name);
+            tp_tensor_free(&d->item[i].value);
+        } else {
+            d->item[kept++] = d->item[i];
+        }
+    }
+    d->n = kept;
+    const bool complete =
+        train->epoch_num < train->starting_epoch || train->local_step == train->steps_per_epoch - 1;
+    const int64_t epoch[2] = {complete ? train->epoch_num : train->epoch_num - 1, complete};
+    tp_status st = tp_state_put_i64(d, "tp:", "epoch", epoch, 2);
+    if (st == TP_OK && train->hooked_session) {
+        const int64_t step = (int64_t)tp_exec_random_step(tp_hooked_session_exec(train->hooked_session));
+        st = tp_state_put_i64(d, "tp:", "random_step", &step, 1);
+    }
+    if (st == TP_OK && train->input)
+        st = tp_state_put_i64(d, "tp:", "input/consumed", &train->input->consumed, 1);
+    for (int i = 0; i < train->n_callbacks && st == TP_OK; i++) {
+        char prefix[256];
+        snprintf(prefix, sizeof prefix, "tp:callback/%d/%s/", i, train->callbacks[i]->name);
+        st = tp_callback_save_state(train->callbacks[i], d, prefix);
+    }
+    return st;
+}
+
+TP_DEF tp_status tp_train_state_load(tp_train_state *train)
+{
+    const tp_dict *d = tp_session_state(train->session);
+    int64_t step = 0, consumed = 0;
+    tp_status st = TP_OK;
+    if (train->hooked_session && tp_state_get_i64(d, "tp:", "random_step", &step, 1))
+        tp_exec_set_random_step(tp_hooked_session_exec(train->hooked_session), (uint64_t)step);
+    if (train->input && tp_state_get_i64(d, "tp:", "input/consumed", &consumed, 1)) {
+        st = tp_input_seek(train->input, consumed);
+        if (st == TP_ERR_UNSUPPORTED) {
+            tp_log(TP_LOG_WARN, "%s: training goes on, but not with the data it would have seen.",
+                   tp_last_error());
+            st = TP_OK;
+        }
+    }
+    for (int i = 0; i < train->n_callbacks && st == TP_OK; i++) {
+        char prefix[256];
+        snprintf(prefix, sizeof prefix, "tp:callback/%d/%s/", i, train->callbacks[i]->name);
+        st = tp_callback_load_state(train->callbacks[i], d, prefix);
+    }
+    return st;
+}
+
+/* ==== >>monitor ======================================================================================= */
+
+TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes)
+{
+    tp_monitor *m = (tp_monitor *)(void *)tp__callback_new(name, sizeof(tp_monitor), bytes);
+    if (!m) return NULL;
+    m->cb.chief_only = false;
+    m->cb.is_monitor = true;
+    return m;
+}
+
+TP_DEF tp_monitor *tp_monitor_fail(const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    tp_monitor *m = tp_monitor_new("Failed", 0);
+    if (!m) return NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    m->cb.error_ = tp__arena_sentence(&m->cb.mem_, at, fmt, ap);
+    va_end(ap);
+    m->cb.status_ = status;
+    return m;
+}
+
+TP_DEF void tp_monitor_free(tp_monitor *m)
+{
+    if (m) tp_callback_free(&m->cb);
+}
+
+/* -- the history of scalars: a list a name, in the order in which names came up */
+
+struct tp__history {
+    char *name;
+    tp_stat *stat;
+    int n, cap;
+};
+
+static void tp__monitors_close(tp_callback *cb)
+{
+    tp_monitors *m = (tp_monitors *)(void *)cb;
+    for (int i = 0; i < m->n_history; i++) {
+        tp_free(m->history[i].name);
+        tp_free(m->history[i].stat);
+    }
+    tp_free(m->history);
+    tp_free(m->clean_);
+    tp_free(m->tags_);
+    tp_tensor_free(&m->image_);
+}
+
+TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n)
+{
+    tp_monitors *m = (tp_monitors *)(void *)tp__callback_new("Monitors", sizeof(tp_monitors), 0);
+    if (!m) return NULL;
+    m->cb.chief_only = false;
+    m->cb.close = tp__monitors_close;
+    tp_monitor **copy = (tp_monitor **)tp_arena_alloc(&m->cb.mem_, ((size_t)n + 1) * sizeof *copy);
+    if (!copy) {
+        tp_callback_free(&m->cb);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) copy[i] = monitor[i];
+    m->monitor = copy;
+    m->n_monitor = n;
+    return m;
+}
+
+static struct tp__history *tp__history_find(const tp_monitors *m, const char *name)
+{
+    for (int i = 0; m && i < m->n_history; i++)
+        if (strcmp(m->history[i].name, name) == 0) return &m->history[i];
+    return NULL;
+}
+
+static tp_status tp__history_add(tp_monitors *m, const char *name, const tp_stat *s)
+{
+    struct tp__history *h = tp__history_find(m, name);
+    if (!h) {
+        if (m->n_history == m->cap_history) {
+            const int cap = m->cap_history ? m->cap_history * 2 : 32;
+            h = (struct tp__history *)tp_realloc(m->history, (size_t)cap * sizeof *h);
+            if (!h) return TP_ERR_NOMEM;
+            m->history = h;
+            m->cap_history = cap;
+        }
+        h = &m->history[m->n_history];
+        memset(h, 0, sizeof *h);
+        if (!(h->name = tp_strdup(name))) return TP_ERR_NOMEM;
+        m->n_history++;
+    }
+    if (h->n == h->cap) {
+        const int cap = h->cap ? h->cap * 2 : 16;
+        tp_stat *stat = (tp_stat *)tp_realloc(h->stat, (size_t)cap * sizeof *stat);
+        if (!stat) return TP_ERR_NOMEM;
+        h->stat = stat;
+        h->cap = cap;
+    }
+    h->stat[h->n++] = *s;
+    return TP_OK;
+}
+
+/* -- the ways in */
+
+static tp_status tp__monitors_scalar(tp_monitors *m, const char *name, double value, bool is_int)
+{
+    tp_stat s;
+    s.step = m->cb.train ? m->cb.train->global_step : 0;
+    s.value = value;
+    s.is_int = is_int;
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
+        if (m->monitor[i]->process_scalar) st = m->monitor[i]->process_scalar(m->monitor[i], name, &s);
+    return st == TP_OK ? tp__history_add(m, name, &s) : st;
+}
+
+static tp_status tp__monitors_summary(tp_monitors *m, const tp_summary *s)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
+        if (m->monitor[i]->process_summary) st = m->monitor[i]->process_summary(m->monitor[i], s);
+    return st;
+}
+
+static tp_status tp__monitors_one(tp_monitors *m, const char *name, double value, bool is_int)
+{
+    if (!m) return TP_OK; /* a callback that is driven by hand has nowhere to report to */
+    tp_summary_value v;
+    tp_summary s;
+    memset(&v, 0, sizeof v);
+    v.tag = name;
+    v.kind = TP_SUMMARY_SCALAR;
+    v.scalar = value;
+    v.is_int = is_int;
+    s.value = &v;
+    s.n = 1;
+    const tp_status st = tp__monitors_scalar(m, name, value, is_int);
+    return st == TP_OK ? tp__monitors_summary(m, &s) : st;
+}
+
+TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value)
+{
+    return tp__monitors_one(m, name, value, false);
+}
+TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value)
+{
+    return tp__monitors_one(m, name, (double)value, true);
+}
+
+/* `tag` without "tower[0-9]+/" and a last "-summary", to `to`, which has room for it; returns the end, behind
+ * the NUL. */
+static char *tp__clean_tag(char *to, const char *tag)
+{
+    char *const begin = to;
+    while (*tag) {
+        size_t n = 5;
+        if (strncmp(tag, "tower", 5) == 0)
+            while (tag[n] >= '0' && tag[n] <= '9') n++;
+        if (n > 5 && tag[n] == '/') tag += n + 1;
+        else *to++ = *tag++;
+    }
+    if (to - begin >= 8 && memcmp(to - 8, "-summary", 8) == 0) to -= 8;
+    *to = 0;
+    return to + 1;
+}
+
+TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary)
+{
+    if (!m) return TP_OK;
+    size_t text = 0;
+    for (int i = 0; i < summary->n; i++) text += strlen(summary->value[i].tag) + 1;
+    if (text > m->cap_tags_) {
+        char *tags = (char *)tp_realloc(m->tags_, text);
+        if (!tags) return TP_ERR_NOMEM;
+        m->tags_ = tags;
+        m->cap_tags_ = text;
+    }
+    if ((size_t)summary->n > m->cap_clean_) {
+        tp_summary_value *clean =
+            (tp_summary_value *)tp_realloc(m->clean_, (size_t)summary->n * sizeof *clean);
+        if (!clean) return TP_ERR_NOMEM;
+        m->clean_ = clean;
+        m->cap_clean_ = (size_t)summary->n;
+    }
+    char *to = m->tags_;
+    tp_summary s;
+    tp_status st = TP_OK;
+    s.value = m->clean_;
+    s.n = summary->n;
+    for (int i = 0; i < s.n; i++) {
+        m->clean_[i] = summary->value[i];
+        m->clean_[i].tag = to;
+        to = tp__clean_tag(to, summary->value[i].tag);
+    }
+    for (int i = 0; i < s.n && st == TP_OK; i++)
+        if (s.value[i].kind == TP_SUMMARY_SCALAR)
+            st = tp__monitors_scalar(m, s.value[i].tag, s.value[i].scalar, s.value[i].is_int);
+    return st == TP_OK && s.n ? tp__monitors_summary(m, &s) : st;
+}
+
+TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image)
+{
+    int64_t nhwc[4];
+    if (!m) return TP_OK;
+    tp_status st = tp__image_layout(image, nhwc);
+    if (st != TP_OK) return st;
+    tp_tensor_view(&m->image_, image->dtype, tp_make_shape_n(4, nhwc), image->data);
+    for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
+        if (m->monitor[i]->process_image) st = m->monitor[i]->process_image(m->monitor[i], name, &m->image_);
+    tp_summary_value v;
+    tp_summary s;
+    memset(&v, 0, sizeof v);
+    v.tag = name;
+    v.kind = TP_SUMMARY_IMAGE;
+    v.tensor = &m->image_;
+    s.value = &v;
+    s.n = 1;
+    return st == TP_OK ? tp__monitors_summary(m, &s) : st;
+}
+
+TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event)
+{
+    if (!m) return TP_OK;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    event->wall_time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    event->step = m->cb.train ? m->cb.train->global_step : 0;
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
+        if (m->monitor[i]->process_event) st = m->monitor[i]->process_event(m->monitor[i], event);
+    return st;
+}
+
+TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat)
+{
+    const struct tp__history *h = tp__history_find(m, name);
+    if (!h || !h->n) return tp_fail(TP_ERR_NAME, "No available data for the key: %s", name);
+    *stat = h->stat[h->n - 1];
+    return TP_OK;
+}
+
+TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const tp_stat **stats)
+{
+    const struct tp__history *h = tp__history_find(m, name);
+    *stats = h ? h->stat : NULL;
+    return h ? h->n : 0;
+}
+
+/* ==== >>wrappers ====================================================================================== */
+
+/* -- proxy ---------------------------------------------------------------------------- >>callback
+ * ProxyCallback */
+
+typedef struct tp__proxy {
+    tp_callback *inner;
+} tp__proxy;
+
+TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy)
+{
+    return ((const tp__proxy *)proxy->user)->inner;
+}
+
+static tp_status tp__proxy_setup_graph(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph; /* the inner one's name scope is not inside ours */
+    if (g) tp_name_scope_push(g, "");
+    const tp_status st = tp_callback_setup_graph(tp_proxy_inner(cb), cb->train);
+    if (g) tp_name_scope_pop(g);
+    return st;
+}
+static tp_status tp__proxy_before_train(tp_callback *cb)
+{
+    return tp_callback_before_train(tp_proxy_inner(cb));
+}
+static tp_status tp__proxy_before_epoch(tp_callback *cb)
+{
+    return tp_callback_before_epoch(tp_proxy_inner(cb));
+}
+static tp_status tp__proxy_before_run(tp_callback *cb, tp_run_request *r)
+{
+    return tp_callback_before_run(tp_proxy_inner(cb), r);
+}
+static tp_status tp__proxy_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    return tp_callback_after_run(tp_proxy_inner(cb), v);
+}
+static tp_status tp__proxy_trigger_step(tp_callback *cb)
+{
+    return tp_callback_trigger_step(tp_proxy_inner(cb));
+}
+static tp_status tp__proxy_after_epoch(tp_callback *cb)
+{
+    return tp_callback_after_epoch(tp_proxy_inner(cb));
+}
+static tp_status tp__proxy_trigger_epoch(tp_callback *cb)
+{
+    return tp_callback_trigger_epoch(tp_proxy_inner(cb));
+}
+static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger(tp_proxy_inner(cb)); }
+static tp_status tp__proxy_after_train(tp_callback *cb)
+{
+    return tp_callback_after_train(tp_proxy_inner(cb));
+}
+static tp_status tp__proxy_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    return tp_callback_save_state(tp_proxy_inner(cb), d, prefix);
+}
+static tp_status tp__proxy_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    return tp_callback_load_state(tp_proxy_inner(cb), d, prefix);
+}
+static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(cb)); }
+
+/* A proxy whose user memory begins with tp__proxy. Frees the inner one when it fails. */
+static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
+{
+    if (!inner || inner->status_ != TP_OK) return inner; /* a mistake is passed on */
+    tp_callback *cb = tp_callback_new("", bytes);
+    if (!cb || !(cb->name = tp_arena_printf(&cb->mem_, "Proxy-%s", inner->name))) {
+        tp_callback_free(inner);
+        tp_callback_free(cb);
+        return NULL;
+    }
+    ((tp__proxy *)cb->user)->inner = inner;
+    cb->chief_only = inner->chief_only;
+    cb->setup_graph = tp__proxy_setup_graph;
+    cb->before_train = tp__proxy_before_train;
+    cb->before_epoch = tp__proxy_before_epoch;
+    cb->before_run = tp__proxy_before_run;
+    cb->after_run = tp__proxy_after_run;
+    cb->trigger_step = tp__proxy_trigger_step;
+    cb->after_epoch = tp__proxy_after_epoch;
+    cb->trigger_epoch = tp__proxy_trigger_epoch;
+    cb->trigger = tp__proxy_trigger;
+    cb->after_train = tp__proxy_after_train;
+    cb->save_state = tp__proxy_save_state;
+    cb->load_state = tp__proxy_load_state;
+    cb->close = tp__proxy_close;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb) { return tp__proxy_new(cb, sizeof(tp__proxy)); }
+
+/* Refuse a wrapper's options: the callback it was to own dies, the sentence stays. */
+static tp_callback *tp__wrapper_fail(const tp_at *at, tp_callback *inner, const char *sentence)
+{
+    tp_callback_free(inner);
+    return tp_callback_fail(at, TP_ERR_ARG, "%s", sentence);
+}
+
+/* -- functions ---------------------------------------------------------------------- >>callback
+ * CallbackFactory */
+
+typedef struct tp__lambda {
+    void *user;
+    void (*release)(void *user);
+} tp__lambda;
+
+TP_DEF void *tp_lambda_user(const tp_callback *cb) { return ((const tp__lambda *)cb->user)->user; }
+
+static void tp__lambda_close(tp_callback *cb)
+{
+    const tp__lambda *l = (const tp__lambda *)cb->user;
+    if (l->release) l->release(l->user);
+}
+
+TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d)
+{
+    tp_callback *cb = tp_callback_new("CallbackFactory", sizeof(tp__lambda));
+    if (cb && d->name && !(cb->name = tp_arena_strdup(&cb->mem_, d->name))) {
+        tp_callback_free(cb);
+        cb = NULL;
+    }
+    if (!cb) {
+        if (d->release) d->release(d->user);
+        return NULL;
+    }
+    tp__lambda *l = (tp__lambda *)cb->user;
+    l->user = d->user;
+    l->release = d->release;
+    cb->setup_graph = d->setup_graph;
+    cb->before_train = d->before_train;
+    cb->trigger = d->trigger;
+    cb->after_train = d->after_train;
+    cb->close = tp__lambda_close;
+    return cb;
+}
+
+/* -- trigger on a schedule ------------------------------------------------------------ >>callback
+ * PeriodicTrigger */
+
+typedef struct tp__periodic {
+    tp__proxy proxy;
+    int64_t every_k_steps, every_k_epochs;
+    bool before_train;
+} tp__periodic;
+
+static tp_status tp__periodic_before_train(tp_callback *cb)
+{
+    const tp__periodic *p = (const tp__periodic *)cb->user;
+    const tp_status st = tp__proxy_before_train(cb);
+    return st == TP_OK && p->before_train ? tp__proxy_trigger(cb) : st;
+}
+
+static tp_status tp__periodic_trigger_step(tp_callback *cb)
+{
+    const tp__periodic *p = (const tp__periodic *)cb->user;
+    const tp_status st = tp__proxy_trigger_step(cb);
+    return st == TP_OK && p->every_k_steps && cb->train->global_step % p->every_k_steps == 0
+               ? tp__proxy_trigger(cb)
+               : st;
+}
+
+static tp_status tp__periodic_trigger_epoch(tp_callback *cb)
+{
+    const tp__periodic *p = (const tp__periodic *)cb->user;
+    return p->every_k_epochs && cb->train->epoch_num % p->every_k_epochs == 0 ? tp__proxy_trigger(cb) : TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d)
+{
+    const bool before = d->before_train == TP_YES;
+    if (d->every_k_steps < 0 || d->every_k_epochs < 0 || (!d->every_k_steps && !d->every_k_epochs && !before))
+        return tp__wrapper_fail(&d->at_, d->cb,
+                                "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train");
+    tp_callback *cb = tp__proxy_new(d->cb, sizeof(tp__periodic));
+    if (!cb || cb == d->cb) return cb;
+    tp__periodic *p = (tp__periodic *)cb->user;
+    p->every_k_steps = d->every_k_steps;
+    p->every_k_epochs = d->every_k_epochs;
+    p->before_train = before;
+    cb->before_train = tp__periodic_before_train;
+    cb->trigger_step = tp__periodic_trigger_step;
+    cb->trigger_epoch = tp__periodic_trigger_epoch;
+    return cb;
+}
+
+/* -- hooks on a condition ------------------------------------------- >>callback EnableCallbackIf,
+ * PeriodicCallback */
+
+typedef struct tp__enable {
+    tp__proxy proxy;
+    bool (*pred)(tp_callback *wrapper, void *user);
+    void *user;
+    int64_t every_k_steps, every_k_epochs;
+    bool run_enabled; /* what before_run decided, for its after_run */
+} tp__enable;
+
+static bool tp__enabled(tp_callback *cb)
+{
+    const tp__enable *e = (const tp__enable *)cb->user;
+    return e->pred(cb, e->user);
+}
+
+static tp_status tp__enable_before_epoch(tp_callback *cb)
+{
+    return tp__enabled(cb) ? tp__proxy_before_epoch(cb) : TP_OK;
+}
+static tp_status tp__enable_after_epoch(tp_callback *cb)
+{
+    return tp__enabled(cb) ? tp__proxy_after_epoch(cb) : TP_OK;
+}
+static tp_status tp__enable_trigger_step(tp_callback *cb)
+{
+    return tp__enabled(cb) ? tp__proxy_trigger_step(cb) : TP_OK;
+}
+static tp_status tp__enable_trigger_epoch(tp_callback *cb)
+{
+    return tp__enabled(cb) ? tp__proxy_trigger_epoch(cb) : TP_OK;
+}
+static tp_status tp__enable_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__enable *e = (tp__enable *)cb->user;
+    e->run_enabled = tp__enabled(cb);
+    return e->run_enabled ? tp__proxy_before_run(cb, r) : TP_OK;
+}
+static tp_status tp__enable_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    return ((const tp__enable *)cb->user)->run_enabled ? tp__proxy_after_run(cb, v) : TP_OK;
+}
+
+static tp_callback *tp__enable_new(tp_callback *inner, bool (*pred)(tp_callback *, void *), void *user)
+{
+    tp_callback *cb = tp__proxy_new(inner, sizeof(tp__enable));
+    if (!cb || cb == inner) return cb;
+    tp__enable *e = (tp__enable *)cb->user;
+    e->pred = pred;
+    e->user = user;
+    cb->before_epoch = tp__enable_before_epoch;
+    cb->after_epoch = tp__enable_after_epoch;
+    cb->trigger_step = tp__enable_trigger_step;
+    cb->trigger_epoch = tp__enable_trigger_epoch;
+    cb->before_run = tp__enable_before_run;
+    cb->after_run = tp__enable_after_run;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_cb_enable_if_(const tp_cb_enable_if_desc *d)
+{
+    if (!d->pred) return tp__wrapper_fail(&d->at_, d->cb, "EnableCallbackIf: .pred is missing");
+    return tp__enable_new(d->cb, d->pred, d->user);
+}
+
+static bool tp__periodic_pred(tp_callback *cb, void *user)
+{
+    const tp__enable *e = (const tp__enable *)cb->user;
+    const tp_train_state *t = cb->train;
+    (void)user;
+    if (e->every_k_steps && t->global_step % e->every_k_steps == 0) return true;
+    if (!e->every_k_epochs) return false;
+    return t->epoch_num % e->every_k_epochs == 0 ||
+           (t->local_step == t->steps_per_epoch - 1 && t->epoch_num == t->max_epoch);
+}
+
+TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc *d)
+{
+    if (d->every_k_steps < 0 || d->every_k_epochs < 0 || (!d->every_k_steps && !d->every_k_epochs))
+        return tp__wrapper_fail(&d->at_, d->cb, "PeriodicCallback: give every_k_steps or every_k_epochs");
+    tp_callback *cb = tp__enable_new(d->cb, tp__periodic_pred, NULL);
+    if (!cb || cb == d->cb) return cb;
+    ((tp__enable *)cb->user)->every_k_steps = d->every_k_steps;
+    ((tp__enable *)cb->user)->every_k_epochs = d->every_k_epochs;
+    return cb;
+}
+
+/* -- many as one ------------------------------------------------------------------------- >>callback
+ * Callbacks */
+
+typedef struct tp__members {
+    tp_callback **cb;
+    int n;
+    int *first, *count; /* fetches of each member, counted from the group's first one */
+    double *seconds;
+} tp__members;
+
+/* Walk the members in order; Ctrl-C is noticed after every hook. */
+typedef tp_status (*tp__hook_fn)(tp_callback *cb);
+static tp_status tp__members_walk(tp_callback *cb, tp__hook_fn hook)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        st = hook(g->cb[i]);
+        if (st == TP_OK) st = tp__poll(cb->train);
+    }
+    return st;
+}
+
+static tp_status tp__members_setup_graph(tp_callback *cb)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        if (cb->train->graph) tp_name_scope_push(cb->train->graph, "");
+        st = tp_callback_setup_graph(g->cb[i], cb->train);
+        if (cb->train->graph) tp_name_scope_pop(cb->train->graph);
+    }
+    return st;
+}
+
+static tp_status tp__members_before_train(tp_callback *cb)
+{
+    return tp__members_walk(cb, tp_callback_before_train);
+}
+static tp_status tp__members_before_epoch(tp_callback *cb)
+{
+    return tp__members_walk(cb, tp_callback_before_epoch);
+}
+static tp_status tp__members_trigger_step(tp_callback *cb)
+{
+    return tp__members_walk(cb, tp_callback_trigger_step);
+}
+static tp_status tp__members_after_epoch(tp_callback *cb)
+{
+    return tp__members_walk(cb, tp_callback_after_epoch);
+}
+static tp_status tp__members_trigger(tp_callback *cb) { return tp__members_walk(cb, tp_callback_trigger); }
+
+static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    const int base = r->n_fetch, first = r->first;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        r->first = r->n_fetch; /* so that each member counts its fetches from 0 */
+        g->first[i] = r->n_fetch - base;
+        st = tp_callback_before_run(g->cb[i], r);
+        if (st == TP_OK) st = r->status;
+        if (st == TP_OK) st = tp__poll(cb->train);
+        g->count[i] = r->n_fetch - base - g->first[i];
+    }
+    r->first = first;
+    return st;
+}
+
+static tp_status tp__members_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        tp_run_values mine;
+        mine.value = v->value + g->first[i];
+        mine.n = g->count[i];
+        st = tp_callback_after_run(g->cb[i], &mine);
+        if (st == TP_OK) st = tp__poll(cb->train);
+    }
+    return st;
+}
+
+static tp_status tp__members_trigger_epoch(tp_callback *cb)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    double total = 0;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        const double t0 = tp_time();
+        st = tp_callback_trigger_epoch(g->cb[i]);
+        g->seconds[i] = tp_time() - t0;
+        total += g->seconds[i];
+        if (st == TP_OK) st = tp__poll(cb->train);
+    }
+    if (st != TP_OK || total < 2) return st;
+    char text[1024], time[TP_TIME_TEXT];
+    int at = snprintf(text, sizeof text, "Callbacks took %.3f sec in total.", total);
+    for (int i = 0; i < g->n && at > 0 && at < (int)sizeof text; i++)
+        if (g->seconds[i] > 0.3 * total && g->seconds[i] > 1)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s %s: %s",
+                           strchr(text, ';') || strchr(text, ':') ? ";" : "", g->cb[i]->name,
+                           tp_humanize_time_delta(g->seconds[i], time));
+    tp_log(TP_LOG_INFO, "%s", text);
+    return st;
+}
+
+static tp_status tp__members_after_train(tp_callback *cb)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    for (int i = 0; i < g->n; i++)
+        if (tp_callback_after_train(g->cb[i]) < 0)
+            tp_log(TP_LOG_ERROR, "%s: after_train failed: %s", g->cb[i]->name, tp_last_error());
+    return TP_OK;
+}
+
+static tp_status tp__members_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        char p[400];
+        snprintf(p, sizeof p, "%s%d/%s/", prefix, i, g->cb[i]->name);
+        st = tp_callback_save_state(g->cb[i], d, p);
+    }
+    return st;
+}
+
+static tp_status tp__members_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        char p[400];
+        snprintf(p, sizeof p, "%s%d/%s/", prefix, i, g->cb[i]->name);
+        st = tp_callback_load_state(g->cb[i], d, p);
+    }
+    return st;
+}
+
+static void tp__members_close(tp_callback *cb)
+{
+    const tp__members *g = (const tp__members *)cb->user;
+    for (int i = 0; i < g->n; i++) tp_callback_free(g->cb[i]);
+}
+
+TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
+{
+    tp_callback *cb = tp_callback_new("Callbacks", sizeof(tp__members));
+    tp__members *g = cb ? (tp__members *)cb->user : NULL;
+    if (g) {
+        const size_t room = (size_t)n + 1;
+        g->cb = (tp_callback **)tp_arena_alloc(&cb->mem_, room * sizeof *g->cb);
+        g->first = (int *)tp_arena_alloc(&cb->mem_, room * sizeof(int));
+        g->count = (int *)tp_arena_alloc(&cb->mem_, room * sizeof(int));
+        g->seconds = (double *)tp_arena_alloc(&cb->mem_, room * sizeof(double));
+    }
+    if (!g || !g->cb || !g->first || !g->count || !g->seconds) {
+        for (int i = 0; i < n; i++) tp_callback_free(cbs[i]);
+        tp_callback_free(cb);
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) g->cb[i] = cbs[i];
+    g->n = n;
+    cb->chief_only = false;
+    cb->setup_graph = tp__members_setup_graph;
+    cb->before_train = tp__members_before_train;
+    cb->before_epoch = tp__members_before_epoch;
+    cb->before_run = tp__members_before_run;
+    cb->after_run = tp__members_after_run;
+    cb->trigger_step = tp__members_trigger_step;
+    cb->after_epoch = tp__members_after_epoch;
+    cb->trigger_epoch = tp__members_trigger_epoch;
+    cb->trigger = tp__members_trigger;
+    cb->after_train = tp__members_after_train;
+    cb->save_state = tp__members_save_state;
+    cb->load_state = tp__members_load_state;
+    cb->close = tp__members_close;
+    return cb;
+}
+
+/* -- session hooks ------------------------------------------------------------------ >>callback
+ * HookToCallback */
+
+typedef struct tp__hook_user {
+    tp_hook *hook;
+} tp__hook_user;
+
+static tp_hook *tp__hook_of(const tp_callback *cb) { return ((const tp__hook_user *)cb->user)->hook; }
+static tp_status tp__hook_setup_graph(tp_callback *cb)
+{
+    tp_hook *h = tp__hook_of(cb);
+    return h->begin ? h->begin(h, cb->train->graph) : TP_OK;
+}
+static tp_status tp__hook_before_train(tp_callback *cb)
+{
+    tp_hook *h = tp__hook_of(cb);
+    return h->after_create_session ? h->after_create_session(h, cb->train->session) : TP_OK;
+}
+static tp_status tp__hook_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp_hook *h = tp__hook_of(cb);
+    return h->before_run ? h->before_run(h, r) : TP_OK;
+}
+static tp_status tp__hook_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    tp_hook *h = tp__hook_of(cb);
+    return h->after_run ? h->after_run(h, v) : TP_OK;
+}
+static tp_status tp__hook_after_train(tp_callback *cb)
+{
+    tp_hook *h = tp__hook_of(cb);
+    if (h->end) h->end(h, cb->train ? cb->train->session : NULL);
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_hook(tp_hook *hook)
+{
+    if (!hook) return tp_callback_fail(NULL, TP_ERR_ARG, "HookToCallback: the hook is NULL");
+    tp_callback *cb = tp_callback_new(hook->name ? hook->name : "HookToCallback", sizeof(tp__hook_user));
+    if (!cb) return NULL;
+    ((tp__hook_user *)cb->user)->hook = hook;
+    cb->chief_only = false;
+    cb->setup_graph = tp__hook_setup_graph;
+    cb->before_train = tp__hook_before_train;
+    cb->before_run = tp__hook_before_run;
+    cb->after_run = tp__hook_after_run;
+    cb->after_train = tp__hook_after_train;
+    return cb;
+}
+
+/* -- counting steps ----------------------------------------------------------------- >>callback
+ * MaintainStepCounter */
+
+typedef struct tp__counter {
+    tp_node *increment;
+} tp__counter;
+
+static tp_status tp__counter_setup_graph(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    tp_name_scope_push(g, "");
+    ((tp__counter *)cb->user)->increment =
+        tp_assign_add(tp_get_global_step_var(g), tp_const_as(g, TP_I64, 1), NULL);
+    tp_name_scope_pop(g);
+    return TP_OK;
+}
+
+static tp_status tp__counter_before_train(tp_callback *cb)
+{
+    if (cb->train->global_step)
+        tp_log(TP_LOG_INFO, "Start training with global_step=%lld", (long long)cb->train->global_step);
+    return TP_OK;
+}
+
+static tp_status tp__counter_before_run(tp_callback *cb, tp_run_request *r)
+{
+    return tp__request_all(r, &((const tp__counter *)cb->user)->increment, 1);
+}
+
+static tp_status tp__counter_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    memcpy(&cb->train->global_step, v->value[0]->data, sizeof cb->train->global_step);
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_maintain_step_counter(void)
+{
+    tp_callback *cb = tp_callback_new("MaintainStepCounter", sizeof(tp__counter));
+    if (!cb) return NULL;
+    cb->chief_only = false;
+    cb->setup_graph = tp__counter_setup_graph;
+    cb->before_train = tp__counter_before_train;
+    cb->before_run = tp__counter_before_run;
+    cb->after_run = tp__counter_after_run;
+    return cb;
+}
+
+/* ==== >>graph callbacks =============================================================================== */
+
+/* -- run an op ------------------------------------------------------------------------------- >>callback
+ * RunOp */
+
+typedef struct tp__run_op {
+    tp_node *op;
+    tp_node *(*fn)(tp_graph *g, void *user);
+    void *user;
+    const char *op_name;
+    bool run_before, run_as_trigger, run_step, verbose;
+} tp__run_op;
+
+static tp_status tp__run_op_setup_graph(tp_callback *cb)
+{
+    tp__run_op *o = (tp__run_op *)cb->user;
+    if (o->fn) o->op = o->fn(cb->train->graph, o->user);
+    else if (o->op_name && !(o->op = tp_callback_find(cb, o->op_name))) return TP_ERR_NAME;
+    return o->op ? TP_OK
+                 : tp_fail(TP_ERR_ARG, "%s: there is no op to run: give .op, .fn or .op_name", cb->name);
+}
+
+static tp_status tp__run_op_now(tp_callback *cb)
+{
+    const tp__run_op *o = (const tp__run_op *)cb->user;
+    if (o->verbose) tp_log(TP_LOG_INFO, "Running Op %s ...", tp_node_name(o->op));
+    return tp_session_run(cb->train->session, NULL, 0, &o->op, 1, NULL);
+}
+
+static tp_status tp__run_op_before_train(tp_callback *cb)
+{
+    return ((const tp__run_op *)cb->user)->run_before ? tp__run_op_now(cb) : TP_OK;
+}
+static tp_status tp__run_op_trigger(tp_callback *cb)
+{
+    return ((const tp__run_op *)cb->user)->run_as_trigger ? tp__run_op_now(cb) : TP_OK;
+}
+static tp_status tp__run_op_before_run(tp_callback *cb, tp_run_request *r)
+{
+    const tp__run_op *o = (const tp__run_op *)cb->user;
+    if (!o->run_step) return TP_OK;
+    if (o->verbose) tp_log(TP_LOG_INFO, "Running Op %s ...", tp_node_name(o->op));
+    return tp__request_all(r, &o->op, 1);
+}
+
+TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
+{
+    if (!d->op && !d->fn && !d->op_name)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "RunOp: give .op, .fn or .op_name");
+    tp_callback *cb = tp_callback_new("RunOp", sizeof(tp__run_op));
+    if (!cb) return NULL;
+    tp__run_op *o = (tp__run_op *)cb->user;
+    o->op = d->op;
+    o->fn = d->fn;
+    o->user = d->user;
+    o->run_before = d->run_before != TP_NO;
+    o->run_as_trigger = d->run_as_trigger != TP_NO;
+    o->run_step = d->run_step == TP_YES;
+    o->verbose = d->verbose == TP_YES;
+    cb->chief_only = false;
+    cb->setup_graph = tp__run_op_setup_graph;
+    cb->before_train = tp__run_op_before_train;
+    cb->trigger = tp__run_op_trigger;
+    cb->before_run = tp__run_op_before_run;
+    if (d->op_name && !(o->op_name = tp_arena_strdup(&cb->mem_, d->op_name))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    return cb;
+}
+
+/* -- the ops of a collection, with every step --------------------------- >>callback RunUpdateOps,
+ * MovingAverageSummary */
+
+typedef struct tp__collection_op {
+    const char *key;
+    tp_node *group; /* NULL: nothing to do */
+} tp__collection_op;
+
+static tp_status tp__collection_setup_graph(tp_callback *cb)
+{
+    tp__collection_op *c = (tp__collection_op *)cb->user;
+    int n = 0;
+    tp_node *const *ops = tp_collection(cb->train->graph, c->key, &n);
+    if (!n) return TP_OK;
+    tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run with every step.", cb->name, n,
+           c->key);
+    c->group = tp_group(cb->train->graph, ops, n, NULL);
+    return TP_OK;
+}
+
+static tp_status tp__collection_before_run(tp_callback *cb, tp_run_request *r)
+{
+    const tp__collection_op *c = (const tp__collection_op *)cb->user;
+    return c->group ? tp__request_all(r, &c->group, 1) : TP_OK;
+}
+
+static tp_callback *tp__collection_op_new(const char *name, const char *key, const char *otherwise,
+                                          bool chief_only)
+{
+    tp_callback *cb = tp_callback_new(name, sizeof(tp__collection_op));
+    if (!cb || !(((tp__collection_op *)cb->user)->key = tp__arena_copy(&cb->mem_, key, otherwise))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->chief_only = chief_only;
+    cb->setup_graph = tp__collection_setup_graph;
+    cb->before_run = tp__collection_before_run;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d)
+{
+    return tp__collection_op_new("RunUpdateOps", d->collection, TP_KEY_UPDATE_OPS, false);
+}
+
+TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d)
+{
+    return tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
+}
+
+/* -- summaries to the monitors ----------------------------------------------------------- >>callback
+ * MergeAllSummaries */
+
+typedef struct tp__merge {
+    const char *key;
+    int64_t period;
+    bool run_alone;
+    bool asked; /* in the run that is going on */
+    tp_node **node;
+    tp_summary_value *value;
+    const tp_tensor **out;
+    int n;
+} tp__merge;
+
+/* The graph is complete by now: every callback had its setup_graph. */
+static tp_status tp__merge_before_train(tp_callback *cb)
+{
+    tp__merge *m = (tp__merge *)cb->user;
+    int n = 0;
+    tp_node *const *nodes = tp_collection(cb->train->graph, m->key, &n);
+    m->node = (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)n + 1) * sizeof *m->node);
+    m->value = (tp_summary_value *)tp_arena_alloc(&cb->mem_, ((size_t)n + 1) * sizeof *m->value);
+    m->out = (const tp_tensor **)tp_arena_alloc(&cb->mem_, ((size_t)n + 1) * sizeof *m->out);
+    if (!m->node || !m->value || !m->out) return TP_ERR_NOMEM;
+    m->n = 0;
+    for (int i = 0; i < n; i++)
+        if (tp_summary_info(nodes[i])) m->node[m->n++] = nodes[i];
+    return TP_OK;
+}
+
+static tp_status tp__merge_put(tp_callback *cb, const tp_tensor *const *values)
+{
+    tp__merge *m = (tp__merge *)cb->user;
+    tp_summary s;
+    for (int i = 0; i < m->n; i++) {
+        const tp_summary_attrs *a = tp_summary_info(m->node[i]);
+        tp_summary_value *v = &m->value[i];
+        memset(v, 0, sizeof *v);
+        v->tag = a->tag;
+        v->kind = a->kind;
+        v->tensor = values[i];
+        if (a->kind == TP_SUMMARY_SCALAR && tp_tensor_size(values[i]) > 0)
+            v->scalar = tp_tensor_get(values[i], 0);
+    }
+    s.value = m->value;
+    s.n = m->n;
+    return tp_monitors_put_summary(cb->train->monitors, &s);
+}
+
+static tp_status tp__merge_alone(tp_callback *cb)
+{
+    tp__merge *m = (tp__merge *)cb->user;
+    if (!m->n) return TP_OK;
+    const tp_status st = tp_session_run(cb->train->session, NULL, 0, m->node, m->n, m->out);
+    return st == TP_OK ? tp__merge_put(cb, m->out) : st;
+}
+
+static tp_status tp__merge_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__merge *m = (tp__merge *)cb->user;
+    const tp_train_state *t = cb->train;
+    m->asked =
+        m->n && !m->run_alone &&
+        (t->local_step == t->steps_per_epoch - 1 || (m->period && (t->local_step + 1) % m->period == 0));
+    return m->asked ? tp__request_all(r, m->node, m->n) : TP_OK;
+}
+
+static tp_status tp__merge_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    return ((const tp__merge *)cb->user)->asked ? tp__merge_put(cb, v->value) : TP_OK;
+}
+
+static tp_status tp__merge_trigger_step(tp_callback *cb)
+{
+    const tp__merge *m = (const tp__merge *)cb->user;
+    return m->run_alone && m->period && (cb->train->local_step + 1) % m->period == 0 ? tp__merge_alone(cb)
+                                                                                     : TP_OK;
+}
+
+static tp_status tp__merge_trigger(tp_callback *cb)
+{
+    return ((const tp__merge *)cb->user)->run_alone ? tp__merge_alone(cb) : TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d)
+{
+    if (d->period < 0)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "MergeAllSummaries: .period is %lld",
+                                (long long)d->period);
+    tp_callback *cb = tp_callback_new("MergeAllSummaries", sizeof(tp__merge));
+    tp__merge *m = cb ? (tp__merge *)cb->user : NULL;
+    if (!m || !(m->key = tp__arena_copy(&cb->mem_, d->key, TP_KEY_SUMMARIES))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    m->period = d->period;
+    m->run_alone = d->run_alone == TP_YES;
+    cb->before_train = tp__merge_before_train;
+    cb->before_run = tp__merge_before_run;
+    cb->after_run = tp__merge_after_run;
+    cb->trigger_step = tp__merge_trigger_step;
+    cb->trigger = tp__merge_trigger;
+    return cb;
+}
+
+/* -- tensors of every step ------------------------------ >>callback ProcessTensors, DumpTensors,
+ * TensorPrinter, SMA */
+
+typedef struct tp__fetcher {
+    const char *const *names;
+    int n;
+    tp_node **node;
+    tp_status (*fn)(tp_callback *cb, const tp_tensor *const *values, int n, void *user);
+    void *user;
+    int window; /* SimpleMovingAverage */
+    double *ring;
+    int64_t seen;
+} tp__fetcher;
+
+static tp_status tp__fetcher_setup_graph(tp_callback *cb)
+{
+    tp__fetcher *f = (tp__fetcher *)cb->user;
+    return tp__find_nodes(cb, f->names, f->n, &f->node);
+}
+
+static tp_status tp__fetcher_before_run(tp_callback *cb, tp_run_request *r)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    return tp__request_all(r, f->node, f->n);
+}
+
+static tp_status tp__fetcher_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    return f->fn(cb, v->value, v->n, f->user);
+}
+
+static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const char *const names[TP_MAX_NAMES],
+                                    tp_status (*fn)(tp_callback *, const tp_tensor *const *, int, void *),
+                                    void *user)
+{
+    const int n = tp__count_names(names);
+    if (n < 1) return tp_callback_fail(at, TP_ERR_ARG, "%s: give at least one tensor name", name);
+    if (!fn) return tp_callback_fail(at, TP_ERR_ARG, "%s: .fn is missing", name);
+    tp_callback *cb = tp_callback_new(name, sizeof(tp__fetcher));
+    tp__fetcher *f = cb ? (tp__fetcher *)cb->user : NULL;
+    if (!f || !(f->names = tp__arena_names(&cb->mem_, names, n))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    f->n = n;
+    f->fn = fn;
+    f->user = user;
+    cb->setup_graph = tp__fetcher_setup_graph;
+    cb->before_run = tp__fetcher_before_run;
+    cb->after_run = tp__fetcher_after_run;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_cb_process_tensors_(const tp_cb_process_tensors_desc *d)
+{
+    return tp__fetcher_new(&d->at_, "ProcessTensors", d->names, d->fn, d->user);
+}
+
+static tp_status tp__dump_tensors(tp_callback *cb, const tp_tensor *const *values, int n, void *user)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    char path[1100];
+    tp_npz_writer *w = NULL;
+    (void)user;
+    snprintf(path, sizeof path, "%s/DumpTensor-%lld.npz", (const char *)f->user,
+             (long long)cb->train->global_step);
+    tp_status st = tp_npz_open(&w, path, false);
+    for (int i = 0; i < n && st == TP_OK; i++) st = tp_npz_put(w, f->names[i], values[i]);
+    if (st == TP_OK) return tp_npz_close(w);
+    if (w) tp_npz_abort(w);
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d)
+{
+    const char *dir = tp_logger_dir();
+    if (!dir)
+        return tp_callback_fail(&d->at_, TP_ERR_STATE,
+                                "DumpTensors: no logger directory was set: tp_logger_set_dir");
+    tp_callback *cb = tp__fetcher_new(&d->at_, "DumpTensors", d->names, tp__dump_tensors, NULL);
+    if (!cb || cb->status_ != TP_OK) return cb;
+    if (!(((tp__fetcher *)cb->user)->user = (void *)tp_arena_strdup(&cb->mem_, dir))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    return cb;
+}
+
+static tp_status tp__print_tensors(tp_callback *cb, const tp_tensor *const *values, int n, void *user)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    (void)user;
+    for (int i = 0; i < n; i++) {
+        char text[512];
+        const int64_t size = tp_tensor_size(values[i]);
+        int at = 0;
+        text[0] = 0;
+        for (int64_t k = 0; k < size && k < 16 && at < 480; k++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "",
+                           tp_tensor_get(values[i], k));
+        tp_log(TP_LOG_INFO, "%s: %s%s", f->names[i], text, size > 16 ? " ..." : "");
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d)
+{
+    tp_log(TP_LOG_WARN, "Using tensor_printer: it fetches and prints at every step, which is slow.");
+    return tp__fetcher_new(&d->at_, "TensorPrinter", d->names, tp__print_tensors, NULL);
+}
+
+static tp_status tp__sma_values(tp_callback *cb, const tp_tensor *const *values, int n, void *user)
+{
+    tp__fetcher *f = (tp__fetcher *)cb->user;
+    (void)user;
+    for (int i = 0; i < n; i++) f->ring[(f->seen % f->window) * n + i] = tp_tensor_get(values[i], 0);
+    f->seen++;
+    return TP_OK;
+}
+
+static tp_status tp__sma_setup_graph(tp_callback *cb)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    const tp_status st = tp__fetcher_setup_graph(cb);
+    for (int i = 0; i < f->n && st == TP_OK; i++)
+        if (f->node[i]->shape.ndim != 0)
+            return tp_fail(TP_ERR_SHAPE, "SimpleMovingAverage: '%s' is not a scalar", f->names[i]);
+    return st;
+}
+
+static tp_status tp__sma_trigger_step(tp_callback *cb)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    tp_status st = TP_OK;
+    if (cb->train->global_step % f->window != 0) return TP_OK;
+    for (int i = 0; i < f->n && st == TP_OK; i++) {
+        const int64_t held = f->seen < f->window ? f->seen : f->window;
+        double sum = 0;
+        char name[600];
+        for (int64_t k = 0; k < held; k++) sum += f->ring[k * f->n + i];
+        snprintf(name, sizeof name, "%s/SMA", tp_node_name(f->node[i]));
+        if (held) st = tp_monitors_put_scalar(cb->train->monitors, name, sum / (double)held);
+    }
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d)
+{
+    if (d->window_size < 1)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "SimpleMovingAverage: .window_size is %d",
+                                d->window_size);
+    tp_callback *cb = tp__fetcher_new(&d->at_, "SimpleMovingAverage", d->names, tp__sma_values, NULL);
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__fetcher *f = (tp__fetcher *)cb->user;
+    f->window = d->window_size;
+    size_t n;
+    if (!tp_mul_size((size_t)d->window_size, (size_t)f->n * sizeof(double), &n) ||
+        !(f->ring = (double *)tp_arena_alloc(&cb->mem_, n))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->setup_graph = tp__sma_setup_graph;
+    cb->trigger_step = tp__sma_trigger_step;
+    return cb;
+}
+
+/* -- NaN and infinity ------------------------------------------------------------------------ >>callback
+ * CheckNumerics */
+
+typedef struct tp__check {
+    bool run_as_trigger, run_step;
+    tp_tensor value;
+} tp__check;
+
+static tp_status tp__check_now(tp_callback *cb)
+{
+    tp__check *c = (tp__check *)cb->user;
+    int n = 0;
+    tp_node *const *vars = tp_collection(cb->train->graph, TP_KEY_TRAINABLE_VARIABLES, &n);
+    for (int i = 0; i < n; i++) {
+        const tp_variable *v = tp_node_variable(vars[i]);
+        if (!v) continue;
+        const tp_status st = tp_session_read(cb->train->session, v, &c->value);
+        if (st != TP_OK) return st;
+        const int64_t size = tp_tensor_size(&c->value);
+        for (int64_t k = 0; k < size; k++) {
+            const double x = tp_tensor_get(&c->value, k);
+            if (!(x >= -DBL_MAX && x <= DBL_MAX))
+                return tp_fail(TP_ERR_NUMERIC, "CheckNumerics['%s']: element %lld is %g", v->name,
+                               (long long)k, x);
+        }
+    }
+    return TP_OK;
+}
+
+static tp_status tp__check_trigger(tp_callback *cb)
+{
+    return ((const tp__check *)cb->user)->run_as_trigger ? tp__check_now(cb) : TP_OK;
+}
+static tp_status tp__check_trigger_step(tp_callback *cb)
+{
+    return ((const tp__check *)cb->user)->run_step ? tp__check_now(cb) : TP_OK;
+}
+static void tp__check_close(tp_callback *cb) { tp_tensor_free(&((tp__check *)cb->user)->value); }
+
+TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d)
+{
+    tp_callback *cb = tp_callback_new("CheckNumerics", sizeof(tp__check));
+    if (!cb) return NULL;
+    ((tp__check *)cb->user)->run_as_trigger = d->run_as_trigger != TP_NO;
+    ((tp__check *)cb->user)->run_step = d->run_step == TP_YES;
+    cb->before_train = tp__check_now;
+    cb->trigger = tp__check_trigger;
+    cb->trigger_step = tp__check_trigger_step;
+    cb->close = tp__check_close;
+    return cb;
+}
+
+/* ==== >>progress ====================================================================================== */
+
+/* -- a bar: " 45%|####5     |90/200[00:12<00:14,7.50it/s], cost=0.31" */
+
+typedef struct tp__bar {
+    int64_t total, n;
+    double start, drawn, interval;
+    bool open, tty;
+    char postfix[256];
+} tp__bar;
+
+static double tp__bar_interval(bool tty)
+{
+    const char *e = getenv("TENSORPACK_PROGRESS_REFRESH");
+    if (e && *e) return strtod(e, NULL);
+    if (tty) return 0.5;
+    e = getenv("SLURM_JOB_NUM_NODES");
+    if (getenv("SLURM_JOB_ID")) return e && strtol(e, NULL, 10) > 1 ? 60 : 15;
+    return getenv("OMPI_COMM_WORLD_SIZE") ? 60 : 180;
+}
+
+static int tp__terminal_width(void)
+{
+#ifdef TIOCGWINSZ
+    struct winsize w;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20) return w.ws_col;
+#endif
+    return 80;
+}
+
+static void tp__clock_text(double seconds, char *buf, size_t size)
+{
+    const long s = seconds > 0 && seconds < 1e8 ? (long)seconds : 0;
+    if (s >= 3600) snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else snprintf(buf, size, "%02ld:%02ld", s / 60, s % 60);
+}
+
+/* One line of text; columns 0: do not pad. */
+static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
+{
+    char left[16], right[400], elapsed[32], remaining[32], rate[32];
+    const double passed = tp_time() - b->start, part = b->total > 0 ? (double)b->n / (double)b->total : 0;
+    tp__clock_text(passed, elapsed, sizeof elapsed);
+    if (b->n > 0 && b->total > 0)
+        tp__clock_text(passed / (double)b->n * (double)(b->total - b->n), remaining, sizeof remaining);
+    else snprintf(remaining, sizeof remaining, "?");
+    if (b->n > 0 && passed > 0) snprintf(rate, sizeof rate, "%.2fit/s", (double)b->n / passed);
+    else snprintf(rate, sizeof rate, "?it/s");
+    if (b->total > 0) {
+        snprintf(left, sizeof left, "%3d%%", (int)(100 * part));
+        snprintf(right, sizeof right, "|%lld/%lld[%s<%s,%s]%s", (long long)b->n, (long long)b->total, elapsed,
+                 remaining, rate, b->postfix);
+    } else {
+        snprintf(left, sizeof left, "    ");
+        snprintf(right, sizeof right, "|%lld[%s,%s]%s", (long long)b->n, elapsed, rate, b->postfix);
+    }
+    int width = columns - (int)strlen(left) - (int)strlen(right) - 2;
+    if (width > 60) width = 60;
+    if (width < 10) width = 10;
+    char bar[64];
+    const double full = part * width;
+    for (int i = 0; i < width; i++) {
+        const double here = full - i; /* how much of this cell */
+        bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
+    }
+    bar[width] = 0;
+    snprintf(out, size, "%s|%s%s", left, bar, right);
+}
+
+static void tp__bar_draw(tp__bar *b, bool last)
+{
+    char text[512];
+    b->drawn = tp_time();
+    if (tp__logger.fn) { /* somebody else shows messages: only the result is worth one */
+        if (!last) return;
+        tp__bar_text(b, 60, text, sizeof text);
+        tp_log(TP_LOG_INFO, "%s", text);
+        return;
+    }
+    tp__bar_text(b, b->tty ? tp__terminal_width() - 1 : 80, text, sizeof text);
+    fprintf(stderr, b->tty ? "\r%s\033[K%s" : "%s\n%s", text, b->tty && last ? "\n" : "");
+    fflush(stderr);
+}
+
+static void tp__bar_open(tp__bar *b, int64_t total)
+{
+    memset(b, 0, sizeof *b);
+    b->total = total;
+    b->tty = isatty(STDERR_FILENO) != 0;
+    b->interval = tp__bar_interval(b->tty);
+    b->start = b->drawn = tp_time();
+    b->open = true;
+    if (b->tty) tp__bar_draw(b, false);
+}
+
+static void tp__bar_step(tp__bar *b)
+{
+    if (!b->open) return;
+    b->n++;
+    if (tp_time() - b->drawn >= b->interval && b->n != b->total) tp__bar_draw(b, false);
+}
+
+static void tp__bar_close(tp__bar *b)
+{
+    if (!b->open) return;
+    tp__bar_draw(b, true);
+    b->open = false;
+}
+
+/* -- of the steps of an epoch ------------------------------------------------------------- >>callback
+ * ProgressBar */
+
+typedef struct tp__progress {
+    const char *const *names;
+    int n;
+    tp_node **node;
+    int64_t seen; /* local_step of the last run that was asked for values */
+    bool asked;
+    tp__bar bar;
+    char postfix[256];
+} tp__progress;
+
+static tp_status tp__progress_setup_graph(tp_callback *cb)
+{
+    tp__progress *p = (tp__progress *)cb->user;
+    const tp_status st = tp__find_nodes(cb, p->names, p->n, &p->node);
+    for (int i = 0; i < p->n && st == TP_OK; i++)
+        if (p->node[i]->shape.ndim != 0)
+            return tp_fail(TP_ERR_SHAPE, "ProgressBar can only print scalars, '%s' is not one", p->names[i]);
+    return st;
+}
+
+static tp_status tp__progress_before_train(tp_callback *cb)
+{
+    ((tp__progress *)cb->user)->seen = cb->train->local_step;
+    return TP_OK;
+}
+
+static tp_status tp__progress_before_epoch(tp_callback *cb)
+{
+    tp__progress *p = (tp__progress *)cb->user;
+    tp__bar_open(&p->bar, cb->train->steps_per_epoch);
+    return TP_OK;
+}
+
+static tp_status tp__progress_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__progress *p = (tp__progress *)cb->user;
+    p->asked = p->n && cb->train->local_step != p->seen;
+    p->seen = cb->train->local_step;
+    return p->asked ? tp__request_all(r, p->node, p->n) : TP_OK;
+}
+
+static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    tp__progress *p = (tp__progress *)cb->user;
+    int at = 0;
+    for (int i = 0; p->asked && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
+        const char *tag = tp_node_name(p->node[i]), *slash = strrchr(tag, '/');
+        at += snprintf(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g",
+                       slash ? slash + 1 : tag, tp_tensor_get(v->value[i], 0));
+    }
+    return TP_OK;
+}
+
+static tp_status tp__progress_trigger_step(tp_callback *cb)
+{
+    tp__bar_step(&((tp__progress *)cb->user)->bar);
+    return TP_OK;
+}
+
+static tp_status tp__progress_end(tp_callback *cb)
+{
+    tp__bar_close(&((tp__progress *)cb->user)->bar);
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
+{
+    tp_callback *cb = tp_callback_new("ProgressBar", sizeof(tp__progress));
+    tp__progress *p = cb ? (tp__progress *)cb->user : NULL;
+    if (!p || !(p->names = tp__arena_names(&cb->mem_, d->names, tp__count_names(d->names)))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    p->n = tp__count_names(d->names);
+    cb->chief_only = false;
+    cb->setup_graph = tp__progress_setup_graph;
+    cb->before_train = tp__progress_before_train;
+    cb->before_epoch = tp__progress_before_epoch;
+    cb->before_run = tp__progress_before_run;
+    cb->after_run = tp__progress_after_run;
+    cb->trigger_step = tp__progress_trigger_step;
+    cb->after_epoch = tp__progress_end;
+    cb->after_train = tp__progress_end;
+    return cb;
+}
+
+/* -- how long it will take ----------------------------------------------------------- >>callback
+ * EstimatedTimeLeft */
+
+typedef struct tp__eta {
+    int k, n;
+    bool median;
+    double last;
+    double *seconds, *sorted; /* of the last k epochs, oldest first */
+} tp__eta;
+
+static tp_status tp__eta_before_train(tp_callback *cb)
+{
+    tp__eta *e = (tp__eta *)cb->user;
+    e->last = tp_time();
+    e->n = 0;
+    return TP_OK;
+}
+
+static tp_status tp__eta_trigger_epoch(tp_callback *cb)
+{
+    tp__eta *e = (tp__eta *)cb->user;
+    const double now = tp_time();
+    if (e->n == e->k) memmove(e->seconds, e->seconds + 1, (size_t)--e->n * sizeof(double));
+    e->seconds[e->n++] = now - e->last;
+    e->last = now;
+    double one = 0;
+    if (e->median) {
+        for (int i = 0; i < e->n; i++) { /* insertion into order */
+            int j = i;
+            for (; j > 0 && e->sorted[j - 1] > e->seconds[i]; j--) e->sorted[j] = e->sorted[j - 1];
+            e->sorted[j] = e->seconds[i];
+        }
+        one = 0.5 * (e->sorted[(e->n - 1) / 2] + e->sorted[e->n / 2]);
+    } else {
+        for (int i = 0; i < e->n; i++) one += e->seconds[i] / e->n;
+    }
+    const double left = one * (double)(cb->train->max_epoch - cb->train->epoch_num);
+    char text[TP_TIME_TEXT];
+    if (left > 0) tp_log(TP_LOG_INFO, "Estimated Time Left: %s", tp_humanize_time_delta(left, text));
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d)
+{
+    const int k = d->last_k_epochs ? d->last_k_epochs : 5;
+    if (k < 1 || k > 1000000)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "EstimatedTimeLeft: .last_k_epochs is %d", k);
+    tp_callback *cb = tp_callback_new("EstimatedTimeLeft", sizeof(tp__eta));
+    tp__eta *e = cb ? (tp__eta *)cb->user : NULL;
+    if (e) {
+        e->k = k;
+        e->median = d->median != TP_NO;
+        e->seconds = (double *)tp_arena_alloc(&cb->mem_, (size_t)k * sizeof(double));
+        e->sorted = (double *)tp_arena_alloc(&cb->mem_, (size_t)k * sizeof(double));
+    }
+    if (!e || !e->seconds || !e->sorted) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->before_train = tp__eta_before_train;
+    cb->trigger_epoch = tp__eta_trigger_epoch;
+    return cb;
+}
+
+/* -- steps a second ---------------------------------------------------------------- >>callback
+ * ThroughputTracker */
+
+typedef struct tp__throughput {
+    double samples, seconds, since; /* since: when the clock was started, if it runs */
+    bool running;
+    int64_t step;
+} tp__throughput;
+
+static tp_status tp__throughput_before_train(tp_callback *cb)
+{
+    tp__throughput *t = (tp__throughput *)cb->user;
+    t->step = cb->train->global_step;
+    t->seconds = 0;
+    t->running = false;
+    return TP_OK;
+}
+
+static tp_status tp__throughput_start(tp_callback *cb)
+{
+    tp__throughput *t = (tp__throughput *)cb->user;
+    t->since = tp_time();
+    t->running = true;
+    return TP_OK;
+}
+
+static tp_status tp__throughput_pause(tp_callback *cb)
+{
+    tp__throughput *t = (tp__throughput *)cb->user;
+    if (t->running) t->seconds += tp_time() - t->since;
+    t->running = false;
+    return TP_OK;
+}
+
+static tp_status tp__throughput_trigger(tp_callback *cb)
+{
+    tp__throughput *t = (tp__throughput *)cb->user;
+    const bool running = t->running;
+    tp__throughput_pause(cb);
+    const double steps = (double)(cb->train->global_step - t->step), seconds = t->seconds;
+    t->step = cb->train->global_step;
+    t->seconds = 0;
+    if (running) tp__throughput_start(cb);
+    if (!(seconds > 0)) return TP_OK; /* nothing was timed */
+    if (t->samples > 0)
+        return tp_monitors_put_scalar(cb->train->monitors, "Throughput (samples/sec)",
+                                      steps / seconds * t->samples);
+    return tp_monitors_put_scalar(cb->train->monitors, "Throughput (steps/sec)", steps / seconds);
+}
+
+TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_desc *d)
+{
+    tp_callback *cb = tp_callback_new("ThroughputTracker", sizeof(tp__throughput));
+    if (!cb) return NULL;
+    ((tp__throughput *)cb->user)->samples = d->samples_per_step;
+    cb->chief_only = false;
+    cb->before_train = tp__throughput_before_train;
+    cb->before_epoch = tp__throughput_start;
+    cb->after_epoch = tp__throughput_pause;
+    cb->trigger = tp__throughput_trigger;
+    return cb;
+}
+
+/* -- free memory of the host ---------------------------------------------------------- >>callback
+ * HostMemoryTracker */
+
+/* In GB; negative where /proc/meminfo does not tell. */
+static double tp__free_memory(void)
+{
+    char line[256];
+    double kb = -1;
+    FILE *f = fopen("/proc/meminfo", "r");
+    if (!f) return -1;
+    while (kb < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, "MemAvailable:", 13) == 0) kb = strtod(line + 13, NULL);
+    fclose(f);
+    return kb < 0 ? -1 : kb / (1024.0 * 1024.0);
+}
+
+static tp_status tp__host_memory_setup_graph(tp_callback *cb)
+{
+    const double gb = tp__free_memory();
+    (void)cb;
+    if (gb >= 0) tp_log(TP_LOG_INFO, "[HostMemoryTracker] Free RAM in setup_graph() is %.2f GB", gb);
+    else tp_log(TP_LOG_WARN, "[HostMemoryTracker] /proc/meminfo does not tell how much memory is free.");
+    return TP_OK;
+}
+
+static tp_status tp__host_memory_before_train(tp_callback *cb)
+{
+    const double gb = tp__free_memory();
+    (void)cb;
+    if (gb >= 0) tp_log(TP_LOG_INFO, "[HostMemoryTracker] Free RAM in before_train() is %.2f GB", gb);
+    return TP_OK;
+}
+
+static tp_status tp__host_memory_trigger(tp_callback *cb)
+{
+    const double gb = tp__free_memory();
+    return gb >= 0 ? tp_monitors_put_scalar(cb->train->monitors, "HostFreeMemory (GB)", gb) : TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_host_memory_tracker(void)
+{
+    tp_callback *cb = tp_callback_new("HostMemoryTracker", 0);
+    if (!cb) return NULL;
+    cb->chief_only = false;
+    cb->setup_graph = tp__host_memory_setup_graph;
+    cb->before_train = tp__host_memory_before_train;
+    cb->trigger = tp__host_memory_trigger;
+    return cb;
+}
+
+/* -- a shell command with numbers in it ------------------------------------------------------- >>callback
+ * SendStat */
+
+typedef struct tp__send {
+    const char *command;
+} tp__send;
+
+static tp_status tp__send_trigger(tp_callback *cb)
+{
+    tp_buf text;
+    tp_status st = TP_OK;
+    memset(&text, 0, sizeof text);
+    for (const char *p = ((const tp__send *)cb->user)->command; *p && st == TP_OK;) {
+        const char *end = *p == '{' ? strchr(p, '}') : NULL;
+        if (!end) {
+            tp_buf_put(&text, p++, 1);
+            continue;
+        }
+        char name[256];
+        tp_stat stat;
+        snprintf(name, sizeof name, "%.*s", (int)(end - p - 1), p + 1);
+        st = tp_monitors_get_latest(cb->train->monitors, name, &stat);
+        if (st == TP_OK && stat.is_int) tp_buf_printf(&text, "%lld", (long long)stat.value);
+        else if (st == TP_OK) tp__json_double(&text, stat.value);
+        p = end + 1;
+    }
+    if (st == TP_OK && text.failed) st = TP_ERR_NOMEM;
+    if (st == TP_OK && text.len) {
+        const int rc = system(text.data);
+        if (rc != 0) tp_log(TP_LOG_ERROR, "Command '%s' failed with status %d!", text.data, rc);
+    }
+    tp_buf_free(&text);
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_send_stat(const char *command)
+{
+    tp_callback *cb = tp_callback_new("SendStat", sizeof(tp__send));
+    if (!cb || !(((tp__send *)cb->user)->command = tp__arena_copy(&cb->mem_, command, ""))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->trigger = tp__send_trigger;
+    return cb;
+}
+
+/* ==== >>savers ======================================================================================== */
+
+/* -- checkpoints ----------------------------------------------------------------------------- >>callback
+ * ModelSaver */
+
+typedef struct tp__checkpoint {
+    char name[48]; /* "model-200" */
+    double made;
+} tp__checkpoint;
+
+typedef struct tp__saver {
+    int max_to_keep;   /* -1: all */
+    double keep_every; /* seconds */
+    double next_keep;
+    const char *dir;
+    const char *const *collections;
+    int n_collections;
+    tp__checkpoint *made; /* those that are kept for now, oldest first */
+    int n, cap;
+    tp_variable **variable; /* of the collections; NULL: all that are saved */
+    int n_variable;
+} tp__saver;
+
+static tp_status tp__saver_setup_graph(tp_callback *cb)
+{
+    tp__saver *s = (tp__saver *)cb->user;
+    if (!s->dir && tp_logger_dir() && !(s->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir())))
+        return TP_ERR_NOMEM;
+    if (!s->dir)
+        return tp_fail(TP_ERR_STATE,
+                       "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
+    return tp_make_dirs(s->dir);
+}
+
+static tp_status tp__saver_before_train(tp_callback *cb)
+{
+    tp__saver *s = (tp__saver *)cb->user;
+    int all = 0;
+    for (int i = 0; i < s->n_collections; i++) {
+        int n = 0;
+        tp_collection(cb->train->graph, s->collections[i], &n);
+        all += n;
+    }
+    if (!s->n_collections) return TP_OK;
+    s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)all + 1) * sizeof *s->variable);
+    if (!s->variable) return TP_ERR_NOMEM;
+    s->n_variable = 0;
+    for (int i = 0; i < s->n_collections; i++) {
+        int n = 0;
+        tp_node *const *nodes = tp_collection(cb->train->graph, s->collections[i], &n);
+        for (int k = 0; k < n; k++) {
+            tp_variable *v = tp_node_variable(nodes[k]);
+            bool twice = !v;
+            for (int q = 0; q < s->n_variable; q++) twice = twice || s->variable[q] == v;
+            if (!twice) s->variable[s->n_variable++] = v;
+        }
+    }
+    return TP_OK;
+}
+
+/* The list after one more; what falls out of it goes to `drop` (its name) unless it stays for ever. */
+static tp_status tp__saver_record(tp__saver *s, const char *name, char *drop)
+{
+    *drop = 0;
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->made[i].name, name) == 0) {
+            memmove(s->made + i, s->made + i + 1, (size_t)(s->n - i - 1) * sizeof *s->made);
+            s->n--;
+            break;
+        }
+    if (s->n == s->cap) {
+        const int cap = s->cap ? s->cap * 2 : 16;
+        tp__checkpoint *made = (tp__checkpoint *)tp_realloc(s->made, (size_t)cap * sizeof *made);
+        if (!made) return TP_ERR_NOMEM;
+        s->made = made;
+        s->cap = cap;
+    }
+    snprintf(s->made[s->n].name, sizeof s->made[s->n].name, "%s", name);
+    s->made[s->n++].made = tp_time();
+    if (s->max_to_keep < 0 || s->n <= s->max_to_keep) return TP_OK;
+    const tp__checkpoint oldest = s->made[0];
+    memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
+    if (oldest.made > s->next_keep) s->next_keep += s->keep_every;
+    else memcpy(drop, oldest.name, sizeof oldest.name);
+    return TP_OK;
+}
+
+/* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then what
+ * goes. */
+static tp_status tp__saver_save(tp_callback *cb)
+{
+    tp__saver *s = (tp__saver *)cb->user;
+    char path[1100], name[48], drop[48];
+    snprintf(name, sizeof name, "model-%lld", (long long)cb->train->global_step);
+    snprintf(path, sizeof path, "%s/%s.npz", s->dir, name);
+    tp_status st = tp_train_state_save(cb->train);
+    if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
+    if (st == TP_OK) st = tp__saver_record(s, name, drop);
+    if (st != TP_OK) return st;
+    const char **names = (const char **)tp_malloc((size_t)s->n * sizeof *names);
+    if (!names) return TP_ERR_NOMEM;
+    for (int i = 0; i < s->n; i++) names[i] = s->made[i].name;
+    st = tp_checkpoint_state_write(s->dir, names, s->n);
+    tp_free((void *)names);
+    if (st != TP_OK) return st;
+    tp_log(TP_LOG_INFO, "Model saved to %s.", path);
+    if (*drop) {
+        snprintf(path, sizeof path, "%s/%s.npz", s->dir, drop);
+        if (remove(path) != 0 && errno != ENOENT)
+            tp_log(TP_LOG_WARN, "Cannot delete the old checkpoint '%s': %s", path, strerror(errno));
+    }
+    return TP_OK;
+}
+
+static tp_status tp__saver_trigger(tp_callback *cb)
+{
+    const tp_status st = tp__saver_save(cb);
+    if (st != TP_ERR_IO) return st;
+    tp_log(TP_LOG_ERROR, "The model was not saved at global_step=%lld: %s. Training goes on.",
+           (long long)cb->train->global_step, tp_last_error());
+    return TP_OK;
+}
+
+static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->made); }
+
+TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
+{
+    if (d->max_to_keep < -1 || d->keep_checkpoint_every_n_hours < 0)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g",
+                                d->max_to_keep, (double)d->keep_checkpoint_every_n_hours);
+    tp_callback *cb = tp_callback_new("ModelSaver", sizeof(tp__saver));
+    if (!cb) return NULL;
+    tp__saver *s = (tp__saver *)cb->user;
+    const bool zero = d->keep_checkpoint_every_n_hours > 0 && d->keep_checkpoint_every_n_hours <= TP_ZERO;
+    s->max_to_keep = d->max_to_keep ? d->max_to_keep : 10;
+    s->keep_every = zero                                   ? 0
+                    : d->keep_checkpoint_every_n_hours > 0 ? 3600.0 * (double)d->keep_checkpoint_every_n_hours
+                                                           : 1800;
+    s->next_keep = tp_time() + s->keep_every;
+    s->n_collections = tp__count_names(d->var_collections);
+    s->collections = tp__arena_names(&cb->mem_, d->var_collections, s->n_collections);
+    if (!s->collections || (d->checkpoint_dir && !(s->dir = tp_arena_strdup(&cb->mem_, d->checkpoint_dir)))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->setup_graph = tp__saver_setup_graph;
+    cb->before_train = tp__saver_before_train;
+    cb->trigger = tp__saver_trigger;
+    cb->close = tp__saver_close;
+    return cb;
+}
+
+/* -- the best one ---------------------------------------------------------------------- >>callback MinSaver,
+ * MaxSaver */
+
+typedef struct tp__best {
+    const char *stat, *dir, *file;
+    bool reverse, have;
+    double best;
+    int64_t step;
+} tp__best;
+
+static tp_status tp__copy_file(const char *from, const char *to)
+{
+    enum { CHUNK = 1 << 16 };
+    tp_writer *w = NULL;
+    char *chunk = (char *)tp_malloc(CHUNK);
+    if (!chunk) return TP_ERR_NOMEM;
+    FILE *f = fopen(from, "rb");
+    tp_status st =
+        f ? tp_writer_open(&w, to) : tp_fail(TP_ERR_IO, "cannot open '%s': %s", from, strerror(errno));
+    for (size_t n = 1; st == TP_OK && n > 0;) {
+        n = fread(chunk, 1, CHUNK, f);
+        if (n) st = tp_writer_put(w, chunk, n);
+        else if (ferror(f)) st = tp_fail(TP_ERR_IO, "cannot read '%s': %s", from, strerror(errno));
+    }
+    if (st == TP_OK) st = tp_writer_commit(w);
+    else tp_writer_abort(w);
+    if (f) fclose(f);
+    tp_free(chunk);
+    return st;
+}
+
+static tp_status tp__best_trigger(tp_callback *cb)
+{
+    tp__best *b = (tp__best *)cb->user;
+    const char *word = b->reverse ? "maximum" : "minimum";
+    char latest[1100], from[1200], to[1200];
+    tp_stat stat;
+    if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK) return TP_OK;
+    if (b->have && !(b->reverse ? stat.value > b->best : stat.value < b->best)) return TP_OK;
+    b->have = true;
+    b->best = stat.value;
+    b->step = stat.step;
+    tp_status st = tp_checkpoint_state_latest(b->dir, latest, sizeof latest);
+    if (st == TP_ERR_NAME)
+        return tp_fail(
+            TP_ERR_STATE,
+            "%s: cannot find a checkpoint in '%s'. Did you forget to use ModelSaver, or put it after %s?",
+            cb->name, b->dir, cb->name);
+    if (st != TP_OK) return st;
+    const char *dash = strrchr(latest, '-');
+    char *end = NULL;
+    const long long step = dash ? strtoll(dash + 1, &end, 10) : -1;
+    if (!dash || end == dash + 1 || (*end && strcmp(end, ".npz") != 0) || step != (long long)stat.step) {
+        tp_log(TP_LOG_WARN,
+               "%s: the latest checkpoint '%s' is not of global_step=%lld, where '%s' was reported.",
+               cb->name, latest, (long long)stat.step, b->stat);
+        tp_log(TP_LOG_WARN,
+               "%s: nothing is copied. It must come after ModelSaver and after what reports the stat, as "
+               "often as they do.",
+               cb->name);
         return TP_OK;
     }
-    const tp_status st = tp__saver_dir(dir, e->dir, sizeof e->dir, "TFEventWriter");
-    return st == TP_OK ? tp_make_dirs(e->dir) : st;
+    snprintf(from, sizeof from, "%s%s", latest, *end ? "" : ".npz");
+    snprintf(to, sizeof to, "%s/%s", b->dir, b->file);
+    st = tp__copy_file(from, to);
+    if (st == TP_ERR_IO) {
+        tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on.", cb->name,
+               tp_last_error());
+        return TP_OK;
+    }
+    if (st == TP_OK)
+        tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", (long long)stat.step, word,
+               b->stat, stat.value);
+    return st;
 }
 
+/* A checkpoint is older than what was reported after it in its epoch; the last record of stats.json knows
+ * that value. */
+static tp_status tp__best_before_train(tp_callback *cb)
+{
+    tp__best *b = (tp__best *)cb->user;
+    char *text = NULL, key[300];
+    size_t size = 0;
+    int64_t epoch = 0;
+    if (!b->have || !tp_logger_dir() || tp__stats_load(tp_logger_dir(), &text, &size, &epoch) != TP_OK)
+        return TP_OK;
+    const char *record = strrchr(text, '{'), *step = record ? strstr(record, "\"global_step\": ") : NULL;
+    snprintf(key, sizeof key, "\"%s\": ", b->stat);
+    const char *value = record ? strstr(record, key) : NULL;
+    if (value && step && strtoll(step + 15, NULL, 10) == (long long)cb->train->global_step) {
+        const double v = strtod(value + strlen(key), NULL);
+        if (b->reverse ? v > b->best : v < b->best) {
+            b->best = v;
+            b->step = cb->train->global_step;
+        }
+    }
+    tp_free(text);
+    return TP_OK;
+}
+
+static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__best *b = (const tp__best *)cb->user;
+    if (!b->have) return TP_OK;
+    const tp_status st = tp_state_put_f64(d, prefix, "best", &b->best, 1);
+    return st == TP_OK ? tp_state_put_i64(d, prefix, "best_step", &b->step, 1) : st;
+}
+
+static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__best *b = (tp__best *)cb->user;
+    b->have = tp_state_get_f64(d, prefix, "best", &b->best, 1) &&
+              tp_state_get_i64(d, prefix, "best_step", &b->step, 1);
+    return TP_OK;
+}
+
+static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
+{
+    const char *name = reverse ? "MaxSaver" : "MinSaver",
+               *dir = d->checkpoint_dir ? d->checkpoint_dir : tp_logger_dir();
+    if (!d->monitor_stat || !*d->monitor_stat)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s: .monitor_stat is missing", name);
+    if (!dir)
+        return tp_callback_fail(&d->at_, TP_ERR_STATE,
+                                "%s: give .checkpoint_dir, or call tp_logger_set_dir first", name);
+    tp_callback *cb = tp_callback_new(name, sizeof(tp__best));
+    if (!cb) return NULL;
+    tp__best *b = (tp__best *)cb->user;
+    const size_t n = d->filename ? strlen(d->filename) : 0;
+    const bool suffix = n > 4 && strcmp(d->filename + n - 4, ".npz") == 0;
+    char *file = d->filename
+                     ? tp_arena_printf(&cb->mem_, "%s%s", d->filename, suffix ? "" : ".npz")
+                     : tp_arena_printf(&cb->mem_, "%s-%s.npz", reverse ? "max" : "min", d->monitor_stat);
+    for (char *p = file; p && !d->filename && *p; p++)
+        if (*p == '/') *p = '_';
+    b->file = file;
+    b->stat = tp_arena_strdup(&cb->mem_, d->monitor_stat);
+    b->dir = tp_arena_strdup(&cb->mem_, dir);
+    b->reverse = reverse;
+    if (!b->file || !b->stat || !b->dir) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->before_train = tp__best_before_train;
+    cb->trigger = tp__best_trigger;
+    cb->save_state = tp__best_save_state;
+    cb->load_state = tp__best_load_state;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d)
+{
+    return tp__best_new(d, d->reverse == TP_YES);
+}
+TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d) { return tp__best_new(d, true); }
+
+/* ==== >>inference ===================================================================================== */
+
+/* Stands for an inferencer that found no memory, because NULL ends a list of them. Nobody writes to it. */
+static tp_inferencer tp__no_inferencer;
+
+TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes)
+{
+    void *user = NULL;
+    tp_inferencer *inf = (tp_inferencer *)tp__with_user(sizeof(tp_inferencer), bytes, &user);
+    if (!inf) return NULL;
+    inf->name = name;
+    inf->user = user;
+    return inf;
+}
+
+TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n)
+{
+    const char *const *copy = tp__arena_names(&inf->mem_, names, n);
+    if (!copy) return TP_ERR_NOMEM;
+    inf->names = copy;
+    inf->n_names = n;
+    return TP_OK;
+}
+
+TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    tp_inferencer *inf = tp_inferencer_new("Failed", 0);
+    if (!inf) return &tp__no_inferencer;
+    va_list ap;
+    va_start(ap, fmt);
+    inf->error_ = tp__arena_sentence(&inf->mem_, at, fmt, ap);
+    va_end(ap);
+    inf->status_ = status;
+    return inf;
+}
+
+TP_DEF void tp_inferencer_free(tp_inferencer *inf)
+{
+    if (!inf || inf == &tp__no_inferencer) return;
+    if (inf->close) inf->close(inf);
+    tp_arena_free(&inf->mem_);
+    tp_free(inf);
+}
+
+/* -- means of scalars ----------------------------------------------------------------------- >>inferencer
+ * ScalarStats */
+
+typedef struct tp__scalar_stats {
+    const char *prefix;
+    double *sum;
+    int64_t n;
+} tp__scalar_stats;
+
+static tp_status tp__scalars_begin(tp_inferencer *inf)
+{
+    tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
+    for (int i = 0; i < inf->n_names; i++) s->sum[i] = 0;
+    s->n = 0;
+    return TP_OK;
+}
+
+static tp_status tp__scalars_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
+    char text[TP_SHAPE_TEXT];
+    for (int i = 0; i < n; i++) {
+        if (tp_tensor_size(values[i]) != 1)
+            return tp_fail(TP_ERR_SHAPE, "ScalarStats: '%s' has shape %s, only scalars have a mean here",
+                           inf->names[i], tp_shape_text(&values[i]->shape, text));
+        s->sum[i] += tp_tensor_get(values[i], 0);
+    }
+    s->n++;
+    return TP_OK;
+}
+
+/* "tower/cost:0" -> "tower/cost" */
+static void tp__op_name(const char *name, char *buf, size_t size)
+{
+    const size_t n = strlen(name);
+    const bool tensor = n >= 3 && name[n - 2] == ':';
+    snprintf(buf, size, "%.*s", (int)(tensor ? n - 2 : n), name);
+}
+
+static tp_status tp__scalars_end(tp_inferencer *inf)
+{
+    const tp__scalar_stats *s = (const tp__scalar_stats *)inf->user;
+    tp_status st = TP_OK;
+    for (int i = 0; s->n && i < inf->n_names && st == TP_OK; i++) {
+        char op[300], name[600];
+        tp__op_name(inf->names[i], op, sizeof op);
+        snprintf(name, sizeof name, "%s%s%s", s->prefix, *s->prefix ? "_" : "", op);
+        st = tp_monitors_put_scalar(inf->train->monitors, name, s->sum[i] / (double)s->n);
+    }
+    return st;
+}
+
+TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
+{
+    const int n = tp__count_names(d->names);
+    if (n < 1)
+        return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
+                                  "ScalarStats: give at least one name, tp_inf_scalar_stats({\"cost\"})");
+    tp_inferencer *inf = tp_inferencer_new("ScalarStats", sizeof(tp__scalar_stats));
+    if (!inf) return &tp__no_inferencer;
+    tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
+    s->prefix = tp__arena_copy(&inf->mem_, d->prefix, "validation");
+    s->sum = (double *)tp_arena_alloc(&inf->mem_, (size_t)n * sizeof(double));
+    if (!s->prefix || !s->sum || tp_inferencer_set_names(inf, d->names, n) != TP_OK) {
+        tp_inferencer_free(inf);
+        return &tp__no_inferencer;
+    }
+    inf->before_inference = tp__scalars_begin;
+    inf->on_fetches = tp__scalars_batch;
+    inf->after_inference = tp__scalars_end;
+    return inf;
+}
+
+/* -- errors over all samples -------------------------------------------------------- >>inferencer
+ * ClassificationError */
+
+typedef struct tp__class_error {
+    const char *name;
+    double wrong, n;
+} tp__class_error;
+
+static tp_status tp__class_error_begin(tp_inferencer *inf)
+{
+    tp__class_error *e = (tp__class_error *)inf->user;
+    e->wrong = e->n = 0;
+    return TP_OK;
+}
+
+static tp_status tp__class_error_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    tp__class_error *e = (tp__class_error *)inf->user;
+    (void)n;
+    if (values[0]->shape.ndim != 1) return tp_fail(TP_ERR_SHAPE, "%s is not a vector!", inf->names[0]);
+    const int64_t size = tp_tensor_size(values[0]);
+    for (int64_t i = 0; i < size; i++) e->wrong += tp_tensor_get(values[0], i);
+    e->n += (double)size;
+    return TP_OK;
+}
+
+static tp_status tp__class_error_end(tp_inferencer *inf)
+{
+    const tp__class_error *e = (const tp__class_error *)inf->user;
+    return tp_monitors_put_scalar(inf->train->monitors, e->name, e->n > 0 ? e->wrong / e->n : 0);
+}
+
+TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d)
+{
+    tp_inferencer *inf = tp_inferencer_new("ClassificationError", sizeof(tp__class_error));
+    if (!inf) return &tp__no_inferencer;
+    const char *tensor = d->wrong_tensor_name ? d->wrong_tensor_name : "incorrect_vector";
+    tp__class_error *e = (tp__class_error *)inf->user;
+    e->name = tp__arena_copy(&inf->mem_, d->summary_name, "validation_error");
+    if (!e->name || tp_inferencer_set_names(inf, &tensor, 1) != TP_OK) {
+        tp_inferencer_free(inf);
+        return &tp__no_inferencer;
+    }
+    inf->before_inference = tp__class_error_begin;
+    inf->on_fetches = tp__class_error_batch;
+    inf->after_inference = tp__class_error_end;
+    return inf;
+}
+
+/* -- precision and recall ----------------------------------------------------- >>inferencer
+ * BinaryClassificationStats */
+
+typedef struct tp__binary {
+    const char *prefix;
+    double label, pred, both; /* how many ones */
+} tp__binary;
+
+static tp_status tp__binary_begin(tp_inferencer *inf)
+{
+    tp__binary *b = (tp__binary *)inf->user;
+    b->label = b->pred = b->both = 0;
+    return TP_OK;
+}
+
+static tp_status tp__binary_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    tp__binary *b = (tp__binary *)inf->user;
+    char p[TP_SHAPE_TEXT], l[TP_SHAPE_TEXT];
+    (void)n;
+    if (!tp_shape_equal(&values[0]->shape, &values[1]->shape))
+        return tp_fail(TP_ERR_SHAPE, "BinaryClassificationStats: '%s' has shape %s, '%s' has %s",
+                       inf->names[0], tp_shape_text(&values[0]->shape, p), inf->names[1],
+                       tp_shape_text(&values[1]->shape, l));
+    const int64_t size = tp_tensor_size(values[0]);
+    for (int64_t i = 0; i < size; i++) {
+        const double pred = tp_tensor_get(values[0], i), label = tp_tensor_get(values[1], i);
+        const bool is_pred = pred > 0.5 && pred<1.5, is_label = label> 0.5 && label < 1.5;
+        b->pred += is_pred;
+        b->label += is_label;
+        b->both += is_pred && is_label;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__binary_end(tp_inferencer *inf)
+{
+    const tp__binary *b = (const tp__binary *)inf->user;
+    char name[300];
+    snprintf(name, sizeof name, "%s_precision", b->prefix);
+    const tp_status st =
+        tp_monitors_put_scalar(inf->train->monitors, name, b->pred > 0 ? b->both / b->pred : 0);
+    snprintf(name, sizeof name, "%s_recall", b->prefix);
+    return st == TP_OK
+               ? tp_monitors_put_scalar(inf->train->monitors, name, b->label > 0 ? b->both / b->label : 0)
+               : st;
+}
+
+TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d)
+{
+    if (!d->pred_tensor_name || !d->label_tensor_name)
+        return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
+                                  "BinaryClassificationStats: give the names of prediction and label");
+    tp_inferencer *inf = tp_inferencer_new("BinaryClassificationStats", sizeof(tp__binary));
+    if (!inf) return &tp__no_inferencer;
+    const char *names[2] = {d->pred_tensor_name, d->label_tensor_name};
+    if (!(((tp__binary *)inf->user)->prefix = tp__arena_copy(&inf->mem_, d->prefix, "val")) ||
+        tp_inferencer_set_names(inf, names, 2) != TP_OK) {
+        tp_inferencer_free(inf);
+        return &tp__no_inferencer;
+    }
+    inf->before_inference = tp__binary_begin;
+    inf->on_fetches = tp__binary_batch;
+    inf->after_inference = tp__binary_end;
+    return inf;
+}
+
+/* -- a pass over a data set --------------------------------------------------------------- >>callback
+ * InferenceRunner */
+
+/* One inferencer's part in a run. */
+typedef struct tp__inf_hook {
+    tp_hook hook;
+    tp_inferencer *inf;
+    tp_node **node;
+} tp__inf_hook;
+
+typedef struct tp__runner {
+    tp_input_source *input;
+    bool fed; /* made from a dataflow */
+    tp__inf_hook *inf;
+    int n_inf;
+    tp_hook **extra;
+    int n_extra;
+    const char *tower_name;
+    tp_tower_func *tower_func;
+    tp_hooked_session *session;
+    tp__bar bar;
+} tp__runner;
+
+static tp_status tp__inf_before_run(tp_hook *h, tp_run_request *r)
+{
+    const tp__inf_hook *i = (const tp__inf_hook *)h->user;
+    return tp__request_all(r, i->node, i->inf->n_names);
+}
+
+static tp_status tp__inf_after_run(tp_hook *h, const tp_run_values *v)
+{
+    const tp__inf_hook *i = (const tp__inf_hook *)h->user;
+    return i->inf->on_fetches ? i->inf->on_fetches(i->inf, v->value, v->n) : TP_OK;
+}
+
+static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    tp_graph *g = cb->train->graph;
+    tp_variable_scope_desc reuse;
+    tp_tower_desc tower;
+    int n = 0;
+    const tp_spec *specs = tp_tower_func_signature(f, &n);
+    tp_status st = tp_input_setup(r->input, g, specs, n);
+    if (st != TP_OK) return st;
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *in);
+    if (!in) return TP_ERR_NOMEM;
+    memset(&reuse, 0, sizeof reuse);
+    memset(&tower, 0, sizeof tower);
+    reuse.reuse = TP_REUSE_YES; /* what training made is what is evaluated */
+    tower.name = r->tower_name;
+    tp_name_scope_push(g, "");
+    tp_variable_scope_push(g, &reuse);
+    if (tp_tower_enter(g, &tower)) {
+        st = tp_input_get_tensors(r->input, in);
+        if (st == TP_OK) tp_tower_func_call(f, in);
+        tp_tower_leave(g);
+    }
+    tp_variable_scope_pop(g);
+    tp_name_scope_pop(g);
+    if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+    return st;
+}
+
+static tp_status tp__runner_setup_graph(tp_callback *cb)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
+    if (!f)
+        return tp_fail(TP_ERR_STATE, "InferenceRunner: the trainer has no tower function: give .tower_func");
+    if (tp_tower_func_find(f, r->tower_name))
+        return tp_fail(TP_ERR_NAME,
+                       "InferenceRunner: a tower '%s' exists: a second runner needs another .tower_name",
+                       r->tower_name);
+    tp_status st = tp__runner_tower(cb, f);
+    const tp_tower_handle *h = st == TP_OK ? tp_tower_func_find(f, r->tower_name) : NULL;
+    if (st == TP_OK && !h)
+        st = tp_fail(TP_ERR, "InferenceRunner: the tower '%s' was not built", r->tower_name);
+    for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
+        tp_inferencer *inf = r->inf[i].inf;
+        inf->train = cb->train;
+        if (inf->setup_graph) st = inf->setup_graph(inf);
+        if (st != TP_OK) break;
+        r->inf[i].node =
+            (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)inf->n_names + 1) * sizeof(tp_node *));
+        if (!r->inf[i].node) return TP_ERR_NOMEM;
+        for (int k = 0; k < inf->n_names; k++) {
+            r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
+            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp_graph_find(cb->train->graph, inf->names[k]);
+            if (!r->inf[i].node[k])
+                return tp_fail(TP_ERR_NAME, "%s: Tensor %s not found in the graph! (tower '%s')", inf->name,
+                               inf->names[k], r->tower_name);
+        }
+    }
+    return st;
+}
+
+static tp_status tp__runner_before_train(tp_callback *cb)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    int n_input = 0;
+    tp_hook *const *input = tp_input_hooks(r->input, &n_input);
+    tp_hook **all =
+        (tp_hook **)tp_arena_alloc(&cb->mem_, (size_t)(r->n_inf + n_input + r->n_extra + 1) * sizeof *all);
+    if (!all) return TP_ERR_NOMEM;
+    int n = 0;
+    for (int i = 0; i < r->n_inf; i++) {
+        r->inf[i].hook.name = r->inf[i].inf->name;
+        r->inf[i].hook.user = &r->inf[i];
+        r->inf[i].hook.before_run = tp__inf_before_run;
+        r->inf[i].hook.after_run = tp__inf_after_run;
+        all[n++] = &r->inf[i].hook;
+    }
+    for (int i = 0; i < n_input; i++) all[n++] = input[i];
+    for (int i = 0; i < r->n_extra; i++) all[n++] = r->extra[i];
+    for (int i = 0; i < n; i++) {
+        const tp_status st =
+            all[i]->after_create_session ? all[i]->after_create_session(all[i], cb->train->session) : TP_OK;
+        if (st != TP_OK) return st;
+    }
+    tp_hooked_session_free(r->session);
+    if (!(r->session = tp_hooked_session_new(cb->train->session, all, n))) return TP_ERR_NOMEM;
+    const int64_t size = tp_input_size(r->input);
+    if (size > 0) tp_log(TP_LOG_INFO, "[InferenceRunner] Will eval %lld iterations", (long long)size);
+    else
+        tp_log(TP_LOG_WARN,
+               "[InferenceRunner] The size of the input is unknown: each pass goes on until it ends.");
+    return TP_OK;
+}
+
+static tp_status tp__runner_trigger(tp_callback *cb)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    const int64_t size = tp_input_size(r->input);
+    tp_status st = TP_OK;
+    for (int i = 0; i < r->n_inf && st == TP_OK; i++)
+        if (r->inf[i].inf->before_inference) st = r->inf[i].inf->before_inference(r->inf[i].inf);
+    if (st == TP_OK) st = tp_input_reset_state(r->input);
+    if (st != TP_OK) return st;
+    tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0); /* every pass is the same */
+    tp__bar_open(&r->bar, size > 0 ? size : 0);
+    for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK; k++) {
+        st = tp_hooked_run(r->session, NULL, 0, NULL);
+        if (st == TP_OK) st = tp__poll(cb->train);
+        if (st == TP_OK) tp__bar_step(&r->bar);
+    }
+    tp__bar_close(&r->bar);
+    if (st == TP_END) {
+        const char *why = "";
+        if (tp_input_failure(r->input, &why) != TP_OK)
+            return tp_fail(tp_input_failure(r->input, NULL), "InferenceRunner: %s", why);
+        if (r->fed && size > 0)
+            return tp_fail(TP_ERR_STATE,
+                           "[InferenceRunner] input stopped before reaching its size of %lld datapoints. "
+                           "Make the dataflow tell "
+                           "its real size, or wrap it with tp_df_fixed_size",
+                           (long long)size);
+        st = TP_OK;
+    }
+    for (int i = 0; i < r->n_inf && st == TP_OK; i++)
+        if (r->inf[i].inf->after_inference) st = r->inf[i].inf->after_inference(r->inf[i].inf);
+    return st;
+}
+
+static tp_status tp__runner_after_train(tp_callback *cb)
+{
+    tp__bar_close(&((tp__runner *)cb->user)->bar);
+    return TP_OK;
+}
+
+static void tp__runner_close(tp_callback *cb)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    tp_hooked_session_free(r->session);
+    tp_input_free(r->input);
+    for (int i = 0; i < r->n_inf; i++) tp_inferencer_free(r->inf[i].inf);
+}
+
+TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
+{
+    tp_callback *cb = NULL;
+    const char *mistake = NULL;
+    tp_status status = TP_ERR_ARG;
+    tp_input_source *input = d->input;
+    tp_feed_input_desc feed;
+    memset(&feed, 0, sizeof feed);
+    feed.at_ = d->at_;
+    feed.df = d->df;
+    feed.infinite = TP_NO;
+    if (d->df && d->input) {
+        mistake = "InferenceRunner: give a dataflow or .input, not both";
+        tp_df_free(d->df);
+    } else if (!d->df && !d->input) {
+        mistake = "InferenceRunner: the data are missing: give a dataflow or .input";
+    } else if (d->df) {
+        input = tp_feed_input_(&feed); /* takes the dataflow over, also when it fails */
+    }
+    int n = 0;
+    bool ok = input != NULL;
+    for (; n < TP_MAX_NAMES && d->inferencers[n]; n++) ok = ok && d->inferencers[n] != &tp__no_inferencer;
+    if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
+    for (int i = 0; !mistake && i < n; i++)
+        if (d->inferencers[i]->status_ != TP_OK) {
+            mistake = d->inferencers[i]->error_ ? d->inferencers[i]->error_ : "out of memory";
+            status = d->inferencers[i]->status_;
+        }
+    if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? &d->at_ : NULL, status, "%s", mistake);
+    else if (ok) cb = tp_callback_new("InferenceRunner", sizeof(tp__runner));
+    tp__runner *r = cb && !mistake ? (tp__runner *)cb->user : NULL;
+    if (r) {
+        r->tower_name = tp__arena_copy(&cb->mem_, d->tower_name, "InferenceTower");
+        r->inf = (tp__inf_hook *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *r->inf);
+        ok = r->tower_name && r->inf;
+    }
+    if (!r || !ok) { /* nothing of what was handed over may leak */
+        tp_input_free(input);
+        for (int i = 0; i < n; i++) tp_inferencer_free(d->inferencers[i]);
+        if (mistake) return cb;
+        tp_callback_free(cb);
+        return NULL;
+    }
+    r->input = input;
+    r->fed = d->df != NULL;
+    r->tower_func = d->tower_func;
+    r->n_inf = n;
+    for (int i = 0; i < r->n_inf; i++) r->inf[i].inf = d->inferencers[i];
+    cb->setup_graph = tp__runner_setup_graph;
+    cb->before_train = tp__runner_before_train;
+    cb->trigger = tp__runner_trigger;
+    cb->after_train = tp__runner_after_train;
+    cb->close = tp__runner_close;
+    return cb;
+}
+
+TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook)
+{
+    const tp_status st = tp_callback_status(runner);
+    if (st != TP_OK) return st;
+    if (runner->close != tp__runner_close)
+        return tp_fail(TP_ERR_ARG, "'%s' is no InferenceRunner", runner->name);
+    tp__runner *r = (tp__runner *)runner->user;
+    if (r->session) return tp_fail(TP_ERR_STATE, "InferenceRunner: hooks are registered before training");
+    tp_hook **extra = (tp_hook **)tp_arena_alloc(&runner->mem_, (size_t)(r->n_extra + 1) * sizeof *extra);
+    if (!extra) return TP_ERR_NOMEM;
+    for (int i = 0; i < r->n_extra; i++) extra[i] = r->extra[i];
+    extra[r->n_extra++] = hook;
+    r->extra = extra;
+    return TP_OK;
+}
+
+/* ==== >>parameters ==================================================================================== */
+
+TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes)
+{
+    void *user = NULL;
+    tp_hyper_param *p = (tp_hyper_param *)tp__with_user(sizeof(tp_hyper_param), bytes, &user);
+    if (!p || !(p->name = tp_arena_strdup(&p->mem_, name ? name : ""))) {
+        tp_free(p);
+        return NULL;
+    }
+    p->user = user;
+    return p;
+}
+
+TP_DEF void tp_hyper_param_free(tp_hyper_param *p)
+{
+    if (!p) return;
+    if (p->close) p->close(p);
+    tp_arena_free(&p->mem_);
+    tp_free(p);
+}
+
+/* -- a variable of the graph -------------------------------------------------------------------- >>param
+ * GraphVarParam */
+
+typedef struct tp__graph_var {
+    tp_variable *variable;
+    tp_tensor value;
+} tp__graph_var;
+
+static tp_status tp__graph_var_setup(tp_hyper_param *p)
+{
+    tp__graph_var *v = (tp__graph_var *)p->user;
+    const tp_graph *g = p->train->graph;
+    v->variable = g ? tp_find_variable(g, p->name) : NULL;
+    if (!v->variable) return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph!", p->name);
+    if (v->variable->shape.ndim != 0)
+        return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar", p->name);
+    return tp_tensor_resize(&v->value, v->variable->dtype, v->variable->shape);
+}
+
+static tp_status tp__graph_var_get(tp_hyper_param *p, double *value)
+{
+    tp__graph_var *v = (tp__graph_var *)p->user;
+    if (!v->variable || !p->train->session)
+        return tp_fail(TP_ERR_STATE, "the parameter '%s' has no value before training", p->name);
+    const tp_status st = tp_session_read(p->train->session, v->variable, &v->value);
+    if (st == TP_OK) *value = tp_tensor_get(&v->value, 0);
+    return st;
+}
+
+static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
+{
+    tp__graph_var *v = (tp__graph_var *)p->user;
+    if (!v->variable || !p->train->session)
+        return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
+    if (!tp_dtype_is_float(v->variable->dtype) && value != floor(value))
+        return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name,
+                       tp_dtype_name(v->variable->dtype), value);
+    tp_tensor_set(&v->value, 0, value);
+    return tp_session_load(p->train->session, v->variable, &v->value);
+}
+
+static void tp__graph_var_close(tp_hyper_param *p) { tp_tensor_free(&((tp__graph_var *)p->user)->value); }
+
+TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
+{
+    char op[512];
+    tp__op_name(name ? name : "", op, sizeof op);
+    tp_hyper_param *p = tp_hyper_param_new(op, sizeof(tp__graph_var));
+    if (!p) return NULL;
+    p->setup_graph = tp__graph_var_setup;
+    p->get_value = tp__graph_var_get;
+    p->set_value = tp__graph_var_set;
+    p->close = tp__graph_var_close;
+    return p;
+}
+
+/* -- a number of the program's -------------------------------------------------------------------- >>param
+ * ObjAttrParam */
+
+typedef struct tp__field {
+    tp_tensor view;
+} tp__field;
+
+static tp_status tp__field_get(tp_hyper_param *p, double *value)
+{
+    *value = tp_tensor_get(&((const tp__field *)p->user)->view, 0);
+    return TP_OK;
+}
+
+static tp_status tp__field_set(tp_hyper_param *p, double value)
+{
+    tp_tensor_set(&((tp__field *)p->user)->view, 0, value);
+    return TP_OK;
+}
+
+static tp_status tp__field_setup(tp_hyper_param *p)
+{
+    const tp_tensor *t = &((const tp__field *)p->user)->view;
+    if (t->data && (t->dtype == TP_F64 || t->dtype == TP_F32 || t->dtype == TP_I32 || t->dtype == TP_I64))
+        return TP_OK;
+    return tp_fail(TP_ERR_ARG, "the parameter '%s' needs the address of a double, float, int32_t or int64_t",
+                   p->name);
+}
+
+TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype)
+{
+    tp_hyper_param *p = tp_hyper_param_new(name, sizeof(tp__field));
+    if (!p) return NULL;
+    tp_tensor_view(&((tp__field *)p->user)->view, dtype, tp_make_shape_n(0, NULL), field);
+    p->setup_graph = tp__field_setup;
+    p->get_value = tp__field_get;
+    p->set_value = tp__field_set;
+    return p;
+}
+
+/* -- what all setters share ------------------------------------------------------------- >>callback
+ * HyperParamSetter */
+
+typedef struct tp__setter {
+    tp_hyper_param *param;
+    tp_param_fn fn;
+    void *fn_user;
+    void (*release)(void *user);
+    bool have;
+    double last; /* what this setter produced last */
+    int64_t logged_epoch;
+} tp__setter;
+
+TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
+{
+    tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
+    return p->get_value(p, value);
+}
+
+/* Remember and log a new value, then set it. */
+static tp_status tp__setter_set(tp_callback *cb, double value)
+{
+    tp__setter *s = (tp__setter *)cb->user;
+    if (!s->have || value != s->last) {
+        if (s->logged_epoch != cb->train->epoch_num) {
+            const long long step = (long long)cb->train->global_step;
+            if (!s->have)
+                tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s is set to %.6f", step,
+                       s->param->name, value);
+            else
+                tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s changes from %.6f to %.6f",
+                       step, s->param->name, s->last, value);
+        }
+        s->logged_epoch = cb->train->epoch_num;
+        s->last = value;
+        s->have = true;
+    }
+    return s->param->set_value(s->param, value);
+}
+
+static tp_status tp__setter_setup_graph(tp_callback *cb)
+{
+    const tp__setter *s = (const tp__setter *)cb->user;
+    s->param->train = cb->train;
+    return s->param->setup_graph ? s->param->setup_graph(s->param) : TP_OK;
+}
+
+static tp_status tp__setter_trigger(tp_callback *cb)
+{
+    const tp__setter *s = (const tp__setter *)cb->user;
+    double value = 0;
+    bool set = false;
+    tp_status st = tp_setter_current_value(cb, &value);
+    if (st != TP_OK) return st;
+    st = s->fn(cb, s->fn_user, &value, &set);
+    return st == TP_OK && set ? tp__setter_set(cb, value) : st;
+}
+
+static void tp__setter_close(tp_callback *cb)
+{
+    const tp__setter *s = (const tp__setter *)cb->user;
+    tp_hyper_param_free(s->param);
+    if (s->release) s->release(s->fn_user);
+}
+
+/* A setter whose user memory begins with tp__setter; takes param over, also on failure. */
+static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char *name, tp_hyper_param *param,
+                                   size_t bytes)
+{
+    if (!name && !param)
+        return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param",
+                                kind);
+    if (param && (!param->get_value || !param->set_value)) {
+        tp_hyper_param_free(param);
+        return tp_callback_fail(at, TP_ERR_ARG, "%s: a parameter needs get_value and set_value", kind);
+    }
+    tp_callback *cb = tp_callback_new(kind, bytes);
+    if (!param && cb) param = tp_param_graph_var(name);
+    if (!cb || !param) {
+        tp_hyper_param_free(param);
+        tp_callback_free(cb);
+        return NULL;
+    }
+    tp__setter *s = (tp__setter *)cb->user;
+    s->param = param;
+    s->logged_epoch = -1;
+    cb->chief_only = false;
+    cb->setup_graph = tp__setter_setup_graph;
+    cb->before_train = tp__setter_trigger;
+    cb->trigger = tp__setter_trigger;
+    cb->close = tp__setter_close;
+    return cb;
+}
+
+TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d)
+{
+    tp_callback *cb = NULL;
+    if (!d->fn) {
+        tp_hyper_param_free(d->param);
+        cb = tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetter: .fn is missing");
+    } else {
+        cb = tp__setter_new(&d->at_, "HyperParamSetter", d->name, d->param, sizeof(tp__setter));
+    }
+    if (!cb || cb->status_ != TP_OK) {
+        if (d->release) d->release(d->user);
+        return cb;
+    }
+    tp__setter *s = (tp__setter *)cb->user;
+    s->fn = d->fn;
+    s->fn_user = d->user;
+    s->release = d->release;
+    return cb;
+}
+
+/* -- from a file ------------------------------------------------------------------------ >>callback
+ * HumanHyperParamSetter */
+
+typedef struct tp__human {
+    tp__setter setter;
+    const char *path;
+} tp__human;
+
+/* The value of `name` in the text; false when a line is not "key:number" or no line has the key. */
+static bool tp__human_parse(char *text, const char *name, double *value)
+{
+    bool found = false;
+    size_t n = strlen(text);
+    if (n && text[n - 1] == '\n') text[--n] = 0; /* the last line's end begins no empty line */
+    if (!n) return false;
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        while (*line && isspace((unsigned char)*line)) line++;
+        for (size_t m = strlen(line); m && isspace((unsigned char)line[m - 1]); m--) line[m - 1] = 0;
+        char *colon = strchr(line, ':'), *end;
+        if (!colon || strchr(colon + 1, ':')) return false;
+        *colon = 0;
+        const double v = strtod(colon + 1, &end);
+        if (end == colon + 1 || *end) return false;
+        if (strcmp(line, name) == 0) {
+            *value = v;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static tp_status tp__human_value(tp_callback *cb, void *user, double *value, bool *set)
+{
+    const tp__human *h = (const tp__human *)cb->user;
+    char *text = NULL;
+    size_t n = 0;
+    (void)user;
+    if (!tp_file_exists(h->path)) return TP_OK;
+    if (tp_file_read(h->path, false, 1 << 20, &text, &n) != TP_OK) {
+        tp_log(TP_LOG_WARN, "Cannot read %s: %s", h->path, tp_last_error());
+        return TP_OK;
+    }
+    *set = tp__human_parse(text, h->setter.param->name, value);
+    tp_free(text);
+    if (!*set) tp_log(TP_LOG_WARN, "Cannot find %s in %s", h->setter.param->name, h->path);
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d)
+{
+    if (!tp_logger_dir()) {
+        tp_hyper_param_free(d->param);
+        return tp_callback_fail(
+            &d->at_, TP_ERR_STATE,
+            "HumanHyperParamSetter: its file is in the logger's directory: call tp_logger_set_dir first");
+    }
+    tp_callback *cb = tp__setter_new(&d->at_, "HumanHyperParamSetter", d->name, d->param, sizeof(tp__human));
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__human *h = (tp__human *)cb->user;
+    h->setter.fn = tp__human_value;
+    h->path = tp_arena_printf(&cb->mem_, "%s/%s", tp_logger_dir(), d->file_name ? d->file_name : "hyper.txt");
+    if (!h->path) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    return cb;
+}
+
+/* -- by a schedule ------------------------------------------------------------------ >>callback
+ * ScheduledHyperParamSetter */
+
+typedef struct tp__schedule {
+    tp__setter setter;
+    tp_schedule_point *point; /* ascending */
+    int n, interp;
+    bool step_based, set_at_beginning;
+} tp__schedule;
+
+/* The value to set at exactly this point. in_force: also what an earlier point left behind. */
+static bool tp__schedule_value(const tp__schedule *s, int64_t now, bool in_force, double *value)
+{
+    int i = -1; /* the last point that is not later than now */
+    while (i + 1 < s->n && s->point[i + 1].at <= now) i++;
+    if (i < 0) return false;
+    const tp_schedule_point a = s->point[i];
+    if (a.at == now || (in_force && (i + 1 == s->n || s->interp != TP_INTERP_LINEAR))) {
+        *value = a.value;
+        return true;
+    }
+    if (i + 1 == s->n || s->interp != TP_INTERP_LINEAR) return false;
+    const tp_schedule_point b = s->point[i + 1];
+    *value = (double)(now - a.at) / (double)(b.at - a.at) * (b.value - a.value) + a.value;
+    return true;
+}
+
+static int64_t tp__schedule_now(const tp_callback *cb)
+{
+    return ((const tp__schedule *)cb->user)->step_based ? cb->train->global_step : cb->train->epoch_num;
+}
+
+static tp_status tp__schedule_fn(tp_callback *cb, void *user, double *value, bool *set)
+{
+    (void)user;
+    *set = tp__schedule_value((const tp__schedule *)cb->user, tp__schedule_now(cb), false, value);
+    return TP_OK;
+}
+
+/* A training that starts in the middle takes over what would be in force. */
+static tp_status tp__schedule_before_train(tp_callback *cb)
+{
+    const tp__schedule *s = (const tp__schedule *)cb->user;
+    double should = 0, is = 0;
+    tp_status st = tp__setter_trigger(cb);
+    if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &should)) return st;
+    if ((st = tp_setter_current_value(cb, &is)) != TP_OK) return st;
+    if (fabs(should - is) <= 1e-8 + 1e-5 * fabs(is)) return TP_OK;
+    tp_log(TP_LOG_WARN,
+           "According to its schedule, parameter '%s' should be %g at this point, but it is %g. If this is "
+           "the only setter in use, "
+           "check whether the parameter starts as you expect.",
+           s->setter.param->name, should, is);
+    if (!s->set_at_beginning) return TP_OK;
+    tp_log(TP_LOG_INFO, "'%s' is set to %g before the training.", s->setter.param->name, should);
+    return tp__setter_set(cb, should);
+}
+
+static tp_status tp__schedule_trigger_epoch(tp_callback *cb)
+{
+    return ((const tp__schedule *)cb->user)->step_based ? TP_OK : tp_callback_trigger(cb);
+}
+static tp_status tp__schedule_trigger_step(tp_callback *cb)
+{
+    return ((const tp__schedule *)cb->user)->step_based ? tp_callback_trigger(cb) : TP_OK;
+}
+
+static int tp__by_point(const void *a, const void *b)
+{
+    const int64_t x = ((const tp_schedule_point *)a)->at, y = ((const tp_schedule_point *)b)->at;
+    return x < y ? -1 : x > y;
+}
+
+TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d)
+{
+    int n = d->n_schedule;
+    if (n == 0)
+        for (int i = 0; i < TP_MAX_SCHEDULE; i++)
+            if (d->schedule[i].at != 0 || d->schedule[i].value < 0 || d->schedule[i].value > 0) n = i + 1;
+    if (n < 1 || n > TP_MAX_SCHEDULE || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
+        tp_hyper_param_free(d->param);
+        return tp_callback_fail(
+            &d->at_, TP_ERR_ARG,
+            "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
+            "linear interpolation");
+    }
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule));
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__schedule *s = (tp__schedule *)cb->user;
+    s->point = (tp_schedule_point *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *s->point);
+    if (!s->point) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    memcpy(s->point, d->schedule, (size_t)n * sizeof *s->point);
+    qsort(s->point, (size_t)n, sizeof *s->point, tp__by_point);
+    for (int i = 0; i + 1 < n; i++)
+        if (s->point[i].at == s->point[i + 1].at) {
+            const long long twice = (long long)s->point[i].at;
+            tp_callback_free(cb);
+            return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                    "ScheduledHyperParamSetter: %lld is in the schedule twice", twice);
+        }
+    s->n = n;
+    s->interp = d->interp;
+    s->step_based = d->step_based == TP_YES;
+    s->set_at_beginning = d->set_at_beginning != TP_NO;
+    s->setter.fn = tp__schedule_fn;
+    cb->before_train = tp__schedule_before_train;
+    cb->trigger_epoch = tp__schedule_trigger_epoch;
+    cb->trigger_step = tp__schedule_trigger_step;
+    return cb;
+}
+
+/* -- by a function ------------------------------------------------------------------ >>callback
+ * HyperParamSetterWithFunc */
+
+typedef struct tp__func_setter {
+    tp__setter setter;
+    double (*fn)(int64_t epoch_num, double old_value, void *user);
+    int64_t applied, loaded; /* epoch of the last application; that of the checkpoint, -1: none */
+} tp__func_setter;
+
+static tp_status tp__func_value(tp_callback *cb, void *user, double *value, bool *set)
+{
+    tp__func_setter *f = (tp__func_setter *)cb->user;
+    *value = f->fn(cb->train->epoch_num, *value, user);
+    *set = true;
+    f->applied = cb->train->epoch_num;
+    return TP_OK;
+}
+
+/* new = fn(old) must not happen twice for one epoch: a checkpoint knows whether it had happened. */
+static tp_status tp__func_before_train(tp_callback *cb)
+{
+    const tp__func_setter *f = (const tp__func_setter *)cb->user;
+    return f->loaded == cb->train->epoch_num ? TP_OK : tp__setter_trigger(cb);
+}
+
+static tp_status tp__func_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    return tp_state_put_i64(d, prefix, "applied", &((const tp__func_setter *)cb->user)->applied, 1);
+}
+
+static tp_status tp__func_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__func_setter *f = (tp__func_setter *)cb->user;
+    if (tp_state_get_i64(d, prefix, "applied", &f->loaded, 1)) f->applied = f->loaded;
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_setter_with_func_desc *d)
+{
+    if (!d->fn) {
+        tp_hyper_param_free(d->param);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
+    }
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter));
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__func_setter *f = (tp__func_setter *)cb->user;
+    f->setter.fn = tp__func_value;
+    f->setter.fn_user = d->user;
+    f->fn = d->fn;
+    f->applied = f->loaded = -1;
+    cb->before_train = tp__func_before_train;
+    cb->save_state = tp__func_save_state;
+    cb->load_state = tp__func_load_state;
+    return cb;
+}
+
+/* -- when a stat stands still --------------------------------------------------------- >>callback
+ * StatMonitorParamSetter */
+
+typedef struct tp__stat_setter {
+    tp__setter setter;
+    const char *stat;
+    tp_status (*fn)(double *value, void *user);
+    void *user;
+    double threshold;
+    int last_k, n;
+    bool reverse;
+    int64_t step;   /* of the newest in the window */
+    double *window; /* oldest first */
+} tp__stat_setter;
+
+static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool *set)
+{
+    tp__stat_setter *s = (tp__stat_setter *)cb->user;
+    tp_stat stat;
+    (void)user;
+    memset(&stat, 0, sizeof stat);
+    if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history! Ignore it.",
+               s->stat);
+        return TP_OK;
+    }
+    if (s->n && stat.step == s->step) {
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] No new data for %s since global_step=%lld.", s->stat,
+               (long long)s->step);
+        return TP_OK;
+    }
+    if (s->n == s->last_k) memmove(s->window, s->window + 1, (size_t)--s->n * sizeof(double));
+    s->window[s->n++] = stat.value;
+    s->step = stat.step;
+    if (s->n < s->last_k) return TP_OK;
+    double best = s->window[0];
+    for (int i = 1; i < s->n; i++)
+        if (s->reverse ? s->window[i] > best : s->window[i] < best) best = s->window[i];
+    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold)
+        return TP_OK; /* good */
+    const tp_status st = s->fn(value, s->user);
+    if (st != TP_OK) return st;
+    tp_log(TP_LOG_INFO, "[StatMonitorParamSetter] Triggered, %s has not got better for %d values.", s->stat,
+           s->last_k);
+    s->n = 0;
+    *set = true;
+    return TP_OK;
+}
+
+static tp_status tp__stat_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__stat_setter *s = (const tp__stat_setter *)cb->user;
+    const int64_t head[2] = {s->n, s->step};
+    const tp_status st = tp_state_put_i64(d, prefix, "window_size", head, 2);
+    return st == TP_OK ? tp_state_put_f64(d, prefix, "window", s->window, s->n) : st;
+}
+
+static tp_status tp__stat_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__stat_setter *s = (tp__stat_setter *)cb->user;
+    int64_t head[2];
+    if (tp_state_get_i64(d, prefix, "window_size", head, 2) && head[0] >= 0 && head[0] <= s->last_k &&
+        tp_state_get_f64(d, prefix, "window", s->window, (int)head[0])) {
+        s->n = (int)head[0];
+        s->step = head[1];
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d)
+{
+    if (!d->fn || !d->stat_name || d->last_k < 1) {
+        tp_hyper_param_free(d->param);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
+    }
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter));
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__stat_setter *s = (tp__stat_setter *)cb->user;
+    s->setter.fn = tp__stat_value;
+    s->stat = tp_arena_strdup(&cb->mem_, d->stat_name);
+    s->fn = d->fn;
+    s->user = d->user;
+    s->threshold = d->threshold;
+    s->last_k = d->last_k;
+    s->reverse = d->reverse == TP_YES;
+    s->window = (double *)tp_arena_alloc(&cb->mem_, (size_t)d->last_k * sizeof(double));
+    if (!s->stat || !s->window) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->before_train = NULL;
+    cb->save_state = tp__stat_save_state;
+    cb->load_state = tp__stat_load_state;
+    return cb;
+}
+
+/* ==== >>monitors of ours ============================================================================== */
+
+/* -- a table of names and values: what JSONWriter and ScalarPrinter collect until they write
+ * ----------------------- */
+/* Emptying it keeps its memory, so that in the long run nothing is allocated. */
+
+typedef struct tp__table_entry {
+    size_t name; /* where it begins in the text */
+    double value;
+    bool is_int;
+} tp__table_entry;
+
+typedef struct tp__table {
+    tp__table_entry *entry; /* in the order in which names came */
+    int n, cap;
+    tp_buf names;
+} tp__table;
+
+static const char *tp__table_name(const tp__table *t, int i) { return t->names.data + t->entry[i].name; }
+
+/* A later value of a name replaces the earlier one, at its place. */
+static tp_status tp__table_put(tp__table *t, const char *name, const tp_stat *s)
+{
+    int i = 0;
+    while (i < t->n && strcmp(tp__table_name(t, i), name) != 0) i++;
+    if (i == t->n) {
+        if (t->n == t->cap) {
+            const int cap = t->cap ? t->cap * 2 : 32;
+            tp__table_entry *entry = (tp__table_entry *)tp_realloc(t->entry, (size_t)cap * sizeof *entry);
+            if (!entry) return TP_ERR_NOMEM;
+            t->entry = entry;
+            t->cap = cap;
+        }
+        t->entry[i].name = t->names.len;
+        tp_buf_put(&t->names, name, strlen(name) + 1);
+        if (t->names.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a statistic");
+        t->n++;
+    }
+    t->entry[i].value = s->value;
+    t->entry[i].is_int = s->is_int;
+    return TP_OK;
+}
+
+static void tp__table_clear(tp__table *t)
+{
+    t->n = 0;
+    t->names.len = 0;
+}
+
+static void tp__table_free(tp__table *t)
+{
+    tp_free(t->entry);
+    tp_buf_free(&t->names);
+}
+
+static void tp__date_text(char *buf, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm t;
+    buf[0] = 0;
+    if (localtime_r(&now, &t)) strftime(buf, size, "%m%d-%H%M%S", &t);
+}
+
+/* -- event files ---------------------------------------------------------------------------- >>monitor
+ * TFEventWriter */
+
+typedef struct tp__events {
+    const char *dir;
+    bool off, split, failed;
+    int max_queue, queued, n_file;
+    double flush_secs, flushed;
+    FILE *file;
+    tp_buf queue, payload;
+} tp__events;
+
+static double tp__wall_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The disk's errors end the event files, not the training. */
+static void tp__events_error(tp__events *e, const char *what)
+{
+    tp_log(TP_LOG_ERROR, "TFEventWriter: %s in '%s': %s. Nothing more is written there.", what, e->dir,
+           strerror(errno));
+    e->failed = true;
+    if (e->file) fclose(e->file);
+    e->file = NULL;
+}
+
+static tp_status tp__events_flush(tp__events *e)
+{
+    if (e->queue.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the events of TFEventWriter");
+    if (e->file && e->queue.len &&
+        (fwrite(e->queue.data, 1, e->queue.len, e->file) != e->queue.len || fflush(e->file) != 0))
+        tp__events_error(e, "cannot write events");
+    e->queue.len = 0;
+    e->queued = 0;
+    e->flushed = tp_time();
+    return TP_OK;
+}
+
+static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, unsigned field,
+                                const void *data, size_t size)
+{
+    if (e->off || e->failed) return TP_OK;
+    tp__event(&e->queue, wall_time, step, field, data, size);
+    e->queued++;
+    return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flushed >= e->flush_secs
+               ? tp__events_flush(e)
+               : TP_OK;
+}
+
+static tp_status tp__events_open(tp__events *e)
+{
+    static const char version[] = "brain.Event:2";
+    char host[256], path[1400], number[24];
+    if (gethostname(host, sizeof host) != 0) snprintf(host, sizeof host, "localhost");
+    host[sizeof host - 1] = 0;
+    if (e->n_file)
+        snprintf(number, sizeof number, ".%d", e->n_file); /* two files within one second are two files */
+    else number[0] = 0;
+    snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)time(NULL), host,
+             number);
+    e->n_file++;
+    e->file = fopen(path, "ab");
+    if (!e->file) {
+        tp__events_error(e, "cannot make an event file");
+        return TP_OK;
+    }
+    e->flushed = tp_time();
+    return tp__events_add(e, tp__wall_time(), 0, 3, version, sizeof version - 1);
+}
+
+static tp_status tp__events_setup_graph(tp_callback *cb)
+{
+    tp__events *e = (tp__events *)cb->user;
+    struct stat st;
+    if (!e->dir && tp_logger_dir() && !(e->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir())))
+        return TP_ERR_NOMEM;
+    if (!e->dir) {
+        tp_log(TP_LOG_WARN, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).");
+        e->off = true;
+        return TP_OK;
+    }
+    if (stat(e->dir, &st) != 0 || !S_ISDIR(st.st_mode))
+        return tp_fail(TP_ERR_IO, "TFEventWriter: '%s' is no directory", e->dir);
+    return tp__events_open(e);
+}
+
+/* GraphDef{node=1{name=1, op=2, input=3}}: names and edges, for TensorBoard's picture of the graph. */
 static tp_status tp__events_before_train(tp_callback *cb)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)cb;
-    return e->off || e->f ? TP_OK : tp__events_open(e);
+    tp__events *e = (tp__events *)cb->user;
+    const tp_graph *g = cb->train->graph;
+    tp_buf graph, node;
+    if (e->off || e->failed || !g) return TP_OK;
+    memset(&graph, 0, sizeof graph);
+    memset(&node, 0, sizeof node);
+    for (int i = 0; i < tp_graph_n_operations(g); i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        node.len = 0;
+        tp__pb_bytes(&node, 1, op->name, strlen(op->name));
+        tp__pb_bytes(&node, 2, op->row->label, strlen(op->row->label));
+        for (int k = 0; k < op->n_in + op->n_ctrl; k++) {
+            char input[700];
+            const bool control = k >= op->n_in;
+            const char *name = control ? op->ctrl[k - op->n_in]->name : op->in[k]->op->name;
+            const int index = control ? 0 : op->in[k]->index;
+            if (index) snprintf(input, sizeof input, "%s:%d", name, index);
+            else snprintf(input, sizeof input, "%s%s", control ? "^" : "", name);
+            tp__pb_bytes(&node, 3, input, strlen(input));
+        }
+        if (node.failed) graph.failed = true;
+        else tp__pb_bytes(&graph, 1, node.data, node.len);
+    }
+    tp_status st =
+        graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
+    if (st == TP_OK && graph.len) st = tp__events_add(e, tp__wall_time(), 0, 4, graph.data, graph.len);
+    tp_buf_free(&graph);
+    tp_buf_free(&node);
+    return st;
 }
 
-static tp_status tp__events_summary(tp_monitor *m, const tp_summary_value *v, int n)
+static tp_status tp__events_summary(tp_monitor *m, const tp_summary *s)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)m;
-    if (e->off) return TP_OK;
-    e->summary.len = 0;
-    for (int i = 0; i < n; i++) {
-        if (v[i].kind == TP_SUMMARY_SCALAR) tp__summary_scalar(&e->summary, v[i].tag, (float)v[i].scalar);
-        else if (v[i].kind == TP_SUMMARY_HISTOGRAM) tp__summary_histogram(&e->summary, v[i].tag, v[i].tensor);
-        else if (v[i].kind == TP_SUMMARY_IMAGE) {
-            const tp_status st = tp__summary_image(&e->summary, v[i].tag, v[i].tensor);
+    tp__events *e = (tp__events *)m->cb.user;
+    if (e->off || e->failed) return TP_OK;
+    e->payload.len = 0;
+    for (int i = 0; i < s->n; i++) {
+        const tp_summary_value *v = &s->value[i];
+        if (v->kind == TP_SUMMARY_SCALAR) tp__summary_scalar(&e->payload, v->tag, (float)v->scalar);
+        else if (v->kind == TP_SUMMARY_HISTOGRAM) tp__summary_histogram(&e->payload, v->tag, v->tensor);
+        else if (v->kind == TP_SUMMARY_IMAGE) {
+            const tp_status st = tp__summary_image(&e->payload, v->tag, v->tensor);
             if (st != TP_OK) return st;
         }
     }
-    if (e->summary.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for events");
-    tp__event(&e->queue, tp__wall_time(), m->base.train->global_step, 5, e->summary.data, e->summary.len);
-    const int max_queue = e->d.max_queue > 0 ? e->d.max_queue : 10;
-    const double secs = e->d.flush_secs > 0 ? e->d.flush_secs : 120;
-    return ++e->n_queue >= max_queue || tp_time() - e->flushed_at > secs ? tp__events_flush(e) : TP_OK;
+    if (e->payload.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for a summary of TFEventWriter");
+    return tp__events_add(e, tp__wall_time(), m->cb.train->global_step, 5,
+                          e->payload.len ? e->payload.data : "", e->payload.len);
+}
+
+static tp_status tp__events_event(tp_monitor *m, const tp_event *event)
+{
+    return tp__events_add((tp__events *)m->cb.user, event->wall_time, event->step, event->field, event->data,
+                          event->size);
 }
 
 static tp_status tp__events_trigger(tp_callback *cb)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)cb;
-    if (e->off || !e->f) return TP_OK;
+    tp__events *e = (tp__events *)cb->user;
+    if (e->off || e->failed) return TP_OK;
     const tp_status st = tp__events_flush(e);
-    if (st != TP_OK || e->d.split_files != TP_YES) return st;
-    fclose(e->f);
-    e->f = NULL;
+    if (st != TP_OK || !e->split || e->failed) return st;
+    if (e->file) fclose(e->file);
     return tp__events_open(e);
 }
 
 static tp_status tp__events_after_train(tp_callback *cb)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)cb;
-    if (!e->f) return TP_OK;
+    tp__events *e = (tp__events *)cb->user;
+    if (!e->file) return TP_OK;
     const tp_status st = tp__events_flush(e);
-    fclose(e->f);
-    e->f = NULL;
+    if (e->file) fclose(e->file);
+    e->file = NULL;
+    e->off = true;
     return st;
 }
 
-static void tp__events_free(tp_callback *cb)
+static void tp__events_close(tp_callback *cb)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)cb;
-    if (e->f) fclose(e->f);
+    tp__events *e = (tp__events *)cb->user;
+    if (e->file) fclose(e->file);
     tp_buf_free(&e->queue);
-    tp_buf_free(&e->summary);
+    tp_buf_free(&e->payload);
 }
 
-TP_DEF tp_callback *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d)
+TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d)
 {
-    tp__event_writer *e = (tp__event_writer *)(void *)tp_monitor_new("TFEventWriter", sizeof *e);
-    if (!e) return NULL;
-    e->d = *d;
-    e->m.process_summary = tp__events_summary;
-    e->m.base.name_scope = "";
-    e->m.base.setup_graph = tp__events_setup;
-    e->m.base.before_train = tp__events_before_train;
-    e->m.base.trigger = tp__events_trigger;
-    e->m.base.after_train = tp__events_after_train;
-    e->m.base.free = tp__events_free;
-    return &e->m.base;
-}
-
-/* -- scalars in the log */
-
-typedef struct tp__printer {
-    tp_monitor m;
-    tp_monitor_scalar_printer_desc d;
-    struct { char name[200]; double value; } *item;
-    int n, cap;
-} tp__printer;
-
-static tp_status tp__printer_scalar(tp_monitor *m, const tp_summary_value *v)
-{
-    tp__printer *p = (tp__printer *)(void *)m;
-    int i = 0;
-    while (i < p->n && strcmp(p->item[i].name, v->tag) < 0) i++; /* kept sorted by name */
-    if (i == p->n || strcmp(p->item[i].name, v->tag) != 0) {
-        if (p->n == p->cap) {
-            const int cap = p->cap ? p->cap * 2 : 32;
-            void *bigger = tp_realloc(p->item, (size_t)cap * sizeof *p->item);
-            if (!bigger) return TP_ERR_NOMEM;
-            memcpy(&p->item, &bigger, sizeof bigger);
-            p->cap = cap;
-        }
-        memmove(p->item + i + 1, p->item + i, (size_t)(p->n - i) * sizeof *p->item);
-        snprintf(p->item[i].name, sizeof p->item[i].name, "%s", v->tag);
-        p->n++;
+    if (d->max_queue < 0 || d->flush_secs < 0)
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "TFEventWriter: .max_queue is %d, .flush_secs %g",
+                               d->max_queue, d->flush_secs);
+    tp_monitor *m = tp_monitor_new("TFEventWriter", sizeof(tp__events));
+    if (!m) return NULL;
+    tp__events *e = (tp__events *)m->cb.user;
+    if (d->logdir && !(e->dir = tp_arena_strdup(&m->cb.mem_, d->logdir))) {
+        tp_monitor_free(m);
+        return NULL;
     }
-    p->item[i].value = v->scalar;
+    e->max_queue = d->max_queue ? d->max_queue : 10;
+    e->flush_secs = d->flush_secs > 0 ? d->flush_secs : 120;
+    e->split = d->split_files == TP_YES;
+    m->cb.setup_graph = tp__events_setup_graph;
+    m->cb.before_train = tp__events_before_train;
+    m->cb.trigger = tp__events_trigger;
+    m->cb.after_train = tp__events_after_train;
+    m->cb.close = tp__events_close;
+    m->process_summary = tp__events_summary;
+    m->process_event = tp__events_event;
+    return m;
+}
+
+/* -- stats.json -------------------------------------------------------------------------------- >>monitor
+ * JSONWriter */
+
+typedef struct tp__json_writer {
+    const char *dir;
+    tp__table now;  /* what was reported since the last record */
+    tp_buf records; /* "[{...}, {...}": the file without its end */
+} tp__json_writer;
+
+TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
+{
+    char *text = NULL;
+    size_t size = 0;
+    const tp_status st = tp__stats_load(dir, &text, &size, epoch);
+    tp_free(text);
+    return st;
+}
+
+TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
+{
+    size_t size = 0;
+    int64_t epoch = 0;
+    return tp__stats_load(dir, text, &size, &epoch);
+}
+
+static tp_status tp__json_setup_graph(tp_callback *cb)
+{
+    tp__json_writer *j = (tp__json_writer *)cb->user;
+    if (!tp_logger_dir())
+        tp_log(TP_LOG_WARN, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).");
+    else if (!(j->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     return TP_OK;
 }
 
-static bool tp__listed(const char *const *list, const char *name)
+static tp_status tp__json_write(tp__json_writer *j)
 {
-    for (int i = 0; i < TP_CB_MAX_NAMES && list[i]; i++)
-        if (tp_regex_match(list[i], name, false)) return true;
-    return false;
+    char path[1100];
+    tp_writer *w = NULL;
+    snprintf(path, sizeof path, "%s/stats.json", j->dir);
+    tp_status st = tp_writer_open(&w, path);
+    if (st == TP_OK) st = tp_writer_put(w, j->records.data, j->records.len);
+    if (st == TP_OK) st = tp_writer_put(w, "]", 1);
+    if (st == TP_OK) st = tp_writer_commit(w);
+    else tp_writer_abort(w);
+    if (st != TP_ERR_IO) return st;
+    tp_log(TP_LOG_ERROR, "JSONWriter: '%s' was not written: %s", path, tp_last_error());
+    return TP_OK;
+}
+
+/* One record of what was reported, and the whole file anew. */
+static tp_status tp__json_flush(tp_callback *cb)
+{
+    tp__json_writer *j = (tp__json_writer *)cb->user;
+    tp_buf *b = &j->records;
+    if (!j->dir || !j->now.n) return TP_OK;
+    tp_buf_printf(b, b->len > 1 ? ", {" : b->len ? "{" : "[{");
+    for (int i = 0; i < j->now.n; i++) {
+        tp__json_string(b, tp__table_name(&j->now, i));
+        tp_buf_printf(b, ": ");
+        if (j->now.entry[i].is_int) tp_buf_printf(b, "%lld", (long long)j->now.entry[i].value);
+        else tp__json_double(b, j->now.entry[i].value);
+        tp_buf_printf(b, ", ");
+    }
+    tp_buf_printf(b, "\"epoch_num\": %lld, \"global_step\": %lld}", (long long)cb->train->epoch_num,
+                  (long long)cb->train->global_step);
+    tp__table_clear(&j->now);
+    return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(j);
+}
+
+/* Go on with an existing file if training goes on where it ends; else put it aside. */
+static tp_status tp__json_before_train(tp_callback *cb)
+{
+    tp__json_writer *j = (tp__json_writer *)cb->user;
+    char *text = NULL;
+    size_t size = 0;
+    int64_t epoch = -1;
+    if (!j->dir) return TP_OK;
+    tp_status st = tp__stats_load(j->dir, &text, &size, &epoch);
+    if (st == TP_ERR_NAME) return tp__json_flush(cb);
+    if (st != TP_OK) return st;
+    if (epoch < 0 || epoch + 1 == cb->train->starting_epoch) {
+        tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
+        while (size && text[size - 1] != ']') size--; /* the list was checked: its end is there */
+        size--;
+        while (size > 1 && isspace((unsigned char)text[size - 1])) size--;
+        const char *begin = strchr(text, '[');
+        tp_buf_put(&j->records, begin, size - (size_t)(begin - text));
+    } else {
+        char from[1100], to[1200], date[32];
+        tp__date_text(date, sizeof date);
+        snprintf(from, sizeof from, "%s/stats.json", j->dir);
+        snprintf(to, sizeof to, "%s.%s", from, date);
+        tp_log(
+            TP_LOG_WARN,
+            "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
+            "want to resume old "
+            "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
+            (long long)epoch, (long long)cb->train->starting_epoch, to);
+        if (rename(from, to) != 0)
+            tp_log(TP_LOG_ERROR, "JSONWriter: cannot rename '%s': %s", from, strerror(errno));
+    }
+    tp_free(text);
+    return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_flush(cb);
+}
+
+static tp_status tp__json_trigger_step(tp_callback *cb)
+{
+    return cb->train->local_step != cb->train->steps_per_epoch - 1 ? tp__json_flush(cb)
+                                                                   : TP_OK; /* else with the epoch's values */
+}
+
+static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat *s)
+{
+    tp__json_writer *j = (tp__json_writer *)m->cb.user;
+    return tp__table_put(&j->now, name, s);
+}
+
+static void tp__json_close(tp_callback *cb)
+{
+    tp__json_writer *j = (tp__json_writer *)cb->user;
+    tp__table_free(&j->now);
+    tp_buf_free(&j->records);
+}
+
+TP_DEF tp_monitor *tp_monitor_json_writer(void)
+{
+    tp_monitor *m = tp_monitor_new("JSONWriter", sizeof(tp__json_writer));
+    if (!m) return NULL;
+    m->cb.setup_graph = tp__json_setup_graph;
+    m->cb.before_train = tp__json_before_train;
+    m->cb.trigger_step = tp__json_trigger_step;
+    m->cb.trigger = tp__json_flush;
+    m->cb.close = tp__json_close;
+    m->process_scalar = tp__json_scalar;
+    return m;
+}
+
+/* -- the printed list ----------------------------------------------------------------------- >>monitor
+ * ScalarPrinter */
+
+typedef struct tp__printer {
+    bool enable_step, enable_epoch;
+    const char *const *whitelist, *const *blacklist;
+    int n_whitelist, n_blacklist;
+    tp__table now;
+} tp__printer;
+
+static bool tp__printer_wants(const tp__printer *p, const char *name)
+{
+    bool yes = p->n_whitelist == 0;
+    for (int i = 0; i < p->n_whitelist && !yes; i++) yes = tp_regex_match(p->whitelist[i], name, false);
+    for (int i = 0; i < p->n_blacklist && yes; i++) yes = !tp_regex_match(p->blacklist[i], name, false);
+    return yes;
 }
 
 static tp_status tp__printer_print(tp_callback *cb)
 {
-    tp__printer *p = (tp__printer *)(void *)cb;
-    for (int i = 0; i < p->n; i++)
-        if ((!p->d.whitelist[0] || tp__listed(p->d.whitelist, p->item[i].name)) && !tp__listed(p->d.blacklist, p->item[i].name))
-            tp_log(TP_LOG_INFO, "%s: %.5g", p->item[i].name, p->item[i].value);
-    p->n = 0;
+    tp__printer *p = (tp__printer *)cb->user;
+    const char *last = NULL; /* names in order: each time the smallest that is larger than the last */
+    for (int left = p->now.n; left > 0; left--) {
+        int best = -1;
+        for (int i = 0; i < p->now.n; i++) {
+            const char *name = tp__table_name(&p->now, i);
+            if (last && strcmp(name, last) <= 0) continue;
+            if (best < 0 || strcmp(name, tp__table_name(&p->now, best)) < 0) best = i;
+        }
+        last = tp__table_name(&p->now, best);
+        const double v = p->now.entry[best].value;
+        if (!tp__printer_wants(p, last)) continue;
+        if (v != v) tp_log(TP_LOG_INFO, "%s: nan", last);
+        else tp_log(TP_LOG_INFO, "%s: %.5g", last, v);
+    }
+    tp__table_clear(&p->now);
     return TP_OK;
 }
 
-static tp_status tp__printer_step(tp_callback *cb)
+static tp_status tp__printer_trigger_step(tp_callback *cb)
 {
-    const tp__printer *p = (const tp__printer *)(const void *)cb;
-    if (p->d.enable_step != TP_YES) return TP_OK;
-    if (cb->train->local_step == cb->train->steps_per_epoch - 1 && p->d.enable_epoch != TP_NO) return TP_OK; /* then at the epoch's end */
-    return tp__printer_print(cb);
+    const tp__printer *p = (const tp__printer *)cb->user;
+    const bool last = cb->train->local_step == cb->train->steps_per_epoch - 1;
+    return p->enable_step && (!last || !p->enable_epoch) ? tp__printer_print(cb) : TP_OK;
 }
 
-static tp_status tp__printer_epoch(tp_callback *cb)
+static tp_status tp__printer_trigger(tp_callback *cb)
 {
-    return ((tp__printer *)(void *)cb)->d.enable_epoch != TP_NO ? tp__printer_print(cb) : TP_OK;
+    return ((const tp__printer *)cb->user)->enable_epoch ? tp__printer_print(cb) : TP_OK;
 }
 
-static void tp__printer_free(tp_callback *cb) { tp_free(((tp__printer *)(void *)cb)->item); }
-
-TP_DEF tp_callback *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
+static tp_status tp__printer_scalar(tp_monitor *m, const char *name, const tp_stat *s)
 {
-    tp__printer *p = (tp__printer *)(void *)tp_monitor_new("ScalarPrinter", sizeof *p);
-    if (!p) return NULL;
-    p->d = *d;
-    p->m.process_scalar = tp__printer_scalar;
-    p->m.base.before_train = tp__printer_print;
-    p->m.base.trigger_step = tp__printer_step;
-    p->m.base.trigger = tp__printer_epoch;
-    p->m.base.free = tp__printer_free;
-    return &p->m.base;
+    return tp__table_put(&((tp__printer *)m->cb.user)->now, name, s);
 }
 
-/* ==== >>defaults ====================================================================================== */
+static void tp__printer_close(tp_callback *cb) { tp__table_free(&((tp__printer *)cb->user)->now); }
 
-TP_DEF int tp_default_callbacks(tp_callback **list)
+TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
 {
+    tp_monitor *m = tp_monitor_new("ScalarPrinter", sizeof(tp__printer));
+    if (!m) return NULL;
+    tp__printer *p = (tp__printer *)m->cb.user;
+    p->enable_step = d->enable_step == TP_YES;
+    p->enable_epoch = d->enable_epoch != TP_NO;
+    p->n_whitelist = tp__count_names(d->whitelist);
+    p->n_blacklist = tp__count_names(d->blacklist);
+    p->whitelist = tp__arena_names(&m->cb.mem_, d->whitelist, p->n_whitelist);
+    p->blacklist = tp__arena_names(&m->cb.mem_, d->blacklist, p->n_blacklist);
+    if (!p->whitelist || !p->blacklist) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.before_train = tp__printer_print;
+    m->cb.trigger_step = tp__printer_trigger_step;
+    m->cb.trigger = tp__printer_trigger;
+    m->cb.close = tp__printer_close;
+    m->process_scalar = tp__printer_scalar;
+    return m;
+}
+
+/* ==== >>default sets ================================================================================== */
+
+TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS])
+{
+    tp_cb_moving_average_summary_desc average;
     tp_cb_progress_bar_desc bar;
     tp_cb_merge_all_summaries_desc merge;
+    tp_cb_run_update_ops_desc update;
+    memset(&average, 0, sizeof average);
     memset(&bar, 0, sizeof bar);
     memset(&merge, 0, sizeof merge);
-    list[0] = tp_cb_moving_average_summary(NULL);
+    memset(&update, 0, sizeof update);
+    list[0] = tp_cb_moving_average_summary_(&average);
     list[1] = tp_cb_progress_bar_(&bar);
     list[2] = tp_cb_merge_all_summaries_(&merge);
-    list[3] = tp_cb_run_update_ops(NULL);
-    return 4;
+    list[3] = tp_cb_run_update_ops_(&update);
 }
 
-TP_DEF int tp_default_monitors(tp_callback **list)
+TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 {
     tp_monitor_tf_event_writer_desc events;
     tp_monitor_scalar_printer_desc printer;
@@ -3105,7 +5121,6 @@ TP_DEF int tp_default_monitors(tp_callback **list)
     list[0] = tp_monitor_tf_event_writer_(&events);
     list[1] = tp_monitor_json_writer();
     list[2] = tp_monitor_scalar_printer_(&printer);
-    return 3;
 }
 
 TP__COLD_END

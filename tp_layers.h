@@ -32,7 +32,7 @@
  *                 TP_APPLY(half, NULL),
  *                 TP_FULLY_CONNECTED("fc1", .units = 10));
  *         }
- *         tp_node *decay = tp_regularize_cost(g, "fc[0-9]/W", tp_l2_regularizer(1e-5f), NULL);
+ *         tp_node *decay = tp_regularize_cost(g, "fc.+/W", tp_l2_regularizer(1e-5f), NULL);
  *         tp_tower_leave(g);
  *         if (tp_graph_status(g) != TP_OK) puts(tp_graph_error(g));
  *         else printf("%s and %s\n", tp_node_name(l), tp_node_name(decay));
@@ -56,9 +56,11 @@
 #define TP_LAYERS_H
 
 #include "tp_graph.h"
+/* clang-format off */
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
 #error "tp_layers.h 0.1 needs tp_tensor.h 0.1: copy all tp headers from the same version"
 #endif
+/* clang-format on */
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,15 +89,15 @@ typedef tp_node *(*tp_activation)(tp_node *x);
 typedef struct tp_conv2d_desc {
     tp_at at_;
     const char *name;
-    int filters;                       /* required */
-    int kernel_size, kernel_size_w;    /* required */
-    int strides, strides_w;            /* 0 = 1 */
-    tp_padding padding;                /* 0 = TP_SAME */
-    tp_data_format data_format;        /* 0 = TP_NHWC */
+    int filters;                        /* required */
+    int kernel_size, kernel_size_w;     /* required */
+    int strides, strides_w;             /* 0 = 1 */
+    tp_padding padding;                 /* 0 = TP_SAME */
+    tp_data_format data_format;         /* 0 = TP_NHWC */
     int dilation_rate, dilation_rate_w; /* 0 = 1 */
-    int split;                         /* groups of channels that do not see each other; 0 = 1 */
-    tp_activation activation;          /* 0 = none */
-    tp_tri use_bias;                   /* 0 = TP_YES */
+    int split;                          /* groups of channels that do not see each other; 0 = 1 */
+    tp_activation activation;           /* 0 = none */
+    tp_tri use_bias;                    /* 0 = TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_conv2d_desc;
@@ -182,6 +184,7 @@ typedef struct tp_bn_relu_desc {
 TP_DEF tp_node *tp_bn_relu_(tp_node *x, const tp_bn_relu_desc *d);
 TP_DEF tp_node *tp_bn_relu(tp_node *x);
 
+/* clang-format off */
 #ifndef __cplusplus
 #define TP__OPTIONS(type_, ...)         &(const type_){.at_ = TP_AT, __VA_ARGS__}
 #define tp_conv2d(x, ...)               tp_conv2d_((x), TP__OPTIONS(tp_conv2d_desc, __VA_ARGS__))
@@ -194,6 +197,7 @@ TP_DEF tp_node *tp_bn_relu(tp_node *x);
 #define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
 #define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(tp_bn_relu_desc, (name_)))
 #endif
+/* clang-format on */
 
 /* ==== >>argscope ====================================================================================== */
 /* Default options for the layers of a block:
@@ -212,6 +216,7 @@ TP_DEF void tp_argscope_end(tp_graph *g);
 /* The defaults of a layer here, as its descriptor; all zero where there are none. TP_GET_ARGSCOPE(g, conv2d)->strides.
  * [argscope: get_arg_scope] */
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
+/* clang-format off */
 #ifndef __cplusplus
 #define TP_GET_ARGSCOPE(g, L) ((const tp_##L##_desc *)tp_get_argscope((g), #L))
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
@@ -235,6 +240,7 @@ TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
 #define TP__SET5(g, L, M, N, O, P, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET4(g, M, N, O, P, __VA_ARGS__)
 #define TP__SET6(g, L, M, N, O, P, Q, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET5(g, M, N, O, P, Q, __VA_ARGS__)
 #endif
+/* clang-format on */
 
 /* ==== >>linear ======================================================================================== */
 /* [LinearWrap] A chain is an array of layer values, applied in turn:
@@ -252,25 +258,26 @@ typedef struct tp_layer {
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n);
 /* Logs shape, mean, rms and first elements when the chain runs; user is the message. For TP_PRINT. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
+/* clang-format off */
 #ifndef __cplusplus
 #define tp_linear(x, ...)                             \
     tp_linear_n((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
-/* clang-format off */
-#define TP__LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, NULL, NULL }
-#define TP_CONV2D(...)             TP__LAYER(conv2d, __VA_ARGS__)
-#define TP_FULLY_CONNECTED(...)    TP__LAYER(fully_connected, __VA_ARGS__)
-#define TP_MAX_POOLING(...)        TP__LAYER(max_pooling, __VA_ARGS__)
-#define TP_AVG_POOLING(...)        TP__LAYER(avg_pooling, __VA_ARGS__)
-#define TP_GLOBAL_AVG_POOLING(...) TP__LAYER(global_avg_pooling, __VA_ARGS__)
-#define TP_BATCH_NORM(...)         TP__LAYER(batch_norm, __VA_ARGS__)
-#define TP_DROPOUT(...)            TP__LAYER(dropout, __VA_ARGS__)
-#define TP_BN_RELU(...)            TP__LAYER(bn_relu, __VA_ARGS__)
+/* Of any layer, your own too: its C name, then what its call takes. */
+#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, NULL, NULL }
+#define TP_CONV2D(...)             TP_LAYER(conv2d, __VA_ARGS__)
+#define TP_FULLY_CONNECTED(...)    TP_LAYER(fully_connected, __VA_ARGS__)
+#define TP_MAX_POOLING(...)        TP_LAYER(max_pooling, __VA_ARGS__)
+#define TP_AVG_POOLING(...)        TP_LAYER(avg_pooling, __VA_ARGS__)
+#define TP_GLOBAL_AVG_POOLING(...) TP_LAYER(global_avg_pooling, __VA_ARGS__)
+#define TP_BATCH_NORM(...)         TP_LAYER(batch_norm, __VA_ARGS__)
+#define TP_DROPOUT(...)            TP_LAYER(dropout, __VA_ARGS__)
+#define TP_BN_RELU(...)            TP_LAYER(bn_relu, __VA_ARGS__)
 #define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
 #define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
 #define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
-/* clang-format on */
 #endif
+/* clang-format on */
 
 /* ==== >>registry ====================================================================================== */
 /* A layer is one entry: a name, the fields of its descriptor, a function that builds it. Your own are equal to the
@@ -281,16 +288,18 @@ typedef struct tp_layer_field {
     const char *name;
     size_t offset, size, probe;
 } tp_layer_field;
+/* clang-format off */
 #define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f)}
 #define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int)} /* int f, f_w */
 #define TP_LAYER_INIT(T, f)   {#f, offsetof(T, f), sizeof(tp_init), sizeof(int)}
 #define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn)}
+/* clang-format on */
 
 #define TP_LAYER_MAX_DESC 512 /* bytes of a descriptor */
 typedef struct tp_layer_type {
-    const char *name;   /* "Conv2D"; "conv2d" is c_name */
+    const char *name; /* "Conv2D"; "conv2d" is c_name */
     const char *c_name;
-    size_t desc_size;   /* of a struct that begins like tp_layer_head */
+    size_t desc_size; /* of a struct that begins like tp_layer_head */
     const tp_layer_field *fields;
     int n_fields;
     /* Runs in the layer's variable scope; desc is complete (call, then argscope). Report with tp_graph_fail(g, NULL, ...). */
@@ -301,7 +310,8 @@ typedef struct tp_layer_type {
 } tp_layer_type;
 /* [layer_register] The type is copied; what it points to must outlive the graph. A name that is taken is a mistake. */
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type);
-TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name); /* either name; NULL if absent */
+/* Either name will do; NULL if there is none. */
+TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name);
 /* What every layer function does: merge the options, open the scope, build, name the output, log. */
 TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc);
 /* Inside build: what tp_layer_variable finds under this key. */
@@ -316,7 +326,7 @@ TP_DEF void tp_disable_layer_logging(tp_graph *g);
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
 /* The sum of r over all trainable variables (of this tower, if it has its own) whose name has the regex anywhere in it:
- * "fc[0-9]/W" finds aux/fc1/W and fc1/Wp. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
+ * "fc.+/W" finds aux/fc1/W and fc1/Wp. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
  * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 /* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
@@ -324,8 +334,8 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
 
 /* ==== >>symbolic ====================================================================================== */
 
-/* logits (B,C), labels int (B); topk 0 = 1. Ties count as correct. */
-TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name); /* scalar; NULL = "accuracy" */
+/* logits (B,C), labels int (B); topk 0 = 1. Ties count as correct. A scalar; name NULL = "accuracy". */
+TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name);
 /* 1 where the prediction is wrong, (B) floats; NULL = "incorrect_vector" */
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name);
 
@@ -363,13 +373,13 @@ typedef struct tp__layer_held {
 
 /* One application of a layer. */
 typedef struct tp__layer_use {
-    const char *scope; /* "conv0" */
+    const char *scope;      /* "conv0" */
     const tp_operation *op; /* of its output */
     tp__layer_held *held;
     struct tp__layer_use *outer; /* while it is being built: the layer it is inside of */
     struct tp__layer_use *next;
     const tp_node *input;
-    int depth; /* among the logged ones */
+    int depth;          /* among the logged ones */
     bool logged, begun; /* logged: it prints its shapes; begun: its input line is printed already */
 } tp__layer_use;
 
@@ -431,9 +441,11 @@ static bool tp__layer_pairs_complete(tp_graph *g, const tp_layer_type *t, const 
 {
     for (int i = 0; i < t->n_fields; i++) {
         const tp_layer_field *f = &t->fields[i];
-        if (f->size != 2 * sizeof(int) || f->probe != sizeof(int) || !tp__is_zero(desc + f->offset, f->probe)) continue;
+        if (f->size != 2 * sizeof(int) || f->probe != sizeof(int) || !tp__is_zero(desc + f->offset, f->probe))
+            continue;
         if (tp__is_zero(desc + f->offset + sizeof(int), sizeof(int))) continue;
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .%s_w but no .%s: give the pair together", t->name, f->name, f->name);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .%s_w but no .%s: give the pair together", t->name, f->name,
+                       f->name);
         return false;
     }
     return true;
@@ -490,11 +502,13 @@ TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
         return;
     }
     if (!s->scope) {
-        tp_graph_fail(g, &head.at_, TP_ERR_STATE, "argscope: defaults for %s are set outside a scope: tp_argscope_begin first", t->name);
+        tp_graph_fail(g, &head.at_, TP_ERR_STATE,
+                      "argscope: defaults for %s are set outside a scope: tp_argscope_begin first", t->name);
         return;
     }
     if (head.name) {
-        tp_graph_fail(g, &head.at_, TP_ERR_ARG, "argscope of %s: defaults have no name, but '%s' was given", t->name, head.name);
+        tp_graph_fail(g, &head.at_, TP_ERR_ARG, "argscope of %s: defaults have no name, but '%s' was given",
+                      t->name, head.name);
         return;
     }
     const tp_at at = g->at;
@@ -569,7 +583,8 @@ static void tp__layer_log_begin(tp__layer_use *u)
         if (!o->logged) continue;
         u->depth = o->depth + 1;
         if (!o->begun)
-            tp_log(TP_LOG_INFO, "%*s'%s' input: %s", 2 * o->depth, "", o->scope, tp__shape_list(&o->input->shape, in, sizeof in));
+            tp_log(TP_LOG_INFO, "%*s'%s' input: %s", 2 * o->depth, "", o->scope,
+                   tp__shape_list(&o->input->shape, in, sizeof in));
         o->begun = true;
         break;
     }
@@ -590,7 +605,8 @@ static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!s->scope || !s->scope->tower || (tower && tower->ns_name == s->scope->tower)) return false;
     tp_graph_fail(g, &s->scope->at, TP_ERR_STATE,
-                  "this argscope is still open after its tower ended: leave the block at its end, not by return or break");
+                  "this argscope is still open after its tower ended: leave the block at its end, not by "
+                  "return or break");
     return true;
 }
 
@@ -611,7 +627,8 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
     if (!s) return tp_poison(g);
     if (!t) return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
     if (!t->name_optional && (!head.name || !*head.name))
-        return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
+        return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name,
+                             t->c_name);
     if (tp__argscope_leaked(g, s)) return tp_poison(g);
 
     /* 1. the scope: variables and ops get the layer's name in front; mistakes get the place of its call */
@@ -680,7 +697,9 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
             if (strcmp(h->key, key) == 0) return h->node;
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "layer '%s' has no variable '%s'", u->scope, key);
     }
-    return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is not the output of a layer, so it has no variable '%s'", tp_node_name(y), key);
+    return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                         "'%s' is not the output of a layer, so it has no variable '%s'", tp_node_name(y),
+                         key);
 }
 
 TP_DEF void tp_disable_layer_logging(tp_graph *g)
@@ -706,8 +725,8 @@ static tp_init tp__kernel_init(tp_init i)
 }
 
 /* A variable of the layer, findable as `key`. It has the input's element type. */
-static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *name, tp_shape shape, tp_init init,
-                                 tp_regularizer r)
+static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *name, tp_shape shape,
+                                 tp_init init, tp_regularizer r)
 {
     tp_graph *g = tp_node_graph(x);
     tp_variable_desc d;
@@ -724,7 +743,8 @@ static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *
 
 static tp_node *tp__layer_bias(const tp_node *x, int64_t n, tp_init init, tp_regularizer r)
 {
-    return tp__layer_weight(x, "b", "b", tp_make_shape_n(1, &n), init.kind == TP_INIT_UNSET ? tp_init_zeros() : init, r);
+    return tp__layer_weight(x, "b", "b", tp_make_shape_n(1, &n),
+                            init.kind == TP_INIT_UNSET ? tp_init_zeros() : init, r);
 }
 
 /* The end of Conv2D and FullyConnected. */
@@ -743,7 +763,8 @@ static tp_node *tp__layer_finish(tp_node *y, tp_activation activation, tp_regula
 static bool tp__layer_float_input(const char *layer, const tp_node *x)
 {
     if (tp_dtype_is_float(x->dtype)) return true;
-    tp__layer_fail(tp_node_graph(x), TP_ERR_DTYPE, "input is %s, %s needs floating values: tp_cast(x, TP_F32) before it",
+    tp__layer_fail(tp_node_graph(x), TP_ERR_DTYPE,
+                   "input is %s, %s needs floating values: tp_cast(x, TP_F32) before it",
                    tp_dtype_name(x->dtype), layer);
     return false;
 }
@@ -758,8 +779,8 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
         return false;
     }
     if (x->shape.ndim != 4) {
-        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s", tp_shape_text(&x->shape, t), layer,
-                       format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s", tp_shape_text(&x->shape, t),
+                       layer, format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
         return false;
     }
     return tp__layer_float_input(layer, x);
@@ -767,20 +788,21 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
 
 /* -- Conv2D -------------------------------------------------------------------------- >>layer conv2d */
 
-static const tp_layer_field tp__conv2d_fields[] = {TP_LAYER_FIELD(tp_conv2d_desc, filters),
-                                                   TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
-                                                   TP_LAYER_PAIR(tp_conv2d_desc, strides),
-                                                   TP_LAYER_FIELD(tp_conv2d_desc, padding),
-                                                   TP_LAYER_FIELD(tp_conv2d_desc, data_format),
-                                                   TP_LAYER_PAIR(tp_conv2d_desc, dilation_rate),
-                                                   TP_LAYER_FIELD(tp_conv2d_desc, split),
-                                                   TP_LAYER_FIELD(tp_conv2d_desc, activation),
-                                                   TP_LAYER_FIELD(tp_conv2d_desc, use_bias),
-                                                   TP_LAYER_INIT(tp_conv2d_desc, kernel_initializer),
-                                                   TP_LAYER_INIT(tp_conv2d_desc, bias_initializer),
-                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, kernel_regularizer),
-                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, bias_regularizer),
-                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, activity_regularizer)};
+static const tp_layer_field tp__conv2d_fields[] = {
+    TP_LAYER_FIELD(tp_conv2d_desc, filters),
+    TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
+    TP_LAYER_PAIR(tp_conv2d_desc, strides),
+    TP_LAYER_FIELD(tp_conv2d_desc, padding),
+    TP_LAYER_FIELD(tp_conv2d_desc, data_format),
+    TP_LAYER_PAIR(tp_conv2d_desc, dilation_rate),
+    TP_LAYER_FIELD(tp_conv2d_desc, split),
+    TP_LAYER_FIELD(tp_conv2d_desc, activation),
+    TP_LAYER_FIELD(tp_conv2d_desc, use_bias),
+    TP_LAYER_INIT(tp_conv2d_desc, kernel_initializer),
+    TP_LAYER_INIT(tp_conv2d_desc, bias_initializer),
+    TP_LAYER_REGULARIZER(tp_conv2d_desc, kernel_regularizer),
+    TP_LAYER_REGULARIZER(tp_conv2d_desc, bias_regularizer),
+    TP_LAYER_REGULARIZER(tp_conv2d_desc, activity_regularizer)};
 
 static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
 {
@@ -788,19 +810,29 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     tp_graph *g = tp_node_graph(x);
     char t[TP_SHAPE_TEXT];
     if (!tp__layer_image_input("Conv2D", x, d->data_format)) return tp_poison(g);
-    if (d->filters <= 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
-    if (d->kernel_size <= 0 || d->kernel_size_w < 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs a .kernel_size of 1 or more");
-    if (d->strides < 0 || d->strides_w < 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .strides %d: they are 1 or more", d->strides < 0 ? d->strides : d->strides_w);
-    if (d->dilation_rate < 0 || d->dilation_rate_w < 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has a negative .dilation_rate");
+    if (d->filters <= 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
+    if (d->kernel_size <= 0 || d->kernel_size_w < 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs a .kernel_size of 1 or more");
+    if (d->strides < 0 || d->strides_w < 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .strides %d: they are 1 or more",
+                              d->strides < 0 ? d->strides : d->strides_w);
+    if (d->dilation_rate < 0 || d->dilation_rate_w < 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has a negative .dilation_rate");
     if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .padding %d: it is TP_SAME or TP_VALID", (int)d->padding);
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .padding %d: it is TP_SAME or TP_VALID",
+                              (int)d->padding);
     const int64_t channels = x->shape.dim[d->data_format == TP_NCHW ? 1 : 3];
     const int split = d->split ? d->split : 1;
     if (channels <= 0)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, Conv2D needs to know its channels: tp_reshape it", tp_shape_text(&x->shape, t));
+        return tp__layer_fail(g, TP_ERR_SHAPE,
+                              "input is %s, Conv2D needs to know its channels: tp_reshape it",
+                              tp_shape_text(&x->shape, t));
     if (split < 1 || channels % split != 0 || d->filters % split != 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .split %d, which does not divide its %lld input channels and %d filters", split,
-                              (long long)channels, d->filters);
+        return tp__layer_fail(
+            g, TP_ERR_ARG,
+            "Conv2D has .split %d, which does not divide its %lld input channels and %d filters", split,
+            (long long)channels, d->filters);
 
     tp_conv2d_attrs a;
     memset(&a, 0, sizeof a);
@@ -811,11 +843,14 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     a.padding = d->padding == TP_VALID ? TP_VALID : TP_SAME;
     a.data_format = d->data_format == TP_NCHW ? TP_NCHW : TP_NHWC;
     a.groups = split;
-    const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, channels / split, d->filters};
-    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
+    const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size,
+                               channels / split, d->filters};
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel),
+                                  tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
     tp_node *y = tp_nn_conv2d(x, w, &a);
     if (tp__tri_option(d->use_bias, true))
-        y = tp_nn_bias_add(y, tp__layer_bias(x, d->filters, d->bias_initializer, d->bias_regularizer), a.data_format);
+        y = tp_nn_bias_add(y, tp__layer_bias(x, d->filters, d->bias_initializer, d->bias_regularizer),
+                           a.data_format);
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
@@ -823,14 +858,15 @@ TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d) { return tp_laye
 
 /* -- FullyConnected --------------------------------------------------------- >>layer fully_connected */
 
-static const tp_layer_field tp__fully_connected_fields[] = {TP_LAYER_FIELD(tp_fully_connected_desc, units),
-                                                            TP_LAYER_FIELD(tp_fully_connected_desc, activation),
-                                                            TP_LAYER_FIELD(tp_fully_connected_desc, use_bias),
-                                                            TP_LAYER_INIT(tp_fully_connected_desc, kernel_initializer),
-                                                            TP_LAYER_INIT(tp_fully_connected_desc, bias_initializer),
-                                                            TP_LAYER_REGULARIZER(tp_fully_connected_desc, kernel_regularizer),
-                                                            TP_LAYER_REGULARIZER(tp_fully_connected_desc, bias_regularizer),
-                                                            TP_LAYER_REGULARIZER(tp_fully_connected_desc, activity_regularizer)};
+static const tp_layer_field tp__fully_connected_fields[] = {
+    TP_LAYER_FIELD(tp_fully_connected_desc, units),
+    TP_LAYER_FIELD(tp_fully_connected_desc, activation),
+    TP_LAYER_FIELD(tp_fully_connected_desc, use_bias),
+    TP_LAYER_INIT(tp_fully_connected_desc, kernel_initializer),
+    TP_LAYER_INIT(tp_fully_connected_desc, bias_initializer),
+    TP_LAYER_REGULARIZER(tp_fully_connected_desc, kernel_regularizer),
+    TP_LAYER_REGULARIZER(tp_fully_connected_desc, bias_regularizer),
+    TP_LAYER_REGULARIZER(tp_fully_connected_desc, activity_regularizer)};
 
 static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
 {
@@ -838,36 +874,47 @@ static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
     tp_graph *g = tp_node_graph(x);
     char t[TP_SHAPE_TEXT];
     if (!tp__layer_float_input("FullyConnected", x)) return tp_poison(g);
-    if (d->units <= 0) return tp__layer_fail(g, TP_ERR_ARG, "FullyConnected needs .units, the number of outputs");
-    if (x->shape.ndim < 1) return tp__layer_fail(g, TP_ERR_SHAPE, "input is a scalar, FullyConnected needs (B,...)");
+    if (d->units <= 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "FullyConnected needs .units, the number of outputs");
+    if (x->shape.ndim < 1)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is a scalar, FullyConnected needs (B,...)");
     tp_node *flat = x->shape.ndim == 2 ? x : tp_batch_flatten(x);
     if (tp_is_poison(flat)) return flat;
     if (flat->shape.dim[1] <= 0)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, FullyConnected needs to know every dimension but the batch", tp_shape_text(&x->shape, t));
+        return tp__layer_fail(g, TP_ERR_SHAPE,
+                              "input is %s, FullyConnected needs to know every dimension but the batch",
+                              tp_shape_text(&x->shape, t));
     const int64_t shape[2] = {flat->shape.dim[1], d->units};
-    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(2, shape), tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(2, shape),
+                                  tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
     tp_node *y = tp_matmul(flat, w);
     if (tp__tri_option(d->use_bias, true))
         y = tp_nn_bias_add(y, tp__layer_bias(x, d->units, d->bias_initializer, d->bias_regularizer), TP_NHWC);
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
-TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d) { return tp_layer_apply(x, "FullyConnected", d); }
+TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d)
+{
+    return tp_layer_apply(x, "FullyConnected", d);
+}
 
 /* -- MaxPooling, AvgPooling -------------------------------------- >>layer max_pooling avg_pooling */
 
-static const tp_layer_field tp__pooling_fields[] = {TP_LAYER_PAIR(tp_pooling_desc, pool_size), TP_LAYER_PAIR(tp_pooling_desc, strides),
-                                                    TP_LAYER_FIELD(tp_pooling_desc, padding), TP_LAYER_FIELD(tp_pooling_desc, data_format)};
+static const tp_layer_field tp__pooling_fields[] = {
+    TP_LAYER_PAIR(tp_pooling_desc, pool_size), TP_LAYER_PAIR(tp_pooling_desc, strides),
+    TP_LAYER_FIELD(tp_pooling_desc, padding), TP_LAYER_FIELD(tp_pooling_desc, data_format)};
 
 static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pooling_desc *d, tp_pool_attrs *a)
 {
     tp_graph *g = tp_node_graph(x);
     memset(a, 0, sizeof *a);
     if (!tp__layer_image_input(layer, x, d->data_format)) return false;
-    if (d->pool_size <= 0 || d->pool_size_w < 0) tp__layer_fail(g, TP_ERR_ARG, "%s needs a .pool_size of 1 or more", layer);
+    if (d->pool_size <= 0 || d->pool_size_w < 0)
+        tp__layer_fail(g, TP_ERR_ARG, "%s needs a .pool_size of 1 or more", layer);
     if (d->strides < 0 || d->strides_w < 0) tp__layer_fail(g, TP_ERR_ARG, "%s has negative .strides", layer);
     if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer, (int)d->padding);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer,
+                       (int)d->padding);
     a->size_h = d->pool_size;
     a->size_w = d->pool_size_w ? d->pool_size_w : d->pool_size;
     a->stride_h = d->strides ? d->strides : a->size_h;
@@ -880,23 +927,32 @@ static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pool
 static tp_node *tp__max_pooling_build(tp_node *x, const void *desc)
 {
     tp_pool_attrs a;
-    if (!tp__pooling_attrs("MaxPooling", x, (const tp_pooling_desc *)desc, &a)) return tp_poison(tp_node_graph(x));
+    if (!tp__pooling_attrs("MaxPooling", x, (const tp_pooling_desc *)desc, &a))
+        return tp_poison(tp_node_graph(x));
     return tp_nn_max_pool(x, &a);
 }
 
 static tp_node *tp__avg_pooling_build(tp_node *x, const void *desc)
 {
     tp_pool_attrs a;
-    if (!tp__pooling_attrs("AvgPooling", x, (const tp_pooling_desc *)desc, &a)) return tp_poison(tp_node_graph(x));
+    if (!tp__pooling_attrs("AvgPooling", x, (const tp_pooling_desc *)desc, &a))
+        return tp_poison(tp_node_graph(x));
     return tp_nn_avg_pool(x, &a);
 }
 
-TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d) { return tp_layer_apply(x, "MaxPooling", d); }
-TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d) { return tp_layer_apply(x, "AvgPooling", d); }
+TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d)
+{
+    return tp_layer_apply(x, "MaxPooling", d);
+}
+TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d)
+{
+    return tp_layer_apply(x, "AvgPooling", d);
+}
 
 /* -- GlobalAvgPooling --------------------------------------------------- >>layer global_avg_pooling */
 
-static const tp_layer_field tp__global_avg_pooling_fields[] = {TP_LAYER_FIELD(tp_global_avg_pooling_desc, data_format)};
+static const tp_layer_field tp__global_avg_pooling_fields[] = {
+    TP_LAYER_FIELD(tp_global_avg_pooling_desc, data_format)};
 
 static tp_node *tp__global_avg_pooling_build(tp_node *x, const void *desc)
 {
@@ -907,7 +963,10 @@ static tp_node *tp__global_avg_pooling_build(tp_node *x, const void *desc)
     return tp_reduce_mean(x, axes, 2, false);
 }
 
-TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d) { return tp_layer_apply(x, "GlobalAvgPooling", d); }
+TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d)
+{
+    return tp_layer_apply(x, "GlobalAvgPooling", d);
+}
 
 /* -- BatchNorm ------------------------------------------------------------------ >>layer batch_norm */
 
@@ -924,7 +983,8 @@ static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_n
 
 /* One of the four (C) variables. They are float32 for float16 inputs. Running statistics are not trained, and belong to
  * the model when the main training tower makes them. */
-static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int64_t channels, tp_init init, bool trainable)
+static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int64_t channels, tp_init init,
+                                        bool trainable)
 {
     tp_graph *g = tp_node_graph(x);
     tp_variable_desc d;
@@ -964,18 +1024,27 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     const int ndim = x->shape.ndim;
     char t[TP_SHAPE_TEXT];
     if (!tower)
-        return tp__layer_fail(g, TP_ERR_STATE, "BatchNorm is used outside a tower, so it cannot know whether this is training: tp_tower_enter first");
+        return tp__layer_fail(g, TP_ERR_STATE,
+                              "BatchNorm is used outside a tower, so it cannot know whether this is "
+                              "training: tp_tower_enter first");
     if (ndim != 2 && ndim != 4)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4", tp_shape_text(&x->shape, t));
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4",
+                              tp_shape_text(&x->shape, t));
     if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return tp_poison(g);
     if (!tp__layer_float_input("BatchNorm", x)) return tp_poison(g);
     if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4))
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
+        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions",
+                              d->axis);
     if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT)
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP", (int)d->ema_update);
+        return tp__layer_fail(
+            g, TP_ERR_ARG,
+            "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
+            (int)d->ema_update);
     const int axis = ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
     const int64_t channels = x->shape.dim[axis];
-    if (channels <= 0) return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels", tp_shape_text(&x->shape, t));
+    if (channels <= 0)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels",
+                              tp_shape_text(&x->shape, t));
 
     const float momentum = tp__float_option(d->momentum, 0.9f);
     float epsilon = tp__float_option(d->epsilon, 1e-5f);
@@ -983,13 +1052,15 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     const bool training = tp__tri_option(d->training, tower->is_training);
     tp_node *gamma, *beta, *y;
     if (tp__tri_option(d->scale, true)) {
-        gamma = tp__batch_norm_variable(x, "gamma", channels, d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
+        gamma = tp__batch_norm_variable(
+            x, "gamma", channels, d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
         tp_layer_hold(g, "gamma", gamma);
     } else {
         gamma = tp__batch_norm_fixed(x, channels, 1.0f);
     }
     if (tp__tri_option(d->center, true)) {
-        beta = tp__batch_norm_variable(x, "beta", channels, d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
+        beta = tp__batch_norm_variable(
+            x, "beta", channels, d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
         tp_layer_hold(g, "beta", beta);
     } else {
         beta = tp__batch_norm_fixed(x, channels, 0.0f);
@@ -1009,7 +1080,8 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     }
     tp_node *mean = NULL, *var = NULL;
     y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
-    const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
+    const bool update =
+        (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
     if (!update || tp_is_poison(y)) return y;
     tp_node *ops[2];
     ops[0] = tp_assign_moving_average(ema_mean, mean, momentum, NULL);
@@ -1020,11 +1092,15 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     return y;
 }
 
-TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d) { return tp_layer_apply(x, "BatchNorm", d); }
+TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d)
+{
+    return tp_layer_apply(x, "BatchNorm", d);
+}
 
 /* -- Dropout ------------------------------------------------------------------------ >>layer dropout */
 
-static const tp_layer_field tp__dropout_fields[] = {TP_LAYER_FIELD(tp_dropout_desc, rate), TP_LAYER_FIELD(tp_dropout_desc, keep_prob),
+static const tp_layer_field tp__dropout_fields[] = {TP_LAYER_FIELD(tp_dropout_desc, rate),
+                                                    TP_LAYER_FIELD(tp_dropout_desc, keep_prob),
                                                     TP_LAYER_FIELD(tp_dropout_desc, training)};
 
 static tp_node *tp__dropout_build(tp_node *x, const void *desc)
@@ -1036,11 +1112,15 @@ static tp_node *tp__dropout_build(tp_node *x, const void *desc)
         return tp__layer_fail(g, TP_ERR_ARG, "Dropout has both .rate and .keep_prob: give one of them");
     const float rate = d->keep_prob != 0.0f ? 1.0f - d->keep_prob : tp__float_option(d->rate, 0.5f);
     if (!(rate >= 0.0f && rate < 1.0f))
-        return tp__layer_fail(g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1", (double)rate);
+        return tp__layer_fail(
+            g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1", (double)rate);
     if (!tower && d->training == TP_UNSET)
-        return tp__layer_fail(g, TP_ERR_STATE, "Dropout is used outside a tower, so it cannot know whether this is training: tp_tower_enter first, or give .training");
+        return tp__layer_fail(g, TP_ERR_STATE,
+                              "Dropout is used outside a tower, so it cannot know whether this is training: "
+                              "tp_tower_enter first, or give .training");
     if (!tp__layer_float_input("Dropout", x)) return tp_poison(g);
-    return tp__tri_option(d->training, tower && tower->is_training) && rate > 0.0f ? tp_nn_dropout(x, rate) : tp_identity(x);
+    return tp__tri_option(d->training, tower && tower->is_training) && rate > 0.0f ? tp_nn_dropout(x, rate)
+                                                                                   : tp_identity(x);
 }
 
 TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d) { return tp_layer_apply(x, "Dropout", d); }
@@ -1068,25 +1148,29 @@ TP_DEF tp_node *(tp_bn_relu)(tp_node *x)
 /* ==== >>registry ====================================================================================== */
 
 static const tp_layer_type tp__layer_types[] = {
-    {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields), tp__conv2d_build, true, false, false},
+    {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields),
+     tp__conv2d_build, true, false, false},
     {"FullyConnected", "fully_connected", sizeof(tp_fully_connected_desc), tp__fully_connected_fields,
      TP_COUNT(tp__fully_connected_fields), tp__fully_connected_build, true, false, false},
-    {"MaxPooling", "max_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields), tp__max_pooling_build, true,
-     false, false},
-    {"AvgPooling", "avg_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields), tp__avg_pooling_build, true,
-     false, false},
-    {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc), tp__global_avg_pooling_fields,
-     TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build, true, false, false},
-    {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields, TP_COUNT(tp__batch_norm_fields), tp__batch_norm_build,
-     false, false, false},
-    {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields), tp__dropout_build, false, true, true},
+    {"MaxPooling", "max_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
+     tp__max_pooling_build, true, false, false},
+    {"AvgPooling", "avg_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
+     tp__avg_pooling_build, true, false, false},
+    {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc),
+     tp__global_avg_pooling_fields, TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build,
+     true, false, false},
+    {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields,
+     TP_COUNT(tp__batch_norm_fields), tp__batch_norm_build, false, false, false},
+    {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields),
+     tp__dropout_build, false, true, true},
     {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true},
 };
 
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name)
 {
     for (int i = 0; i < TP_COUNT(tp__layer_types); i++)
-        if (strcmp(tp__layer_types[i].name, name) == 0 || strcmp(tp__layer_types[i].c_name, name) == 0) return &tp__layer_types[i];
+        if (strcmp(tp__layer_types[i].name, name) == 0 || strcmp(tp__layer_types[i].c_name, name) == 0)
+            return &tp__layer_types[i];
     const tp__layers *s = tp__layers_of(g);
     for (const tp__layer_own_type *o = s ? s->own : NULL; o; o = o->next)
         if (strcmp(o->type.name, name) == 0 || strcmp(o->type.c_name, name) == 0) return &o->type;
@@ -1097,15 +1181,19 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 {
     tp__layers *s = tp__layers_of(g);
     if (!s) return;
-    if (!type->name || !type->c_name || !type->build || type->desc_size < sizeof(tp_layer_head) || type->desc_size > TP_LAYER_MAX_DESC) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s' cannot be registered: it needs two names, a build function and a descriptor of %d to %d bytes",
+    if (!type->name || !type->c_name || !type->build || type->desc_size < sizeof(tp_layer_head) ||
+        type->desc_size > TP_LAYER_MAX_DESC) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG,
+                      "layer '%s' cannot be registered: it needs two names, a build function and a "
+                      "descriptor of %d to %d bytes",
                       type->name ? type->name : "NULL", (int)sizeof(tp_layer_head), TP_LAYER_MAX_DESC);
         return;
     }
     for (int i = 0; i < type->n_fields; i++) {
         const tp_layer_field *f = &type->fields[i];
         if (f->offset > type->desc_size || f->size > type->desc_size - f->offset || f->probe > f->size) {
-            tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s': its option '%s' lies outside its descriptor", type->name, f->name);
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s': its option '%s' lies outside its descriptor",
+                          type->name, f->name);
             return;
         }
     }
@@ -1179,7 +1267,8 @@ static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const c
 /* The items of a collection that this tower regularizes: its own, or everybody's if it shares. */
 static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n)
 {
-    return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
+    return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n)
+                                                          : tp_collection(g, key, n);
 }
 
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name)
@@ -1187,9 +1276,16 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
-    if (!tower) return tp_graph_fail(g, NULL, TP_ERR_STATE, "%s: tp_regularize_cost is called outside a tower: tp_tower_enter first", name);
-    if (!regex || !*regex) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: tp_regularize_cost needs a regular expression for variable names", name);
-    if (!r.fn) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: tp_regularize_cost needs a regularizer: tp_l2_regularizer(scale), say", name);
+    if (!tower)
+        return tp_graph_fail(g, NULL, TP_ERR_STATE,
+                             "%s: tp_regularize_cost is called outside a tower: tp_tower_enter first", name);
+    if (!regex || !*regex)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                             "%s: tp_regularize_cost needs a regular expression for variable names", name);
+    if (!r.fn)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                             "%s: tp_regularize_cost needs a regularizer: tp_l2_regularizer(scale), say",
+                             name);
     if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
 
     int n_all = 0, n = 0;
@@ -1207,7 +1303,8 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
         tp_node *l = r.fn(all[i], r.scale);
         if (!l) continue;
         if (!tp_is_poison(l) && !tp_dtype_is_float(l->dtype))
-            tp_graph_fail(g, NULL, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float", name, var, tp_dtype_name(l->dtype));
+            tp_graph_fail(g, NULL, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float",
+                          name, var, tp_dtype_name(l->dtype));
         loss[n++] = l;
         const size_t prefix = strlen(tower->vs_name);
         const bool own = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
@@ -1215,7 +1312,8 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
     }
     tp_name_scope_pop(g);
     tp_log(TP_LOG_INFO, "regularize_cost() found %d variables to regularize.", n);
-    if (n > 0 && names.data) tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
+    if (n > 0 && names.data)
+        tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
     tp_buf_free(&names);
     return tp__regularize_sum(g, loss, n, name);
 }
@@ -1226,14 +1324,18 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
     if (!name) name = "regularize_cost";
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     if (!tower)
-        return tp_graph_fail(g, NULL, TP_ERR_STATE, "%s: tp_regularize_cost_from_collection is called outside a tower: tp_tower_enter first", name);
+        return tp_graph_fail(
+            g, NULL, TP_ERR_STATE,
+            "%s: tp_regularize_cost_from_collection is called outside a tower: tp_tower_enter first", name);
     if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
     int n = 0;
     tp_node *const *all = tp__regularize_items(g, TP_KEY_REGULARIZATION_LOSSES, &n);
     tp_node **loss = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *loss);
     if (!loss) return tp_poison(g);
     for (int i = 0; i < n; i++) loss[i] = all[i];
-    if (n > 0) tp_log(TP_LOG_INFO, "regularize_cost_from_collection() found %d regularizers in REGULARIZATION_LOSSES.", n);
+    if (n > 0)
+        tp_log(TP_LOG_INFO,
+               "regularize_cost_from_collection() found %d regularizers in REGULARIZATION_LOSSES.", n);
     return tp__regularize_sum(g, loss, n, name);
 }
 

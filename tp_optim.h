@@ -1,12 +1,13 @@
-/* tp_optim.h - v0.1 - optimizers and gradient processors, as graph construction
+/* tp_optim.h - v0.1 - optimizers, gradient processors, learning-rate schedules: all of them graph construction
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
- *     #include "tp_optim.h"            // pulls in tp_graph.h and tp_tensor.h
+ *     #include "tp_optim.h"            // pulls in tp_graph.h
  *
- * WHAT THIS IS       the optimizer protocol, SGD, Momentum, Nesterov and Adam with TensorFlow's formulas and slot names,
- *                    and processors that change gradients before they are applied. Everything adds nodes to the graph.
- * WHAT THIS IS NOT   the loop that runs them (tp_train.h), the kernels (one op each in tp_graph.h).
+ * WHAT THIS IS       (gradient, variable) pairs of a cost, functions that rewrite them, and optimizers that turn them into
+ *                    one node which updates the variables when it runs. Slots (conv0/W/Momentum) are named as TensorFlow
+ *                    names them and travel in checkpoints.
+ * WHAT THIS IS NOT   a loop over steps (tp_train.h), or kernels: the fused updates are ops of tp_graph.h.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -15,113 +16,193 @@
  *     {
  *         tp_graph *g = tp_graph_new(NULL);
  *         tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_ones());
- *         tp_optimizer *opt = tp_adam(tp_const(g, 0.1f), .epsilon = 1e-3f);
+ *         tp_node *cost = tp_sum(tp_square(tp_affine(w, 1.0f, -3.0f)));
  *         tp_grad_var gv;
- *         tp_compute_gradients(tp_sum(tp_square(w)), &w, 1, &gv);
- *         tp_node *train = tp_apply_gradients(opt, &gv, 1);
+ *         tp_compute_gradients(cost, &w, 1, &gv);
+ *         tp_optimizer *opt = tp_adam(tp_get_scalar_variable(g, "learning_rate", 0.1f), .epsilon = 1e-3f);
+ *         opt = tp_apply_grad_processors(opt, TP_GRADPROCS(tp_gradproc_global_norm_clip(5)));
+ *         tp_node *fetch[] = {tp_apply_gradients(opt, &gv, 1), cost};
  *         tp_session *s = tp_session_new(g, NULL);
- *         for (int i = 0; s && i < 100; i++)
- *             if (tp_session_run(s, NULL, 0, &train, 1, NULL) != TP_OK) puts(tp_last_error());
+ *         const tp_tensor *out[2];
+ *         for (int i = 0; s && i < 200; i++)
+ *             if (tp_session_run(s, NULL, 0, fetch, 2, out) != TP_OK) break;
+ *             else if (i % 50 == 0) printf("step %d: cost %g\n", i, tp_tensor_get(out[1], 0));
+ *         puts(tp_last_error());
  *         tp_session_free(s);
  *         tp_graph_free(g);
  *         return 0;
  *     }
  *
- * CONTENTS   >>optimizer >>gradient processors
+ * CONTENTS   >>gradients >>optimizer >>optimizers >>gradproc >>schedule
  *
- * OWNERSHIP  everything lives in the graph's memory and dies with it; nothing is freed by hand.
- * ERRORS     mistakes stick to the graph; tp_apply_gradients then returns the poison node.
+ * OWNERSHIP  everything lives in the graph's arena. Descriptors and processors are copied.
+ * THREADS    as the graph: one thread builds one graph.
+ * ERRORS     mistakes stick to the graph (tp_graph_error); functions that return a node return the poison node.
+ * NOTATION   g gradient, w variable, lr learning rate, t the number of the update.
  */
 #ifndef TP_OPTIM_H
 #define TP_OPTIM_H
 
 #include "tp_graph.h"
+/* clang-format off */
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
-#error "tp_optim.h 0.1 needs tp_graph.h 0.1: copy all tp headers from the same version"
+#error "tp_optim.h 0.1 needs tp_tensor.h 0.1: copy all tp headers from the same version"
 #endif
+/* clang-format on */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ==== >>optimizer ===================================================================================== */
+/* ==== >>gradients ===================================================================================== */
 
 typedef struct tp_grad_var {
-    tp_node *grad, *var; /* grad NULL: the cost does not depend on var */
+    tp_node *grad; /* NULL: the cost does not depend on the variable */
+    tp_node *var;  /* a variable's node */
 } tp_grad_var;
 
-/* The protocol: one function that adds the update of all variables and returns an effect-only node. Write your own with
- * tp_optimizer_new. [tfutils: optimizer] */
+/* gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. */
+TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs);
+
+/* ==== >>optimizer ===================================================================================== */
+/* The protocol. An optimizer makes the node that updates variables from their gradients; it may wrap another one. Yours
+ * are equal to the built-in ones: make one with tp_optimizer_new or tp_optimizer_proxy and a function. */
+
 typedef struct tp_optimizer tp_optimizer;
+typedef tp_node *(*tp_apply_fn)(tp_optimizer *o, const tp_grad_var *gvs, int n);
 struct tp_optimizer {
     tp_graph *graph;
-    const char *name;
-    tp_node *learning_rate;
-    tp_node *(*apply)(tp_optimizer *o, const tp_grad_var *gv, int n);
-    const char *slot[4]; /* names of the slots it makes: "<var>/<slot>" */
-    float a, b, epsilon;
-    bool nesterov;
-    tp_optimizer *inner; /* of wrappers */
+    const char *name; /* "Adam": its name scope, and the end of its slots' names */
+    /* The node that does one update. It sees gradients that are not NULL and variables that differ. */
+    tp_apply_fn apply_gradients;
+    tp_node *learning_rate;        /* scalar, or NULL */
+    const char *const *slot_names; /* "m", "v"; n_slots of them */
+    int n_slots;
+    tp_optimizer *inner; /* what a proxy wraps, else NULL */
+    tp_node *pred; /* during apply_gradients: a scalar bool, update only where it is true; NULL: always */
     void *user;
+    struct tp__slot *slots; /* made by tp_optimizer_slot */
 };
-TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name); /* zeroed; NULL: out of memory, which sticks to g */
-/* gv[i] = {d cost / d vars[i] or NULL, vars[i]}. */
-TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gv);
-/* Variables are updated after everything that reads their old values. Every grad must be there (tp_gradproc_filter_none). */
-TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gv, int n);
-/* A slot variable "<var>/<slot>" of the variable's shape: not trained, saved unless the variable is local. */
-TP_DEF tp_node *tp_optimizer_slot(tp_node *var, const char *slot, float init);
 
-/* tp_adam(lr, .epsilon = 1e-3f): the learning rate comes first, a node, often tp_get_scalar_variable(g, "learning_rate", 0.1f) so that callbacks can set
- * it. Zero options mean the default; TP_ZERO is an explicit 0. */
-typedef struct tp_optimizer_desc {
+TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user);
+/* Forwards everything to `inner`, but apply_gradients to the function, if there is one. [optimizer: ProxyOptimizer] */
+TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients,
+                                        void *user);
+
+/* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
+TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
+/* The same where `pred` (scalar bool, or NULL) is true when it runs: for optimizers that wrap others. */
+TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred);
+
+/* The slot of a variable, made at first use: same shape and dtype, not trained, saved; named <var>/<suffix>, made
+ * unique by _1, _2, .... suffix NULL = the optimizer's name. */
+TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix,
+                                  tp_init init);
+/* The same for a scalar float32 that belongs to no variable: named `name` at the root. */
+TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init);
+/* NULL if there is none. */
+TP_DEF tp_node *tp_get_slot(const tp_optimizer *o, const tp_node *var, const char *slot);
+TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n);
+
+/* ==== >>optimizers ==================================================================================== */
+/* opt = tp_adam(lr, .epsilon = 1e-3f): lr is a scalar node, most often tp_get_scalar_variable(g, "learning_rate", 1e-3f),
+ * which callbacks can set and checkpoints keep, or a schedule. From C++: tp_adam_(lr, &d). d may be NULL. */
+
+/* w -= lr*g */
+typedef struct tp_sgd_desc {
     tp_at at_;
-    tp_node *learning_rate; /* float32 scalar; required */
-    float momentum; /* tp_momentum, tp_nesterov: 0 = 0.9 */
-    int use_nesterov; /* tp_tri, tp_momentum: unset = TP_NO */
-    float beta1, beta2, epsilon; /* tp_adam: 0 = 0.9, 0.999, 1e-8 */
-} tp_optimizer_desc;
-TP_DEF tp_optimizer *tp_sgd_(const tp_optimizer_desc *d);      /* w -= lr g */
-TP_DEF tp_optimizer *tp_momentum_(const tp_optimizer_desc *d); /* a = mu a + g; w -= lr a. Slot Momentum */
-TP_DEF tp_optimizer *tp_nesterov_(const tp_optimizer_desc *d); /* a = mu a + g; w -= lr (g + mu a) */
-/* m, v averages of g, g^2 (slots Adam, Adam_1; beta1_power, beta2_power);
- * w -= lr sqrt(1 - beta2^t)/(1 - beta1^t) m / (sqrt(v) + epsilon) */
-TP_DEF tp_optimizer *tp_adam_(const tp_optimizer_desc *d);
+} tp_sgd_desc;
+TP_DEF tp_optimizer *tp_sgd_(tp_node *lr, const tp_sgd_desc *d);
+
+/* a = momentum*a + g; w -= lr*a, or with nesterov w -= lr*(g + momentum*a). Slot "momentum": <var>/Momentum. */
+typedef struct tp_momentum_desc {
+    tp_at at_;
+    float momentum;      /* 0 = 0.9; TP_ZERO for 0 */
+    tp_tri use_nesterov; /* 0 = TP_NO, tp_nesterov: TP_YES */
+} tp_momentum_desc;
+typedef tp_momentum_desc tp_nesterov_desc;
+TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d);
+TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d);
+
+/* m += (1-beta1)*(g - m); v += (1-beta2)*(g*g - v); w -= lr*sqrt(1-beta2^t)/(1-beta1^t) * m/(sqrt(v)+epsilon): epsilon
+ * stands outside the bias correction, as in TensorFlow. Slots "m": <var>/Adam, "v": <var>/Adam_1; beta1_power and
+ * beta2_power hold beta^t for the next update. */
+typedef struct tp_adam_desc {
+    tp_at at_;
+    float beta1;   /* 0 = 0.9; TP_ZERO for 0 */
+    float beta2;   /* 0 = 0.999 */
+    float epsilon; /* 0 = 1e-8 */
+} tp_adam_desc;
+TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
+
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_sgd(...)      tp_sgd_(&(const tp_optimizer_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_momentum(...) tp_momentum_(&(const tp_optimizer_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_nesterov(...) tp_nesterov_(&(const tp_optimizer_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_adam(...)     tp_adam_(&(const tp_optimizer_desc){.at_ = TP_AT, __VA_ARGS__})
+#define TP__OPTIMIZER(fn_, lr_, ...) fn_##_((lr_), &(const fn_##_desc){__VA_ARGS__})
+#define tp_sgd(...)      TP__OPTIMIZER(tp_sgd, __VA_ARGS__, .at_ = TP_AT)
+#define tp_momentum(...) TP__OPTIMIZER(tp_momentum, __VA_ARGS__, .at_ = TP_AT)
+#define tp_nesterov(...) TP__OPTIMIZER(tp_nesterov, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adam(...)     TP__OPTIMIZER(tp_adam, __VA_ARGS__, .at_ = TP_AT)
 #endif
+/* clang-format on */
 
-/* lr rate^(step/decay_steps), the exponent rounded down if staircase; step is an integer scalar. [exponential_decay] */
-TP_DEF tp_node *tp_exponential_decay(float learning_rate, tp_node *step, double decay_steps, double decay_rate, bool staircase);
+/* ==== >>gradproc ====================================================================================== */
+/* A gradient processor maps a list of pairs to a list of pairs. [gradproc: GradientProcessor] Rules that name variables
+ * are regular expressions matched from the start of the name, with `$` appended. */
 
-/* ==== >>gradient processors =========================================================================== */
+typedef struct tp_grad_rule {
+    const char *regex;
+    float multiplier; /* exactly 0: the pair is dropped, which freezes the variable */
+} tp_grad_rule;
 
-/* Changes a list of gradients: returns how many of gv[0..n) are left (entries may be replaced and dropped, not added).
- * User-written ones are equal. [tfutils: gradproc.GradientProcessor] */
-typedef struct tp_gradproc {
-    const char *name; /* also the name scope of its nodes */
-    int (*process)(const struct tp_gradproc *p, tp_graph *g, tp_grad_var *gv, int n);
+typedef struct tp_gradproc tp_gradproc;
+struct tp_gradproc {
+    const char *name; /* its name scope */
+    /* Rewrite gvs in place and return how many pairs are left (at most n). Gradients may be NULL. */
+    int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
     void *user;
+    /* of the built-in ones */
     float value;
     const char *regex;
+    const tp_grad_rule *rules;
+    int n_rules;
     tp_node *(*map)(tp_node *grad, tp_node *var, void *user);
-    struct { const char *regex; float multiplier; } scale[16];
     bool quiet;
-} tp_gradproc;
-TP_DEF tp_gradproc tp_gradproc_filter_none(void); /* drops variables without a gradient, with one warning */
-TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float global_norm); /* n = L2 norm of all gradients together; g *= c/n if n > c */
-/* map(grad, var) for variables whose name matches (from the start, `$` appended); NULL drops one. regex NULL = ".*" */
-TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*map)(tp_node *grad, tp_node *var, void *user), const char *regex, void *user);
-/* Multiplies gradients of matching variables; more pairs with tp_gradproc_scale_also. The first match counts; 0 drops the
- * variable, so that it is frozen. */
+};
+
+/* Drop pairs without a gradient, with one warning that names them. [FilterNoneGrad] */
+TP_DEF tp_gradproc tp_gradproc_filter_none(void);
+/* If n = sqrt(the sum of squares over ALL gradients) exceeds norm, multiply each by norm/n. A norm that is not finite
+ * makes every gradient NaN. [GlobalNormClip] */
+TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float norm);
+/* Multiply the gradients of matching variables; of several rules the first that matches counts. [ScaleGradient] */
 TP_DEF tp_gradproc tp_gradproc_scale(const char *regex, float multiplier);
-TP_DEF tp_gradproc tp_gradproc_scale_also(tp_gradproc p, const char *regex, float multiplier);
-/* An optimizer that runs the processors in order, then inner. [apply_grad_processors] */
-TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *inner, const tp_gradproc *procs, int n);
-TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, size_t user_size); /* passes all on; override apply [ProxyOptimizer] */
+TP_DEF tp_gradproc tp_gradproc_scale_rules(const tp_grad_rule *rules, int n);
+/* grad = fn(grad, var, user) for matching variables (regex NULL: all); NULL drops the pair. [MapGradient] */
+TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, void *user), void *user,
+                                   const char *regex);
+
+/* Run one in its name scope; returns how many pairs are left. */
+TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
+/* An optimizer that runs the processors in order and then `opt`. */
+TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradproc *procs, int n);
+/* clang-format off */
+#ifndef __cplusplus
+/* opt = tp_apply_grad_processors(opt, TP_GRADPROCS(tp_gradproc_filter_none(), tp_gradproc_global_norm_clip(5))) */
+#define TP_GRADPROCS(...) \
+    (const tp_gradproc[]){__VA_ARGS__}, (int)(sizeof((const tp_gradproc[]){__VA_ARGS__}) / sizeof(tp_gradproc))
+#endif
+/* clang-format on */
+
+/* ==== >>schedule ====================================================================================== */
+/* Float32 scalars that follow a step: an integer scalar node, or NULL for the global step. */
+
+/* lr * rate^(step/decay_steps), or with staircase of the quotient rounded down */
+TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
+                                     bool staircase);
+/* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last of n
+ * boundaries, which rise. */
+TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries,
+                                      const float *values, int n);
 
 #ifdef __cplusplus
 }
@@ -133,335 +214,659 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, size_t user_size); 
 #define TP__OPTIM_IMPLEMENTED
 TP__COLD_BEGIN
 
+/* ==== >>gradients ===================================================================================== */
+
+TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
+{
+    for (int i = 0; i < n; i++) {
+        gvs[i].grad = NULL;
+        gvs[i].var = vars[i];
+    }
+    if (tp_is_poison(cost) || n == 0) return;
+    tp_graph *g = tp_node_graph(cost);
+    char t[TP_SHAPE_TEXT];
+    if (cost->shape.ndim != 0) {
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "the cost '%s' has shape %s: it must be a scalar, take its mean",
+                      tp_node_name(cost), tp_shape_text(&cost->shape, t));
+        return;
+    }
+    tp_node **grad = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *grad);
+    tp_node **var = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *var);
+    if (!grad || !var) return;
+    for (int i = 0; i < n; i++) var[i] = vars[i]; /* `vars` may be a collection, which may move */
+    tp_gradients(cost, var, n, grad);
+    for (int i = 0; i < n; i++) gvs[i].grad = grad[i];
+}
+
 /* ==== >>optimizer ===================================================================================== */
 
-TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name)
+struct tp__slot {
+    const tp_node *var; /* NULL: a scalar of the optimizer's own */
+    const char *name;
+    tp_node *node;
+    struct tp__slot *next;
+};
+
+TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user)
 {
     tp_optimizer *o = (tp_optimizer *)tp_graph_alloc(g, sizeof *o);
     if (!o) return NULL;
     o->graph = g;
-    o->name = name;
+    o->name = tp_graph_strdup(g, name);
+    o->apply_gradients = apply_gradients;
+    o->user = user;
+    return o->name ? o : NULL;
+}
+
+static tp_node *tp__proxy_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    return tp_apply_gradients_if(o->inner, gvs, n, o->pred);
+}
+
+TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients,
+                                        void *user)
+{
+    if (!inner) return NULL;
+    tp_optimizer *o =
+        tp_optimizer_new(inner->graph, name, apply_gradients ? apply_gradients : tp__proxy_apply, user);
+    if (!o) return NULL;
+    o->inner = inner;
+    o->learning_rate = inner->learning_rate;
     return o;
 }
 
-TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gv)
+TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
 {
+    if (!o)
+        return n > 0 && gvs[0].var ? tp_graph_fail(tp_node_graph(gvs[0].var), NULL, TP_ERR_ARG,
+                                                   "there is no optimizer: it is NULL")
+                                   : NULL;
+    tp_graph *g = o->graph;
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    tp_grad_var *live = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *live);
+    if (!live) return tp_poison(g);
+    int kept = 0;
     for (int i = 0; i < n; i++) {
-        gv[i].var = vars[i];
-        gv[i].grad = NULL;
+        const tp_variable *v = gvs[i].var ? tp_node_variable(gvs[i].var) : NULL;
+        if (!v)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable, so it cannot be trained",
+                                 o->name, gvs[i].var ? tp_node_name(gvs[i].var) : "NULL");
+        for (int j = 0; j < kept; j++)
+            if (live[j].var == gvs[i].var)
+                return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has two gradients", o->name,
+                                     v->name);
+        if (gvs[i].grad) live[kept++] = gvs[i];
     }
-    if (tp_is_poison(cost) || n == 0) return;
-    tp_node **d = (tp_node **)tp_graph_alloc(tp_node_graph(cost), (size_t)n * sizeof *d);
-    if (!d) return;
-    tp_gradients(cost, vars, n, d);
-    for (int i = 0; i < n; i++) gv[i].grad = d[i];
+    if (kept == 0)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: no gradients were given for any variable", o->name);
+    tp_node *outer = o->pred;
+    o->pred = pred;
+    tp_node *op = o->apply_gradients(o, live, kept);
+    o->pred = outer;
+    return op ? op : tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
 }
 
-TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gv, int n)
+TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    return tp_apply_gradients_if(o, gvs, n, NULL);
+}
+
+static const struct tp__slot *tp__find_slot(const tp_optimizer *o, const tp_node *var, const char *slot)
+{
+    for (const struct tp__slot *s = o->slots; s; s = s->next)
+        if (s->var == var && strcmp(s->name, slot) == 0) return s;
+    return NULL;
+}
+
+/* Slots stand at the root whatever scope is open, and a second optimizer's get a number. */
+static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *slot, const char *wanted,
+                              tp_variable_desc *d)
 {
     tp_graph *g = o->graph;
-    for (int i = 0; i < n && !o->inner; i++) {
-        if (!gv[i].grad) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has no gradient: filter it out first", o->name, tp_node_name(gv[i].var));
-        if (!tp_node_variable(gv[i].var) && !tp_is_poison(gv[i].var))
-            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable", o->name, tp_node_name(gv[i].var));
-    }
+    const struct tp__slot *old = tp__find_slot(o, var, slot);
+    if (old) return old->node;
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
-    if (n == 0) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there are no gradients to apply", o->name);
-    tp_name_scope_push(g, "");
-    tp_name_scope_push(g, "apply_gradients");
-    tp_node *op = o->apply(o, gv, n);
-    tp_name_scope_pop(g);
+    char full[1024];
+    int len = snprintf(full, sizeof full, "%s", wanted);
+    for (int i = 1; tp_find_variable(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
+    if (len < 0 || (size_t)len >= sizeof full)
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name,
+                             wanted);
+    struct tp__slot *s = (struct tp__slot *)tp_graph_alloc(g, sizeof *s);
+    if (!s || !(s->name = tp_graph_strdup(g, slot))) return tp_poison(g);
+    d->name = full;
+    d->trainable = TP_NO;
+    s->node = tp__new_variable(g, d, full);
+    s->var = var;
+    s->next = o->slots;
+    if (!tp_is_poison(s->node)) o->slots = s;
+    return s->node;
+}
+
+TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix,
+                                  tp_init init)
+{
+    tp_variable_desc d;
+    char name[960];
+    if (tp_is_poison(var)) return var;
+    const int len = snprintf(name, sizeof name, "%s/%s", tp_node_name(var), suffix ? suffix : o->name);
+    if (len < 0 || (size_t)len >= sizeof name)
+        return tp_graph_fail(o->graph, NULL, TP_ERR_NAME, "%s: the name of a slot of '%s' is too long",
+                             o->name, tp_node_name(var));
+    memset(&d, 0, sizeof d);
+    d.dtype = var->dtype;
+    d.shape = var->shape;
+    d.init = init;
+    return tp__make_slot(o, var, slot, name, &d);
+}
+
+TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init)
+{
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.init = tp_init_constant(init);
+    return tp__make_slot(o, NULL, name, name, &d);
+}
+
+TP_DEF tp_node *tp_get_slot(const tp_optimizer *o, const tp_node *var, const char *slot)
+{
+    for (; o; o = o->inner) {
+        const struct tp__slot *s = tp__find_slot(o, var, slot);
+        if (s) return s->node;
+    }
+    return NULL;
+}
+
+TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
+{
+    while (o && o->inner && o->n_slots == 0) o = o->inner;
+    *n = o ? o->n_slots : 0;
+    return o ? o->slot_names : NULL;
+}
+
+/* ==== >>optimizers ==================================================================================== */
+
+/* One fused update handles a group of variables of one dtype. This is what a group's update is made of. */
+typedef struct tp__apply_group {
+    tp_node **var, **grad, **slot1, **slot2;
+    int n;
+    tp_node *lr; /* of the group's dtype */
+} tp__apply_group;
+
+typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
+
+static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
+{
+    return tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
+}
+
+/* Sort the pairs into groups by dtype, in the order in which the dtypes appear, and make each group's update. `slot` names
+ * the slots, n_slots of them, which start at zero. ops gets one node a group (room for TP_DTYPE_COUNT). */
+static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp__group_fn fn, tp_node **ops)
+{
+    tp_graph *g = o->graph;
+    int n_ops = 0;
+    bool done[TP_DTYPE_COUNT] = {false};
+    for (int first = 0; first < n && tp_graph_status(g) == TP_OK; first++) {
+        const tp_dtype dtype = gvs[first].var->dtype;
+        if (done[dtype]) continue;
+        done[dtype] = true;
+        tp__apply_group group;
+        memset(&group, 0, sizeof group);
+        tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 4 * sizeof *room);
+        if (!room) break;
+        group.var = room;
+        group.grad = room + n;
+        group.slot1 = room + 2 * n;
+        group.slot2 = room + 3 * n;
+        for (int i = first; i < n; i++) {
+            tp_node *v = gvs[i].var;
+            if (v->dtype != dtype) continue;
+            group.var[group.n] = v;
+            group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
+            if (o->n_slots > 0)
+                group.slot1[group.n] = tp_optimizer_slot(o, v, o->slot_names[0], NULL, tp_init_zeros());
+            if (o->n_slots > 1)
+                group.slot2[group.n] = tp_optimizer_slot(o, v, o->slot_names[1], NULL, tp_init_zeros());
+            group.n++;
+        }
+        group.lr = tp__as_dtype(o->learning_rate, dtype);
+        if (tp_graph_status(g) == TP_OK) ops[n_ops++] = fn(o, &group);
+    }
+    return n_ops;
+}
+
+/* The scope is left and the ops become one. */
+static tp_node *tp__apply_end(tp_optimizer *o, tp_node **ops, int n)
+{
+    tp_graph *g = o->graph;
+    tp_node *op = tp_graph_status(g) != TP_OK ? tp_poison(g)
+                  : n == 1                    ? ops[0]
+                                              : tp_group(g, ops, n, "update");
     tp_name_scope_pop(g);
     return op;
 }
 
-TP_DEF tp_node *tp_optimizer_slot(tp_node *var, const char *slot, float init)
+static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at, tp_apply_fn fn,
+                                        const void *desc, size_t size)
 {
-    const tp_variable *v = tp_node_variable(var);
-    if (!v) return var;
-    tp_graph *g = tp_node_graph(var);
-    const size_t size = strlen(v->name) + strlen(slot) + 2;
-    char *name = (char *)tp_graph_alloc(g, size);
-    if (!name) return tp_poison(g);
-    snprintf(name, size, "%s/%s", v->name, slot);
-    tp_variable_desc d;
-    memset(&d, 0, sizeof d);
-    d.name = name;
-    d.dtype = v->dtype;
-    d.shape = v->shape;
-    d.init = tp_init_constant(init);
-    d.trainable = TP_NO;
-    d.local = v->local;
-    const tp_variable *old = tp_find_variable(g, name);
-    return old ? old->node : tp__new_variable(g, &d, name);
-}
-
-/* The gradients split in columns that the apply ops take. */
-typedef struct tp__columns {
-    tp_node **var, **grad, **slot1, **slot2;
-} tp__columns;
-
-static bool tp__columns_make(tp_optimizer *o, const tp_grad_var *gv, int n, tp__columns *c)
-{
-    memset(c, 0, sizeof *c);
-    tp_node **room = (tp_node **)tp_graph_alloc(o->graph, (size_t)n * 4 * sizeof *room);
-    if (!room) return false;
-    c->var = room;
-    c->grad = room + n;
-    c->slot1 = room + 2 * n;
-    c->slot2 = room + 3 * n;
-    for (int i = 0; i < n; i++) {
-        c->var[i] = gv[i].var;
-        c->grad[i] = gv[i].grad;
-        if (o->slot[0]) c->slot1[i] = tp_optimizer_slot(gv[i].var, o->slot[0], 0.0f);
-        if (o->slot[1]) c->slot2[i] = tp_optimizer_slot(gv[i].var, o->slot[1], 0.0f);
+    char t[TP_SHAPE_TEXT];
+    if (!lr) {
+        tp_fail(TP_ERR_ARG,
+                "%s: the learning rate is NULL: give a scalar node, tp_get_scalar_variable(g, "
+                "\"learning_rate\", 0.1f) say",
+                name);
+        return NULL;
     }
-    return tp_graph_status(o->graph) == TP_OK;
-}
-
-static tp_node *tp__sgd_apply(tp_optimizer *o, const tp_grad_var *gv, int n)
-{
-    tp__columns c;
-    return tp__columns_make(o, gv, n, &c) ? tp_apply_gradient_descent(c.var, c.grad, n, o->learning_rate, NULL) : tp_poison(o->graph);
-}
-
-static tp_node *tp__momentum_apply(tp_optimizer *o, const tp_grad_var *gv, int n)
-{
-    tp__columns c;
-    return tp__columns_make(o, gv, n, &c) ? tp_apply_momentum(c.var, c.slot1, c.grad, n, o->learning_rate, o->a, o->nesterov, NULL) : tp_poison(o->graph);
-}
-
-static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gv, int n)
-{
-    tp__columns c;
-    tp_node *all[3];
-    if (!tp__columns_make(o, gv, n, &c)) return tp_poison(o->graph);
-    tp_node *b1 = tp_get_scalar_variable(o->graph, "beta1_power", o->a), *b2 = tp_get_scalar_variable(o->graph, "beta2_power", o->b);
-    all[0] = tp_apply_adam(c.var, c.slot1, c.slot2, c.grad, n, o->learning_rate, b1, b2, o->a, o->b, o->epsilon, NULL);
-    all[1] = tp_assign(b1, tp_affine(b1, o->a, 0.0f), NULL); /* the update reads the old powers: the planner sees to the order */
-    all[2] = tp_assign(b2, tp_affine(b2, o->b, 0.0f), NULL);
-    return tp_group(o->graph, all, 3, "Adam");
-}
-
-static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_node *(*apply)(tp_optimizer *, const tp_grad_var *, int), const tp_at *at)
-{
     tp_graph *g = tp_node_graph(lr);
-    tp_optimizer *o = tp_optimizer_new(g, name);
-    if (!o) return NULL;
-    if (!tp_is_poison(lr) && (lr->shape.ndim != 0 || lr->dtype != TP_F32)) {
-        char t[TP_SHAPE_TEXT];
-        tp_graph_fail(g, at, TP_ERR_SHAPE, "%s: the learning rate must be a float32 scalar, '%s' is %s %s", name, tp_node_name(lr), tp_dtype_name(lr->dtype), tp_shape_text(&lr->shape, t));
-    }
+    void *copy = tp_graph_alloc(g, size);
+    tp_optimizer *o = tp_optimizer_new(g, name, fn, copy);
+    if (!o || !copy) return NULL;
+    memcpy(copy, desc, size);
     o->learning_rate = lr;
-    o->apply = apply;
+    if (!tp_is_poison(lr) && (lr->shape.ndim != 0 || !tp_dtype_is_float(lr->dtype)))
+        tp_graph_fail(g, &at, TP_ERR_SHAPE,
+                      "%s: the learning rate '%s' is %s %s: it must be a floating scalar", name,
+                      tp_node_name(lr), tp_dtype_name(lr->dtype), tp_shape_text(&lr->shape, t));
     return o;
 }
 
-static float tp__option(float value, float preset) { return value == 0.0f ? preset : value == TP_ZERO ? 0.0f : value; }
-
-TP_DEF tp_optimizer *tp_sgd_(const tp_optimizer_desc *d) { return tp__optimizer_make(d->learning_rate, "GradientDescent", tp__sgd_apply, &d->at_); }
-
-TP_DEF tp_optimizer *tp_momentum_(const tp_optimizer_desc *d)
+static float tp__optim_float(float v, float otherwise)
 {
-    tp_optimizer *o = tp__optimizer_make(d->learning_rate, "Momentum", tp__momentum_apply, &d->at_);
+    if (v == 0.0f) return otherwise;
+    return v == TP_ZERO ? 0.0f : v;
+}
+
+/* A rate of averaging: 0 <= v < 1 */
+static void tp__optim_check_rate(tp_optimizer *o, tp_at at, const char *option, float v)
+{
+    if (!(v >= 0.0f && v < 1.0f))
+        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is at least 0 and less than 1", o->name,
+                      option, (double)v);
+}
+
+/* -- gradient descent -------------------------------------------------------------------- >>optimizer sgd */
+
+static tp_node *tp__sgd_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    return tp_apply_gradient_descent(p->var, p->grad, p->n, p->lr, o->pred);
+}
+
+static tp_node *tp__sgd_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_node *ops[TP_DTYPE_COUNT];
+    tp_name_scope_push(o->graph, o->name);
+    const int n_ops = tp__apply_by_group(o, gvs, n, tp__sgd_group, ops);
+    return tp__apply_end(o, ops, n_ops);
+}
+
+TP_DEF tp_optimizer *tp_sgd_(tp_node *lr, const tp_sgd_desc *d)
+{
+    tp_sgd_desc r;
+    memset(&r, 0, sizeof r);
+    if (d) r = *d;
+    return tp__optimizer_make(lr, "GradientDescent", r.at_, tp__sgd_apply, &r, sizeof r);
+}
+
+/* -- momentum ----------------------------------------------------------------------- >>optimizer momentum */
+
+static const char *const tp__momentum_slots[] = {"momentum"};
+
+static tp_node *tp__momentum_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    const tp_momentum_desc *d = (const tp_momentum_desc *)o->user;
+    return tp_apply_momentum(p->var, p->slot1, p->grad, p->n, p->lr, d->momentum, d->use_nesterov == TP_YES,
+                             o->pred);
+}
+
+static tp_node *tp__momentum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_node *ops[TP_DTYPE_COUNT];
+    tp_name_scope_push(o->graph, o->name);
+    const int n_ops = tp__apply_by_group(o, gvs, n, tp__momentum_group, ops);
+    return tp__apply_end(o, ops, n_ops);
+}
+
+TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d)
+{
+    tp_momentum_desc r;
+    memset(&r, 0, sizeof r);
+    if (d) r = *d;
+    r.momentum = tp__optim_float(r.momentum, 0.9f);
+    tp_optimizer *o = tp__optimizer_make(lr, "Momentum", r.at_, tp__momentum_apply, &r, sizeof r);
     if (!o) return NULL;
-    o->slot[0] = "Momentum";
-    o->a = tp__option(d->momentum, 0.9f);
-    o->nesterov = d->use_nesterov == TP_YES;
+    o->slot_names = tp__momentum_slots;
+    o->n_slots = 1;
+    tp__optim_check_rate(o, r.at_, "momentum", r.momentum);
     return o;
 }
 
-TP_DEF tp_optimizer *tp_nesterov_(const tp_optimizer_desc *d)
+TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
 {
-    tp_optimizer *o = tp_momentum_(d);
-    if (o) o->nesterov = true;
-    return o;
+    tp_nesterov_desc r;
+    memset(&r, 0, sizeof r);
+    if (d) r = *d;
+    if (r.use_nesterov == TP_UNSET) r.use_nesterov = TP_YES;
+    return tp_momentum_(lr, &r);
 }
 
-TP_DEF tp_optimizer *tp_adam_(const tp_optimizer_desc *d)
+/* -- adam ------------------------------------------------------------------------------- >>optimizer adam */
+
+static const char *const tp__adam_slots[] = {"m", "v"};
+
+static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
 {
-    tp_optimizer *o = tp__optimizer_make(d->learning_rate, "Adam", tp__adam_apply, &d->at_);
+    const tp_adam_desc *d = (const tp_adam_desc *)o->user;
+    const tp_dtype dtype = p->var[0]->dtype;
+    return tp_apply_adam(p->var, p->slot1, p->slot2, p->grad, p->n, p->lr,
+                         tp__as_dtype(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
+                         tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype), d->beta1,
+                         d->beta2, d->epsilon, o->pred);
+}
+
+static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    const tp_adam_desc *d = (const tp_adam_desc *)o->user;
+    tp_node *ops[TP_DTYPE_COUNT + 2];
+    tp_name_scope_push(o->graph, o->name);
+    tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
+            *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
+    int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, ops);
+    if (tp_graph_status(o->graph) ==
+        TP_OK) { /* the update reads the powers as they were at the start of the run */
+        ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
+        ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
+    }
+    return tp__apply_end(o, ops, n_ops);
+}
+
+TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d)
+{
+    tp_adam_desc r;
+    memset(&r, 0, sizeof r);
+    if (d) r = *d;
+    r.beta1 = tp__optim_float(r.beta1, 0.9f);
+    r.beta2 = tp__optim_float(r.beta2, 0.999f);
+    r.epsilon = tp__optim_float(r.epsilon, 1e-8f);
+    tp_optimizer *o = tp__optimizer_make(lr, "Adam", r.at_, tp__adam_apply, &r, sizeof r);
     if (!o) return NULL;
-    o->slot[0] = "Adam";
-    o->slot[1] = "Adam_1";
-    o->a = tp__option(d->beta1, 0.9f);
-    o->b = tp__option(d->beta2, 0.999f);
-    o->epsilon = tp__option(d->epsilon, 1e-8f);
+    o->slot_names = tp__adam_slots;
+    o->n_slots = 2;
+    tp__optim_check_rate(o, r.at_, "beta1", r.beta1);
+    tp__optim_check_rate(o, r.at_, "beta2", r.beta2);
+    if (!(r.epsilon >= 0.0f))
+        tp_graph_fail(o->graph, &r.at_, TP_ERR_ARG, "Adam has .epsilon %g: it is not negative",
+                      (double)r.epsilon);
     return o;
 }
 
-TP_DEF tp_node *tp_exponential_decay(float learning_rate, tp_node *step, double decay_steps, double decay_rate, bool staircase)
+/* ==== >>gradproc ====================================================================================== */
+
+static tp_gradproc tp__gradproc_make(const char *name, int (*process)(const tp_gradproc *p, tp_graph *g,
+                                                                      tp_grad_var *gvs, int n))
 {
-    tp_graph *g = tp_node_graph(step);
-    if (tp_is_poison(step)) return step;
-    if (!(decay_steps > 0)) return tp_graph_fail(g, NULL, TP_ERR_ARG, "exponential_decay: decay_steps is %g, it must be positive", decay_steps);
-    tp_node *p = tp_div(tp_cast(step, TP_F64), tp_const_as(g, TP_F64, decay_steps));
-    if (staircase) p = tp_floor(p);
-    return tp_cast(tp_mul(tp_const_as(g, TP_F64, (double)learning_rate), tp_pow(tp_const_as(g, TP_F64, decay_rate), p)), TP_F32);
+    tp_gradproc p;
+    memset(&p, 0, sizeof p);
+    p.name = name;
+    p.process = process;
+    return p;
 }
 
-/* ==== >>gradient processors =========================================================================== */
-
-static int tp__filter_none(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv, int n)
+TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
-    int kept = 0;
+    if (tp_graph_status(g) != TP_OK) return n;
+    tp_cached_name_scope_push(g, p->name, true);
+    const int left = p->process(p, g, gvs, n);
+    tp_name_scope_pop(g);
+    if (left >= 0 && left <= n) return left;
+    tp_graph_fail(g, NULL, TP_ERR, "%s left %d of %d gradients: it may drop some, not add any", p->name, left,
+                  n);
+    return n;
+}
+
+/* -- FilterNoneGrad ---------------------------------------------------------- >>gradproc filter_none */
+
+static int tp__gradproc_filter_none(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
     tp_buf names;
+    int left = 0;
     (void)g;
     memset(&names, 0, sizeof names);
     for (int i = 0; i < n; i++) {
-        if (gv[i].grad) gv[kept++] = gv[i];
-        else tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(gv[i].var));
+        if (gvs[i].grad) gvs[left++] = gvs[i];
+        else tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(gvs[i].var));
     }
-    if (names.len && !p->quiet) tp_log(TP_LOG_WARN, "No gradient w.r.t %d trainable variables: %s", n - kept, names.data);
+    if (left < n && !p->quiet)
+        tp_log(TP_LOG_WARN, "No gradient w.r.t. %d trainable variables: %s", n - left,
+               names.data ? names.data : "");
     tp_buf_free(&names);
-    return kept;
+    return left;
 }
 
 TP_DEF tp_gradproc tp_gradproc_filter_none(void)
 {
-    tp_gradproc p;
-    memset(&p, 0, sizeof p);
-    p.name = "FilterNoneGrad";
-    p.process = tp__filter_none;
-    return p;
+    return tp__gradproc_make("FilterNoneGrad", tp__gradproc_filter_none);
 }
 
-static int tp__global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv, int n)
+/* -- GlobalNormClip ------------------------------------------------------ >>gradproc global_norm_clip
+ * g *= min(c/n, 1), n = sqrt(sum of all squares). n - n is 0, and NaN when n is not finite. */
+
+static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
-    tp_node **all = (tp_node **)tp_graph_alloc(g, (size_t)(n + 1) * sizeof *all);
-    if (!all || n == 0) return n;
-    for (int i = 0; i < n; i++) all[i] = gv[i].grad;
-    tp_node *norm = tp_global_norm(all, n), *c = tp_const(g, p->value);
-    tp_node *factor = tp_mul(c, tp_minimum(tp_reciprocal(norm), tp_reciprocal(c)));
-    for (int i = 0; i < n; i++) gv[i].grad = tp_mul(gv[i].grad, gv[i].grad->dtype == TP_F32 ? factor : tp_cast(factor, gv[i].grad->dtype));
+    tp_node **grad = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *grad);
+    int live = 0;
+    if (!(p->value > 0.0f)) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "GlobalNormClip clips to a norm of %g: it must be positive",
+                      (double)p->value);
+        return n;
+    }
+    if (!grad) return n;
+    for (int i = 0; i < n; i++)
+        if (gvs[i].grad) grad[live++] = gvs[i].grad;
+    if (live == 0) return n;
+    tp_node *norm = tp_global_norm(grad, live);
+    tp_node *factor = tp_minimum(tp_div(tp_const(g, p->value), norm), tp_const(g, 1.0f));
+    factor = tp_add(factor, tp_sub(norm, norm));
+    for (int i = 0; i < n; i++)
+        if (gvs[i].grad) gvs[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(factor, gvs[i].grad->dtype));
     return n;
 }
 
-TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float global_norm)
+TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float norm)
 {
-    tp_gradproc p;
-    memset(&p, 0, sizeof p);
-    p.name = "GlobalNormClip";
-    p.process = tp__global_norm_clip;
-    p.value = global_norm;
+    tp_gradproc p = tp__gradproc_make("GlobalNormClip", tp__gradproc_global_norm_clip);
+    p.value = norm;
     return p;
 }
 
-static int tp__map_gradient(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv, int n)
-{
-    int kept = 0;
-    bool matched = false;
-    (void)g;
-    for (int i = 0; i < n; i++) {
-        tp_grad_var x = gv[i];
-        if (tp_regex_match(p->regex, tp_node_name(x.var), true)) {
-            matched = true;
-            x.grad = p->map(x.grad, x.var, p->user);
-            if (!x.grad) continue;
-        }
-        gv[kept++] = x;
-    }
-    if (!matched) tp_log(TP_LOG_WARN, "[MapGradient] No match was found for regex %s.", p->regex);
-    return kept;
-}
+/* -- ScaleGradient -------------------------------------------------------------------- >>gradproc scale */
 
-TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*map)(tp_node *grad, tp_node *var, void *user), const char *regex, void *user)
+static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
-    tp_gradproc p;
-    memset(&p, 0, sizeof p);
-    p.name = "MapGradient";
-    p.process = tp__map_gradient;
-    p.map = map;
-    p.regex = regex ? regex : ".*";
-    p.user = user;
-    return p;
-}
-
-static int tp__scale_gradient(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv, int n)
-{
-    int kept = 0;
-    (void)g;
+    tp_grad_rule one;
+    one.regex = p->regex; /* tp_gradproc_scale's only rule has no array of its own */
+    one.multiplier = p->value;
+    const tp_grad_rule *rules = p->rules ? p->rules : &one;
+    const int n_rules = p->rules ? p->n_rules : 1;
+    int left = 0;
     for (int i = 0; i < n; i++) {
-        tp_grad_var x = gv[i];
-        for (int k = 0; k < 16 && p->scale[k].regex; k++) {
-            if (!tp_regex_match(p->scale[k].regex, tp_node_name(x.var), true)) continue;
-            if (!p->quiet) tp_log(TP_LOG_INFO, "Gradient of '%s' is multipled by %g", tp_node_name(x.var), (double)p->scale[k].multiplier);
-            x.grad = p->scale[k].multiplier == 0.0f ? NULL : tp_affine(x.grad, p->scale[k].multiplier, 0.0f);
-            break;
+        const char *name = tp_node_name(gvs[i].var);
+        float multiplier = 1.0f;
+        bool matched = false;
+        for (int r = 0; r < n_rules && !matched; r++) {
+            if (!rules[r].regex || !*rules[r].regex) {
+                tp_graph_fail(g, NULL, TP_ERR_ARG,
+                              "ScaleGradient needs a regular expression for variable names");
+                return n;
+            }
+            matched = tp_regex_match(rules[r].regex, name, true);
+            if (matched) multiplier = rules[r].multiplier;
         }
-        if (x.grad) gv[kept++] = x;
+        if (matched && !p->quiet)
+            tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
+        if (multiplier == 0.0f) continue;
+        gvs[left] = gvs[i];
+        if (matched && gvs[i].grad) gvs[left].grad = tp_affine(gvs[i].grad, multiplier, 0.0f);
+        left++;
     }
-    return kept;
+    return left;
 }
 
 TP_DEF tp_gradproc tp_gradproc_scale(const char *regex, float multiplier)
 {
-    tp_gradproc p;
-    memset(&p, 0, sizeof p);
-    p.name = "ScaleGradient";
-    p.process = tp__scale_gradient;
-    p.scale[0].regex = regex;
-    p.scale[0].multiplier = multiplier;
+    tp_gradproc p = tp__gradproc_make("ScaleGradient", tp__gradproc_scale);
+    p.regex = regex;
+    p.value = multiplier;
     return p;
 }
 
-TP_DEF tp_gradproc tp_gradproc_scale_also(tp_gradproc p, const char *regex, float multiplier)
+TP_DEF tp_gradproc tp_gradproc_scale_rules(const tp_grad_rule *rules, int n)
 {
-    int k = 0;
-    while (k < 16 && p.scale[k].regex) k++;
-    if (k < 16) {
-        p.scale[k].regex = regex;
-        p.scale[k].multiplier = multiplier;
-    } else {
-        tp_log(TP_LOG_WARN, "ScaleGradient takes 16 patterns: '%s' is left out", regex);
-    }
+    tp_gradproc p = tp__gradproc_make("ScaleGradient", tp__gradproc_scale);
+    p.rules = rules;
+    p.n_rules = n;
     return p;
 }
 
-typedef struct tp__proc_list {
+/* -- MapGradient ------------------------------------------------------------------------ >>gradproc map */
+
+static int tp__gradproc_map(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    int left = 0;
+    bool matched = false;
+    (void)g;
+    for (int i = 0; i < n; i++) {
+        tp_grad_var gv = gvs[i];
+        if (gv.grad && (!p->regex || tp_regex_match(p->regex, tp_node_name(gv.var), true))) {
+            matched = true;
+            gv.grad = p->map(gv.grad, gv.var, p->user);
+            if (!gv.grad) continue;
+        }
+        gvs[left++] = gv;
+    }
+    if (!matched)
+        tp_log(TP_LOG_WARN, "[MapGradient] No match was found for regex %s.", p->regex ? p->regex : ".*");
+    return left;
+}
+
+TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, void *user), void *user,
+                                   const char *regex)
+{
+    tp_gradproc p = tp__gradproc_make("MapGradient", tp__gradproc_map);
+    p.map = fn;
+    p.user = user;
+    p.regex = regex;
+    return p;
+}
+
+/* -- the wrapper ------------------------------------------------------------------------------------- */
+
+typedef struct tp__gradproc_list {
     tp_gradproc *proc;
     int n;
-} tp__proc_list;
+} tp__gradproc_list;
 
-static tp_node *tp__processed_apply(tp_optimizer *o, const tp_grad_var *gv, int n)
+static tp_node *tp__gradproc_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
-    const tp__proc_list *l = (const tp__proc_list *)o->user;
-    tp_grad_var *copy = (tp_grad_var *)tp_graph_alloc(o->graph, (size_t)(n + 1) * sizeof *copy);
-    if (!copy) return tp_poison(o->graph);
-    for (int i = 0; i < n; i++) copy[i] = gv[i];
-    for (int k = 0; k < l->n; k++) {
-        tp_cached_name_scope_push(o->graph, l->proc[k].name, true);
-        n = l->proc[k].process(&l->proc[k], o->graph, copy, n);
-        tp_name_scope_pop(o->graph);
+    const tp__gradproc_list *l = (const tp__gradproc_list *)o->user;
+    tp_grad_var *work = (tp_grad_var *)tp_graph_alloc(o->graph, (size_t)n * sizeof *work);
+    if (!work) return tp_poison(o->graph);
+    for (int i = 0; i < n; i++) work[i] = gvs[i];
+    for (int i = 0; i < l->n; i++) n = tp_gradproc_run(&l->proc[i], o->graph, work, n);
+    return tp_apply_gradients_if(o->inner, work, n, o->pred);
+}
+
+/* Processors are values of the caller's: the graph gets copies, rules and patterns included. */
+static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
+{
+    if (p->name && !(p->name = tp_graph_strdup(g, p->name))) return false;
+    if (p->regex && !(p->regex = tp_graph_strdup(g, p->regex))) return false;
+    if (!p->rules) return true;
+    tp_grad_rule *rules = (tp_grad_rule *)tp_graph_alloc(g, (size_t)p->n_rules * sizeof *rules);
+    if (!rules) return false;
+    for (int i = 0; i < p->n_rules; i++) {
+        rules[i] = p->rules[i];
+        if (rules[i].regex && !(rules[i].regex = tp_graph_strdup(g, rules[i].regex))) return false;
     }
-    return tp_apply_gradients(o->inner, copy, n);
+    p->rules = rules;
+    return true;
 }
 
-static tp_node *tp__proxy_apply(tp_optimizer *o, const tp_grad_var *gv, int n) { return tp_apply_gradients(o->inner, gv, n); }
-
-TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, size_t user_size)
+TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradproc *procs, int n)
 {
-    tp_optimizer *o = inner ? tp_optimizer_new(inner->graph, inner->name) : NULL;
-    if (!o) return NULL;
-    o->inner = inner;
-    o->learning_rate = inner->learning_rate;
-    o->apply = tp__proxy_apply;
-    if (user_size && !(o->user = tp_graph_alloc(inner->graph, user_size))) return NULL;
-    for (int i = 0; i < 4; i++) o->slot[i] = inner->slot[i];
-    return o;
-}
-
-TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *inner, const tp_gradproc *procs, int n)
-{
-    tp_optimizer *o = tp_optimizer_proxy(inner, sizeof(tp__proc_list));
-    if (!o) return NULL;
-    tp__proc_list *l = (tp__proc_list *)o->user;
-    l->proc = (tp_gradproc *)tp_graph_alloc(inner->graph, (size_t)(n + 1) * sizeof *l->proc);
-    if (!l->proc) return NULL;
-    for (int i = 0; i < n; i++) l->proc[i] = procs[i];
+    if (!opt) return NULL;
+    tp_graph *g = opt->graph;
+    tp__gradproc_list *l = (tp__gradproc_list *)tp_graph_alloc(g, sizeof *l);
+    tp_gradproc *copy = (tp_gradproc *)tp_graph_alloc(g, (size_t)n * sizeof *copy);
+    if (!l || !copy) return NULL;
+    l->proc = copy;
     l->n = n;
-    o->apply = tp__processed_apply;
-    return o;
+    for (int i = 0; i < n; i++) {
+        copy[i] = procs[i];
+        if (!copy[i].process || !copy[i].name) {
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "gradient processor %d has no %s", i,
+                          copy[i].name ? "process function" : "name");
+            return opt;
+        }
+        if (!tp__gradproc_copy(g, &copy[i])) return NULL;
+    }
+    return tp_optimizer_proxy(opt, opt->name, tp__gradproc_apply, l);
+}
+
+/* ==== >>schedule ====================================================================================== */
+
+/* The step as an int64 scalar, or the poison node. */
+static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *what)
+{
+    char t[TP_SHAPE_TEXT];
+    if (!step) step = tp_get_global_step_var(g);
+    if (tp_is_poison(step)) return step;
+    if (step->shape.ndim != 0 || (step->dtype != TP_I64 && step->dtype != TP_I32))
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
+                             "%s: the step '%s' is %s %s: it must be an integer scalar", what,
+                             tp_node_name(step), tp_dtype_name(step->dtype), tp_shape_text(&step->shape, t));
+    return tp__as_dtype(step, TP_I64);
+}
+
+TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
+                                     bool staircase)
+{
+    if (decay_steps < 1)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                             "exponential_decay: decay_steps is %lld: it must be 1 or more",
+                             (long long)decay_steps);
+    tp_name_scope_push(g, "ExponentialDecay");
+    tp_node *count = tp__schedule_step(g, step, "exponential_decay"), *y = tp_poison(g);
+    if (!tp_is_poison(count)) {
+        /* the whole part is divided as integers, so that a step falls exactly where it should */
+        tp_node *every = tp_const_as(g, TP_I64, (double)decay_steps);
+        tp_node *power = staircase
+                             ? tp_cast(tp_floordiv(count, every), TP_F32)
+                             : tp_affine(tp_cast(count, TP_F32), (float)(1.0 / (double)decay_steps), 0.0f);
+        y = tp_affine(tp_pow(tp_const(g, rate), power), lr, 0.0f);
+    }
+    tp_name_scope_pop(g);
+    return y;
+}
+
+TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries,
+                                      const float *values, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (boundaries[i] <= boundaries[i - 1])
+            return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                                 "piecewise_constant: boundary %lld follows %lld: they must rise",
+                                 (long long)boundaries[i], (long long)boundaries[i - 1]);
+    tp_name_scope_push(g, "PiecewiseConstant");
+    tp_node *count = tp__schedule_step(g, step, "piecewise_constant"), *y = tp_poison(g);
+    if (!tp_is_poison(count)) {
+        y = tp_const(g, values[n]);
+        for (int i = n - 1; i >= 0; i--)
+            y = tp_select(tp_less_equal(count, tp_const_as(g, TP_I64, (double)boundaries[i])),
+                          tp_const(g, values[i]), y);
+    }
+    tp_name_scope_pop(g);
+    return y;
 }
 
 TP__COLD_END

@@ -1,13 +1,13 @@
-/* tp_train.h - v0.1 - trainers: the loop around the steps, TrainConfig, resume
+/* tp_train.h - v0.1 - trainers: the loop around the steps, the configuration of a training, resume
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_train.h"            // pulls in callbacks, input, optimizers, graph and tensor
  *     #include "tp_layers.h"           // for the model
  *
- * WHAT THIS IS       a trainer builds the towers of a model, makes the session and runs the loop over epochs and steps
- *                    in which callbacks take part.
- * WHAT THIS IS NOT   callbacks (tp_callbacks.h), layers (tp_layers.h).
+ * WHAT THIS IS       a trainer builds the towers of a model, makes the session and runs the loop over epochs
+ *                    and steps in which callbacks take part.
+ * WHAT THIS IS NOT   callbacks (tp_callbacks.h), layers (tp_layers.h), optimizers (tp_optim.h).
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -38,21 +38,40 @@
  *     int main(void)
  *     {
  *         static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, TP_ANY, 2), TP_SPEC("y", TP_F32, TP_ANY, 1)};
- *         tp_train_config c = {
+ *         tp_status st = tp_launch_train_with_config(&(tp_train_config){
  *             .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
  *             .dataflow = tp_df_from_generator(point, .size = 1000, .indexed = TP_YES),
  *             .steps_per_epoch = 200, .max_epoch = 2,
- *         };
- *         return tp_launch_train_with_config(&c, tp_simple_trainer()) == TP_OK ? 0 : 1;
+ *         }, tp_simple_trainer());
+ *         return st == TP_OK ? 0 : 1;
  *     }
  *
  * CONTENTS   >>model >>trainer >>config
  *
- * OWNERSHIP  a training owns what it is given (trainer, callbacks, monitors, data, session_init) and frees it, whether it
- *            succeeds or fails. What models and names point at must outlive it.
- * THREADS    one training a thread; Ctrl-C is noticed by the training that started last.
- * ERRORS     functions return tp_status: TP_OK also after TP_STOP or the end of the data; TP_INTR after Ctrl-C; else the
- *            error, whose sentence was logged. after_train of every callback has run in each case.
+ * HOW IT WORKS
+ *     Four calls, each once for a trainer:
+ *
+ *         tp_trainer_setup_graph       input, towers, train_op
+ *         tp_trainer_setup_callbacks   [input's] [trainer's] MaintainStepCounter [yours] [extra] [monitors]
+ *         tp_trainer_initialize        the session, then session_init; the graph is closed
+ *         tp_trainer_main_loop         epochs and steps; see tp_callbacks.h for what is called when
+ *
+ *     A step is one run of train_op together with what the callbacks ask for, on an exec of its own, so that
+ *     nothing else that runs in the session moves its random numbers. global_step is a variable that every
+ *     such run increments.
+ *
+ *     A checkpoint of a ModelSaver holds the random step, the input's position and the callbacks' states
+ *     beside the variables. A trainer that starts with such a checkpoint and goes on at the next epoch ends
+ *     with the same bits as one that was never stopped. What is not saved, as in the original: moving
+ *     averages of summaries, the monitors' history.
+ *
+ * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
+ *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
+ *            What a model points at is borrowed.
+ * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
+ * ERRORS     tp_status: TP_OK also after TP_STOP or the end of the data; TP_INTR after Ctrl-C; else the
+ *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
+ *            in each case.
  */
 #ifndef TP_TRAIN_H
 #define TP_TRAIN_H
@@ -60,7 +79,7 @@
 #include "tp_callbacks.h"
 #include "tp_optim.h"
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
-#error "tp_train.h 0.1 needs tp_callbacks.h 0.1: copy all tp headers from the same version"
+#    error "tp_train.h 0.1 needs tp_callbacks.h 0.1: copy all tp headers from the same version"
 #endif
 
 #ifdef __cplusplus
@@ -69,8 +88,9 @@ extern "C" {
 
 /* ==== >>model ========================================================================================= */
 
-/* What is trained. build_graph is called once for training and once for each inference tower; it returns the scalar
- * cost (inference ignores it). optimizer is called once. [train: ModelDesc] */
+/* What is trained. build_graph is called in the training tower and again in each inference tower; it returns
+ * the scalar cost (inference does not look at it). optimizer is called once. The specs are copied. [train:
+ * ModelDesc] */
 typedef struct tp_model {
     const tp_spec *inputs;
     int n_inputs;
@@ -82,99 +102,125 @@ typedef struct tp_model {
 /* ==== >>trainer ======================================================================================= */
 
 typedef struct tp_trainer tp_trainer;
+/* Read the fields; set those that say so, before the call that uses them. */
 struct tp_trainer {
-    const char *name;
-    tp_train_state state; /* what callbacks see: counters, session, graph, monitors */
-    tp_graph *graph;
-    tp_node *train_op;
-    tp_status (*setup_graph)(tp_trainer *t, const tp_model *m, tp_input_source *input); /* builds towers and train_op */
-    tp_status (*run_step)(tp_trainer *t);                                               /* one iteration */
-    tp_session_creator creator; /* of the session */
-    bool default_feed;          /* a DataFlow is fed by the training thread (SimpleTrainer), not through a queue */
-    void *user;
-    tp_callback **callback;
-    int n_callback, cap_callback;
-    tp_monitors *monitors;
-    tp_input_source *input;
-    bool graph_ready, callbacks_ready, initialized, owns_session;
+    const char *name;     /* "SimpleTrainer" */
+    tp_train_state state; /* what callbacks see: counters, session, graph, monitors, input */
+    tp_graph *graph;      /* its own, from the beginning: a graph may be built by hand, without setup_graph */
+    tp_node *train_op;    /* may be set */
+    tp_status (*build)(tp_trainer *t, const tp_model *m); /* towers and train_op; may be set */
+    tp_status (*run_step)(tp_trainer *t); /* one iteration; may be set: yours calls tp_hooked_run */
+    tp_session_creator creator;           /* of the session; may be set before initialize */
+    bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
+    void *user;         /* yours */
+    tp_callback **callback_; /* registered, until they become the group */
+    int n_callback_, cap_callback_;
+    tp_callback *group_;
+    tp_hook hook_, *hooks_[1];
+    tp_input_source *input_;
+    bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
 };
 
-/* One device, one tower of name "". [SimpleTrainer] NULL: out of memory. */
+/* One device, one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_simple_trainer(void);
-/* Runs nothing but the hooks. [NoOpTrainer] */
+/* Its steps run only what callbacks ask for. [train: NoOpTrainer] */
 TP_DEF tp_trainer *tp_noop_trainer(void);
-/* A SimpleTrainer whose DataFlow goes through a queue. [QueueInputTrainer] */
+/* A SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
-/* The seed of everything random in the trainer's graph; before setup_graph. */
+/* The seed of everything random in its graph, 0 = 42. Before anything was built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
-TP_DEF void tp_trainer_free(tp_trainer *t); /* and all it was given; NULL is fine */
+TP_DEF void tp_trainer_free(tp_trainer *t); /* and everything it was given; NULL is fine */
 
-/* The steps of a training, for those who want them one by one; each once per trainer. They take over what they get.
- * [Trainer: setup_graph, register_callback, setup_callbacks, initialize, main_loop, train, train_with_defaults] */
+/* Takes the input over; NULL is refused. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input);
-TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb); /* on ranks that are not chief, chief-only ones are dropped */
-TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks, tp_callback *const *monitors, int n_monitors);
-TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init);
-TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch);
+/* Before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
+ * [Trainer.register_callback] */
+TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
+/* Calls setup_graph of all callbacks. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
+TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
+                                            tp_monitor *const *monitors, int n_monitors);
+TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
+                                       tp_session_init *init); /* init may be NULL. [Trainer.initialize] */
+/* Epochs starting_epoch to max_epoch of steps_per_epoch steps (0 is legal: hooks of epochs only).
+ * [Trainer.main_loop] */
+TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
+                                      int64_t max_epoch);
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t);
 TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 
-/* Zero is each default: starting_epoch 1, max_epoch 9999999. steps_per_epoch must be given (TP_NO_STEPS for 0). */
+/* Options of a training that is set up by hand. */
 #define TP_NO_STEPS (-1)
+#define TP_NONE     (-1)
 typedef struct tp_train_desc {
     tp_callback *const *callbacks;
     int n_callbacks;
-    tp_callback *const *extra_callbacks; /* with tp_train_with_defaults: NULL = the default ones */
+    tp_callback *const
+        *extra_callbacks; /* with defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
     int n_extra_callbacks;
-    tp_callback *const *monitors; /* with tp_train_with_defaults: NULL = the default ones */
+    tp_monitor *const *monitors; /* with defaults: NULL = the default ones, unless n_monitors is TP_NONE */
     int n_monitors;
     tp_session_init *session_init;
-    int64_t steps_per_epoch, starting_epoch, max_epoch;
+    int64_t steps_per_epoch; /* required; TP_NO_STEPS: epochs without steps */
+    int64_t starting_epoch;  /* 0 = 1 */
+    int64_t max_epoch;       /* 0 = 9999999 */
 } tp_train_desc;
-/* setup_callbacks, initialize, main_loop. Does not free t. */
+/* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
+ * train_with_defaults] */
 TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d);
 TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
 
-/* ==== >>config ======================================================================================== */
-
-typedef struct tp_train_config {
-    tp_model model;
-    tp_dataflow *dataflow;  /* one of the two */
-    tp_input_source *data;
-    tp_callback *const *callbacks; /* TP_CALLBACKS(...) sets both */
-    int n_callbacks;
-    tp_callback *const *extra_callbacks; /* NULL = the default ones; n_extra_callbacks TP_NONE: none */
-    int n_extra_callbacks;
-    tp_callback *const *monitors; /* NULL = the default ones; n_monitors TP_NONE: none */
-    int n_monitors;
-    const tp_session_config *session_config; /* NULL: default */
-    tp_session_init *session_init;
-    int64_t starting_epoch;  /* 0 = 1 */
-    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
-    int64_t max_epoch;       /* 0 = 99999 */
-    int auto_resume;         /* tp_tri: go on from the logger directory's checkpoint [AutoResumeTrainConfig] */
-    int always_resume;       /* tp_tri; unset = TP_YES: even if session_init or starting_epoch is given */
-    uint64_t seed;           /* 0 = 42 */
-} tp_train_config;
-#define TP_NONE (-1)
-#ifndef __cplusplus
-#define TP_CALLBACKS(...)                                      \
-    .callbacks = (tp_callback *const[]){__VA_ARGS__},          \
-    .n_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
-#endif
-
-/* Fill session_init and starting_epoch from the logger directory: its latest checkpoint, and the epoch after the one that
- * the checkpoint names (ours do), else after the last of stats.json. A checkpoint without an epoch and a stats.json
- * without a checkpoint are mistakes. A run that was killed between the two files resumes too. [AutoResumeTrainConfig] */
-TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
-/* FeedInput for a SimpleTrainer, else QueueInput. [apply_default_prefetch] */
-TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
-/* Train. Takes over and frees everything: the trainer, and what the config points at. [launch_train_with_config] */
-TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 /* Rank of this process, number of processes, rank on this machine: 0, 1, 0 without MPI. */
 TP_DEF int tp_rank(void);
 TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
+
+/* ==== >>config ======================================================================================== */
+
+/* [train: TrainConfig, AutoResumeTrainConfig] */
+typedef struct tp_train_config {
+    tp_model model;
+    tp_dataflow *dataflow; /* one of these two */
+    tp_input_source *data;
+    tp_callback *const *callbacks; /* TP_CALLBACKS(...) sets both */
+    int n_callbacks;
+    tp_callback *const
+        *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
+    int n_extra_callbacks;
+    tp_monitor *const
+        *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
+    int n_monitors;
+    const tp_session_creator *session_creator; /* NULL: made from session_config */
+    const tp_session_config *session_config;   /* NULL: the default */
+    tp_session_init *session_init;
+    int64_t starting_epoch;  /* 0 = 1 */
+    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
+    int64_t max_epoch;       /* 0 = 99999 */
+    int auto_resume;   /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
+    int always_resume; /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
+    uint64_t seed;     /* of the graph; 0 = 42 */
+} tp_train_config;
+#ifndef __cplusplus
+#    define TP_CALLBACKS(...)                             \
+        .callbacks = (tp_callback *const[]){__VA_ARGS__}, \
+        .n_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
+#    define TP_EXTRA_CALLBACKS(...)                             \
+        .extra_callbacks = (tp_callback *const[]){__VA_ARGS__}, \
+        .n_extra_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
+#    define TP_MONITORS(...)                            \
+        .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
+        .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
+#endif
+
+/* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
+ * after the last one that is complete in it. Checkpoints of others do not tell their epoch: then the last one
+ * of stats.json counts, and having a checkpoint without stats.json, or the reverse, is an error. [train:
+ * AutoResumeTrainConfig] */
+TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
+/* FeedInput for a SimpleTrainer, else QueueInput. Takes df over. [train: apply_default_prefetch] */
+TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
+/* Train. Takes over and frees everything: the trainer, and what the config points at.
+ * [launch_train_with_config] */
+TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 
 #ifdef __cplusplus
 }
@@ -186,80 +232,112 @@ TP_DEF int tp_local_rank(void);
 #define TP__TRAIN_IMPLEMENTED
 TP__COLD_BEGIN
 
-#include <signal.h>
+/* ==== >>trainer ======================================================================================= */
 
 TP_DEF int tp_rank(void) { return 0; }
 TP_DEF int tp_size(void) { return 1; }
 TP_DEF int tp_local_rank(void) { return 0; }
 
-/* ==== >>trainer ======================================================================================= */
+/* -- Ctrl-C: the handler sets a flag, which is tested after every hook and before every step */
 
-static tp_status tp__run_train_op(tp_trainer *t)
+static volatile sig_atomic_t tp__interrupted; /* the one thing that a signal handler can reach */
+
+static void tp__on_interrupt(int signal_number)
 {
-    if (!t->train_op) return tp_fail(TP_ERR_STATE, "%s has no train_op: set it up, or give it a run_step of its own", t->name);
-    return tp_hooked_run(t->state.hooked, &t->train_op, 1, NULL);
+    (void)signal_number;
+    tp__interrupted = 1;
 }
 
-static tp_status tp__run_hooks_only(tp_trainer *t) { return tp_hooked_run(t->state.hooked, NULL, 0, NULL); }
+static tp_status tp__trainer_poll(tp_train_state *train)
+{
+    (void)train;
+    return tp__interrupted ? TP_INTR : TP_OK;
+}
+
+/* -- what a step does */
+
+static tp_status tp__step_train_op(tp_trainer *t)
+{
+    if (!t->train_op)
+        return tp_fail(TP_ERR_STATE,
+                       "%s has no train_op: call tp_trainer_setup_graph, or set train_op or run_step",
+                       t->name);
+    return tp_hooked_run(t->state.hooked_session, &t->train_op, 1, NULL);
+}
+
+static tp_status tp__step_hooks_only(tp_trainer *t)
+{
+    return tp_hooked_run(t->state.hooked_session, NULL, 0, NULL);
+}
+
+TP_DEF tp_status tp_trainer_run_step(tp_trainer *t) { return t->run_step(t); }
+
+/* -- one tower ----------------------------------------------------------------------------- >>trainer
+ * SimpleTrainer */
 
 static tp_status tp__graph_result(const tp_graph *g)
 {
     return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
 }
 
-/* Tower 0, the gradients of its trainable variables, the optimizer's update. [SingleCostTrainer] */
-static tp_status tp__simple_setup(tp_trainer *t, const tp_model *m, tp_input_source *input)
+/* Inside the tower: cost, gradients, update. Mistakes stick to the graph. */
+static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *in)
 {
     tp_graph *g = t->graph;
-    tp_tower_desc td;
     char text[TP_SHAPE_TEXT];
-    memset(&td, 0, sizeof td);
-    td.is_training = true;
-    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(m->n_inputs + 1) * sizeof *in);
-    if (!in) return TP_ERR_NOMEM;
-    tp_status st = tp_input_get_tensors(input, in);
-    if (st != TP_OK) return st;
-    tp_log(TP_LOG_INFO, "Building graph for training tower 0 on device /cpu:0 ...");
-    if (!tp_tower_enter(g, &td)) return tp__graph_result(g);
     tp_node *cost = tp_tower_func_call(t->state.tower_func, in);
-    tp_node *grad_op = NULL;
-    if (tp_graph_status(g) == TP_OK) {
-        if (!cost) tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL from build_graph");
-        else if (cost->shape.ndim != 0)
-            tp_graph_fail(g, NULL, TP_ERR_SHAPE, "Cost must be a scalar, but '%s' has shape %s: take its mean", tp_node_name(cost), tp_shape_text(&cost->shape, text));
+    if (tp_graph_status(g) != TP_OK) return;
+    if (!cost) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL");
+        return;
     }
-    tp_optimizer *opt = NULL;
-    if (tp_graph_status(g) == TP_OK) {
-        int n = 0;
-        tp_node *const *vars = tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
-        tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, (size_t)(n + 1) * sizeof *gv);
-        if (gv) {
-            int kept = 0, dropped = 0;
-            tp_buf names;
-            memset(&names, 0, sizeof names);
-            tp_compute_gradients(cost, vars, n, gv);
-            for (int i = 0; i < n; i++) { /* FilterNoneGrad */
-                if (gv[i].grad) gv[kept++] = gv[i];
-                else {
-                    tp_buf_printf(&names, "%s%s", dropped ? ", " : "", tp_node_name(gv[i].var));
-                    dropped++;
-                }
-            }
-            if (dropped && !names.failed) tp_log(TP_LOG_WARN, "No gradient w.r.t %d trainable variables: %s", dropped, names.data);
-            tp_buf_free(&names);
-            if (tp_graph_status(g) == TP_OK && kept == 0) tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost depends on no trainable variable: there is nothing to train");
-            tp_tower_leave(g);
-            if (tp_graph_status(g) == TP_OK) {
-                opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
-                if (!opt) tp_graph_fail(g, NULL, TP_ERR_ARG, "the model has no optimizer");
-                else grad_op = tp_apply_gradients(opt, gv, kept);
-            }
-        }
-    } else {
-        tp_tower_leave(g);
+    if (cost->shape.ndim != 0) {
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE,
+                      "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
+                      tp_node_name(cost), tp_shape_text(&cost->shape, text));
+        return;
     }
-    t->train_op = grad_op;
-    return tp__graph_result(g);
+    int n = 0;
+    const tp_tower_context *ctx = tp_current_tower_context(g);
+    tp_node *const *vars = ctx->has_own_variables ? tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n)
+                                                  : tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_node **var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *var);
+    tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
+    if (!var || !gv) return;                      /* sticks to the graph */
+    for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
+    tp_compute_gradients(cost, var, n, gv);
+    if (tp_graph_status(g) != TP_OK) return;
+    const tp_gradproc filter = tp_gradproc_filter_none();
+    n = tp_gradproc_run(&filter, g, gv, n);
+    if (n == 0) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG,
+                      "the cost depends on no trainable variable: there is nothing to train");
+        return;
+    }
+    tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
+    if (!opt) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG,
+                      m->optimizer ? "the model's optimizer function returned NULL"
+                                   : "the model has no optimizer");
+        return;
+    }
+    t->train_op = tp_apply_gradients(opt, gv, n);
+}
+
+static tp_status tp__simple_build(tp_trainer *t, const tp_model *m)
+{
+    tp_graph *g = t->graph;
+    tp_tower_desc tower;
+    memset(&tower, 0, sizeof tower);
+    tower.is_training = true;
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)m->n_inputs * sizeof *in);
+    if (!in) return TP_ERR_NOMEM;
+    tp_log(TP_LOG_INFO, "Building graph for training tower 0 ...");
+    if (!tp_tower_enter(g, &tower)) return tp__graph_result(g);
+    const tp_status st = tp_input_get_tensors(t->input_, in);
+    if (st == TP_OK) tp__simple_tower(t, m, in);
+    tp_tower_leave(g);
+    return st == TP_OK ? tp__graph_result(g) : st;
 }
 
 static tp_trainer *tp__trainer_new(const char *name)
@@ -275,23 +353,24 @@ static tp_trainer *tp__trainer_new(const char *name)
     t->state.graph = t->graph;
     t->state.local_step = -1;
     t->state.is_chief = true;
+    t->state.poll = tp__trainer_poll;
     t->creator = tp_new_session_creator(NULL);
-    t->setup_graph = tp__simple_setup;
-    t->run_step = tp__run_train_op;
+    t->build = tp__simple_build;
+    t->run_step = tp__step_train_op;
     return t;
 }
 
 TP_DEF tp_trainer *tp_simple_trainer(void)
 {
     tp_trainer *t = tp__trainer_new("SimpleTrainer");
-    if (t) t->default_feed = true;
+    if (t) t->feed_dataflow = true;
     return t;
 }
 
 TP_DEF tp_trainer *tp_noop_trainer(void)
 {
     tp_trainer *t = tp__trainer_new("NoOpTrainer");
-    if (t) t->run_step = tp__run_hooks_only;
+    if (t) t->run_step = tp__step_hooks_only;
     return t;
 }
 
@@ -301,7 +380,8 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
 {
     tp_graph_config c;
     memset(&c, 0, sizeof c);
-    if (t->graph_ready || tp_graph_n_operations(t->graph) > 0) return tp_fail(TP_ERR_STATE, "the seed must be set before the graph is built");
+    if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
+        return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
@@ -310,463 +390,554 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     return TP_OK;
 }
 
+/* What uses the session goes before it, what has nodes before the graph. */
 TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
-    for (int i = 0; i < t->n_callback; i++) tp_callback_free(t->callback[i]);
-    tp_free((void *)t->callback);
-    tp_monitors_free(t->monitors);
-    tp_hooked_session_free(t->state.hooked);
-    tp_input_free(t->input);
-    if (t->owns_session) tp_session_free(t->state.session);
+    for (int i = 0; i < t->n_callback_; i++) tp_callback_free(t->callback_[i]);
+    tp_free((void *)t->callback_);
+    tp_callback_free(t->group_);
+    tp_hooked_session_free(t->state.hooked_session);
+    tp_input_free(t->input_);
+    if (t->owns_session_) tp_session_free(t->state.session);
     tp_graph_free(t->graph);
     tp_free(t);
 }
 
-TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t) { return t->monitors; }
-TP_DEF tp_status tp_trainer_run_step(tp_trainer *t) { return t->run_step(t); }
+TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t) { return t->state.monitors; }
 
-TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
+/* -- the four calls: graph */
+
+static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state(cb->train->input); }
+
+/* The input's part in a training: a reset in before_train, then its hooks. */
+static tp_status tp__register_input(tp_trainer *t)
 {
-    if (!cb) return tp_fail(TP_ERR_NOMEM, "a callback could not be made: out of memory");
-    if (t->callbacks_ready) {
-        tp_callback_free(cb);
-        return tp_fail(TP_ERR_STATE, "callbacks cannot be registered once they were set up");
-    }
-    if (!t->state.is_chief && tp_callback_chief_only(cb)) {
-        tp_log(TP_LOG_WARN, "Callback %s is chief-only, skipped.", cb->name);
-        tp_callback_free(cb);
-        return TP_OK;
-    }
-    if (t->n_callback == t->cap_callback) {
-        const int cap = t->cap_callback ? t->cap_callback * 2 : 16;
-        tp_callback **bigger = (tp_callback **)tp_realloc((void *)t->callback, (size_t)cap * sizeof *bigger);
-        if (!bigger) {
-            tp_callback_free(cb);
-            return TP_ERR_NOMEM;
-        }
-        t->callback = bigger;
-        t->cap_callback = cap;
-    }
-    t->callback[t->n_callback++] = cb;
-    return TP_OK;
-}
-
-static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state((tp_input_source *)cb->user); }
-
-TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input)
-{
-    if (t->graph_ready) {
-        tp_input_free(input);
-        return tp_fail(TP_ERR_STATE, "%s: setup_graph was called before", t->name);
-    }
-    t->graph_ready = true;
-    t->input = t->state.input = input;
-    if (!input) return tp_fail(TP_ERR_ARG, "%s: there is no input source", t->name);
-    if (!m->build_graph) return tp_fail(TP_ERR_ARG, "%s: the model has no build_graph", t->name);
-    t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
-    if (!t->state.tower_func) return tp__graph_result(t->graph);
-    int n_spec = 0;
-    const tp_spec *specs = tp_tower_func_signature(t->state.tower_func, &n_spec);
-    tp_status st = tp_input_setup(input, t->graph, specs, n_spec);
-    if (st == TP_OK) st = t->setup_graph(t, m, input);
-    if (st != TP_OK) return st;
-    /* the input's callbacks come first: its state is reset before training, its hooks feed each run */
-    tp_callback *reset = tp_callback_new("InputSource", 0);
-    if (!reset) return TP_ERR_NOMEM;
-    reset->chief_only = TP_NO;
-    reset->user = input;
-    reset->before_train = tp__input_before_train;
-    st = tp_trainer_register_callback(t, reset);
     int n = 0;
-    tp_hook *const *hooks = tp_input_hooks(input, &n);
+    tp_hook *const *hooks = tp_input_hooks(t->input_, &n);
+    tp_callback *reset = tp_callback_new("InputReset", 0);
+    if (reset) {
+        reset->chief_only = false;
+        reset->before_train = tp__input_before_train;
+    }
+    tp_status st = tp_trainer_register_callback(t, reset);
     for (int i = 0; i < n && st == TP_OK; i++) st = tp_trainer_register_callback(t, tp_cb_hook(hooks[i]));
     return st;
 }
 
-
-TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks, tp_callback *const *monitors, int n_monitors)
+TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input)
 {
-    tp_status st = TP_OK;
-    tp_buf table;
-    if (t->callbacks_ready) st = tp_fail(TP_ERR_STATE, "%s: setup_callbacks was called before", t->name);
-    if (st == TP_OK) {
-        memset(&table, 0, sizeof table);
-        tp_graph_describe_variables(t->graph, &table);
-        if (table.data && !table.failed) tp_log(TP_LOG_INFO, "Trainable variables:\n%s", table.data);
-        tp_buf_free(&table);
-        st = tp_trainer_register_callback(t, tp_cb_maintain_step_counter());
+    if (t->graph_ready_ || t->callbacks_ready_) {
+        tp_input_free(input);
+        return tp_fail(TP_ERR_STATE, "%s: setup_graph comes once, and before the callbacks", t->name);
     }
-    int i = 0, k = 0;
-    for (; i < n_callbacks && st == TP_OK; i++) {
-        if (callbacks[i] && callbacks[i]->monitor) {
-            st = tp_fail(TP_ERR_ARG, "%s is a monitor: give it among the monitors, not the callbacks", callbacks[i]->name);
-            break;
+    t->graph_ready_ = true;
+    t->input_ = t->state.input = input;
+    if (!input)
+        return tp_fail(TP_ERR_ARG,
+                       "%s: the input source is NULL: none was given, or there was no memory for it",
+                       t->name);
+    if (!m->inputs || m->n_inputs < 1 || !m->build_graph)
+        return tp_fail(TP_ERR_ARG, "%s: the model needs .inputs and .build_graph", t->name);
+    t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
+    tp_status st = tp__graph_result(t->graph);
+    if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
+    if (st == TP_OK) st = t->build(t, m);
+    return st == TP_OK ? tp__register_input(t) : st;
+}
+
+/* -- the four calls: callbacks */
+
+TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
+{
+    tp_status st = tp_callback_status(cb);
+    if (st == TP_OK && t->callbacks_ready_)
+        st = tp_fail(TP_ERR_STATE, "%s: '%s' comes too late: the callbacks are set up", t->name, cb->name);
+    if (st == TP_OK && cb->chief_only && !t->state.is_chief) {
+        tp_log(TP_LOG_WARN, "Callback %s is chief-only, skipped.", cb->name);
+        tp_callback_free(cb);
+        return TP_OK;
+    }
+    if (st == TP_OK && t->n_callback_ == t->cap_callback_) {
+        const int cap = t->cap_callback_ ? t->cap_callback_ * 2 : 16;
+        tp_callback **list = (tp_callback **)tp_realloc((void *)t->callback_, (size_t)cap * sizeof *list);
+        if (list) {
+            t->callback_ = list;
+            t->cap_callback_ = cap;
+        } else {
+            st = TP_ERR_NOMEM;
         }
-        st = tp_trainer_register_callback(t, callbacks[i]);
     }
-    for (; k < n_monitors && st == TP_OK; k++) {
-        if (monitors[k] && !monitors[k]->monitor) {
-            st = tp_fail(TP_ERR_ARG, "%s is no monitor", monitors[k]->name);
-            break;
-        }
-        st = tp_trainer_register_callback(t, monitors[k]);
+    if (st == TP_OK) t->callback_[t->n_callback_++] = cb;
+    else tp_callback_free(cb);
+    return st;
+}
+
+static void tp__free_lists(tp_callback *const *callbacks, int n_callbacks, tp_monitor *const *monitors,
+                           int n_monitors)
+{
+    for (int i = 0; callbacks && i < n_callbacks; i++) tp_callback_free(callbacks[i]);
+    for (int i = 0; monitors && i < n_monitors; i++) tp_monitor_free(monitors[i]);
+}
+
+static void tp__log_variables(tp_graph *g)
+{
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    tp_graph_describe_variables(g, &text);
+    if (text.len && !text.failed) tp_log(TP_LOG_INFO, "%s", text.data);
+    tp_buf_free(&text);
+}
+
+/* Callbacks in order, then each monitor that is accepted, then the dispatcher over those. Takes all of them
+ * over. */
+static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
+                                  tp_monitor *const *monitors, int n_monitors)
+{
+    tp_status st = tp_trainer_register_callback(t, tp_cb_maintain_step_counter());
+    for (int i = 0; i < n_callbacks; i++) {
+        if (st == TP_OK && callbacks[i] && callbacks[i]->is_monitor)
+            st = tp_fail(TP_ERR_ARG,
+                         "the monitor '%s' is among the callbacks: give it as one of the .monitors",
+                         callbacks[i]->name);
+        if (st == TP_OK) st = tp_trainer_register_callback(t, callbacks[i]);
+        else tp_callback_free(callbacks[i]);
     }
-    for (; i < n_callbacks; i++) tp_callback_free(callbacks[i]); /* not registered, but taken over */
-    for (; k < n_monitors; k++) tp_callback_free(monitors[k]);
-    if (st != TP_OK) return st;
-    tp_monitor **list = (tp_monitor **)tp_calloc((size_t)t->n_callback + 1, sizeof *list);
-    if (!list) return TP_ERR_NOMEM;
+    tp_monitor **accepted =
+        (tp_monitor **)tp_calloc((size_t)(n_monitors > 0 ? n_monitors : 0) + 1, sizeof *accepted);
     int n = 0;
-    for (i = 0; i < t->n_callback; i++)
-        if (t->callback[i]->monitor) list[n++] = t->callback[i]->monitor;
-    t->monitors = t->state.monitors = tp_monitors_new(list, n, &t->state);
-    tp_free((void *)list);
-    if (!t->monitors) return TP_ERR_NOMEM;
-    t->callbacks_ready = true;
-    t->state.callback = t->callback;
-    t->state.n_callback = t->n_callback;
-    for (i = 0; i < t->n_callback && st == TP_OK; i++) {
-        st = tp_callback_setup_graph(t->callback[i], &t->state);
-        if (st == TP_OK) st = tp__graph_result(t->graph);
+    if (!accepted && st == TP_OK) st = TP_ERR_NOMEM;
+    for (int i = 0; i < n_monitors; i++) {
+        const int before = t->n_callback_;
+        if (st == TP_OK) st = tp_trainer_register_callback(t, monitors[i] ? &monitors[i]->cb : NULL);
+        else tp_monitor_free(monitors[i]);
+        if (st == TP_OK && t->n_callback_ > before) accepted[n++] = monitors[i];
     }
-    return st;
-}
-
-static const tp_tensor *tp__state_find(tp_trainer *t, const char *name) { return tp_dict_find(tp_session_state(t->state.session), name); }
-
-TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
-{
-    tp_status st = t->initialized ? tp_fail(TP_ERR_STATE, "%s: initialize was called before", t->name) : TP_OK;
-    t->initialized = true;
-    if (st == TP_OK && init && init->setup_graph) st = init->setup_graph(init, t->graph);
-    if (st == TP_OK) {
-        t->state.session = t->creator.create(&t->creator, t->graph);
-        t->owns_session = t->creator.user == NULL;
-        if (!t->state.session) st = tp_graph_status(t->graph) != TP_OK ? tp_graph_status(t->graph) : TP_ERR;
-    }
-    if (st == TP_OK) {
-        tp_hook **hooks = (tp_hook **)tp_calloc((size_t)t->n_callback + 1, sizeof *hooks);
-        for (int i = 0; hooks && i < t->n_callback; i++) hooks[i] = tp_callback_hook(t->callback[i]);
-        t->state.hooked = hooks ? tp_hooked_session_new(t->state.session, hooks, t->n_callback) : NULL;
-        tp_free((void *)hooks);
-        if (!t->state.hooked) st = TP_ERR_NOMEM;
-    }
-    if (st == TP_OK && init && t->state.is_chief && init->run) st = init->run(init, t->state.session);
-    else if (st == TP_OK && init && !t->state.is_chief) tp_log(TP_LOG_WARN, "session_init is ignored on a process that is not the chief");
-    if (st == TP_OK) { /* what a checkpoint holds beside the variables */
-        const tp_tensor *step = tp__state_find(t, "tp:random_step"), *consumed = tp__state_find(t, "tp:input/consumed");
-        if (step) tp_exec_set_random_step(tp_hooked_session_exec(t->state.hooked), (uint64_t)*(const int64_t *)step->data);
-        if (consumed && t->input) {
-            st = tp_input_seek(t->input, *(const int64_t *)consumed->data);
-            if (st == TP_ERR_UNSUPPORTED) {
-                tp_log(TP_LOG_WARN, "The input cannot be resumed exactly: %s", tp_last_error());
-                st = TP_OK;
-            }
-        }
-        for (int i = 0; i < t->n_callback && st == TP_OK; i++) {
-            if (!t->callback[i]->load_state) continue;
-            char prefix[300];
-            tp_dict own;
-            const tp_dict *all = tp_session_state(t->state.session);
-            memset(&own, 0, sizeof own);
-            const int len = snprintf(prefix, sizeof prefix, "tp:callback/%d/%s/", i, t->callback[i]->name);
-            for (int k = 0; k < all->n && st == TP_OK; k++)
-                if (strncmp(all->item[k].name, prefix, (size_t)len) == 0) {
-                    tp_tensor *x = tp_dict_add(&own, all->item[k].name + len);
-                    st = x ? tp_tensor_copy(x, &all->item[k].value) : TP_ERR_NOMEM;
-                }
-            if (st == TP_OK && own.n) st = t->callback[i]->load_state(t->callback[i], &own);
-            tp_dict_free(&own);
-        }
-    }
-    if (st == TP_OK) tp_graph_finalize(t->graph);
-    tp_session_init_free(init);
-    return st;
-}
-
-/* Set by the signal handler, which can reach nothing else. */
-static volatile sig_atomic_t tp__interrupted;
-static void tp__on_sigint(int sig)
-{
-    (void)sig;
-    tp__interrupted = 1;
-}
-
-/* The first of a status and Ctrl-C. */
-static tp_status tp__or_interrupt(tp_status st) { return st == TP_OK && tp__interrupted ? TP_INTR : st; }
-
-static tp_status tp__loop(tp_trainer *t)
-{
-    tp_train_state *s = &t->state;
-    char human[96];
-    tp_status st;
-    for (int i = 0; i < t->n_callback; i++)
-        if ((st = tp__or_interrupt(tp_callback_before_train(t->callback[i]))) != TP_OK) return st;
-    s->global_step = tp_get_global_step_value(s->session); /* a callback may have loaded a checkpoint */
-    for (s->epoch_num = s->starting_epoch; s->epoch_num <= s->max_epoch; s->epoch_num++) {
-        tp_log(TP_LOG_INFO, "Start Epoch %lld ...", (long long)s->epoch_num);
-        for (int i = 0; i < t->n_callback; i++)
-            if ((st = tp__or_interrupt(tp_callback_before_epoch(t->callback[i]))) != TP_OK) return st;
-        const double t0 = tp_time();
-        for (int64_t k = 0; k < s->steps_per_epoch; k++) {
-            if (tp_hooked_session_should_stop(s->hooked)) return TP_OK;
-            if (tp__interrupted) return TP_INTR;
-            s->local_step = k;
-            if ((st = tp__or_interrupt(t->run_step(t))) != TP_OK) return st;
-            for (int i = 0; i < t->n_callback; i++)
-                if ((st = tp__or_interrupt(tp_callback_trigger_step(t->callback[i]))) != TP_OK) return st;
-        }
-        for (int i = 0; i < t->n_callback; i++)
-            if ((st = tp__or_interrupt(tp_callback_after_epoch(t->callback[i]))) != TP_OK) return st;
-        tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num, (long long)s->global_step,
-               tp_humanize_time(tp_time() - t0, human, sizeof human));
-        if ((st = tp__or_interrupt(tp_callbacks_trigger_epoch(t->callback, t->n_callback))) != TP_OK) return st;
-    }
-    s->epoch_num = s->max_epoch >= s->starting_epoch ? s->max_epoch : s->starting_epoch - 1;
-    tp_log(TP_LOG_INFO, "Training has finished!");
+    tp_monitors *all = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
+    tp_free((void *)accepted);
+    if (st != TP_OK) return st;
+    st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
+    if (st != TP_OK) return st;
+    all->cb.train = &t->state; /* it can be reported to from setup_graph on */
+    t->state.monitors = all;
     return TP_OK;
 }
 
-TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch)
+static tp_status tp__trainer_before_run(tp_hook *h, tp_run_request *r)
+{
+    return tp_callback_before_run((tp_callback *)h->user, r);
+}
+static tp_status tp__trainer_after_run(tp_hook *h, const tp_run_values *v)
+{
+    return tp_callback_after_run((tp_callback *)h->user, v);
+}
+
+TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
+                                            tp_monitor *const *monitors, int n_monitors)
+{
+    if (t->callbacks_ready_) {
+        tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
+        return tp_fail(TP_ERR_STATE, "%s: the callbacks are set up once", t->name);
+    }
+    tp__log_variables(t->graph);
+    tp_status st = tp__register_all(t, callbacks, n_callbacks, monitors, n_monitors);
+    t->callbacks_ready_ = true;
+    if (st != TP_OK) return st;
+    const int n = t->n_callback_;
+    t->n_callback_ = 0; /* the group owns them now, even if there is none */
+    t->group_ = tp_cb_group(t->callback_, n);
+    if (!t->group_) {
+        t->state.monitors = NULL;
+        return TP_ERR_NOMEM;
+    }
+    t->state.callbacks = t->callback_;
+    t->state.n_callbacks = n;
+    t->hook_.name = "callbacks";
+    t->hook_.user = t->group_;
+    t->hook_.before_run = tp__trainer_before_run;
+    t->hook_.after_run = tp__trainer_after_run;
+    t->hooks_[0] = &t->hook_;
+    return tp_callback_setup_graph(t->group_, &t->state);
+}
+
+/* -- the four calls: session */
+
+/* From the variable, which a checkpoint may have set. */
+static tp_status tp__read_global_step(tp_train_state *s)
+{
+    const tp_variable *v = tp_node_variable(tp_get_global_step_var(s->graph));
+    tp_tensor value;
+    memset(&value, 0, sizeof value);
+    const tp_status st = v ? tp_session_read(s->session, v, &value) : tp__graph_result(s->graph);
+    if (v && st == TP_OK) memcpy(&s->global_step, value.data, sizeof s->global_step);
+    tp_tensor_free(&value);
+    return st;
+}
+
+TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
+{
+    tp_status st = TP_OK;
+    if (t->initialized_ || !t->callbacks_ready_ || !t->group_)
+        st = tp_fail(TP_ERR_STATE, "%s: initialize comes once, after setup_callbacks", t->name);
+    if (st == TP_OK) {
+        t->initialized_ = true;
+        st = tp__graph_result(t->graph);
+    }
+    if (st == TP_OK) {
+        tp_log(TP_LOG_INFO, "Creating the session ...");
+        t->state.session = t->creator.create(&t->creator, t->graph);
+        t->owns_session_ = t->state.session &&
+                           t->creator.user != (void *)t->state.session; /* a session to reuse is borrowed */
+        if (!t->state.session) st = TP_ERR;
+    }
+    if (st == TP_OK) {
+        t->state.hooked_session = tp_hooked_session_new(t->state.session, t->hooks_, 1);
+        if (!t->state.hooked_session) st = TP_ERR_NOMEM;
+    }
+    if (st == TP_OK && init) {
+        if (t->state.is_chief) st = tp_session_init_run(init, t->state.session);
+        else tp_log(TP_LOG_WARN, "This is not the chief worker, 'session_init' was ignored!");
+    }
+    tp_session_init_free(init);
+    if (st != TP_OK) return st;
+    tp_graph_finalize(t->graph);
+    return tp__read_global_step(&t->state);
+}
+
+/* -- the four calls: the loop */
+
+/* State beside the variables counts only where training goes on; who starts at epoch 1 with another run's
+ * checkpoint wants its variables. */
+static tp_status tp__resume_state(tp_train_state *s)
+{
+    int64_t epoch[2] = {0, 1};
+    const bool have = tp_state_get_i64(tp_session_state(s->session), "tp:", "epoch", epoch, 2);
+    if (have && s->starting_epoch <= 1 && epoch[0] > 0) {
+        tp_log(TP_LOG_INFO,
+               "The checkpoint is of epoch %lld, but training starts at epoch %lld: its variables are used, "
+               "the position in the data "
+               "is not.",
+               (long long)epoch[0], (long long)s->starting_epoch);
+        return TP_OK;
+    }
+    return tp_train_state_load(s);
+}
+
+static tp_status tp__epoch(tp_trainer *t, bool *stop)
 {
     tp_train_state *s = &t->state;
-    char reason[2100];
-    if (steps_per_epoch < 0 || max_epoch < 0) return tp_fail(TP_ERR_ARG, "a training of %lld steps an epoch and %lld epochs", (long long)steps_per_epoch, (long long)max_epoch);
+    char time[TP_TIME_TEXT];
+    tp_log(TP_LOG_INFO, "Start Epoch %lld ...", (long long)s->epoch_num);
+    tp_status st = tp_callback_before_epoch(t->group_);
+    const double t0 = tp_time();
+    for (int64_t i = 0; i < s->steps_per_epoch && st == TP_OK; i++) {
+        s->local_step = i;
+        if (tp_hooked_session_should_stop(s->hooked_session)) {
+            *stop = true;
+            return TP_OK;
+        }
+        st = tp__trainer_poll(s);
+        if (st == TP_OK) st = t->run_step(t);
+        if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
+    }
+    if (st == TP_OK) st = tp_callback_after_epoch(t->group_);
+    if (st != TP_OK) return st;
+    tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
+           (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
+    return tp_callback_trigger_epoch(t->group_);
+}
+
+static tp_status tp__all_epochs(tp_trainer *t)
+{
+    tp_train_state *s = &t->state;
+    bool stop = false;
+    tp_status st = tp__resume_state(s);
+    if (st == TP_OK) st = tp_callback_before_train(t->group_);
+    if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
+    for (int64_t e = s->starting_epoch; e <= s->max_epoch && st == TP_OK && !stop; e++) {
+        s->epoch_num = e;
+        st = tp__epoch(t, &stop);
+    }
+    if (st == TP_OK && !stop) tp_log(TP_LOG_INFO, "Training has finished!");
+    return st;
+}
+
+TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
+                                      int64_t max_epoch)
+{
+    tp_train_state *s = &t->state;
+    char sentence[TP__ERROR_TEXT];
+    struct sigaction action, old;
+    if (t->looped_ || !t->initialized_ || !s->hooked_session)
+        return tp_fail(TP_ERR_STATE, "%s: main_loop comes once, after a successful initialize", t->name);
+    if (steps_per_epoch < 0 || max_epoch < 0)
+        return tp_fail(TP_ERR_ARG, "%s: %lld steps per epoch, %lld epochs: neither can be negative", t->name,
+                       (long long)steps_per_epoch, (long long)max_epoch);
+    t->looped_ = true;
     s->steps_per_epoch = steps_per_epoch;
     s->starting_epoch = starting_epoch;
     s->max_epoch = max_epoch;
     s->epoch_num = starting_epoch - 1;
-    s->local_step = -1;
-    s->global_step = tp_get_global_step_value(s->session);
-    struct sigaction mine, old;
-    memset(&mine, 0, sizeof mine);
-    mine.sa_handler = tp__on_sigint;
-    sigemptyset(&mine.sa_mask);
+    s->stop_reason[0] = 0;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = tp__on_interrupt;
+    action.sa_flags = (int)SA_RESETHAND; /* who presses it twice does not want to wait */
+    sigemptyset(&action.sa_mask);
     tp__interrupted = 0;
-    const bool handled = sigaction(SIGINT, &mine, &old) == 0;
-    tp_status st = tp__loop(t);
-    snprintf(reason, sizeof reason, "%s", st < 0 ? tp_last_error() : s->stop_reason);
-    if (st == TP_STOP) tp_log(TP_LOG_INFO, "Training was stopped by exception %s.", *reason ? reason : "StopTraining");
-    else if (st == TP_END) {
-        const char *why = NULL;
-        if (t->input && tp_input_failure(t->input, &why) != TP_OK) tp_log(TP_LOG_ERROR, "The input failed: %s", why ? why : "");
-        tp_log(TP_LOG_INFO, "Training was stopped: the input has no more data.");
-    } else if (st == TP_INTR) tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
-    else if (st != TP_OK) tp_log(TP_LOG_ERROR, "Training failed at global_step=%lld: %s", (long long)s->global_step, reason);
-    tp_callbacks_after_train(t->callback, t->n_callback);
-    if (handled) sigaction(SIGINT, &old, NULL);
+    sigaction(SIGINT, &action, &old);
+
+    tp_status st = tp__all_epochs(t);
+    snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
+    if (st == TP_STOP) {
+        tp_log(TP_LOG_INFO, "Training was stopped by exception %s.",
+               *s->stop_reason ? s->stop_reason : "StopTraining");
+    } else if (st == TP_END) {
+        const char *why = "";
+        if (s->input && tp_input_failure(s->input, &why) != TP_OK)
+            tp_log(TP_LOG_ERROR, "The data ended because reading them failed: %s", why);
+        tp_log(TP_LOG_INFO, "Training was stopped by exception: the input has no more data.");
+    } else if (st == TP_INTR) {
+        tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
+    } else if (st < 0) {
+        tp_log(TP_LOG_ERROR, "Training failed at global_step=%lld: %s", (long long)s->global_step, sentence);
+    }
+    tp_callback_after_train(t->group_);
+    sigaction(SIGINT, &old, NULL);
     if (st == TP_STOP || st == TP_END) return TP_OK;
-    return st < 0 ? tp_fail(st, "%s", reason) : st;
+    if (st == TP_INTR) return tp_fail(TP_INTR, "training was interrupted by Ctrl-C");
+    return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
 
-TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d)
+/* -- the calls in one */
+
+static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
 {
-    tp_status st = tp_trainer_setup_callbacks(t, d->callbacks, d->n_callbacks, d->monitors, d->n_monitors);
-    if (st != TP_OK) {
-        tp_session_init_free(d->session_init);
-        return st;
+    *steps = d->steps_per_epoch == TP_NO_STEPS ? 0 : d->steps_per_epoch;
+    if (d->steps_per_epoch == 0 || *steps < 0)
+        return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)",
+                       t->name);
+    return TP_OK;
+}
+
+static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callback *const *callbacks,
+                                int n_callbacks, tp_monitor *const *monitors, int n_monitors)
+{
+    int64_t steps = 0;
+    tp_session_init *init = d->session_init;
+    tp_status st = tp__train_steps(t, d, &steps);
+    if (st == TP_OK) st = tp_trainer_setup_callbacks(t, callbacks, n_callbacks, monitors, n_monitors);
+    else tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
+    if (st == TP_OK) {
+        st = tp_trainer_initialize(t, init);
+        init = NULL;
     }
-    st = tp_trainer_initialize(t, d->session_init);
+    tp_session_init_free(init);
     if (st != TP_OK) return st;
-    if (d->steps_per_epoch == 0) return tp_fail(TP_ERR_ARG, "You must set steps_per_epoch (TP_NO_STEPS for an epoch without steps)");
-    return tp_trainer_main_loop(t, d->steps_per_epoch == TP_NO_STEPS ? 0 : d->steps_per_epoch, d->starting_epoch ? d->starting_epoch : 1,
+    return tp_trainer_main_loop(t, steps, d->starting_epoch ? d->starting_epoch : 1,
                                 d->max_epoch ? d->max_epoch : 9999999);
 }
 
-TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
+/* Callbacks followed by extra ones, in one array. The default ones are made here, so that NULL ones among
+ * them are seen. */
+static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool defaults)
 {
-    tp_callback *extra[8], *monitors[8];
-    tp_train_desc full = *d;
-    const int n_user = d->n_callbacks > 0 ? d->n_callbacks : 0;
-    int n_extra = d->n_extra_callbacks > 0 ? d->n_extra_callbacks : 0;
-    if (!d->extra_callbacks && d->n_extra_callbacks != TP_NONE) {
-        n_extra = tp_default_callbacks(extra);
-        full.extra_callbacks = extra;
+    tp_callback *default_cb[TP_N_DEFAULT_CALLBACKS];
+    tp_monitor *default_monitor[TP_N_DEFAULT_MONITORS];
+    tp_callback *const *extra = d->extra_callbacks;
+    tp_monitor *const *monitors = d->monitors;
+    int n_extra = extra && d->n_extra_callbacks > 0 ? d->n_extra_callbacks : 0,
+        n_monitors = monitors && d->n_monitors > 0 ? d->n_monitors : 0;
+    const int n = d->callbacks && d->n_callbacks > 0 ? d->n_callbacks : 0;
+    if (defaults && !extra && d->n_extra_callbacks != TP_NONE) {
+        tp_default_callbacks(default_cb);
+        extra = default_cb;
+        n_extra = TP_N_DEFAULT_CALLBACKS;
     }
-    if (!d->monitors && d->n_monitors != TP_NONE) {
-        full.n_monitors = tp_default_monitors(monitors);
-        full.monitors = monitors;
-    } else if (d->n_monitors < 0) {
-        full.n_monitors = 0;
+    if (defaults && !monitors && d->n_monitors != TP_NONE) {
+        tp_default_monitors(default_monitor);
+        monitors = default_monitor;
+        n_monitors = TP_N_DEFAULT_MONITORS;
     }
-    tp_callback **all = (tp_callback **)tp_calloc((size_t)(n_user + n_extra) + 1, sizeof *all);
+    tp_callback **all = (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *all);
     if (!all) {
-        for (int i = 0; i < n_user; i++) tp_callback_free(d->callbacks[i]);
-        for (int i = 0; i < n_extra; i++) tp_callback_free(full.extra_callbacks[i]);
-        for (int i = 0; i < full.n_monitors; i++) tp_callback_free(full.monitors[i]);
+        tp__free_lists(d->callbacks, n, monitors, n_monitors);
+        tp__free_lists(extra, n_extra, NULL, 0);
         tp_session_init_free(d->session_init);
         return TP_ERR_NOMEM;
     }
-    for (int i = 0; i < n_user; i++) all[i] = d->callbacks[i];
-    for (int i = 0; i < n_extra; i++) all[n_user + i] = full.extra_callbacks[i];
-    full.callbacks = all;
-    full.n_callbacks = n_user + n_extra;
-    const tp_status st = tp_train(t, &full);
+    for (int i = 0; i < n; i++) all[i] = d->callbacks[i];
+    for (int i = 0; i < n_extra; i++) all[n + i] = extra[i];
+    const tp_status st = tp__train_with(t, d, all, n + n_extra, monitors, n_monitors);
     tp_free((void *)all);
     return st;
 }
 
+TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d) { return tp__train_lists(t, d, false); }
+TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
+{
+    return tp__train_lists(t, d, true);
+}
+
 /* ==== >>config ======================================================================================== */
 
-/* The epoch after which the latest checkpoint of a directory was written; -1 if it does not say. */
-static int64_t tp__checkpoint_epoch(const char *dir)
+/* The complete epochs of a checkpoint of ours; -1 if it does not tell, or was made in the middle of an
+ * epoch. */
+static tp_status tp__checkpoint_epoch(const char *path, int64_t *epoch)
 {
-    char latest[1100], path[1200];
+    char file[1200];
+    int64_t saved[2];
     tp_dict d;
-    int64_t epoch = -1;
+    *epoch = -1;
     memset(&d, 0, sizeof d);
-    if (tp_checkpoint_state_latest(dir, latest, sizeof latest) != TP_OK) return -1;
-    snprintf(path, sizeof path, "%s.npz", latest);
-    if (tp_load_checkpoint_vars(path, &d) == TP_OK) {
-        const tp_tensor *t = tp_dict_find(&d, "tp:epoch_num");
-        if (t && tp_tensor_size(t) == 1) epoch = (int64_t)tp_tensor_get(t, 0);
-    }
+    tp_status st = tp__checkpoint_path(path, file, sizeof file);
+    if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
+    if (st == TP_OK && tp_state_get_i64(&d, "tp:", "epoch", saved, 2) && saved[1]) *epoch = saved[0];
     tp_dict_free(&d);
-    return epoch;
+    return st;
 }
 
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
 {
     const char *dir = tp_logger_dir();
     const bool always = c->always_resume != TP_NO;
-    char path[1100];
-    if (!dir) return tp_fail(TP_ERR_STATE, "to resume, the logger directory must be set and kept: tp_logger_set_dir(dir, 'k')");
-    tp_session_init *found = NULL;
-    int64_t epoch = -1;
-    bool have_epoch = false;
-    if (tp__file_in(path, sizeof path, dir, "checkpoint") != TP_OK) return TP_ERR_ARG;
-    const bool want_init = always || !c->session_init, want_epoch = always || c->starting_epoch == 0;
-    if (want_init && tp_file_exists(path)) {
-        found = tp_saver_restore(path);
-        if (!found) return TP_ERR_NOMEM;
+    char latest[1100];
+    int64_t in_checkpoint = -1, in_json = -1;
+    bool found = false;
+    if (!dir)
+        return tp_fail(TP_ERR_STATE,
+                       "auto_resume needs the logger's directory: tp_logger_set_dir(dir, 'k') first");
+    const bool look_init = always || !c->session_init, look_epoch = always || !c->starting_epoch;
+    tp_status st = look_init ? tp_checkpoint_state_latest(dir, latest, sizeof latest) : TP_ERR_NAME;
+    if (st == TP_OK) {
+        found = true;
+        st = tp__checkpoint_epoch(latest, &in_checkpoint);
     }
-    if (want_epoch) {
-        const tp_status st = tp_load_existing_epoch_number(dir, &epoch);
-        have_epoch = st == TP_OK;
-        if (st != TP_OK && st != TP_ERR_NAME) {
-            tp_session_init_free(found);
-            return st;
-        }
-        const int64_t saved = found ? tp__checkpoint_epoch(dir) : -1;
-        if (saved >= 0) {
-            epoch = saved;
-            have_epoch = true;
-        }
+    if (st != TP_OK && st != TP_ERR_NAME) return st;
+    if (st == TP_ERR_NAME && found) return st; /* the list names a file that is gone */
+    if (look_epoch) {
+        st = tp_load_existing_epoch_number(dir, &in_json);
+        if (st != TP_OK && st != TP_ERR_NAME) return st;
+        if (st == TP_ERR_NAME) in_json = -1;
     }
-    if ((found != NULL) != have_epoch && (want_init || want_epoch)) {
-        const bool has = found != NULL;
-        tp_session_init_free(found);
-        return tp_fail(TP_ERR_STATE, "cannot resume from '%s': %s. Use another directory, or remove what is left of the old run.", dir,
-                       has ? "there is a checkpoint, but stats.json names no last epoch" : "stats.json names a last epoch, but there is no checkpoint");
-    }
-    if (found) {
-        if (c->session_init) tp_log(TP_LOG_WARN, "Found checkpoint at %s. session_init arguments will be overwritten.", path);
-        else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", path);
-        tp_session_init_free(c->session_init);
-        c->session_init = found;
-        tp_log(TP_LOG_INFO, "Setting starting_epoch to %lld.", (long long)epoch + 1);
-        c->starting_epoch = epoch + 1;
-    }
+    const int64_t epoch = look_epoch ? (in_checkpoint >= 0 ? in_checkpoint : in_json) : -1;
+    if (found != (epoch >= 0))
+        return tp_fail(TP_ERR_STATE,
+                       "Found SessionInit=%s, Found Last Epoch=%s: to resume from '%s', both a checkpoint "
+                       "and stats.json are needed",
+                       found ? latest : "none", epoch >= 0 ? "yes" : "none", dir);
+    if (!found) return TP_OK;
+    if (in_checkpoint >= 0 && in_json >= 0 && in_json != in_checkpoint)
+        tp_log(
+            TP_LOG_WARN,
+            "The latest checkpoint is of epoch %lld, stats.json ends with epoch %lld: the checkpoint counts.",
+            (long long)in_checkpoint, (long long)in_json);
+    tp_session_init *init = tp_saver_restore(latest);
+    if (!init) return TP_ERR_NOMEM;
+    if (c->session_init)
+        tp_log(TP_LOG_INFO, "Found checkpoint at %s. session_init arguments will be overwritten.", latest);
+    else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", latest);
+    tp_session_init_free(c->session_init);
+    c->session_init = init;
+    c->starting_epoch = epoch + 1;
+    tp_log(TP_LOG_INFO, "Found history of epoch %lld: training goes on with epoch %lld.", (long long)epoch,
+           (long long)epoch + 1);
     return TP_OK;
 }
 
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t)
 {
-    if (t->default_feed) {
-        tp_feed_input_desc d;
-        memset(&d, 0, sizeof d);
-        d.df = df;
-        return tp_feed_input_(&d);
-    }
-    tp_queue_input_desc d;
-    memset(&d, 0, sizeof d);
-    d.df = df;
+    tp_feed_input_desc feed;
+    tp_queue_input_desc queue;
+    memset(&feed, 0, sizeof feed);
+    memset(&queue, 0, sizeof queue);
+    feed.df = queue.df = df;
+    if (t->feed_dataflow) return tp_feed_input_(&feed);
     tp_log(TP_LOG_INFO, "Automatically applying QueueInput on the DataFlow.");
-    return tp_queue_input_(&d);
+    return tp_queue_input_(&queue);
 }
 
-/* A regularization loss that nothing consumes was probably forgotten. */
-static void tp__warn_unused_losses(const tp_graph *g)
+/* Regularizers that nothing consumes were asked for and forgotten. */
+static void tp__warn_unused_regularizers(const tp_graph *g)
 {
     int n = 0;
     tp_node *const *loss = tp_collection(g, TP_KEY_REGULARIZATION_LOSSES, &n);
     for (int i = 0; i < n; i++) {
         bool used = false;
-        for (int k = loss[i]->op->id + 1; k < tp_graph_n_operations(g) && !used; k++) {
-            const tp_operation *o = tp_graph_operation(g, k);
-            for (int q = 0; q < o->n_in; q++) used = used || o->in[q] == loss[i];
+        for (int k = 0; k < tp_graph_n_operations(g) && !used; k++) {
+            const tp_operation *op = tp_graph_operation(g, k);
+            for (int q = 0; q < op->n_in && !used; q++) used = op->in[q] == loss[i];
         }
-        if (!used) {
-            tp_log(TP_LOG_WARN, "%s in REGULARIZATION_LOSSES is not used: you may have forgotten to add regularization to your cost", tp_node_name(loss[i]));
-            return;
-        }
+        if (used) continue;
+        tp_log(TP_LOG_WARN,
+               "Item '%s' of REGULARIZATION_LOSSES has no consumers. You may have forgotten to add "
+               "regularization to total cost.",
+               tp_node_name(loss[i]));
     }
+}
+
+/* From the config to the training; what is handed over is taken out of c. */
+static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
+{
+    tp_train_desc d;
+    if (!t) return tp_fail(TP_ERR_NOMEM, "the trainer is NULL: its constructor found no memory");
+    if (!c->dataflow == !c->data)
+        return tp_fail(TP_ERR_ARG, "%s: give .dataflow or .data%s", t->name,
+                       c->data ? ", not both" : ". If one was given, there was no memory for it");
+    if (c->session_creator && c->session_config)
+        return tp_fail(TP_ERR_ARG, "%s: give .session_creator or .session_config, not both", t->name);
+    int64_t steps = c->steps_per_epoch;
+    if (steps == 0) {
+        const tp_status bad = c->dataflow ? tp_df_status(c->dataflow) : TP_OK;
+        if (bad != TP_OK) return bad;
+        steps = c->dataflow ? tp_df_size(c->dataflow) : tp_input_size(c->data);
+        if (steps < 0)
+            return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch: the size of the data is unknown",
+                           t->name);
+        if (steps == 0) steps = TP_NO_STEPS;
+    }
+    tp_status st = c->seed ? tp_trainer_set_seed(t, c->seed) : TP_OK;
+    if (st == TP_OK && c->auto_resume == TP_YES) st = tp_auto_resume_train_config(c);
+    if (st != TP_OK) return st;
+    if (c->session_creator) t->creator = *c->session_creator;
+    else if (c->session_config) t->creator = tp_new_session_creator(c->session_config);
+    tp_input_source *input = c->data ? c->data : tp_apply_default_prefetch(c->dataflow, t);
+    c->data = NULL;
+    c->dataflow = NULL;
+    st = tp_trainer_setup_graph(t, &c->model, input);
+    if (st != TP_OK) return st;
+    tp__warn_unused_regularizers(t->graph);
+    memset(&d, 0, sizeof d);
+    d.callbacks = c->callbacks;
+    d.n_callbacks = c->n_callbacks;
+    d.extra_callbacks = c->extra_callbacks;
+    d.n_extra_callbacks = c->n_extra_callbacks;
+    d.monitors = c->monitors;
+    d.n_monitors = c->n_monitors;
+    d.session_init = c->session_init;
+    d.steps_per_epoch = steps;
+    d.starting_epoch = c->starting_epoch;
+    d.max_epoch = c->max_epoch ? c->max_epoch : 99999;
+    c->callbacks = c->extra_callbacks = NULL;
+    c->monitors = NULL;
+    c->session_init = NULL;
+    return tp_train_with_defaults(t, &d);
 }
 
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_trainer *t)
 {
     tp_train_config c = *config;
-    tp_status st = t ? TP_OK : TP_ERR_NOMEM;
-    tp_input_source *input = c.data;
-    int64_t size = -1;
-    if (st == TP_OK && c.auto_resume == TP_YES) st = tp_auto_resume_train_config(&c);
-    if (st == TP_OK && (c.dataflow != NULL) == (c.data != NULL)) st = tp_fail(TP_ERR_ARG, "give .dataflow or .data, one of them (a failed constructor gives NULL: %s)", tp_last_error());
-    if (st == TP_OK && c.dataflow) st = tp_df_status(c.dataflow);
-    if (st == TP_OK && c.seed) st = tp_trainer_set_seed(t, c.seed);
-    if (st == TP_OK && c.session_config) t->creator = tp_new_session_creator(c.session_config);
-    if (st == TP_OK && c.dataflow) {
-        size = tp_df_size(c.dataflow);
-        input = tp_apply_default_prefetch(c.dataflow, t);
-        c.dataflow = NULL;
-        if (!input) st = TP_ERR_NOMEM;
-    } else if (st == TP_OK) {
-        size = tp_input_size(c.data);
-    }
-    if (st == TP_OK && c.steps_per_epoch == 0) {
-        if (size <= 0) st = tp_fail(TP_ERR_ARG, "You must set steps_per_epoch: the size of the data is unknown");
-        c.steps_per_epoch = size;
-    }
-    if (st == TP_OK) {
-        tp_input_source *given = input;
-        input = NULL;
-        st = tp_trainer_setup_graph(t, &c.model, given);
-    }
-    if (st == TP_OK) {
-        tp_train_desc d;
-        memset(&d, 0, sizeof d);
-        tp__warn_unused_losses(t->graph);
-        d.callbacks = c.callbacks;
-        d.n_callbacks = c.n_callbacks;
-        d.extra_callbacks = c.extra_callbacks;
-        d.n_extra_callbacks = c.n_extra_callbacks;
-        d.monitors = c.monitors;
-        d.n_monitors = c.n_monitors;
-        d.session_init = c.session_init;
-        d.steps_per_epoch = c.steps_per_epoch;
-        d.starting_epoch = c.starting_epoch;
-        d.max_epoch = c.max_epoch ? c.max_epoch : 99999;
-        st = tp_train_with_defaults(t, &d);
-    } else { /* nobody else has them */
-        char reason[2100];
-        snprintf(reason, sizeof reason, "%s", tp_last_error());
-        tp_log(TP_LOG_ERROR, "Training could not start: %s", reason);
-        for (int i = 0; i < c.n_callbacks; i++) tp_callback_free(c.callbacks[i]);
-        for (int i = 0; i < c.n_extra_callbacks; i++) tp_callback_free(c.extra_callbacks[i]);
-        for (int i = 0; i < c.n_monitors; i++) tp_callback_free(c.monitors[i]);
-        tp_session_init_free(c.session_init);
-        tp_df_free(c.dataflow);
-        if (input != c.data || c.data) tp_input_free(input);
-        tp_fail(st, "%s", reason);
-    }
-    if (st < 0) { /* freeing must not lose the sentence */
-        char reason[2100];
-        snprintf(reason, sizeof reason, "%s", tp_last_error());
-        tp_trainer_free(t);
-        return tp_fail(st, "%s", reason);
-    }
+    char sentence[TP__ERROR_TEXT];
+    const tp_status st = tp__launch(&c, t);
+    snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
+    if (st < 0 && !(t && t->looped_))
+        tp_log(TP_LOG_ERROR, "Training did not start: %s", sentence);     /* else the loop has said so */
+    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* what was not handed over */
+    tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);
+    tp_session_init_free(c.session_init);
+    tp_df_free(c.dataflow);
+    tp_input_free(c.data);
     tp_trainer_free(t);
-    return st;
+    return st == TP_OK ? TP_OK : tp_fail(st, "%s", sentence);
 }
 
 TP__COLD_END

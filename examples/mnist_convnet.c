@@ -54,7 +54,7 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
 static tp_optimizer *optimizer(tp_graph *g, void *user)
 {
     const int steps_per_epoch = *(const int *)user;
-    tp_node *lr = tp_named(tp_exponential_decay(1e-3f, tp_get_global_step_var(g), steps_per_epoch * 10.0, 0.3, true), "learning_rate");
+    tp_node *lr = tp_named(tp_exponential_decay(g, 1e-3f, NULL, steps_per_epoch * 10, 0.3f, true), "learning_rate");
     tp_add_tensor_summary(lr, TP_SUMMARY_SCALAR, "lr", NULL);
     return tp_adam(lr);
 }

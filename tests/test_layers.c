@@ -1,300 +1,917 @@
-/* Layers: tensorpack's names, layouts and defaults; argscope; LinearWrap; what each mistake says. */
+/* Layers: names, shapes, values, options and their scopes, chains, weight decay, mistakes. */
 #define TP_IMPLEMENTATION
 #include "tp_layers.h"
 #include "tp_test.h"
 
-static const tp_tower_context *enter(tp_graph *g, bool training)
+/* -- what tests are written with */
+
+static char logged[8192];
+static void keep_log(void *user, tp_log_level level, const char *message)
 {
-    tp_tower_desc d;
-    memset(&d, 0, sizeof d);
-    d.is_training = training;
-    return tp_tower_enter(g, &d);
+    (void)user, (void)level;
+    const size_t n = strlen(logged);
+    snprintf(logged + n, sizeof logged - n, "%s\n", message);
 }
 
-static tp_node *image(tp_graph *g, int64_t h, int64_t w, int64_t c) { return tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, h, w, c)); }
-
-static void shape_is(const tp_node *n, const char *want)
+static tp_graph *tower(bool training)
 {
-    char t[TP_SHAPE_TEXT];
-    CHECK_STR(tp_shape_text(&n->shape, t), want);
-}
-
-static void variable_is(const tp_graph *g, const char *name, const char *want, bool trainable)
-{
-    char t[TP_SHAPE_TEXT];
-    const tp_variable *v = tp_find_variable(g, name);
-    CHECK_MSG(v != NULL, "%s is missing", name);
-    if (!v) return;
-    CHECK_STR(tp_shape_text(&v->shape, t), want);
-    CHECK(v->trainable == trainable);
-}
-
-TEST(names_and_shapes_are_tensorpacks)
-{
+    logged[0] = 0;
+    tp_set_log(keep_log, NULL);
     tp_graph *g = tp_graph_new(NULL);
-    enter(g, true);
-    tp_node *x = image(g, 28, 28, 1);
-    tp_node *l = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3, .activation = tp_relu);
-    CHECK_STR(tp_node_name(l), "conv0/output");
-    shape_is(l, "(?,28,28,32)");
-    variable_is(g, "conv0/W", "(3,3,1,32)", true);
-    variable_is(g, "conv0/b", "(32)", true);
-    l = tp_conv2d(l, "conv1", .filters = 16, .kernel_size = 5, .strides = 2, .padding = TP_VALID, .use_bias = TP_NO, .activation = tp_bn_relu, .split = 4);
-    shape_is(l, "(?,12,12,16)");
-    variable_is(g, "conv1/W", "(5,5,8,16)", true);
-    variable_is(g, "conv1/bn/gamma", "(16)", true);
-    variable_is(g, "conv1/bn/mean/EMA", "(16)", false);
-    variable_is(g, "conv1/bn/variance/EMA", "(16)", false);
-    CHECK(tp_find_variable(g, "conv1/b") == NULL);
-    l = tp_max_pooling(l, "pool0", .pool_size = 3, .strides = 2);
-    shape_is(l, "(?,5,5,16)");
-    l = tp_avg_pooling(l, "pool1", .pool_size = 2, .padding = TP_SAME);
-    shape_is(l, "(?,3,3,16)");
-    tp_node *gap = tp_global_avg_pooling(l, "gap");
-    shape_is(gap, "(?,16)");
-    CHECK_STR(tp_node_name(gap), "gap/output");
-    l = tp_fully_connected(l, "fc0", .units = 10);
-    shape_is(l, "(?,10)");
-    variable_is(g, "fc0/W", "(144,10)", true);
-    CHECK(tp_layer_variable(l, "W") == tp_find_variable(g, "fc0/W")->node);
-    int n = 0;
-    tp_collection(g, TP_KEY_UPDATE_OPS, &n);
-    CHECK(n == 2); /* mean and variance of conv1/bn */
-    tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
-    CHECK(n == 2);
-    tp_node *nchw = tp_conv2d(tp_placeholder(g, "nchw", TP_F32, tp_make_shape(TP_ANY, 3, 7, 9)), "conv2", .filters = 4, .kernel_size = 3, .kernel_size_w = 5, .data_format = TP_NCHW);
-    shape_is(nchw, "(?,4,7,9)");
-    variable_is(g, "conv2/W", "(3,5,3,4)", true);
-    tp_tower_leave(g);
-    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_tower_desc d = {.is_training = training};
+    tp_tower_enter(g, &d);
+    return g;
+}
+
+static tp_node *image(tp_graph *g, int64_t h, int64_t w, int64_t c)
+{
+    return tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, h, w, c));
+}
+
+static bool shape_is(const tp_node *n, const char *text)
+{
+    char t[TP_SHAPE_TEXT];
+    return CHECK_STR(tp_shape_text(&n->shape, t), text);
+}
+
+static bool ok(tp_graph *g) { return CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g)); }
+
+static void done(tp_graph *g)
+{
     tp_graph_free(g);
+    tp_set_log(NULL, NULL);
 }
 
-TEST(initial_weights_have_the_documented_deviation)
+/* Runs y (and what else is to run) with x fed; copies the result's elements. */
+static void run(tp_session *s, tp_node *x, tp_shape shape, const float *data, tp_node *const *fetch,
+                int n_fetch, float *out, int n)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    enter(g, true);
+    tp_feed feed = {x, {0}};
+    tp_tensor_view(&feed.value, TP_F32, shape, data);
+    const tp_tensor *value[8];
+    if (!CHECK_OK(tp_session_run(s, &feed, x ? 1 : 0, fetch, n_fetch, value))) return;
+    CHECK(tp_tensor_size(value[0]) == n);
+    for (int i = 0; i < n && i < tp_tensor_size(value[0]); i++) out[i] = (float)tp_tensor_get(value[0], i);
+}
+
+static double variable(tp_session *s, const char *name)
+{
+    tp_tensor t = {0};
+    const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
+    double r = -1e300;
+    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t)))
+        r = tp_tensor_get(&t, 0);
+    tp_tensor_free(&t);
+    return r;
+}
+
+/* ==== names and shapes ================================================================================ */
+
+TEST(conv2d_names_and_shapes)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 28, 28, 3);
+    tp_node *y = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 5, .kernel_size_w = 3, .strides = 2,
+                           .activation = tp_relu);
+    ok(g);
+    CHECK_STR(tp_node_name(y), "conv0/output");
+    shape_is(y, "(?,14,14,32)");
+    const tp_variable *w = tp_find_variable(g, "conv0/W"), *b = tp_find_variable(g, "conv0/b:0");
+    if (CHECK(w && b)) {
+        shape_is(w->node, "(5,3,3,32)");
+        shape_is(b->node, "(32)");
+        CHECK(w->trainable && b->trainable);
+        CHECK(tp_layer_variable(y, "W") == w->node);
+        CHECK(tp_layer_variable(y, "b") == b->node);
+        CHECK(w->init.kind == TP_INIT_VARIANCE_SCALING && w->init.a == 2.0f && w->init.mode == TP_FAN_IN &&
+              w->init.distribution == TP_DIST_NORMAL);
+        CHECK(b->init.kind == TP_INIT_CONSTANT && b->init.a == 0.0f);
+    }
+    CHECK(tp_graph_find(g, "conv0/Relu") != NULL);
+
+    tp_node *v = tp_conv2d(x, "valid", .filters = 4, .kernel_size = 3, .padding = TP_VALID, .use_bias = TP_NO,
+                           .dilation_rate = 2);
+    shape_is(v, "(?,24,24,4)");
+    CHECK(!tp_find_variable(g, "valid/b"));
+    tp_node *z = tp_conv2d(tp_transpose(x, (int[]){0, 3, 1, 2}, 4), "nchw", .filters = 6, .kernel_size = 3,
+                           .split = 3, .data_format = TP_NCHW);
+    shape_is(z, "(?,6,28,28)");
+    shape_is(tp_find_variable(g, "nchw/W")->node, "(3,3,1,6)");
+    ok(g);
+    done(g);
+}
+
+TEST(same_padding_geometry)
+{
+    static const int c[][5] = {{224, 7, 2, 1, 112}, {112, 3, 2, 1, 56}, {32, 4, 2, 1, 16},
+                               {5, 2, 2, 1, 3},     {30, 3, 2, 1, 15},  {28, 5, 1, 1, 28},
+                               {84, 8, 4, 1, 21},   {21, 4, 2, 1, 11},  {7, 3, 1, 2, 7}};
+    tp_graph *g = tower(true);
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%d", i);
+        tp_node *y = tp_conv2d(image(g, c[i][0], c[i][0], 1), name, .filters = 1, .kernel_size = c[i][1],
+                               .strides = c[i][2], .dilation_rate = c[i][3]);
+        CHECK(y->shape.dim[1] == c[i][4] && y->shape.dim[2] == c[i][4]);
+    }
+    ok(g);
+    done(g);
+}
+
+TEST(fully_connected_flattens)
+{
+    tp_graph *g = tower(true);
+    tp_node *y = tp_fully_connected(image(g, 4, 5, 2), "fc0", .units = 7);
+    ok(g);
+    shape_is(y, "(?,7)");
+    CHECK_STR(tp_node_name(y), "fc0/output");
+    shape_is(tp_find_variable(g, "fc0/W")->node, "(40,7)");
+    shape_is(tp_find_variable(g, "fc0/b")->node, "(7)");
+    done(g);
+}
+
+TEST(fully_connected_values)
+{
+    tp_graph *g = tower(true);
+    const float w[6] = {1, 2, 3, 4, 5, 6}, b[2] = {0.5f, -20};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_node *y = tp_fully_connected(x, "fc", .units = 2, .kernel_initializer = tp_init_values(w, 6),
+                                    .bias_initializer = tp_init_values(b, 2), .activation = tp_relu);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    float out[4];
+    const float data[6] = {1, 0, 0, 1, 1, 1};
+    if (CHECK(s != NULL)) {
+        run(s, x, tp_make_shape(2, 3), data, &y, 1, out, 4);
+        CHECK_NEAR(out[0], 1.5, 1e-6, 0);
+        CHECK(out[1] == 0);
+        CHECK_NEAR(out[2], 9.5, 1e-6, 0);
+        CHECK(out[3] == 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(poolings)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 5, 4, 1);
+    tp_node *m = tp_max_pooling(x, "pool0", .pool_size = 2);
+    tp_node *a = tp_avg_pooling(x, "pool1", .pool_size = 3, .strides = 2, .padding = TP_SAME);
+    tp_node *gap = tp_global_avg_pooling(x, "gap");
+    tp_node *r = tp_max_pooling(x, "pool2", .pool_size = 2, .pool_size_w = 4);
+    ok(g);
+    shape_is(m, "(?,2,2,1)");
+    shape_is(a, "(?,3,2,1)");
+    shape_is(gap, "(?,1)");
+    shape_is(r, "(?,2,1,1)");
+    CHECK_STR(tp_node_name(m), "pool0/output");
+    CHECK_STR(tp_node_name(gap), "gap/output");
+    tp_tower_leave(g);
+    float data[20], out[6];
+    for (int i = 0; i < 20; i++) data[i] = (float)i;
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK(s != NULL)) {
+        run(s, x, tp_make_shape(1, 5, 4, 1), data, &m, 1, out, 4);
+        CHECK(out[0] == 5 && out[1] == 7 && out[2] == 13 && out[3] == 15);
+        run(s, x, tp_make_shape(1, 5, 4, 1), data, &a, 1, out, 6);
+        CHECK_NEAR(out[0], 3, 1e-6, 0); /* 0 1 2 4 5 6 are there: padding is above, and not counted */
+        CHECK_NEAR(out[1], 4.5, 1e-6, 0);
+        run(s, x, tp_make_shape(1, 5, 4, 1), data, &gap, 1, out, 1);
+        CHECK_NEAR(out[0], 9.5, 1e-6, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(kernel_initializer_deviation)
+{
+    tp_graph *g = tower(true);
+    tp_fully_connected(tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3136)), "fc", .units = 512);
     tp_conv2d(image(g, 8, 8, 64), "conv", .filters = 64, .kernel_size = 3);
     tp_tower_leave(g);
+    ok(g);
     tp_session *s = tp_session_new(g, NULL);
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    CHECK_OK(tp_session_read(s, tp_find_variable(g, "conv/W"), &t));
-    double squares = 0;
-    for (int64_t i = 0; i < tp_tensor_size(&t); i++) squares += tp_tensor_get(&t, i) * tp_tensor_get(&t, i);
-    CHECK_NEAR(sqrt(squares / (double)tp_tensor_size(&t)), 0.0589256, 0.0008, 0);
-    CHECK_OK(tp_session_read(s, tp_find_variable(g, "conv/b"), &t));
-    CHECK_NEAR(tp_tensor_get(&t, 7), 0, 0, 0);
-    tp_tensor_free(&t);
+    static const struct {
+        const char *name;
+        double stddev;
+    } cases[] = {{"fc/W", .0252538}, {"conv/W", .0589256}};
+    for (int c = 0; s && c < 2; c++) {
+        tp_tensor t = {0};
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, cases[c].name), &t));
+        const int64_t n = tp_tensor_size(&t);
+        double sum = 0, sq = 0, most = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double v = tp_tensor_get(&t, i);
+            sum += v, sq += v * v;
+            if (fabs(v) > most) most = fabs(v);
+        }
+        CHECK_NEAR(sqrt(sq / (double)n), cases[c].stddev, 0, 0.02);
+        CHECK_NEAR(sum / (double)n, 0, cases[c].stddev * 0.02, 0);
+        CHECK(most > 3 * cases[c].stddev); /* not truncated */
+        tp_tensor_free(&t);
+    }
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-/* x = {1,2,3,6} through BatchNorm, momentum .9; y[3], and the running statistics after the update ops ran */
-static void batch_norm_case(bool four, double y3, double variance)
+/* ==== batch norm, dropout ============================================================================= */
+
+/* One channel, x = 1 2 3 6, one training step; then the same values at inference. */
+static void batch_norm_case(int ndim, tp_ema_update how, float want_mean, float want_var)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    const float data[4] = {1, 2, 3, 6};
-    tp_node *fetch[8];
-    const tp_tensor *out[8];
-    enter(g, true);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, four ? tp_make_shape(4, 1, 1, 1) : tp_make_shape(4, 1));
-    fetch[0] = tp_batch_norm(x, "bn");
-    int n = 0;
+    static const float x4[4] = {1, 2, 3, 6}, want[4] = {-1.06904f, -.53452f, 0, 1.60357f};
+    tp_graph *g = tower(true);
+    const tp_shape shape = ndim == 4 ? tp_make_shape(4, 1, 1, 1) : tp_make_shape(4, 1);
+    tp_node *x =
+        tp_placeholder(g, "x", TP_F32, ndim == 4 ? tp_make_shape(TP_ANY, 1, 1, 1) : tp_make_shape(TP_ANY, 1));
+    tp_node *y = tp_batch_norm(x, "bn", .ema_update = how);
+    ok(g);
+    CHECK_STR(tp_node_name(y), "bn/output");
+    int n = 0, n_model = 0;
     tp_node *const *updates = tp_collection(g, TP_KEY_UPDATE_OPS, &n);
-    CHECK(n == 2);
-    for (int i = 0; i < n && i < 6; i++) fetch[1 + i] = updates[i];
+    CHECK(n == (how == TP_EMA_DEFAULT || how == TP_EMA_COLLECTION ? 2 : 0));
+    tp_collection(g, TP_KEY_MODEL_VARIABLES, &n_model);
+    CHECK(n_model == 2);
+    CHECK(tp_layer_variable(y, "mean") == tp_find_variable(g, "bn/mean/EMA")->node);
+    CHECK(tp_layer_variable(y, "moving_variance") == tp_find_variable(g, "bn/variance/EMA")->node);
+    CHECK(!tp_find_variable(g, "bn/mean/EMA")->trainable && tp_find_variable(g, "bn/gamma")->trainable);
+    tp_node *fetch[3] = {y, NULL, NULL};
+    for (int i = 0; i < n; i++) fetch[1 + i] = updates[i];
     tp_tower_leave(g);
-    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_tower_desc predict = {.name = "predict"};
+    tp_variable_scope_desc reuse = {.reuse = TP_REUSE_YES};
+    tp_variable_scope_push(g, &reuse);
+    tp_tower_enter(g, &predict);
+    tp_node *z = tp_batch_norm(x, "bn");
+    tp_tower_leave(g);
+    tp_variable_scope_pop(g);
+    ok(g);
+    CHECK_STR(tp_node_name(z), "predict/bn/output");
     tp_session *s = tp_session_new(g, NULL);
-    tp_feed f;
-    tp_tensor t;
-    memset(&f, 0, sizeof f);
-    memset(&t, 0, sizeof t);
-    f.node = x;
-    tp_tensor_view(&f.value, TP_F32, x->shape, data);
-    CHECK_OK(tp_session_run(s, &f, 1, fetch, 1 + n, out));
-    CHECK_NEAR(tp_tensor_get(out[0], 3), y3, 1e-5, 0);
-    CHECK_NEAR(tp_tensor_get(out[0], 0), -1.06904, 1e-5, 0);
-    CHECK_OK(tp_session_read(s, tp_find_variable(g, "bn/mean/EMA"), &t));
-    CHECK_NEAR(tp_tensor_get(&t, 0), 0.3, 1e-6, 0);
-    CHECK_OK(tp_session_read(s, tp_find_variable(g, "bn/variance/EMA"), &t));
-    CHECK_NEAR(tp_tensor_get(&t, 0), variance, 1e-6, 0);
-    tp_tensor_free(&t);
+    if (!CHECK_MSG(s != NULL, "%s", tp_last_error())) return;
+    float out[4] = {0};
+    run(s, x, shape, x4, fetch, 1 + n, out, 4);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(out[i], want[i], 1e-5, 0);
+    CHECK_NEAR(variable(s, "bn/mean/EMA"), want_mean, 1e-6, 0);
+    CHECK_NEAR(variable(s, "bn/variance/EMA"), want_var, 1e-6, 0);
+    run(s, x, shape, x4, &z, 1, out, 4);
+    const double eps = ndim == 4 ? 1.001e-5 : 1e-5;
+    for (int i = 0; i < 4; i++) CHECK_NEAR(out[i], (x4[i] - want_mean) / sqrt(want_var + eps), 1e-5, 0);
+    CHECK_NEAR(variable(s, "bn/mean/EMA"), want_mean, 1e-6, 0); /* inference changes nothing */
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-TEST(batch_norm_statistics_are_tensorflows)
+TEST(batch_norm_4d_feeds_the_unbiased_variance) { batch_norm_case(4, TP_EMA_DEFAULT, .3f, 1.366667f); }
+TEST(batch_norm_2d_feeds_the_biased_variance) { batch_norm_case(2, TP_EMA_COLLECTION, .3f, 1.25f); }
+TEST(batch_norm_internal_update) { batch_norm_case(4, TP_EMA_INTERNAL, .3f, 1.366667f); }
+TEST(batch_norm_without_update) { batch_norm_case(4, TP_EMA_SKIP, 0, 1); }
+
+TEST(batch_norm_epsilon_is_clamped_in_4d)
 {
-    batch_norm_case(true, 1.60357, 1.366667); /* four dimensions: the unbiased variance is averaged */
-    batch_norm_case(false, 1.60357, 1.25);    /* two: the biased one */
+    /* x = 0 and 0.002: variance 1e-6, so that the epsilon shows */
+    const float x4[2] = {0, 0.002f};
+    for (int ndim = 2; ndim <= 4; ndim += 2) {
+        tp_graph *g = tower(true);
+        tp_node *x =
+            tp_placeholder(g, "x", TP_F32, ndim == 4 ? tp_make_shape(2, 1, 1, 1) : tp_make_shape(2, 1));
+        tp_node *y = tp_batch_norm(x, "bn", .epsilon = 1e-9f);
+        tp_tower_leave(g);
+        tp_session *s = tp_session_new(g, NULL);
+        float out[2] = {0};
+        if (CHECK(s != NULL)) run(s, x, x->shape, x4, &y, 1, out, 2);
+        CHECK_NEAR(out[1], 0.001 / sqrt(1e-6 + (ndim == 4 ? 1.001e-5 : 1e-9)), 1e-4, 0);
+        tp_session_free(s);
+        done(g);
+    }
 }
 
-TEST(inference_uses_running_statistics_and_no_dropout)
+TEST(batch_norm_frozen_in_training)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    const float data[2] = {3, 5};
-    enter(g, false);
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 2, 2, 3);
+    tp_node *y = tp_batch_norm(x, "bn", .training = TP_NO), *dx = NULL;
+    int n = -1;
+    tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+    CHECK(n == 0);
+    tp_node *vars[2] = {tp_layer_variable(y, "gamma"), tp_layer_variable(y, "beta")}, *dv[2] = {NULL, NULL};
+    tp_gradients(tp_sum(tp_square(y)), vars, 2, dv);
+    CHECK(dv[0] && dv[1]); /* gamma and beta still learn */
+    tp_gradients(tp_sum(tp_square(y)), &x, 1, &dx);
+    CHECK(dx != NULL);
+    CHECK_HAS(logged, "running mean and variance in training");
+    ok(g);
+    done(g);
+}
+
+TEST(batch_norm_without_scale_and_center)
+{
+    tp_graph *g = tower(true);
+    tp_batch_norm(image(g, 2, 2, 3), "bn", .scale = TP_NO, .center = TP_NO, .data_format = TP_NCHW);
+    ok(g);
+    CHECK(!tp_find_variable(g, "bn/gamma") && !tp_find_variable(g, "bn/beta"));
+    shape_is(tp_find_variable(g, "bn/mean/EMA")->node, "(2)"); /* axis 1 */
+    tp_batch_norm(image(g, 2, 4, 3), "axis", .axis = 3, .data_format = TP_NCHW);
+    shape_is(tp_find_variable(g, "axis/gamma")->node, "(3)");
+    ok(g);
+    done(g);
+}
+
+TEST(batch_norm_momentum_zero_keeps_nothing)
+{
+    tp_graph *g = tower(true);
+    const float data[2] = {2, 4};
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 1));
-    tp_node *y = tp_dropout(tp_batch_norm(x, "bn"), "drop", .rate = 0.9f), *decay = tp_regularize_cost(g, ".*", tp_l2_regularizer(1), "decay");
+    tp_node *y = tp_batch_norm(x, "bn", .momentum = TP_ZERO, .ema_update = TP_EMA_INTERNAL);
     tp_tower_leave(g);
-    CHECK_STR(tp_node_name(decay), "empty_decay");
     tp_session *s = tp_session_new(g, NULL);
-    tp_feed f;
-    const tp_tensor *out = NULL;
-    memset(&f, 0, sizeof f);
-    f.node = x;
-    tp_tensor_view(&f.value, TP_F32, x->shape, data);
-    CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out));
-    CHECK_NEAR(tp_tensor_get(out, 1), 5 / sqrt(1 + 1e-5), 1e-5, 0); /* mean 0, variance 1 at the start */
+    float out[2];
+    if (CHECK(s != NULL)) {
+        run(s, x, x->shape, data, &y, 1, out, 2);
+        CHECK_NEAR(variable(s, "bn/mean/EMA"), 3, 1e-6, 0);
+        CHECK_NEAR(variable(s, "bn/variance/EMA"), 1, 1e-6, 0);
+    }
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
+
+TEST(dropout)
+{
+    tp_graph *g = tower(true);
+    static float data[10000], out[10000];
+    for (int i = 0; i < 10000; i++) data[i] = 3;
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY));
+    tp_node *half = tp_dropout(x, "drop"), *fifth = tp_dropout(x, .keep_prob = 0.8f),
+            *none = tp_dropout(x, .rate = TP_ZERO), *off = tp_dropout(x, .training = TP_NO);
+    ok(g);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK(s != NULL)) {
+        const tp_shape shape = tp_make_shape(10000);
+        double sum = 0;
+        bool two_values = true;
+        run(s, x, shape, data, &half, 1, out, 10000);
+        for (int i = 0; i < 10000; i++)
+            two_values = two_values && (out[i] == 0 || out[i] == 6), sum += (double)out[i];
+        CHECK(two_values);
+        CHECK_NEAR(sum / 10000, 3, 0.12, 0);
+        run(s, x, shape, data, &fifth, 1, out, 10000);
+        int kept = 0;
+        for (int i = 0; i < 10000; i++) kept += out[i] != 0;
+        CHECK_NEAR(kept / 10000.0, 0.8, 0.02, 0);
+        run(s, x, shape, data, &none, 1, out, 10000);
+        CHECK(memcmp(out, data, sizeof out) == 0);
+        run(s, x, shape, data, &off, 1, out, 10000);
+        CHECK(memcmp(out, data, sizeof out) == 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(bn_relu_in_its_three_forms)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 4, 4, 2);
+    tp_node *a = tp_conv2d(x, "conv1", .filters = 2, .kernel_size = 1, .activation = tp_bn_relu);
+    CHECK_STR(tp_node_name(a), "conv1/output");
+    CHECK(tp_find_variable(g, "conv1/bn/gamma") && tp_find_variable(g, "conv1/b"));
+    tp_node *b = tp_bn_relu(x, "bnlast");
+    CHECK_STR(tp_node_name(b), "bnlast/Relu");
+    CHECK(tp_find_variable(g, "bnlast/bn/variance/EMA") != NULL);
+    tp_node *c = tp_bn_relu(x);
+    CHECK_STR(tp_node_name(c), "Relu");
+    CHECK(tp_find_variable(g, "bn/beta") != NULL);
+    ok(g);
+    CHECK(tp_is_poison(tp_bn_relu(x))); /* bn/gamma is there already */
+    CHECK_HAS(tp_graph_error(g), "bn/");
+    done(g);
+}
+
+/* ==== scopes of options =============================================================================== */
 
 TEST(argscope_merges_field_by_field)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    enter(g, true);
-    tp_node *x = image(g, 9, 9, 2), *a = NULL, *b = NULL;
-    TP_ARGSCOPE(g, conv2d, .filters = 32, .activation = tp_relu) {
-        TP_ARGSCOPE(g, conv2d, .kernel_size = 1) {
-            a = tp_conv2d(x, "a", .filters = 8);
-            CHECK(TP_GET_ARGSCOPE(g, conv2d)->filters == 32 && TP_GET_ARGSCOPE(g, conv2d)->kernel_size == 1);
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 8, 8, 3), *y = NULL;
+    TP_ARGSCOPE(g, conv2d, .filters = 32, .activation = tp_relu)
+    {
+        TP_ARGSCOPE(g, conv2d, .kernel_size = 1)
+        {
+            y = tp_conv2d(x, "c0", .filters = 8);
+            CHECK(TP_GET_ARGSCOPE(g, conv2d)->filters == 32);
+            CHECK(TP_GET_ARGSCOPE(g, conv2d)->kernel_size == 1);
+            CHECK(TP_GET_ARGSCOPE(g, conv2d)->activation == tp_relu);
+            tp_conv2d(x, "c1", .activation = tp_identity);
         }
-        TP_ARGSCOPE(g, (conv2d, max_pooling), .padding = TP_VALID, .strides = 3) {
-            b = tp_conv2d(x, "b", .kernel_size = 3, .activation = tp_identity);
-            shape_is(tp_max_pooling(x, "p", .pool_size = 3), "(?,3,3,2)");
-        }
+        CHECK(TP_GET_ARGSCOPE(g, conv2d)->kernel_size == 0);
     }
-    variable_is(g, "a/W", "(1,1,2,8)", true);
-    shape_is(b, "(?,3,3,32)");
-    CHECK_STR(a->op->in[0]->op->row->name, "relu");
-    CHECK(strcmp(b->op->in[0]->op->row->name, "relu") != 0);
+    ok(g);
     CHECK(TP_GET_ARGSCOPE(g, conv2d)->filters == 0);
-    const tp_conv2d_desc *none = (const tp_conv2d_desc *)tp_get_argscope(g, "Conv2D");
-    CHECK(none->kernel_size == 0);
-    tp_tower_leave(g);
-    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
-    tp_graph_free(g);
+    shape_is(y, "(?,8,8,8)");
+    shape_is(tp_find_variable(g, "c0/W")->node, "(1,1,3,8)");
+    CHECK(tp_graph_find(g, "c0/Relu") != NULL);
+    CHECK(tp_graph_find(g, "c1/Relu") == NULL);
+    shape_is(tp_graph_find(g, "c1/output"), "(?,8,8,32)");
+    CHECK(tp_is_poison(tp_conv2d(x, "c2", .kernel_size = 1))); /* no filters any more */
+    done(g);
 }
 
-static tp_node *half(tp_node *x, void *user)
+TEST(argscope_of_several_layers)
 {
-    (void)user;
-    return tp_affine(x, 0.5f, 0.0f);
-}
-
-TEST(a_chain_is_the_same_as_its_calls)
-{
-    tp_graph *g[2];
-    for (int i = 0; i < 2; i++) {
-        g[i] = tp_graph_new(NULL);
-        enter(g[i], true);
-        tp_node *x = image(g[i], 12, 12, 1), *l = x;
-        if (i == 0) {
-            l = tp_linear(x, TP_CONV2D("conv0", .filters = 4, .kernel_size = 3), TP_MAX_POOLING("pool0", .pool_size = 2), TP_OP(tp_relu), TP_APPLY(half, NULL),
-                          TP_BATCH_NORM("bn"), TP_DROPOUT("drop"), TP_FULLY_CONNECTED("fc", .units = 3));
-        } else {
-            l = tp_conv2d(l, "conv0", .filters = 4, .kernel_size = 3);
-            l = tp_max_pooling(l, "pool0", .pool_size = 2);
-            l = tp_relu(l);
-            l = half(l, NULL);
-            l = tp_batch_norm(l, "bn");
-            l = tp_dropout(l, "drop");
-            l = tp_fully_connected(l, "fc", .units = 3);
-        }
-        CHECK_STR(tp_node_name(l), "fc/output");
-        tp_tower_leave(g[i]);
-        CHECK_MSG(tp_graph_status(g[i]) == TP_OK, "%s", tp_graph_error(g[i]));
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3, 8, 8)), *y = x;
+    TP_ARGSCOPE(g, (conv2d, max_pooling, batch_norm, global_avg_pooling), .data_format = TP_NCHW)
+    TP_ARGSCOPE(g, (conv2d, fully_connected), .use_bias = TP_NO, .activation = tp_tanh,
+                .kernel_initializer = tp_init_ones())
+    {
+        y = tp_linear(y, TP_CONV2D("conv", .filters = 5, .kernel_size = 3, .activation = tp_bn_relu),
+                      TP_MAX_POOLING("pool", .pool_size = 2), TP_GLOBAL_AVG_POOLING("gap"),
+                      TP_FULLY_CONNECTED("fc", .units = 4, .use_bias = TP_YES));
     }
-    CHECK(tp_graph_n_operations(g[0]) == tp_graph_n_operations(g[1]));
-    for (int i = 0; i < tp_graph_n_operations(g[0]); i++)
-        CHECK_STR(tp_graph_operation(g[0], i)->name, tp_graph_operation(g[1], i)->name);
-    tp_graph_free(g[0]);
-    tp_graph_free(g[1]);
+    ok(g);
+    shape_is(tp_graph_find(g, "conv/output"), "(?,5,8,8)");
+    shape_is(tp_graph_find(g, "pool/output"), "(?,5,4,4)");
+    shape_is(tp_find_variable(g, "conv/bn/gamma")->node, "(5)"); /* a layer inside a layer sees the scope */
+    shape_is(y, "(?,4)");
+    CHECK(!tp_find_variable(g, "conv/b") && tp_find_variable(g, "fc/b"));
+    CHECK(tp_graph_find(g, "fc/Tanh") != NULL);
+    CHECK(tp_find_variable(g, "conv/W")->init.kind == TP_INIT_CONSTANT);
+    done(g);
 }
 
-TEST(weight_decay_finds_names_anywhere)
+TEST(argscope_pairs_and_regularizers_are_inherited_whole)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    enter(g, true);
-    static const char *const names[] = {"aux/fc1/W", "fc1/Wp", "fc1/b"};
-    for (int i = 0; i < 3; i++) tp_get_variable_as(g, names[i], TP_F32, tp_make_shape(2), tp_init_constant((float)(i + 1)));
-    tp_node *l2 = tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(0.1f), NULL), *l1 = tp_regularize_cost(g, "fc.*/W", tp_l1_regularizer(0.1f), "l1");
-    tp_get_variable(g, &(const tp_variable_desc){.name = "r", .shape = tp_make_shape(2), .init = tp_init_constant(3), .regularizer = tp_l2_regularizer(1)});
-    tp_node *collected = tp_regularize_cost_from_collection(g, NULL);
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 9, 9, 1);
+    int n = 0;
+    TP_ARGSCOPE(g, conv2d, .filters = 1, .kernel_size = 5, .kernel_size_w = 3,
+                .kernel_regularizer = tp_l2_regularizer(0.1f))
+    {
+        tp_conv2d(x, "a");
+        tp_conv2d(x, "b", .kernel_size = 1, .kernel_regularizer = tp_l2_regularizer(0));
+    }
+    ok(g);
+    shape_is(tp_find_variable(g, "a/W")->node, "(5,3,1,1)");
+    shape_is(tp_find_variable(g, "b/W")->node, "(1,1,1,1)");
+    tp_collection(g, TP_KEY_REGULARIZATION_LOSSES, &n);
+    CHECK(n == 1);
+    done(g);
+}
+
+TEST(argscope_left_by_return_is_reported)
+{
+    tp_graph *g = tower(true);
+    const tp_at at = {"model.c", 12};
+    tp_conv2d_desc d;
+    memset(&d, 0, sizeof d);
+    d.filters = 3;
+    tp_argscope_begin(g, &at);
+    tp_argscope_set(g, "Conv2D", &d);
     tp_tower_leave(g);
-    CHECK_STR(tp_node_name(l2), "regularize_cost");
+    tp_tower_desc next = {.name = "tower1", .is_training = true, .index = 0, .vs_name = ""};
+    tp_tower_enter(g, &next);
+    CHECK(tp_is_poison(tp_conv2d(image(g, 4, 4, 1), "c", .kernel_size = 1)));
+    CHECK_HAS(tp_graph_error(g), "model.c:12: this argscope is still open");
+    done(g);
+}
+
+/* ==== chains ========================================================================================== */
+
+static tp_node *scaled(tp_node *x, void *user) { return tp_affine(x, *(const float *)user, 0.0f); }
+
+static void chained(tp_graph *g)
+{
+    tp_node *image_ = image(g, 28, 28, 1), *l = NULL;
+    static float half = 0.5f;
+    TP_ARGSCOPE(g, conv2d, .filters = 32, .kernel_size = 3, .activation = tp_relu)
+    {
+        l = tp_linear(image_, TP_CONV2D("conv0"), TP_MAX_POOLING("pool0", .pool_size = 2),
+                      TP_CONV2D("conv1", .padding = TP_SAME), TP_CONV2D("conv2", .kernel_size = 5),
+                      TP_FULLY_CONNECTED("fc0", .units = 512, .activation = tp_relu),
+                      TP_DROPOUT("dropout", .rate = 0.5f), TP_APPLY(scaled, &half), TP_OP(tp_tanh),
+                      TP_FULLY_CONNECTED("fc1", .units = 10, .activation = tp_identity));
+        TP_ARGSCOPE(g, (conv2d, max_pooling), .data_format = TP_NCHW)
+        TP_ARGSCOPE(g, conv2d, .kernel_size = 1)
+        {
+            tp_linear(tp_reshape(image_, TP_ANY, 1, 28, 28), TP_CONV2D("conv3", .strides = 2),
+                      TP_MAX_POOLING("pool3", .pool_size = 2));
+        }
+    }
+    CHECK_STR(tp_node_name(l), "fc1/output");
+}
+
+static void one_by_one(tp_graph *g)
+{
+    tp_node *image_ = image(g, 28, 28, 1);
+    tp_node *l = tp_conv2d(image_, "conv0", .filters = 32, .kernel_size = 3, .activation = tp_relu);
+    l = tp_max_pooling(l, "pool0", .pool_size = 2);
+    l = tp_conv2d(l, "conv1", .filters = 32, .kernel_size = 3, .padding = TP_SAME, .activation = tp_relu);
+    l = tp_conv2d(l, "conv2", .filters = 32, .kernel_size = 5, .activation = tp_relu);
+    l = tp_fully_connected(l, "fc0", .units = 512, .activation = tp_relu);
+    l = tp_dropout(l, "dropout", .rate = 0.5f);
+    l = tp_affine(l, 0.5f, 0.0f);
+    l = tp_tanh(l);
+    tp_fully_connected(l, "fc1", .units = 10, .activation = tp_identity);
+    l = tp_conv2d(tp_reshape(image_, TP_ANY, 1, 28, 28), "conv3", .filters = 32, .kernel_size = 1,
+                  .strides = 2, .data_format = TP_NCHW, .activation = tp_relu);
+    tp_max_pooling(l, "pool3", .pool_size = 2, .data_format = TP_NCHW);
+}
+
+TEST(linear_and_argscope_equal_plain_calls)
+{
+    tp_graph *a = tower(true), *b = tower(true);
+    chained(a);
+    one_by_one(b);
+    ok(a), ok(b);
+    CHECK(tp_graph_n_operations(a) == tp_graph_n_operations(b));
+    for (int i = 0; i < tp_graph_n_operations(a) && i < tp_graph_n_operations(b); i++) {
+        const tp_operation *p = tp_graph_operation(a, i), *q = tp_graph_operation(b, i);
+        CHECK_STR(p->name, q->name);
+        CHECK(p->row == q->row && p->n_in == q->n_in && p->n_out == q->n_out);
+        for (int j = 0; j < p->n_out; j++) CHECK(tp_shape_equal(&p->out[j].shape, &q->out[j].shape));
+        for (int j = 0; j < p->n_in; j++) CHECK_STR(tp_node_name(p->in[j]), tp_node_name(q->in[j]));
+    }
+    tp_graph_free(b);
+    done(a);
+}
+
+TEST(a_chain_may_print)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2));
+    tp_node *y = tp_linear(x, TP_PRINT("between"), TP_OP(tp_neg));
+    tp_tower_leave(g);
+    const float data[2] = {3, 4};
+    float out[2] = {0};
     tp_session *s = tp_session_new(g, NULL);
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    CHECK_OK(tp_session_eval(s, l2, &t));
-    CHECK_NEAR(tp_tensor_get(&t, 0), 0.1 * 0.5 * (1 + 1 + 4 + 4), 1e-6, 0);
-    CHECK_OK(tp_session_eval(s, l1, &t));
-    CHECK_NEAR(tp_tensor_get(&t, 0), 0.1 * (1 + 1 + 2 + 2), 1e-6, 0);
-    CHECK_OK(tp_session_eval(s, collected, &t));
-    CHECK_NEAR(tp_tensor_get(&t, 0), 9, 1e-6, 0);
+    if (CHECK(s != NULL)) run(s, x, x->shape, data, &y, 1, out, 2);
+    CHECK(out[0] == -3 && out[1] == -4);
+    CHECK_HAS(logged, "between");
+    tp_session_free(s);
+    done(g);
+}
+
+/* ==== registry ======================================================================================== */
+
+typedef struct tp_scaled_desc {
+    tp_at at_;
+    const char *name;
+    float by; /* 0 = 2 */
+} tp_scaled_desc;
+static const tp_layer_field scaled_fields[] = {TP_LAYER_FIELD(tp_scaled_desc, by)};
+static tp_node *scaled_build(tp_node *x, const void *desc)
+{
+    const tp_scaled_desc *d = (const tp_scaled_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    tp_node *k = tp_get_variable_as(g, "k", TP_F32, tp_make_shape_n(0, NULL),
+                                    tp_init_constant(d->by != 0 ? d->by : 2.0f));
+    tp_layer_hold(g, "k", k);
+    return tp_mul(x, k);
+}
+
+TEST(a_layer_of_the_users_own)
+{
+    tp_graph *g = tower(true);
+    const tp_layer_type t = {"Scaled",
+                             "scaled",
+                             sizeof(tp_scaled_desc),
+                             scaled_fields,
+                             TP_COUNT(scaled_fields),
+                             scaled_build,
+                             true,
+                             false,
+                             false};
+    tp_layer_register(g, &t);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = NULL;
+    TP_ARGSCOPE(g, scaled, .by = 3)
+    {
+        y = tp_linear(x, TP_LAYER(scaled, "s0"), TP_LAYER(scaled, "s1", .by = 4));
+    }
+    ok(g);
+    CHECK_STR(tp_node_name(y), "s1/output");
+    CHECK(tp_find_variable(g, "s0/k")->init.a == 3.0f && tp_find_variable(g, "s1/k")->init.a == 4.0f);
+    CHECK(tp_layer_variable(y, "k") == tp_find_variable(g, "s1/k")->node);
+    CHECK_HAS(logged, "'s0': [?, 2] --> [?, 2]\n");
+    CHECK(tp_get_registered_layer(g, "Scaled") != NULL && tp_get_registered_layer(g, "batch_norm") != NULL &&
+          !tp_get_registered_layer(g, "none"));
+    tp_layer_register(g, &t);
+    CHECK_HAS(tp_graph_error(g), "there is a layer 'Scaled' (scaled) already");
+    done(g);
+}
+
+static tp_node *inner_conv(tp_node *x) { return tp_conv2d(x, "inner", .filters = 2, .kernel_size = 1); }
+
+TEST(shapes_are_logged_once_and_nested)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 28, 28, 1);
+    tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3);
+    tp_conv2d(x, "outer", .filters = 4, .kernel_size = 3, .activation = inner_conv);
+    tp_variable_scope_desc reuse = {.reuse = TP_REUSE_YES};
+    tp_variable_scope_push(g, &reuse);
+    tp_node *again = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3);
+    tp_variable_scope_pop(g);
+    ok(g);
+    CHECK_STR(tp_node_name(again), "conv0_1/output");
+    CHECK(tp_layer_variable(again, "W") == tp_find_variable(g, "conv0/W")->node);
+    CHECK_STR(logged, "'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]\n"
+                      "'outer' input: [?, 28, 28, 1]\n"
+                      "  'outer/inner': [?, 28, 28, 4] --> [?, 28, 28, 2]\n"
+                      "'outer' output: [?, 28, 28, 2]\n");
+    logged[0] = 0;
+    tp_disable_layer_logging(g);
+    tp_conv2d(x, "quiet", .filters = 1, .kernel_size = 1);
+    CHECK_STR(logged, "");
+    done(g);
+}
+
+/* ==== weight decay ==================================================================================== */
+
+static void vector(tp_graph *g, const char *name)
+{
+    static const float v[2] = {3, 4};
+    tp_get_variable_as(g, name, TP_F32, tp_make_shape(2), tp_init_values(v, 2));
+}
+
+static double value_of(tp_graph *g, tp_node *n)
+{
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor t = {0};
+    double v = -1e300;
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_eval(s, n, &t)))
+        v = tp_tensor_get(&t, 0);
     tp_tensor_free(&t);
     tp_session_free(s);
-    tp_graph_free(g);
+    return v;
 }
+
+TEST(regularize_cost_searches_anywhere)
+{
+    tp_graph *g = tower(true);
+    vector(g, "aux/fc1/W");
+    vector(g, "fc1/Wp");
+    vector(g, "fc1/b");
+    tp_node *l2 = tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(.1f), NULL);
+    tp_node *l1 = tp_regularize_cost(g, "fc1/b", tp_l1_regularizer(.1f), "l1");
+    tp_node *none = tp_regularize_cost(g, "conv", tp_l1_regularizer(.1f), "none");
+    ok(g);
+    CHECK_STR(tp_node_name(l2), "regularize_cost");
+    CHECK_STR(tp_node_name(none), "empty_none");
+    CHECK_HAS(logged, "regularize_cost() found 2 variables to regularize.\nThe following tensors will be "
+                      "regularized: aux/fc1/W, fc1/Wp\n");
+    tp_tower_leave(g);
+    CHECK_NEAR(value_of(g, l2), 2.5, 1e-6, 0);
+    CHECK_NEAR(value_of(g, l1), .7, 1e-6, 0);
+    CHECK_NEAR(value_of(g, none), 0, 0, 0);
+    done(g);
+}
+
+TEST(regularize_cost_is_zero_at_inference)
+{
+    tp_graph *g = tower(false);
+    vector(g, "fc1/W");
+    tp_node *wd = tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(.1f), "wd");
+    ok(g);
+    CHECK_STR(tp_node_name(wd), "empty_wd");
+    tp_tower_leave(g);
+    CHECK_NEAR(value_of(g, wd), 0, 0, 0);
+    done(g);
+}
+
+TEST(regularize_cost_from_collection)
+{
+    tp_graph *g = tower(true);
+    static const float v[2] = {3, 4};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2));
+    tp_fully_connected(x, "fc", .units = 1, .kernel_initializer = tp_init_values(v, 2),
+                       .kernel_regularizer = tp_l2_regularizer(.1f), .bias_initializer = tp_init_ones(),
+                       .bias_regularizer = tp_l1_regularizer(2));
+    tp_node *wd = tp_regularize_cost_from_collection(g, NULL);
+    ok(g);
+    CHECK_STR(tp_node_name(wd), "regularize_cost");
+    CHECK_HAS(logged, "found 2 regularizers in REGULARIZATION_LOSSES");
+    tp_tower_leave(g);
+    CHECK_NEAR(value_of(g, wd), 3.25, 1e-6, 0);
+    done(g);
+}
+
+/* ==== symbolic functions ============================================================================== */
 
 TEST(accuracy_counts_ties_as_correct)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    const float logits[6] = {1, 1, 0, 0, 2, 1};
-    const int32_t labels[2] = {1, 2};
-    tp_tensor a, b;
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    tp_tensor_view(&a, TP_F32, tp_make_shape(2, 3), logits);
-    tp_tensor_view(&b, TP_I32, tp_make_shape(2), labels);
-    tp_node *x = tp_constant(g, &a), *y = tp_constant(g, &b), *fetch[3];
-    const tp_tensor *out[3];
-    fetch[0] = tp_sym_accuracy(x, y, 1, NULL);
-    fetch[1] = tp_sym_prediction_incorrect(x, y, 1, NULL);
-    fetch[2] = tp_sym_accuracy(x, y, 2, "top2");
-    CHECK_STR(tp_node_name(fetch[1]), "incorrect_vector");
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3, 3));
+    tp_node *label = tp_cast(tp_reduce_sum(x, (int[]){1}, 1, false), TP_I32); /* 2, 0, 1 below */
+    tp_node *wrong = tp_sym_prediction_incorrect(x, label, 0, NULL),
+            *acc = tp_sym_accuracy(x, label, 1, NULL);
+    ok(g);
+    CHECK_STR(tp_node_name(wrong), "incorrect_vector");
+    CHECK_STR(tp_node_name(acc), "accuracy");
+    tp_tower_leave(g);
+    const float data[9] = {0, 1, 1, -1, 1, 0, 0, 0, 1};
+    float out[3];
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out));
-    CHECK_NEAR(tp_tensor_get(out[0], 0), 0.5, 0, 0);
-    CHECK(tp_tensor_get(out[1], 0) == 0 && tp_tensor_get(out[1], 1) == 1);
-    CHECK_NEAR(tp_tensor_get(out[2], 0), 1, 0, 0);
+    if (CHECK(s != NULL)) {
+        run(s, x, x->shape, data, &wrong, 1, out, 3);
+        CHECK(out[0] == 0 && out[1] == 1 && out[2] == 1);
+        run(s, x, x->shape, data, &acc, 1, out, 1);
+        CHECK_NEAR(out[0], 1.0 / 3, 1e-6, 0);
+    }
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-static void says(tp_graph *g, const char *first, const char *second)
+/* ==== towers, scopes, mistakes ======================================================================== */
+
+TEST(two_towers_share_and_name)
 {
-    CHECK(tp_graph_status(g) != TP_OK);
-    CHECK_HAS(tp_graph_error(g), "test_layers.c:");
-    CHECK_HAS(tp_graph_error(g), first);
-    CHECK_HAS(tp_graph_error(g), second);
-    tp_graph_free(g);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = image(g, 8, 8, 1), *y[2];
+    tp_set_log(keep_log, NULL);
+    logged[0] = 0;
+    for (int i = 0; i < 2; i++) {
+        tp_tower_desc d = {.name = i ? "tower1" : "tower0", .is_training = true, .index = i, .total = 2};
+        tp_variable_scope_desc reuse = {.reuse = i ? TP_REUSE_YES : TP_REUSE_NO};
+        tp_variable_scope_push(g, &reuse);
+        tp_tower_enter(g, &d);
+        y[i] = tp_linear(x, TP_CONV2D("c", .filters = 2, .kernel_size = 3), TP_BATCH_NORM("bn"));
+        tp_tower_leave(g);
+        tp_variable_scope_pop(g);
+    }
+    ok(g);
+    CHECK_STR(tp_node_name(y[0]), "tower0/bn/output");
+    CHECK_STR(tp_node_name(y[1]), "tower1/bn/output");
+    int n = 0;
+    tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    CHECK(n == 4);
+    tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+    CHECK(n == 2); /* the main tower's */
+    CHECK_STR(logged, "'c': [?, 8, 8, 1] --> [?, 8, 8, 2]\n");
+    done(g);
 }
 
-TEST(mistakes_name_the_layer_and_the_place)
+static void mistake(int i, tp_graph *g)
 {
-    tp_graph *g;
-#define WRONG(first_, second_, ...)  \
-    g = tp_graph_new(NULL);          \
-    enter(g, true);                  \
-    CHECK(tp_is_poison(__VA_ARGS__)); \
-    says(g, first_, second_)
-    WRONG("conv1", "(?,10)", tp_conv2d(tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 10)), "conv1", .filters = 2, .kernel_size = 3));
-    WRONG("conv1", "filters", tp_conv2d(image(g, 8, 8, 3), "conv1", .kernel_size = 3));
-    WRONG("conv1", "kernel_size", tp_conv2d(image(g, 8, 8, 3), "conv1", .filters = 3));
-    WRONG("conv1", "split", tp_conv2d(image(g, 8, 8, 3), "conv1", .filters = 4, .kernel_size = 3, .split = 2));
-    WRONG("conv1", "larger", tp_conv2d(image(g, 4, 4, 3), "conv1", .filters = 4, .kernel_size = 5, .padding = TP_VALID));
-    WRONG("fc", "units", tp_fully_connected(image(g, 4, 4, 3), "fc"));
-    WRONG("pool", "pool_size", tp_max_pooling(image(g, 4, 4, 3), "pool"));
-    WRONG("drop", "rate", tp_dropout(image(g, 4, 4, 3), "drop", .rate = 1.5f));
-    WRONG("same", "exists already", (tp_conv2d(image(g, 8, 8, 3), "same", .filters = 2, .kernel_size = 1), tp_fully_connected(tp_graph_find(g, "image"), "same", .units = 1)));
-#undef WRONG
-    g = tp_graph_new(NULL);
-    tp_batch_norm(image(g, 4, 4, 3), "bn"); /* no tower says whether this is training */
-    says(g, "bn", "tower");
+    tp_node *flat = tp_placeholder(g, "flat", TP_F32, tp_make_shape(TP_ANY, 10)), *x = image(g, 8, 8, 3);
+    tp_node *bytes = tp_placeholder(g, "bytes", TP_U8, tp_make_shape(TP_ANY, 8, 8, 3));
+    const tp_conv2d_desc nameless = {.filters = 1, .kernel_size = 1};
+    switch (i) {
+    case 0: tp_conv2d(flat, "conv1", .filters = 1, .kernel_size = 3); break;
+    case 1: tp_conv2d(x, "c", .kernel_size = 3); break;
+    case 2: tp_conv2d(x, "c", .filters = 3); break;
+    case 3: tp_conv2d(x, "c", .filters = 4, .kernel_size = 3, .split = 2); break;
+    case 4: tp_conv2d(bytes, "c", .filters = 4, .kernel_size = 3); break;
+    case 5: tp_fully_connected(x, "fc"); break;
+    case 6: tp_max_pooling(x, "p"); break;
+    case 7: tp_max_pooling(flat, "p", .pool_size = 2); break;
+    case 8: tp_batch_norm(tp_placeholder(g, "x3", TP_F32, tp_make_shape(TP_ANY, 3, 4)), "bn"); break;
+    case 9: tp_batch_norm(x, "bn", .axis = 2); break;
+    case 10: tp_dropout(x, .rate = 0.2f, .keep_prob = 0.8f); break;
+    case 11: tp_dropout(x, .rate = 1.0f); break;
+    case 12: tp_conv2d_(x, &nameless); break;
+    case 13:
+        tp_conv2d(x, "c", .filters = 1, .kernel_size = 1), tp_conv2d(x, "c", .filters = 1, .kernel_size = 1);
+        break;
+    case 14: tp_conv2d(x, "c", .filters = 1, .kernel_size_w = 3); break;
+    case 15: tp_regularize_cost(g, "", tp_l2_regularizer(1), NULL); break;
+    case 16: tp_layer_variable(tp_conv2d(x, "c", .filters = 1, .kernel_size = 1), "Z"); break;
+    case 17: tp_layer_variable(x, "W"); break;
+    case 18: tp_argscope_set(g, "Conv3D", &nameless); break;
+    case 19: tp_argscope_set(g, "Conv2D", &nameless); break;
+    case 20: TP_ARGSCOPE(g, conv2d, "conv0", .filters = 1) {
+        }
+        break;
+    case 21: tp_argscope_end(g); break;
+    case 22: tp_conv2d(x, "conv 0?", .filters = 1, .kernel_size = 1); break;
+    case 23: tp_conv2d(x, "c", .filters = 1, .kernel_size = 1, .padding = (tp_padding)7); break;
+    case 24: tp_conv2d(x, "c", .filters = 1, .kernel_size = 9, .padding = TP_VALID); break;
+    case 25: tp_tower_leave(g), tp_batch_norm(x, "bn"); break;
+    case 26: tp_tower_leave(g), tp_dropout(x, "d"); break;
+    case 27: tp_tower_leave(g), tp_regularize_cost(g, "W", tp_l2_regularizer(1), NULL); break;
+    case 28:
+        tp_fully_connected(tp_placeholder(g, "any", TP_F32, tp_make_shape(TP_ANY, TP_ANY)), "fc", .units = 1);
+        break;
+    }
+}
+
+TEST(each_mistake_is_a_sentence_with_its_place)
+{
+    static const char *const parts[] = {
+        "conv1: input is (?,10), Conv2D needs 4 dimensions (B,H,W,C)",
+        "c: Conv2D needs .filters",
+        "c: Conv2D needs a .kernel_size",
+        "c: Conv2D has .split 2, which does not divide its 3 input channels",
+        "c: input is uint8, Conv2D needs floating values",
+        "fc: FullyConnected needs .units",
+        "p: MaxPooling needs a .pool_size",
+        "p: input is (?,10), MaxPooling needs 4 dimensions",
+        "bn: input is (?,3,4), BatchNorm needs 2 dimensions (B,C) or 4",
+        "bn: BatchNorm has .axis 2",
+        "Dropout has both .rate and .keep_prob",
+        "Dropout drops a fraction 1",
+        "Conv2D needs a name: tp_conv2d(x, \"name\", ...)",
+        "variable 'c/W' exists already",
+        "c: Conv2D has .kernel_size_w but no .kernel_size",
+        "needs a regular expression",
+        "layer 'c' has no variable 'Z'",
+        "'image' is not the output of a layer",
+        "there is no layer 'Conv3D'",
+        "defaults for Conv2D are set outside a scope",
+        "defaults have no name, but 'conv0' was given",
+        "an argscope is closed that was never opened",
+        "is no name for a scope",
+        "c: Conv2D has .padding 7",
+        "c/",
+        "bn: BatchNorm is used outside a tower",
+        "d: Dropout is used outside a tower",
+        "called outside a tower",
+        "fc: input is (?,?), FullyConnected needs to know every dimension but the batch"};
+    for (int i = 0; i < TP_COUNT(parts); i++) {
+        tp_graph *g = tower(true);
+        mistake(i, g);
+        CHECK_MSG(tp_graph_status(g) < 0, "mistake %d was not noticed", i);
+        CHECK_HAS(tp_graph_error(g), parts[i]);
+        const bool has_call = i < 15 && i != 12;
+        if (has_call) CHECK_HAS(tp_graph_error(g), "test_layers.c:");
+        tp_node *x = tp_poison(g);
+        CHECK(tp_is_poison(
+            tp_linear(x, TP_CONV2D("z", .filters = 1, .kernel_size = 1), TP_OP(tp_relu)))); /* poison flows */
+        done(g);
+    }
+}
+
+TEST(memory_may_run_out_anywhere)
+{
+    tp_set_log(keep_log, NULL);
+    for (long n = 1, failed = 1; failed; n++) {
+        logged[0] = 0;
+        tp_test_fail_after(n);
+        tp_graph *g = tp_graph_new(NULL);
+        if (g) {
+            tp_tower_desc d = {.is_training = true};
+            tp_node *y = NULL;
+            if (tp_tower_enter(g, &d)) {
+                TP_ARGSCOPE(g, (conv2d, batch_norm), .data_format = TP_NHWC)
+                {
+                    y = tp_linear(image(g, 8, 8, 1),
+                                  TP_CONV2D("c", .filters = 2, .kernel_size = 3, .activation = tp_bn_relu),
+                                  TP_DROPOUT("d"), TP_FULLY_CONNECTED("fc", .units = 2));
+                }
+                tp_regularize_cost(g, "W", tp_l2_regularizer(1), NULL);
+                tp_tower_leave(g);
+            }
+            failed = tp_test_alloc_failed();
+            CHECK(failed ? tp_graph_status(g) == TP_ERR_NOMEM || !tp_is_poison(y)
+                         : tp_graph_status(g) == TP_OK);
+        } else {
+            failed = tp_test_alloc_failed();
+            CHECK(failed);
+        }
+        tp_graph_free(g);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== a network learns ================================================================================ */
+
+TEST(gradients_flow_through_every_layer)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 8, 8, 2);
+    tp_node *y = tp_linear(x, TP_CONV2D("conv0", .filters = 4, .kernel_size = 3, .activation = tp_bn_relu),
+                           TP_MAX_POOLING("pool0", .pool_size = 2),
+                           TP_CONV2D("conv1", .filters = 4, .kernel_size = 3, .split = 2),
+                           TP_AVG_POOLING("pool1", .pool_size = 2), TP_DROPOUT("drop"),
+                           TP_GLOBAL_AVG_POOLING("gap"), TP_FULLY_CONNECTED("fc", .units = 3));
+    tp_node *cost =
+        tp_add(tp_mean(tp_square(y)), tp_regularize_cost(g, ".*/W", tp_l2_regularizer(1e-3f), NULL));
+    int n = 0;
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n), *grad[16] = {0}, *fetch[16];
+    CHECK(n == 8);
+    tp_gradients(cost, vars, n, grad);
+    ok(g);
+    for (int i = 0; i < n; i++)
+        if (CHECK_MSG(grad[i] != NULL, "%s has no gradient", tp_node_name(vars[i])))
+            CHECK(tp_shape_compatible(&grad[i]->shape, &vars[i]->shape));
+    for (int i = 0; i < n; i++) fetch[i] = grad[i];
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        static float data[3 * 8 * 8 * 2];
+        for (int i = 0; i < TP_COUNT(data); i++) data[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
+        tp_feed feed = {x, {0}};
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape(3, 8, 8, 2), data);
+        const tp_tensor *value[16];
+        if (CHECK_OK(tp_session_run(s, &feed, 1, fetch, n, value)))
+            for (int i = 0; i < n; i++)
+                for (int64_t j = 0; j < tp_tensor_size(value[i]); j++)
+                    if (!CHECK_MSG(isfinite(tp_tensor_get(value[i], j)), "%s", tp_node_name(vars[i]))) break;
+    }
+    tp_session_free(s);
+    done(g);
 }
 
 TEST_MAIN()

@@ -1,215 +1,601 @@
-/* Optimizers against hand-computed steps of TensorFlow's formulas, and gradient processors. */
+/* Optimizers, gradient processors, schedules: update rules against hand-computed numbers, names, mistakes. */
 #define TP_IMPLEMENTATION
 #include "tp_optim.h"
 #include "tp_test.h"
 
-static tp_shape scalar(void) { return tp_make_shape_n(0, NULL); }
+/* -- what tests are written with */
 
-static double read1(tp_session *s, const char *name)
+static char logged[4096];
+static void keep_log(void *user, tp_log_level level, const char *message)
 {
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
-    CHECK_MSG(v != NULL, "no variable %s", name);
-    if (!v) return -1e300;
-    CHECK_OK(tp_session_read(s, v, &t));
-    const double x = tp_tensor_get(&t, 0);
-    tp_tensor_free(&t);
-    return x;
+    (void)user, (void)level;
+    const size_t n = strlen(logged);
+    snprintf(logged + n, sizeof logged - n, "%s\n", message);
 }
 
-/* Two steps on a scalar w from 0 with gradients 1 and 2; w after each. */
-static void two_steps(tp_optimizer *(*make)(const tp_optimizer_desc *), const tp_optimizer_desc *options, double first, double second, double tolerance)
+static tp_graph *graph(void)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    tp_optimizer_desc d = *options;
-    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_zeros()), *x = tp_placeholder(g, "g", TP_F32, scalar());
-    d.learning_rate = tp_get_scalar_variable(g, "learning_rate", 0.1f);
-    tp_grad_var gv;
-    tp_compute_gradients(tp_mul(w, x), &w, 1, &gv);
-    tp_node *train = tp_apply_gradients(make(&d), &gv, 1);
-    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    logged[0] = 0;
+    tp_set_log(keep_log, NULL);
+    return tp_graph_new(NULL);
+}
+static void done(tp_graph *g)
+{
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+static bool ok(tp_graph *g) { return CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g)); }
+static tp_shape scalar(void) { return tp_make_shape_n(0, NULL); }
+static tp_node *weight(tp_graph *g, const char *name, float init)
+{
+    return tp_get_variable_as(g, name, TP_F32, tp_make_shape(1), tp_init_constant(init));
+}
+static tp_node *rate(tp_graph *g, float lr) { return tp_get_scalar_variable(g, "learning_rate", lr); }
+static tp_node *input(tp_graph *g, const char *name)
+{
+    return tp_placeholder(g, name, TP_F32, tp_make_shape(1));
+}
+
+static double variable(tp_session *s, const char *name)
+{
+    tp_tensor t = {0};
+    const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
+    double r = -1e300;
+    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t)))
+        r = tp_tensor_get(&t, 0);
+    tp_tensor_free(&t);
+    return r;
+}
+
+/* Run op with one number fed to each of n inputs. */
+static void step(tp_session *s, tp_node *op, tp_node *const *in, const float *v, int n)
+{
+    tp_feed feed[4];
+    memset(feed, 0, sizeof feed);
+    for (int i = 0; i < n; i++) {
+        feed[i].node = in[i];
+        tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(1), &v[i]);
+    }
+    CHECK_OK(tp_session_run(s, feed, n, &op, 1, NULL));
+}
+
+static double value_of(tp_session *s, tp_node *n)
+{
+    tp_tensor t = {0};
+    double v = -1e300;
+    if (CHECK_OK(tp_session_eval(s, n, &t))) v = tp_tensor_get(&t, 0);
+    tp_tensor_free(&t);
+    return v;
+}
+
+/* ==== update rules ==================================================================================== */
+
+/* One variable from 0, gradients 1 and then 2. */
+static void two_updates(tp_optimizer *(*make)(tp_node *lr), double first, double second, double tolerance)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
+    tp_node *op = tp_apply_gradients(make(rate(g, 0.1f)), &gv, 1);
+    ok(g);
     tp_session *s = tp_session_new(g, NULL);
-    for (int i = 0; s && i < 2; i++) {
-        const float grad = (float)(i + 1);
-        tp_feed f;
-        memset(&f, 0, sizeof f);
-        f.node = x;
-        tp_tensor_view(&f.value, TP_F32, scalar(), &grad);
-        CHECK_OK(tp_session_run(s, &f, 1, &train, 1, NULL));
-        CHECK_NEAR(read1(s, "w"), i ? second : first, tolerance, 0);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float one = 1, two = 2;
+        step(s, op, &gv.grad, &one, 1);
+        CHECK_NEAR(variable(s, "w"), first, tolerance, 0);
+        step(s, op, &gv.grad, &two, 1);
+        CHECK_NEAR(variable(s, "w"), second, tolerance, 0);
     }
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-TEST(steps_are_tensorflows)
+static tp_optimizer *make_sgd(tp_node *lr) { return tp_sgd(lr); }
+static tp_optimizer *make_momentum(tp_node *lr) { return tp_momentum(lr, .momentum = 0.9f); }
+static tp_optimizer *make_no_momentum(tp_node *lr) { return tp_momentum(lr, .momentum = TP_ZERO); }
+static tp_optimizer *make_nesterov(tp_node *lr) { return tp_nesterov(lr); }
+static tp_optimizer *make_nesterov2(tp_node *lr) { return tp_momentum(lr, .use_nesterov = TP_YES); }
+static tp_optimizer *make_adam(tp_node *lr) { return tp_adam(lr); }
+static tp_optimizer *make_adam_eps(tp_node *lr) { return tp_adam(lr, .epsilon = 1e-3f); }
+static tp_optimizer *make_proxy(tp_node *lr)
 {
-    tp_optimizer_desc d;
-    memset(&d, 0, sizeof d);
-    two_steps(tp_sgd_, &d, -0.1, -0.3, 1e-7);
-    two_steps(tp_momentum_, &d, -0.1, -0.39, 1e-7);
-    two_steps(tp_nesterov_, &d, -0.19, -0.651, 1e-7);
-    two_steps(tp_adam_, &d, -.0999999684, -.196518158, 5e-7);
-    d.epsilon = 1e-3f;
-    two_steps(tp_adam_, &d, -.096934655, -.192106788, 5e-7);
-    memset(&d, 0, sizeof d);
-    d.momentum = TP_ZERO; /* an explicit zero: plain gradient descent */
-    two_steps(tp_momentum_, &d, -0.1, -0.3, 1e-7);
+    return tp_optimizer_proxy(tp_momentum(lr), "Proxy", NULL, NULL);
 }
+
+TEST(sgd) { two_updates(make_sgd, -.1, -.3, 1e-7); }
+TEST(momentum) { two_updates(make_momentum, -.1, -.39, 1e-7); }
+TEST(momentum_of_zero_is_sgd) { two_updates(make_no_momentum, -.1, -.3, 1e-7); }
+TEST(nesterov) { two_updates(make_nesterov, -.19, -.651, 1e-6); }
+TEST(nesterov_by_option) { two_updates(make_nesterov2, -.19, -.651, 1e-6); }
+TEST(adam) { two_updates(make_adam, -.0999999684, -.196518158, 5e-7); }
+TEST(adam_with_a_large_epsilon) { two_updates(make_adam_eps, -.096934655, -.192106788, 5e-7); }
+TEST(a_proxy_forwards) { two_updates(make_proxy, -.1, -.39, 1e-7); }
 
 TEST(slots_have_tensorflows_names)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    tp_node *w = tp_get_variable_as(g, "conv0/W", TP_F32, scalar(), tp_init_zeros());
-    tp_grad_var gv;
-    tp_optimizer_desc d;
-    int n = 0;
-    memset(&d, 0, sizeof d);
-    d.learning_rate = tp_const(g, 0.1f);
-    tp_compute_gradients(tp_square(w), &w, 1, &gv);
-    tp_apply_gradients(tp_adam_(&d), &gv, 1);
-    tp_apply_gradients(tp_momentum_(&d), &gv, 1);
-    static const char *const names[] = {"conv0/W/Adam", "conv0/W/Adam_1", "beta1_power", "beta2_power", "conv0/W/Momentum"};
+    tp_graph *g = graph();
+    tp_grad_var gv[2] = {{input(g, "g0"), weight(g, "conv0/W", 0)},
+                         {input(g, "g1"), weight(g, "conv0/b", 0)}};
+    tp_variable_scope_desc inside = {.name = "somewhere"};
+    tp_variable_scope_push(g, &inside);
+    tp_optimizer *adam = tp_adam(rate(g, 0.1f), .beta1 = 0.5f), *mom = tp_momentum(rate(g, 0.1f)),
+                 *second = tp_adam(rate(g, 0.1f));
+    tp_node *ops[3] = {tp_apply_gradients(adam, gv, 2), tp_apply_gradients(mom, gv, 2),
+                       tp_apply_gradients(second, gv, 1)};
+    tp_variable_scope_pop(g);
+    ok(g);
+    static const char *const names[] = {"conv0/W/Adam",     "conv0/W/Adam_1",   "conv0/b/Adam",
+                                        "conv0/b/Adam_1",   "beta1_power",      "beta2_power",
+                                        "conv0/W/Momentum", "conv0/b/Momentum", "conv0/W/Adam_2",
+                                        "conv0/W/Adam_3",   "beta1_power_1",    "beta2_power_1"};
     for (int i = 0; i < TP_COUNT(names); i++) {
         const tp_variable *v = tp_find_variable(g, names[i]);
-        CHECK_MSG(v && !v->trainable && !v->local, "%s", names[i]);
+        if (CHECK_MSG(v != NULL, "no %s", names[i])) CHECK(!v->trainable && !v->local);
     }
-    tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    CHECK(tp_get_slot(adam, gv[0].var, "m") == tp_find_variable(g, "conv0/W/Adam")->node);
+    CHECK(tp_get_slot(adam, gv[1].var, "v") == tp_find_variable(g, "conv0/b/Adam_1")->node);
+    CHECK(tp_get_slot(second, gv[1].var, "v") == NULL);
+    tp_optimizer *outer = tp_apply_grad_processors(mom, TP_GRADPROCS(tp_gradproc_filter_none()));
+    CHECK(tp_get_slot(outer, gv[1].var, "momentum") == tp_find_variable(g, "conv0/b/Momentum")->node);
+    int n = 0;
+    CHECK_STR(tp_get_slot_names(outer, &n)[0], "momentum");
     CHECK(n == 1);
-    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
-    tp_graph_free(g);
+    CHECK_STR(tp_get_slot_names(adam, &n)[1], "v");
+    tp_collection(g, TP_KEY_GLOBAL_VARIABLES, &n);
+    CHECK(n == 2 + 1 + TP_COUNT(names));
+    tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    CHECK(n == 2);
+    CHECK(strncmp(tp_node_name(ops[0]), "somewhere/Adam/", 15) == 0);
+    CHECK(strncmp(tp_node_name(ops[1]), "somewhere/Momentum/", 19) == 0);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_NEAR(variable(s, "beta1_power"), 0.5, 0, 0);
+    const float one[2] = {1, 1};
+    tp_node *in[2] = {gv[0].grad, gv[1].grad};
+    step(s, ops[0], in, one, 2);
+    step(s, ops[0], in, one, 2);
+    CHECK_NEAR(variable(s, "beta1_power"), 0.125, 1e-7, 0);
+    CHECK_NEAR(variable(s, "beta2_power"), .999 * .999 * .999, 1e-6, 0);
+    CHECK_NEAR(variable(s, "conv0/b/Adam"), 0.75, 1e-6, 0);
+    tp_session_free(s);
+    done(g);
 }
 
-TEST(exponential_decay_is_a_staircase)
+TEST(variables_of_two_dtypes)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    tp_node *step = tp_placeholder(g, "step", TP_I64, scalar()), *lr[2];
-    lr[0] = tp_exponential_decay(1e-3f, step, 4680, 0.3, true);
-    lr[1] = tp_exponential_decay(1e-3f, step, 4680, 0.3, false);
+    tp_graph *g = graph();
+    tp_node *a = weight(g, "a", 0),
+            *b = tp_get_variable_as(g, "b", TP_F64, tp_make_shape(1), tp_init_zeros());
+    tp_node *cost = tp_add(tp_sum(a), tp_cast(tp_sum(b), TP_F32));
+    tp_node *vars[2] = {a, b};
+    tp_grad_var gv[2];
+    tp_compute_gradients(cost, vars, 2, gv);
+    tp_node *op = tp_apply_gradients(tp_adam(rate(g, 0.1f)), gv, 2);
+    ok(g);
     tp_session *s = tp_session_new(g, NULL);
-    static const int64_t at[] = {0, 4679, 4680, 9360, 2340};
-    static const double want[] = {1e-3, 1e-3, 3e-4, 9e-5, 1e-3};
-    for (int i = 0; i < 5; i++) {
-        tp_feed f;
-        const tp_tensor *out[2];
-        memset(&f, 0, sizeof f);
-        f.node = step;
-        tp_tensor_view(&f.value, TP_I64, scalar(), &at[i]);
-        CHECK_OK(tp_session_run(s, &f, 1, lr, 2, out));
-        CHECK_NEAR(tp_tensor_get(out[0], 0), want[i], 0, 1e-6);
-        CHECK_NEAR(tp_tensor_get(out[1], 0), 1e-3 * pow(0.3, (double)at[i] / 4680), 0, 1e-6);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        step(s, op, NULL, NULL, 0);
+        step(s, op, NULL, NULL, 0);
+        CHECK_NEAR(variable(s, "a"), -.2, 1e-6, 0);
+        CHECK_NEAR(variable(s, "b"), -.2, 1e-6, 0);
+        CHECK_NEAR(variable(s, "beta1_power"), .729, 1e-6, 0); /* once a step, not once a dtype */
     }
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-static tp_node *negative(tp_node *grad, tp_node *var, void *user)
+TEST(an_update_may_wait_for_a_predicate)
 {
-    (void)var, (void)user;
-    return tp_neg(grad);
-}
-static tp_node *nothing(tp_node *grad, tp_node *var, void *user)
-{
-    (void)grad, (void)var, (void)user;
-    return NULL;
+    tp_graph *g = graph();
+    tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
+    tp_node *go = input(g, "go");
+    tp_optimizer *opt =
+        tp_apply_grad_processors(tp_adam(rate(g, 0.1f)), TP_GRADPROCS(tp_gradproc_scale("w", 2)));
+    tp_node *op = tp_apply_gradients_if(opt, &gv, 1, tp_greater(tp_sum(go), tp_const(g, 0)));
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        tp_node *in[2] = {gv.grad, go};
+        const float no[2] = {1, 0}, yes[2] = {1, 1};
+        step(s, op, in, no, 2);
+        CHECK_NEAR(variable(s, "w"), 0, 0, 0);
+        CHECK_NEAR(variable(s, "w/Adam"), 0, 0, 0);
+        CHECK_NEAR(variable(s, "beta1_power"), .9, 1e-7, 0);
+        step(s, op, in, yes, 2);
+        CHECK_NEAR(variable(s, "w"), -.1, 1e-6, 0);
+        CHECK_NEAR(variable(s, "w/Adam"), .2, 1e-6, 0);
+        CHECK_NEAR(variable(s, "beta1_power"), .81, 1e-7, 0);
+    }
+    tp_session_free(s);
+    done(g);
 }
 
-/* Gradients 3, 4, 12 of fc/W, fc/b, conv/W through one processor; what is left by name, 0 where dropped. */
-static void process(const tp_gradproc *p, double fc_w, double fc_b, double conv_w)
+/* ==== gradients, users' own =========================================================================== */
+
+TEST(compute_gradients_pairs_and_skips)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    static const char *const names[] = {"fc/W", "fc/b", "conv/W"};
-    static const float grads[] = {3, 4, 12};
-    const double want[] = {fc_w, fc_b, conv_w};
+    tp_graph *g = graph();
+    tp_node *vars[3] = {weight(g, "a", 3), weight(g, "b", 1), weight(g, "c", 2)};
+    tp_node *cost = tp_sum(tp_add(tp_square(vars[0]), vars[2]));
+    tp_grad_var gv[3];
+    tp_compute_gradients(cost, vars, 3, gv);
+    CHECK(gv[0].grad && !gv[1].grad && gv[2].grad && gv[1].var == vars[1]);
+    tp_node *op = tp_apply_gradients(tp_sgd(rate(g, 0.5f)), gv, 3);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        step(s, op, NULL, NULL, 0);
+        CHECK_NEAR(variable(s, "a"), 0, 1e-6, 0);
+        CHECK_NEAR(variable(s, "b"), 1, 0, 0);
+        CHECK_NEAR(variable(s, "c"), 1.5, 1e-6, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+/* w -= lr * sign(g), counting in a slot of its own */
+static tp_node *sign_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_node *ops[16];
+    for (int i = 0; i < n; i++) {
+        tp_node *count = tp_optimizer_slot(o, gvs[i].var, "count", NULL, tp_init_zeros());
+        tp_node *add[1] = {tp_assign_add(count, tp_ones_like(gvs[i].grad), o->pred)};
+        ops[i] = tp_assign_sub(gvs[i].var,
+                               tp_with_dependencies(tp_mul(o->learning_rate, tp_sign(gvs[i].grad)), add, 1),
+                               o->pred);
+    }
+    return tp_group(o->graph, ops, n, "sign");
+}
+
+TEST(an_optimizer_of_the_users_own)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv = {input(g, "g"), weight(g, "w", 1)};
+    tp_optimizer *o = tp_optimizer_new(g, "Sign", sign_apply, NULL);
+    o->learning_rate = rate(g, 0.25f);
+    tp_node *op = tp_apply_gradients(o, &gv, 1);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float v = -17;
+        step(s, op, &gv.grad, &v, 1);
+        CHECK_NEAR(variable(s, "w"), 1.25, 0, 0);
+        CHECK_NEAR(variable(s, "w/Sign"), 1, 0, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+/* ==== gradient processors ============================================================================= */
+
+static void clip_case(float a, float b, float c, double wa, double wb, double wc)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv[4] = {{input(g, "a"), weight(g, "va", 0)},
+                         {input(g, "b"), weight(g, "vb", 0)},
+                         {NULL, weight(g, "vn", 0)},
+                         {input(g, "c"), weight(g, "vc", 0)}};
+    tp_node *in[3] = {gv[0].grad, gv[1].grad, gv[3].grad};
+    tp_gradproc clip = tp_gradproc_global_norm_clip(5);
+    CHECK(tp_gradproc_run(&clip, g, gv, 4) == 4);
+    CHECK(strncmp(tp_node_name(gv[0].grad), "GlobalNormClip/", 15) == 0);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    const float v[3] = {a, b, c};
+    const double want[3] = {wa, wb, wc};
+    tp_feed feed[3];
+    memset(feed, 0, sizeof feed);
+    for (int i = 0; i < 3; i++) {
+        feed[i].node = in[i];
+        tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(1), &v[i]);
+    }
+    tp_node *fetch[3] = {gv[0].grad, gv[1].grad, gv[3].grad};
+    const tp_tensor *value[3];
+    if (CHECK_OK(tp_session_run(s, feed, 3, fetch, 3, value)))
+        for (int i = 0; i < 3; i++) {
+            const double got = tp_tensor_get(value[i], 0);
+            if (isnan(want[i])) CHECK(isnan(got));
+            else CHECK_NEAR(got, want[i], 1e-6, 0);
+        }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(global_norm_clip)
+{
+    clip_case(3, 4, 12, 1.153846, 1.538462, 4.615385);
+    clip_case(3, 0, 0, 3, 0, 0);
+    clip_case(0, 0, 0, 0, 0, 0);
+    clip_case(1, INFINITY, 2, NAN, NAN, NAN);
+    clip_case(1, NAN, 2, NAN, NAN, NAN);
+}
+
+/* Which of three variables a processor keeps, and what it does to a gradient of 1. */
+static void proc_case(const tp_gradproc *p, const char *const names[3], const double want[3])
+{
+    tp_graph *g = graph();
     tp_grad_var gv[3];
     for (int i = 0; i < 3; i++) {
-        gv[i].var = tp_get_variable_as(g, names[i], TP_F32, scalar(), tp_init_zeros());
-        gv[i].grad = tp_const(g, grads[i]);
+        gv[i].var = weight(g, names[i], 0);
+        gv[i].grad = tp_ones_like(gv[i].var);
     }
-    const int n = p->process(p, g, gv, 3);
-    int kept = 0;
-    for (int i = 0; i < 3; i++) kept += want[i] != 0;
-    CHECK(n == kept);
+    const int n = tp_gradproc_run(p, g, gv, 3);
+    ok(g);
     tp_session *s = tp_session_new(g, NULL);
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < 3; i++)
-            if (strcmp(tp_node_name(gv[k].var), names[i]) == 0) {
-                tp_tensor t;
-                memset(&t, 0, sizeof t);
-                CHECK_OK(tp_session_eval(s, gv[k].grad, &t));
-                CHECK_NEAR(tp_tensor_get(&t, 0), want[i], 0, 1e-6);
-                tp_tensor_free(&t);
-            }
+    int at = 0;
+    for (int i = 0; i < 3; i++) {
+        if (isnan(want[i])) continue; /* dropped */
+        if (!CHECK(at < n)) break;
+        CHECK_STR(tp_node_name(gv[at].var), names[i]);
+        CHECK_NEAR(value_of(s, gv[at].grad), want[i], 1e-6, 0);
+        at++;
+    }
+    CHECK(at == n);
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-TEST(processors_change_gradients)
+static tp_node *add_user(tp_node *grad, tp_node *var, void *user)
 {
-    tp_gradproc p = tp_gradproc_global_norm_clip(5);
-    process(&p, 1.153846154, 1.538461538, 4.615384615);
-    p = tp_gradproc_global_norm_clip(13.5f);
-    process(&p, 3, 4, 12);
-    p = tp_gradproc_scale_also(tp_gradproc_scale("fc.*", 0.5f), ".*", 2.0f); /* the first match counts */
-    process(&p, 1.5, 2, 24);
-    p = tp_gradproc_scale("fc/W", 0.0f); /* dropped, so frozen */
-    process(&p, 0, 4, 12);
-    p = tp_gradproc_scale("W", 3.0f); /* from the start: matches nothing */
-    process(&p, 3, 4, 12);
-    p = tp_gradproc_map(negative, "conv.*", NULL);
-    process(&p, 3, 4, -12);
-    p = tp_gradproc_map(nothing, "fc.*|x", NULL);
-    process(&p, 0, 0, 12);
+    (void)var;
+    return tp_affine(grad, 1, *(const float *)user);
+}
+static tp_node *drop(tp_node *grad, tp_node *var, void *user)
+{
+    (void)user;
+    return strstr(tp_node_name(var), "fc") ? NULL : grad;
 }
 
-TEST(processors_run_before_the_update)
+TEST(scale_gradient_anchors_the_last_branch_only)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    tp_node *w[2];
-    tp_grad_var gv[2];
-    tp_optimizer_desc d;
-    tp_gradproc procs[3];
-    memset(&d, 0, sizeof d);
-    w[0] = tp_get_variable_as(g, "a", TP_F32, scalar(), tp_init_constant(1));
-    w[1] = tp_get_variable_as(g, "unused", TP_F32, scalar(), tp_init_constant(1));
-    d.learning_rate = tp_const(g, 1.0f);
-    procs[0] = tp_gradproc_filter_none();
-    procs[0].quiet = true;
-    procs[1] = tp_gradproc_scale("a", 10.0f);
-    procs[1].quiet = true;
-    procs[2] = tp_gradproc_global_norm_clip(0.5f);
-    tp_optimizer *opt = tp_apply_grad_processors(tp_optimizer_proxy(tp_sgd_(&d), 0), procs, 3);
-    tp_compute_gradients(tp_square(w[0]), w, 2, gv);
-    CHECK(gv[1].grad == NULL);
-    tp_node *train = tp_apply_gradients(opt, gv, 2);
-    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    const tp_gradproc p = tp_gradproc_scale("fc|conv", 10);
+    proc_case(&p, (const char *const[]){"fc1/W", "conv1/W", "conv"}, (const double[]){10, 1, 10});
+}
+
+TEST(scale_gradient_takes_the_first_match_and_zero_drops)
+{
+    const tp_grad_rule rules[] = {{"conv0/.*", 0}, {".*/b", 2}, {"conv.*", 0.1f}};
+    const tp_gradproc p = tp_gradproc_scale_rules(rules, 3);
+    proc_case(&p, (const char *const[]){"conv0/b", "conv1/b", "conv1/W"}, (const double[]){NAN, 2, .1});
+    CHECK_HAS(logged, "Gradient of 'conv1/b' is multiplied by 2\n");
+    CHECK_HAS(logged, "Gradient of 'conv0/b' is multiplied by 0\n");
+}
+
+TEST(map_gradient)
+{
+    float three = 3;
+    const tp_gradproc p = tp_gradproc_map(add_user, &three, "conv.*|fc"),
+                      q = tp_gradproc_map(drop, NULL, NULL), none = tp_gradproc_map(drop, NULL, "nothing");
+    proc_case(&p, (const char *const[]){"fcx/W", "conv1/W", "fc"}, (const double[]){1, 4, 4});
+    proc_case(&q, (const char *const[]){"fc1/W", "conv1/W", "fc2/W"}, (const double[]){NAN, 1, NAN});
+    CHECK(!strstr(logged, "No match"));
+    proc_case(&none, (const char *const[]){"a", "b", "c"}, (const double[]){1, 1, 1});
+    CHECK_HAS(logged, "[MapGradient] No match was found for regex nothing.");
+}
+
+TEST(filter_none_names_what_it_drops)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv[3] = {
+        {NULL, weight(g, "a", 0)}, {input(g, "x"), weight(g, "b", 0)}, {NULL, weight(g, "c", 0)}};
+    const tp_gradproc p = tp_gradproc_filter_none();
+    CHECK(tp_gradproc_run(&p, g, gv, 3) == 1);
+    CHECK_STR(tp_node_name(gv[0].var), "b");
+    CHECK_STR(logged, "No gradient w.r.t. 2 trainable variables: a, c\n");
+    ok(g);
+    done(g);
+}
+
+/* A processor of the user's own: reverses the list and negates. */
+static int negate_process(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    (void)g;
+    ++*(int *)p->user;
+    for (int i = 0; i < n; i++) gvs[i].grad = tp_neg(gvs[i].grad);
+    return n;
+}
+
+TEST(processors_run_in_order_before_the_update)
+{
+    tp_graph *g = graph();
+    int calls = 0;
+    tp_gradproc own;
+    memset(&own, 0, sizeof own);
+    own.name = "Negate";
+    own.process = negate_process;
+    own.user = &calls;
+    tp_grad_rule rules[1] = {{"w", 3}};
+    tp_grad_var gv[2] = {{input(g, "g"), weight(g, "w", 0)}, {input(g, "h"), weight(g, "frozen", 7)}};
+    tp_optimizer *opt = tp_apply_grad_processors(
+        tp_sgd(rate(g, 0.1f)), TP_GRADPROCS(tp_gradproc_scale("frozen", 0), tp_gradproc_global_norm_clip(1),
+                                            tp_gradproc_scale_rules(rules, 1), own));
+    rules[0].regex = "changed"; /* it has a copy */
+    rules[0].multiplier = 100;
+    tp_node *op = tp_apply_gradients(opt, gv, 2);
+    ok(g);
+    CHECK(calls == 1);
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_OK(tp_session_run(s, NULL, 0, &train, 1, NULL));
-    CHECK_NEAR(read1(s, "a"), 0.5, 1e-6, 0); /* gradient 20, clipped to 0.5 */
-    CHECK_NEAR(read1(s, "unused"), 1, 0, 0);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float v = 8; /* clipped to 1, times 3, negated */
+        step(s, op, &gv[0].grad, &v, 1);
+        CHECK_NEAR(variable(s, "w"), .3, 1e-6, 0);
+        CHECK_NEAR(variable(s, "frozen"), 7, 0, 0);
+    }
     tp_session_free(s);
-    tp_graph_free(g);
+    done(g);
 }
 
-TEST(mistakes_are_sentences)
+/* ==== schedules ======================================================================================= */
+
+static double at_step(tp_session *s, tp_node *n, int64_t step_value)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_zeros());
-    tp_grad_var gv;
-    tp_optimizer_desc d;
-    memset(&d, 0, sizeof d);
-    d.learning_rate = tp_const(g, 0.1f);
-    gv.grad = NULL;
-    gv.var = w;
-    CHECK(tp_is_poison(tp_apply_gradients(tp_sgd_(&d), &gv, 1)));
-    CHECK_HAS(tp_graph_error(g), "variable 'w' has no gradient");
-    tp_graph_free(g);
-    g = tp_graph_new(NULL);
-    d.learning_rate = tp_get_variable_as(g, "rates", TP_F32, tp_make_shape_n(1, (const int64_t[1]){3}), tp_init_zeros());
-    tp_adam_(&d);
-    CHECK_HAS(tp_graph_error(g), "learning rate must be a float32 scalar");
-    tp_graph_free(g);
+    tp_tensor t = {0};
+    double v = -1;
+    CHECK_OK(tp_tensor_resize(&t, TP_I64, scalar()));
+    tp_tensor_set(&t, 0, (double)step_value);
+    CHECK_OK(tp_session_load(s, tp_find_variable(tp_session_graph(s), "global_step"), &t));
+    tp_tensor_free(&t);
+    v = value_of(s, n);
+    return v;
+}
+
+TEST(exponential_decay)
+{
+    tp_graph *g = graph();
+    tp_node *stairs = tp_exponential_decay(g, 1e-3f, NULL, 4680, .3f, true);
+    tp_node *smooth = tp_exponential_decay(g, 1, tp_get_global_step_var(g), 100, .25f, false);
+    ok(g);
+    {
+        char t[TP_SHAPE_TEXT];
+        CHECK_STR(tp_shape_text(&stairs->shape, t), "()");
+    }
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        CHECK_NEAR(at_step(s, stairs, 0), 1e-3, 1e-10, 0);
+        CHECK_NEAR(at_step(s, stairs, 4679), 1e-3, 1e-10, 0);
+        CHECK_NEAR(at_step(s, stairs, 4680), 3e-4, 1e-10, 0);
+        CHECK_NEAR(at_step(s, stairs, 9360), 9e-5, 1e-10, 0);
+        CHECK_NEAR(at_step(s, smooth, 50), .5, 1e-6, 0);
+        CHECK_NEAR(at_step(s, smooth, 200), .0625, 1e-7, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(piecewise_constant)
+{
+    tp_graph *g = graph();
+    static const int64_t boundaries[2] = {100, 200};
+    static const float values[3] = {1, .5f, .25f};
+    tp_node *lr = tp_piecewise_constant(g, NULL, boundaries, values, 2);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        static const struct {
+            int64_t step;
+            double lr;
+        } c[] = {{0, 1}, {100, 1}, {101, .5}, {200, .5}, {201, .25}, {5000, .25}};
+        for (int i = 0; i < TP_COUNT(c); i++) CHECK_NEAR(at_step(s, lr, c[i].step), c[i].lr, 0, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(an_optimizer_follows_a_schedule)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
+    tp_node *gs = tp_get_global_step_var(g);
+    tp_node *op[2] = {tp_apply_gradients(tp_sgd(tp_exponential_decay(g, 1, NULL, 1, .5f, true)), &gv, 1),
+                      tp_assign_add(gs, tp_const_as(g, TP_I64, 1), NULL)};
+    tp_node *both = tp_group(g, op, 2, "step");
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float one = 1;
+        for (int i = 0; i < 3; i++) step(s, both, &gv.grad, &one, 1);
+        CHECK_NEAR(variable(s, "w"), -1.75, 1e-6, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+/* ==== mistakes ======================================================================================== */
+
+static int greedy(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    (void)p, (void)g, (void)gvs;
+    return n + 1;
+}
+
+static void mistake(int i, tp_graph *g)
+{
+    tp_node *w = weight(g, "w", 0), *x = input(g, "x"), *lr = rate(g, .1f);
+    tp_grad_var gv[2] = {{x, w}, {x, w}}, none = {NULL, w}, wrong = {x, x},
+                shape = {tp_placeholder(g, "y", TP_F32, tp_make_shape(2)), w};
+    static const int64_t falling[2] = {5, 5};
+    static const float values[3] = {1, 2, 3};
+    tp_gradproc own;
+    memset(&own, 0, sizeof own);
+    own.name = "Greedy";
+    own.process = greedy;
+    switch (i) {
+    case 0: tp_sgd(x); break;
+    case 1: tp_apply_gradients(tp_sgd(lr), gv, 2); break;
+    case 2: tp_apply_gradients(tp_sgd(lr), &none, 1); break;
+    case 3: tp_apply_gradients(tp_sgd(lr), &wrong, 1); break;
+    case 4: tp_apply_gradients(tp_momentum(lr), &shape, 1); break;
+    case 5: tp_compute_gradients(tp_square(w), &w, 1, gv); break;
+    case 6:
+        tp_apply_gradients(
+            tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_global_norm_clip(0))), gv, 1);
+        break;
+    case 7: tp_adam(lr, .beta1 = 1.5f); break;
+    case 8: tp_exponential_decay(g, 1, NULL, 0, .5f, true); break;
+    case 9: tp_exponential_decay(g, 1, x, 10, .5f, true); break;
+    case 10: tp_piecewise_constant(g, NULL, falling, values, 2); break;
+    case 11: tp_apply_gradients(tp_apply_grad_processors(tp_sgd(lr), &own, 1), gv, 1); break;
+    case 12: tp_apply_gradients(tp_sgd(NULL), gv, 1); break;
+    case 13: own.process = NULL, tp_apply_grad_processors(tp_sgd(lr), &own, 1); break;
+    case 14:
+        tp_apply_gradients(tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_scale(".*", 0))), gv,
+                           1);
+        break;
+    }
+}
+
+TEST(each_mistake_is_a_sentence)
+{
+    static const char *const parts[] = {
+        "GradientDescent: the learning rate 'x' is float32 (1): it must be a floating scalar",
+        "GradientDescent: variable 'w' has two gradients",
+        "GradientDescent: no gradients were given for any variable",
+        "GradientDescent: 'x' is not a variable",
+        "gradient 0 is float32 (2), its variable is float32 (1)",
+        "has shape (1): it must be a scalar",
+        "GlobalNormClip clips to a norm of 0",
+        "Adam has .beta1 1.5",
+        "decay_steps is 0",
+        "exponential_decay: the step 'x' is float32 (1)",
+        "boundary 5 follows 5",
+        "Greedy left 2 of 1 gradients",
+        "there is no optimizer",
+        "gradient processor 0 has no process function",
+        "no gradients were given"};
+    for (int i = 0; i < TP_COUNT(parts); i++) {
+        tp_graph *g = graph();
+        mistake(i, g);
+        CHECK_MSG(tp_graph_status(g) < 0, "mistake %d was not noticed", i);
+        CHECK_HAS(tp_graph_error(g), parts[i]);
+        done(g);
+    }
+}
+
+TEST(memory_may_run_out_anywhere)
+{
+    tp_set_log(keep_log, NULL);
+    for (long n = 1, failed = 1; failed; n++) {
+        logged[0] = 0;
+        tp_test_fail_after(n);
+        tp_graph *g = tp_graph_new(NULL);
+        if (g) {
+            tp_node *w = weight(g, "w", 1);
+            tp_grad_var gv = {NULL, NULL};
+            tp_compute_gradients(tp_sum(tp_square(w)), &w, 1, &gv);
+            tp_optimizer *opt = tp_adam(tp_exponential_decay(g, 1, NULL, 10, .5f, true));
+            opt = tp_apply_grad_processors(
+                opt, TP_GRADPROCS(tp_gradproc_global_norm_clip(1), tp_gradproc_scale("w", 2)));
+            tp_node *op = opt ? tp_apply_gradients(opt, &gv, 1) : NULL;
+            failed = tp_test_alloc_failed();
+            CHECK(failed ? tp_graph_status(g) != TP_OK || op
+                         : tp_graph_status(g) == TP_OK && op && !tp_is_poison(op));
+            tp_graph_free(g);
+        } else {
+            failed = tp_test_alloc_failed();
+            CHECK(failed);
+        }
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
 }
 
 TEST_MAIN()

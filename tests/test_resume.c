@@ -201,7 +201,7 @@ TEST(the_state_of_a_run_is_named_in_its_checkpoint)
     CHECK_OK(tp_npz_load(path, &d));
     static const char *const names[] = {"conv0/W", "conv0/b", "conv1/W", "conv1/bn/gamma", "conv1/bn/beta", "conv1/bn/mean/EMA", "conv1/bn/variance/EMA",
                                         "fc0/W", "fc0/W/Adam", "fc0/W/Adam_1", "beta1_power", "learning_rate", "global_step", "tp:random_step", "tp:input/consumed",
-                                        "tp:epoch_num", "tp:isa"};
+                                        "tp:epoch", "tp:isa"};
     for (int i = 0; i < TP_COUNT(names); i++) CHECK_MSG(tp_dict_find(&d, names[i]) != NULL, "%s is missing", names[i]);
     CHECK(tp_dict_find(&d, "conv1/b") == NULL);
     const tp_tensor *consumed = tp_dict_find(&d, "tp:input/consumed"), *step_var = tp_dict_find(&d, "global_step");

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Layers and optimizers from C++: no keyword macros there, descriptors by name.
+set -eu
+cd "$(dirname "$0")/.."
+dir=build/test/cpp
+mkdir -p "$dir"
+cat >"$dir/use.cpp" <<'CPP'
+#define TP_IMPLEMENTATION
+#include "tp_layers.h"
+#include "tp_optim.h"
+
+static tp_node *half(tp_node *x, void *) { return tp_affine(x, 0.5f, 0.0f); }
+
+int main()
+{
+    tp_graph *g = tp_graph_new(nullptr);
+    const int64_t shape[4] = {TP_ANY, 8, 8, 1};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, shape));
+    tp_tower_desc tower = {};
+    tower.is_training = true;
+    tp_tower_enter(g, &tower);
+    tp_conv2d_desc scope = {};
+    scope.filters = 4;
+    scope.activation = tp_bn_relu;
+    tp_argscope_begin(g, nullptr);
+    tp_argscope_set(g, "Conv2D", &scope);
+    tp_conv2d_desc c = {};
+    c.name = "conv0";
+    c.kernel_size = 3;
+    c.kernel_initializer = tp_init_ones();
+    tp_node *y = tp_conv2d_(x, &c);
+    tp_argscope_end(g);
+    tp_fully_connected_desc f = {};
+    f.name = "fc";
+    f.units = 2;
+    const tp_layer chain[] = {{{__FILE__, __LINE__}, nullptr, nullptr, half, nullptr, nullptr},
+                              {{__FILE__, __LINE__}, "FullyConnected", &f, nullptr, nullptr, nullptr}};
+    y = tp_linear_n(y, chain, 2);
+    tp_node *w = tp_layer_variable(y, "W");
+    tp_node *cost = tp_add(tp_mean(tp_square(y)), tp_regularize_cost(g, ".*/W", tp_l2_regularizer(1e-4f), nullptr));
+    tp_grad_var gv;
+    tp_compute_gradients(cost, &w, 1, &gv);
+    tp_adam_desc a = {};
+    a.epsilon = 1e-3f;
+    const tp_gradproc clip = tp_gradproc_global_norm_clip(5);
+    tp_optimizer *opt = tp_apply_grad_processors(tp_adam_(tp_get_scalar_variable(g, "learning_rate", 1e-3f), &a), &clip, 1);
+    tp_apply_gradients(opt, &gv, 1);
+    tp_tower_leave(g);
+    const bool good = tp_graph_status(g) == TP_OK && tp_find_variable(g, "conv0/bn/gamma") && tp_find_variable(g, "fc/W/Adam_1");
+    if (!good) puts(tp_graph_error(g));
+    tp_graph_free(g);
+    return good ? 0 : 1;
+}
+CPP
+for cxx in "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17"; do
+    $cxx -O0 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$dir/use.cpp" -o "$dir/use" -lm -lpthread
+    "$dir/use"
+done
+echo ok

@@ -74,7 +74,7 @@
 
 #include "tp_input.h"
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
-#    error "tp_callbacks.h 0.1 needs tp_input.h 0.1: copy all tp headers from the same version"
+#error "tp_callbacks.h 0.1 needs tp_input.h 0.1: copy all tp headers from the same version"
 #endif
 
 #ifdef __cplusplus
@@ -94,18 +94,17 @@ typedef struct tp_train_state {
     int64_t global_step; /* finished runs in the whole life of the model; comes back with a checkpoint */
     int64_t local_step;  /* of the step in its epoch, from 0; keeps its value until the next epoch's first */
     int64_t steps_per_epoch, starting_epoch, max_epoch; /* valid from before_train on */
-    bool is_chief; /* false on all ranks but one of a distributed training */
+    bool is_chief;                                      /* false on all ranks but one of a distributed training */
     tp_graph *graph;
-    tp_session *session; /* from before_train on; for evaluating what does not depend on the input */
+    tp_session *session;               /* from before_train on; for evaluating what does not depend on the input */
     tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
     tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
     tp_input_source *input;            /* of the training; may be NULL */
     tp_callback *const *callbacks;     /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
-    char stop_reason[256]; /* see tp_stop */
-    tp_status (*poll)(
-        struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
+    char stop_reason[256];                           /* see tp_stop */
+    tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -114,8 +113,7 @@ TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(
 /* "1 minute 27 seconds": days, hours, minutes, seconds, what is 0 left out; below a minute three significant
  * digits. */
 #define TP_TIME_TEXT 96
-TP_DEF const char *tp_humanize_time_delta(double seconds,
-                                          char *buf); /* buf: at least TP_TIME_TEXT bytes; returns it */
+TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf); /* buf: at least TP_TIME_TEXT bytes; returns it */
 
 /* ==== >>callback ====================================================================================== */
 
@@ -123,25 +121,22 @@ TP_DEF const char *tp_humanize_time_delta(double seconds,
  * needs; your data is at `user`. Call hooks through the functions below, which see to what is left out.
  * [callbacks: Callback] */
 struct tp_callback {
-    const char
-        *name;       /* "ModelSaver"; for logs and as name scope of setup_graph. Must outlive the callback. */
-    bool chief_only; /* only the chief of a distributed training runs it; true unless changed */
-    bool is_monitor; /* set by tp_monitor_new */
+    const char *name; /* "ModelSaver"; for logs and as name scope of setup_graph. Must outlive the callback. */
+    bool chief_only;  /* only the chief of a distributed training runs it; true unless changed */
+    bool is_monitor;  /* set by tp_monitor_new */
     void *user;
     tp_train_state *train; /* from setup_graph on */
     tp_status (*setup_graph)(tp_callback *cb);
     tp_status (*before_train)(tp_callback *cb);
     tp_status (*before_epoch)(tp_callback *cb);
-    tp_status (*before_run)(tp_callback *cb,
-                            tp_run_request *r); /* ask with tp_request_fetch, tp_request_feed */
+    tp_status (*before_run)(tp_callback *cb, tp_run_request *r); /* ask with tp_request_fetch, tp_request_feed */
     tp_status (*after_run)(tp_callback *cb,
                            const tp_run_values *v); /* what was asked for, in that order; v->n may be 0 */
     tp_status (*trigger_step)(tp_callback *cb);
     tp_status (*after_epoch)(tp_callback *cb);
     tp_status (*trigger_epoch)(tp_callback *cb); /* NULL: calls trigger */
-    tp_status (*trigger)(
-        tp_callback *cb); /* "do your thing": by trigger_epoch or by a wrapper with a schedule */
-    tp_status (*after_train)(tp_callback *cb); /* also when before_train failed or was never reached */
+    tp_status (*trigger)(tp_callback *cb);       /* "do your thing": by trigger_epoch or by a wrapper with a schedule */
+    tp_status (*after_train)(tp_callback *cb);   /* also when before_train failed or was never reached */
     /* What has to survive in a checkpoint, for a resume to go on exactly: put arrays into d under prefix + a
      * name of yours (tp_state_put), and take them out again, before before_train. Missing keys are not an
      * error. */
@@ -159,13 +154,12 @@ struct tp_callback {
 TP_DEF tp_callback *tp_callback_new(const char *name, size_t bytes);
 /* A callback that fails in setup_graph with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-TP_DEF tp_status tp_callback_status(
-    const tp_callback *cb); /* TP_OK, or the mistake, with its sentence set; NULL: TP_ERR_NOMEM */
+TP_DEF tp_status
+tp_callback_status(const tp_callback *cb); /* TP_OK, or the mistake, with its sentence set; NULL: TP_ERR_NOMEM */
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only); /* returns cb */
 TP_DEF void tp_callback_free(tp_callback *cb);                                    /* NULL is fine */
 
-TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb,
-                                         tp_train_state *train); /* in a name scope of its name */
+TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train); /* in a name scope of its name */
 TP_DEF tp_status tp_callback_before_train(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r);
@@ -233,8 +227,7 @@ typedef struct tp_event {
 struct tp_monitor {
     tp_callback cb; /* first, so that a monitor is a callback */
     tp_status (*process_scalar)(tp_monitor *m, const char *name, const tp_stat *stat);
-    tp_status (*process_image)(tp_monitor *m, const char *name,
-                               const tp_tensor *image); /* NHWC, 0..255, RGB */
+    tp_status (*process_image)(tp_monitor *m, const char *name, const tp_tensor *image); /* NHWC, 0..255, RGB */
     tp_status (*process_event)(tp_monitor *m, const tp_event *event);
     tp_status (*process_summary)(tp_monitor *m,
                                  const tp_summary *summary); /* scalars come here too, after process_scalar */
@@ -257,8 +250,7 @@ struct tp_monitors {
     size_t cap_clean_, cap_tags_;
     tp_tensor image_;
 };
-TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor,
-                                    int n); /* free with tp_callback_free(&m->cb) */
+TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free with tp_callback_free(&m->cb) */
 /* To all monitors: process_scalar, then process_summary with this one value. name is copied where it is
  * kept. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
@@ -498,12 +490,10 @@ struct tp_inferencer {
     tp_train_state *train;    /* from setup_graph on */
     const char *const *names; /* tensors of the inference tower (or of the graph) that on_fetches gets */
     int n_names;
-    tp_status (*setup_graph)(tp_inferencer *inf);      /* once; may still set names */
-    tp_status (*before_inference)(tp_inferencer *inf); /* at the start of a pass */
-    tp_status (*on_fetches)(tp_inferencer *inf, const tp_tensor *const *values,
-                            int n); /* for each datapoint */
-    tp_status (*after_inference)(
-        tp_inferencer *inf); /* report: tp_monitors_put_scalar(inf->train->monitors, ...) */
+    tp_status (*setup_graph)(tp_inferencer *inf);                                       /* once; may still set names */
+    tp_status (*before_inference)(tp_inferencer *inf);                                  /* at the start of a pass */
+    tp_status (*on_fetches)(tp_inferencer *inf, const tp_tensor *const *values, int n); /* for each datapoint */
+    tp_status (*after_inference)(tp_inferencer *inf); /* report: tp_monitors_put_scalar(inf->train->monitors, ...) */
     void (*close)(tp_inferencer *inf);
     tp_at at_;
     tp_status status_;
@@ -514,8 +504,7 @@ struct tp_inferencer {
  * constructors then return tp_inferencer_fail(...), which never is NULL. */
 TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes);
 TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n); /* copies */
-TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...)
-    TP_PRINTF(3, 4);
+TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 
 /* The mean over batches (unweighted) of scalars, reported as <prefix>_<op name>. [callbacks: ScalarStats] */
@@ -706,65 +695,54 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
 TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 
 #ifndef __cplusplus
-#    define tp_cb_lambda(...) tp_cb_lambda_(&(const tp_cb_lambda_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_periodic_trigger(...) \
-        tp_cb_periodic_trigger_(&(const tp_cb_periodic_trigger_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_enable_if(...) tp_cb_enable_if_(&(const tp_cb_enable_if_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_periodic_callback(...) \
-        tp_cb_periodic_callback_(&(const tp_cb_periodic_callback_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_run_op(...) tp_cb_run_op_(&(const tp_cb_run_op_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_run_update_ops(...) \
-        tp_cb_run_update_ops_(&(const tp_cb_run_update_ops_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_moving_average_summary(...) \
-        tp_cb_moving_average_summary_(&(const tp_cb_moving_average_summary_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_merge_all_summaries(...) \
-        tp_cb_merge_all_summaries_(&(const tp_cb_merge_all_summaries_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_process_tensors(...) \
-        tp_cb_process_tensors_(&(const tp_cb_process_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_dump_tensors(...) \
-        tp_cb_dump_tensors_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_tensor_printer(...) \
-        tp_cb_tensor_printer_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_check_numerics(...) \
-        tp_cb_check_numerics_(&(const tp_cb_check_numerics_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_simple_moving_average(...) \
-        tp_cb_simple_moving_average_(&(const tp_cb_simple_moving_average_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_progress_bar(...) \
-        tp_cb_progress_bar_(&(const tp_cb_progress_bar_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_estimated_time_left(...) \
-        tp_cb_estimated_time_left_(&(const tp_cb_estimated_time_left_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_throughput_tracker(...) \
-        tp_cb_throughput_tracker_(&(const tp_cb_throughput_tracker_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_model_saver(...) \
-        tp_cb_model_saver_(&(const tp_cb_model_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_min_saver(...) tp_cb_min_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_max_saver(...) tp_cb_max_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_inf_scalar_stats(...) \
-        tp_inf_scalar_stats_(&(const tp_inf_scalar_stats_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_inf_classification_error(...) \
-        tp_inf_classification_error_(&(const tp_inf_classification_error_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_inf_binary_classification(...) \
-        tp_inf_binary_classification_(&(const tp_inf_binary_classification_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_inference_runner(...) \
-        tp_cb_inference_runner_(&(const tp_cb_inference_runner_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_hyper_param_setter(...) \
-        tp_cb_hyper_param_setter_(&(const tp_cb_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_human_hyper_param_setter(...) \
-        tp_cb_human_hyper_param_setter_(        \
-            &(const tp_cb_human_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_scheduled_hyper_param_setter(...) \
-        tp_cb_scheduled_hyper_param_setter_(        \
-            &(const tp_cb_scheduled_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_hyper_param_setter_with_func(...) \
-        tp_cb_hyper_param_setter_with_func_(        \
-            &(const tp_cb_hyper_param_setter_with_func_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_cb_stat_monitor_param_setter(...) \
-        tp_cb_stat_monitor_param_setter_(        \
-            &(const tp_cb_stat_monitor_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_monitor_tf_event_writer(...) \
-        tp_monitor_tf_event_writer_(&(const tp_monitor_tf_event_writer_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_monitor_scalar_printer(...) \
-        tp_monitor_scalar_printer_(&(const tp_monitor_scalar_printer_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_lambda(...) tp_cb_lambda_(&(const tp_cb_lambda_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_periodic_trigger(...) \
+    tp_cb_periodic_trigger_(&(const tp_cb_periodic_trigger_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_enable_if(...) tp_cb_enable_if_(&(const tp_cb_enable_if_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_periodic_callback(...) \
+    tp_cb_periodic_callback_(&(const tp_cb_periodic_callback_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_run_op(...)         tp_cb_run_op_(&(const tp_cb_run_op_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_run_update_ops(...) tp_cb_run_update_ops_(&(const tp_cb_run_update_ops_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_moving_average_summary(...) \
+    tp_cb_moving_average_summary_(&(const tp_cb_moving_average_summary_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_merge_all_summaries(...) \
+    tp_cb_merge_all_summaries_(&(const tp_cb_merge_all_summaries_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_process_tensors(...) \
+    tp_cb_process_tensors_(&(const tp_cb_process_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_dump_tensors(...)   tp_cb_dump_tensors_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_tensor_printer(...) tp_cb_tensor_printer_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_check_numerics(...) tp_cb_check_numerics_(&(const tp_cb_check_numerics_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_simple_moving_average(...) \
+    tp_cb_simple_moving_average_(&(const tp_cb_simple_moving_average_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_progress_bar(...) tp_cb_progress_bar_(&(const tp_cb_progress_bar_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_estimated_time_left(...) \
+    tp_cb_estimated_time_left_(&(const tp_cb_estimated_time_left_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_throughput_tracker(...) \
+    tp_cb_throughput_tracker_(&(const tp_cb_throughput_tracker_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_model_saver(...)   tp_cb_model_saver_(&(const tp_cb_model_saver_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_min_saver(...)     tp_cb_min_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_max_saver(...)     tp_cb_max_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_inf_scalar_stats(...) tp_inf_scalar_stats_(&(const tp_inf_scalar_stats_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_inf_classification_error(...) \
+    tp_inf_classification_error_(&(const tp_inf_classification_error_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_inf_binary_classification(...) \
+    tp_inf_binary_classification_(&(const tp_inf_binary_classification_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_inference_runner(...) \
+    tp_cb_inference_runner_(&(const tp_cb_inference_runner_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_hyper_param_setter(...) \
+    tp_cb_hyper_param_setter_(&(const tp_cb_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_human_hyper_param_setter(...) \
+    tp_cb_human_hyper_param_setter_(&(const tp_cb_human_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_scheduled_hyper_param_setter(...) \
+    tp_cb_scheduled_hyper_param_setter_(&(const tp_cb_scheduled_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_hyper_param_setter_with_func(...) \
+    tp_cb_hyper_param_setter_with_func_(&(const tp_cb_hyper_param_setter_with_func_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_stat_monitor_param_setter(...) \
+    tp_cb_stat_monitor_param_setter_(&(const tp_cb_stat_monitor_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_monitor_tf_event_writer(...) \
+    tp_monitor_tf_event_writer_(&(const tp_monitor_tf_event_writer_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_monitor_scalar_printer(...) \
+    tp_monitor_scalar_printer_(&(const tp_monitor_scalar_printer_desc){.at_ = TP_AT, __VA_ARGS__})
 #endif
 
 #ifdef __cplusplus
@@ -1023,7 +1001,8 @@ static tp_status tp__image_layout(const tp_tensor *t, int64_t nhwc[4])
         nhwc[1] = s->dim[0];
         nhwc[2] = s->dim[1];
     } else {
-        return tp_fail(TP_ERR_SHAPE, "an image summary has shape %s: (N,H,W,C), (H,W,C), (N,H,W) or (H,W) is needed", tp_shape_text(s, text));
+        return tp_fail(TP_ERR_SHAPE, "an image summary has shape %s: (N,H,W,C), (H,W,C), (N,H,W) or (H,W) is needed",
+                       tp_shape_text(s, text));
     }
     if (nhwc[3] != 1 && nhwc[3] != 3 && nhwc[3] != 4)
         return tp_fail(TP_ERR_SHAPE, "an image summary has %lld channels: 1, 3 or 4 are possible", (long long)nhwc[3]);
@@ -1098,7 +1077,8 @@ static void tp__json_double(tp_buf *b, double v)
     digits[n] = 0;
     const int exponent = *p == 'e' ? atoi(p + 1) : 0;
     if (exponent < -4 || exponent >= 16) {
-        tp_buf_printf(b, n > 1 ? "%c.%se%c%02d" : "%c%se%c%02d", digits[0], digits + 1, exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
+        tp_buf_printf(b, n > 1 ? "%c.%se%c%02d" : "%c%se%c%02d", digits[0], digits + 1, exponent < 0 ? '-' : '+',
+                      exponent < 0 ? -exponent : exponent);
     } else if (exponent < 0) {
         tp_buf_printf(b, "0.%.*s%s", -exponent - 1, "0000", digits);
     } else {
@@ -1125,8 +1105,8 @@ static void tp__json_string(tp_buf *b, const char *s)
 typedef struct tp__json {
     const char *p, *end;
     int depth;
-    double number;          /* of the last number read */
-    bool has_epoch;         /* in the last object of the outermost array */
+    double number;  /* of the last number read */
+    bool has_epoch; /* in the last object of the outermost array */
     double epoch;
     int n_record;
 } tp__json;
@@ -1206,8 +1186,8 @@ static bool tp__json_value(tp__json *j)
             return true;
         }
     }
-    if (tp__json_word(j, "true") || tp__json_word(j, "false") || tp__json_word(j, "null") || tp__json_word(j, "NaN") || tp__json_word(j, "Infinity") ||
-        tp__json_word(j, "-Infinity"))
+    if (tp__json_word(j, "true") || tp__json_word(j, "false") || tp__json_word(j, "null") || tp__json_word(j, "NaN") ||
+        tp__json_word(j, "Infinity") || tp__json_word(j, "-Infinity"))
         return true;
     char number[64];
     size_t n = 0;
@@ -1245,7 +1225,9 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
         const long at = (long)(j.p - *text);
         tp_free(*text);
         *text = NULL;
-        return tp_fail(TP_ERR_FORMAT, good && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected", path, at);
+        return tp_fail(TP_ERR_FORMAT,
+                       good && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected",
+                       path, at);
     }
     if (j.n_record && j.has_epoch) *epoch = (int64_t)j.epoch;
     return TP_OK;
@@ -1314,8 +1296,7 @@ static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *
 {
     char text[1024];
     if (vsnprintf(text, sizeof text, fmt, ap) < 0) text[0] = 0;
-    return at && at->file ? tp_arena_printf(a, "%s:%d: %s", at->file, at->line, text)
-                          : tp_arena_strdup(a, text);
+    return at && at->file ? tp_arena_printf(a, "%s:%d: %s", at->file, at->line, text) : tp_arena_strdup(a, text);
 }
 
 /* ==== >>callback ====================================================================================== */
@@ -1326,8 +1307,7 @@ static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *
 static void *tp__with_user(size_t head, size_t bytes, void **user)
 {
     head = TP__ROUND16(head);
-    if (bytes > SIZE_MAX - head)
-        return tp_fail(TP_ERR_NOMEM, "a callback asks for %zu bytes", bytes), (void *)NULL;
+    if (bytes > SIZE_MAX - head) return tp_fail(TP_ERR_NOMEM, "a callback asks for %zu bytes", bytes), (void *)NULL;
     char *p = (char *)tp_calloc(1, head + bytes);
     *user = p && bytes ? p + head : NULL;
     return p;
@@ -1365,8 +1345,7 @@ TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const ch
 TP_DEF tp_status tp_callback_status(const tp_callback *cb)
 {
     if (!cb) return tp_fail(TP_ERR_NOMEM, "a callback is NULL: its constructor found no memory");
-    return cb->status_ == TP_OK ? TP_OK
-                                : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
+    return cb->status_ == TP_OK ? TP_OK : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
 }
 
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only)
@@ -1402,14 +1381,8 @@ TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
     return st;
 }
 
-TP_DEF tp_status tp_callback_before_train(tp_callback *cb)
-{
-    return cb->before_train ? cb->before_train(cb) : TP_OK;
-}
-TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb)
-{
-    return cb->before_epoch ? cb->before_epoch(cb) : TP_OK;
-}
+TP_DEF tp_status tp_callback_before_train(tp_callback *cb) { return cb->before_train ? cb->before_train(cb) : TP_OK; }
+TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb) { return cb->before_epoch ? cb->before_epoch(cb) : TP_OK; }
 TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r)
 {
     return cb->before_run ? cb->before_run(cb, r) : TP_OK;
@@ -1418,23 +1391,14 @@ TP_DEF tp_status tp_callback_after_run(tp_callback *cb, const tp_run_values *v)
 {
     return cb->after_run ? cb->after_run(cb, v) : TP_OK;
 }
-TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb)
-{
-    return cb->trigger_step ? cb->trigger_step(cb) : TP_OK;
-}
-TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb)
-{
-    return cb->after_epoch ? cb->after_epoch(cb) : TP_OK;
-}
+TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb) { return cb->trigger_step ? cb->trigger_step(cb) : TP_OK; }
+TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb) { return cb->after_epoch ? cb->after_epoch(cb) : TP_OK; }
 TP_DEF tp_status tp_callback_trigger(tp_callback *cb) { return cb->trigger ? cb->trigger(cb) : TP_OK; }
 TP_DEF tp_status tp_callback_trigger_epoch(tp_callback *cb)
 {
     return cb->trigger_epoch ? cb->trigger_epoch(cb) : tp_callback_trigger(cb);
 }
-TP_DEF tp_status tp_callback_after_train(tp_callback *cb)
-{
-    return cb->after_train ? cb->after_train(cb) : TP_OK;
-}
+TP_DEF tp_status tp_callback_after_train(tp_callback *cb) { return cb->after_train ? cb->after_train(cb) : TP_OK; }
 TP_DEF tp_status tp_callback_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     return cb->save_state ? cb->save_state(cb, d, prefix) : TP_OK;
@@ -1457,10 +1421,7 @@ static tp_node *tp__train_find(tp_train_state *train, const char *name)
     return n;
 }
 
-TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name)
-{
-    return tp__train_find(cb->train, name);
-}
+TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name) { return tp__train_find(cb->train, name); }
 
 /* Every name as a node of the graph; *nodes lives in the callback's arena. */
 static tp_status tp__find_nodes(tp_callback *cb, const char *const *names, int n, tp_node ***nodes)
@@ -1482,8 +1443,7 @@ static tp_status tp__request_all(tp_run_request *r, tp_node *const *nodes, int n
 
 /* -- state in checkpoints */
 
-static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, const void *v,
-                               int n)
+static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, const void *v, int n)
 {
     char name[600];
     tp_tensor from;
@@ -1496,8 +1456,7 @@ static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, 
     return tp_tensor_copy(t, &from);
 }
 
-static bool tp__state_get(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, void *v,
-                          int n)
+static bool tp__state_get(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, void *v, int n)
 {
     char name[600];
     snprintf(name, sizeof name, "%s%s", prefix, key);
@@ -1539,16 +1498,14 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
         }
     }
     d->n = kept;
-    const bool complete =
-        train->epoch_num < train->starting_epoch || train->local_step == train->steps_per_epoch - 1;
+    const bool complete = train->epoch_num < train->starting_epoch || train->local_step == train->steps_per_epoch - 1;
     const int64_t epoch[2] = {complete ? train->epoch_num : train->epoch_num - 1, complete};
     tp_status st = tp_state_put_i64(d, "tp:", "epoch", epoch, 2);
     if (st == TP_OK && train->hooked_session) {
         const int64_t step = (int64_t)tp_exec_random_step(tp_hooked_session_exec(train->hooked_session));
         st = tp_state_put_i64(d, "tp:", "random_step", &step, 1);
     }
-    if (st == TP_OK && train->input)
-        st = tp_state_put_i64(d, "tp:", "input/consumed", &train->input->consumed, 1);
+    if (st == TP_OK && train->input) st = tp_state_put_i64(d, "tp:", "input/consumed", &train->input->consumed, 1);
     for (int i = 0; i < train->n_callbacks && st == TP_OK; i++) {
         char prefix[256];
         snprintf(prefix, sizeof prefix, "tp:callback/%d/%s/", i, train->callbacks[i]->name);
@@ -1567,8 +1524,7 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
     if (train->input && tp_state_get_i64(d, "tp:", "input/consumed", &consumed, 1)) {
         st = tp_input_seek(train->input, consumed);
         if (st == TP_ERR_UNSUPPORTED) {
-            tp_log(TP_LOG_WARN, "%s: training goes on, but not with the data it would have seen.",
-                   tp_last_error());
+            tp_log(TP_LOG_WARN, "%s: training goes on, but not with the data it would have seen.", tp_last_error());
             st = TP_OK;
         }
     }
@@ -1756,8 +1712,7 @@ TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summa
         m->cap_tags_ = text;
     }
     if ((size_t)summary->n > m->cap_clean_) {
-        tp_summary_value *clean =
-            (tp_summary_value *)tp_realloc(m->clean_, (size_t)summary->n * sizeof *clean);
+        tp_summary_value *clean = (tp_summary_value *)tp_realloc(m->clean_, (size_t)summary->n * sizeof *clean);
         if (!clean) return TP_ERR_NOMEM;
         m->clean_ = clean;
         m->cap_clean_ = (size_t)summary->n;
@@ -1835,10 +1790,7 @@ typedef struct tp__proxy {
     tp_callback *inner;
 } tp__proxy;
 
-TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy)
-{
-    return ((const tp__proxy *)proxy->user)->inner;
-}
+TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy) { return ((const tp__proxy *)proxy->user)->inner; }
 
 static tp_status tp__proxy_setup_graph(tp_callback *cb)
 {
@@ -1848,14 +1800,8 @@ static tp_status tp__proxy_setup_graph(tp_callback *cb)
     if (g) tp_name_scope_pop(g);
     return st;
 }
-static tp_status tp__proxy_before_train(tp_callback *cb)
-{
-    return tp_callback_before_train(tp_proxy_inner(cb));
-}
-static tp_status tp__proxy_before_epoch(tp_callback *cb)
-{
-    return tp_callback_before_epoch(tp_proxy_inner(cb));
-}
+static tp_status tp__proxy_before_train(tp_callback *cb) { return tp_callback_before_train(tp_proxy_inner(cb)); }
+static tp_status tp__proxy_before_epoch(tp_callback *cb) { return tp_callback_before_epoch(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_before_run(tp_callback *cb, tp_run_request *r)
 {
     return tp_callback_before_run(tp_proxy_inner(cb), r);
@@ -1864,23 +1810,11 @@ static tp_status tp__proxy_after_run(tp_callback *cb, const tp_run_values *v)
 {
     return tp_callback_after_run(tp_proxy_inner(cb), v);
 }
-static tp_status tp__proxy_trigger_step(tp_callback *cb)
-{
-    return tp_callback_trigger_step(tp_proxy_inner(cb));
-}
-static tp_status tp__proxy_after_epoch(tp_callback *cb)
-{
-    return tp_callback_after_epoch(tp_proxy_inner(cb));
-}
-static tp_status tp__proxy_trigger_epoch(tp_callback *cb)
-{
-    return tp_callback_trigger_epoch(tp_proxy_inner(cb));
-}
+static tp_status tp__proxy_trigger_step(tp_callback *cb) { return tp_callback_trigger_step(tp_proxy_inner(cb)); }
+static tp_status tp__proxy_after_epoch(tp_callback *cb) { return tp_callback_after_epoch(tp_proxy_inner(cb)); }
+static tp_status tp__proxy_trigger_epoch(tp_callback *cb) { return tp_callback_trigger_epoch(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger(tp_proxy_inner(cb)); }
-static tp_status tp__proxy_after_train(tp_callback *cb)
-{
-    return tp_callback_after_train(tp_proxy_inner(cb));
-}
+static tp_status tp__proxy_after_train(tp_callback *cb) { return tp_callback_after_train(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     return tp_callback_save_state(tp_proxy_inner(cb), d, prefix);
@@ -1986,9 +1920,8 @@ static tp_status tp__periodic_trigger_step(tp_callback *cb)
 {
     const tp__periodic *p = (const tp__periodic *)cb->user;
     const tp_status st = tp__proxy_trigger_step(cb);
-    return st == TP_OK && p->every_k_steps && cb->train->global_step % p->every_k_steps == 0
-               ? tp__proxy_trigger(cb)
-               : st;
+    return st == TP_OK && p->every_k_steps && cb->train->global_step % p->every_k_steps == 0 ? tp__proxy_trigger(cb)
+                                                                                             : st;
 }
 
 static tp_status tp__periodic_trigger_epoch(tp_callback *cb)
@@ -2001,8 +1934,7 @@ TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d
 {
     const bool before = d->before_train == TP_YES;
     if (d->every_k_steps < 0 || d->every_k_epochs < 0 || (!d->every_k_steps && !d->every_k_epochs && !before))
-        return tp__wrapper_fail(&d->at_, d->cb,
-                                "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train");
+        return tp__wrapper_fail(&d->at_, d->cb, "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train");
     tp_callback *cb = tp__proxy_new(d->cb, sizeof(tp__periodic));
     if (!cb || cb == d->cb) return cb;
     tp__periodic *p = (tp__periodic *)cb->user;
@@ -2036,10 +1968,7 @@ static tp_status tp__enable_before_epoch(tp_callback *cb)
 {
     return tp__enabled(cb) ? tp__proxy_before_epoch(cb) : TP_OK;
 }
-static tp_status tp__enable_after_epoch(tp_callback *cb)
-{
-    return tp__enabled(cb) ? tp__proxy_after_epoch(cb) : TP_OK;
-}
+static tp_status tp__enable_after_epoch(tp_callback *cb) { return tp__enabled(cb) ? tp__proxy_after_epoch(cb) : TP_OK; }
 static tp_status tp__enable_trigger_step(tp_callback *cb)
 {
     return tp__enabled(cb) ? tp__proxy_trigger_step(cb) : TP_OK;
@@ -2138,22 +2067,10 @@ static tp_status tp__members_setup_graph(tp_callback *cb)
     return st;
 }
 
-static tp_status tp__members_before_train(tp_callback *cb)
-{
-    return tp__members_walk(cb, tp_callback_before_train);
-}
-static tp_status tp__members_before_epoch(tp_callback *cb)
-{
-    return tp__members_walk(cb, tp_callback_before_epoch);
-}
-static tp_status tp__members_trigger_step(tp_callback *cb)
-{
-    return tp__members_walk(cb, tp_callback_trigger_step);
-}
-static tp_status tp__members_after_epoch(tp_callback *cb)
-{
-    return tp__members_walk(cb, tp_callback_after_epoch);
-}
+static tp_status tp__members_before_train(tp_callback *cb) { return tp__members_walk(cb, tp_callback_before_train); }
+static tp_status tp__members_before_epoch(tp_callback *cb) { return tp__members_walk(cb, tp_callback_before_epoch); }
+static tp_status tp__members_trigger_step(tp_callback *cb) { return tp__members_walk(cb, tp_callback_trigger_step); }
+static tp_status tp__members_after_epoch(tp_callback *cb) { return tp__members_walk(cb, tp_callback_after_epoch); }
 static tp_status tp__members_trigger(tp_callback *cb) { return tp__members_walk(cb, tp_callback_trigger); }
 
 static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
@@ -2346,8 +2263,7 @@ static tp_status tp__counter_setup_graph(tp_callback *cb)
 {
     tp_graph *g = cb->train->graph;
     tp_name_scope_push(g, "");
-    ((tp__counter *)cb->user)->increment =
-        tp_assign_add(tp_get_global_step_var(g), tp_const_as(g, TP_I64, 1), NULL);
+    ((tp__counter *)cb->user)->increment = tp_assign_add(tp_get_global_step_var(g), tp_const_as(g, TP_I64, 1), NULL);
     tp_name_scope_pop(g);
     return TP_OK;
 }
@@ -2400,8 +2316,7 @@ static tp_status tp__run_op_setup_graph(tp_callback *cb)
     tp__run_op *o = (tp__run_op *)cb->user;
     if (o->fn) o->op = o->fn(cb->train->graph, o->user);
     else if (o->op_name && !(o->op = tp_callback_find(cb, o->op_name))) return TP_ERR_NAME;
-    return o->op ? TP_OK
-                 : tp_fail(TP_ERR_ARG, "%s: there is no op to run: give .op, .fn or .op_name", cb->name);
+    return o->op ? TP_OK : tp_fail(TP_ERR_ARG, "%s: there is no op to run: give .op, .fn or .op_name", cb->name);
 }
 
 static tp_status tp__run_op_now(tp_callback *cb)
@@ -2467,8 +2382,7 @@ static tp_status tp__collection_setup_graph(tp_callback *cb)
     int n = 0;
     tp_node *const *ops = tp_collection(cb->train->graph, c->key, &n);
     if (!n) return TP_OK;
-    tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run with every step.", cb->name, n,
-           c->key);
+    tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run with every step.", cb->name, n, c->key);
     c->group = tp_group(cb->train->graph, ops, n, NULL);
     return TP_OK;
 }
@@ -2479,8 +2393,7 @@ static tp_status tp__collection_before_run(tp_callback *cb, tp_run_request *r)
     return c->group ? tp__request_all(r, &c->group, 1) : TP_OK;
 }
 
-static tp_callback *tp__collection_op_new(const char *name, const char *key, const char *otherwise,
-                                          bool chief_only)
+static tp_callback *tp__collection_op_new(const char *name, const char *key, const char *otherwise, bool chief_only)
 {
     tp_callback *cb = tp_callback_new(name, sizeof(tp__collection_op));
     if (!cb || !(((tp__collection_op *)cb->user)->key = tp__arena_copy(&cb->mem_, key, otherwise))) {
@@ -2544,8 +2457,7 @@ static tp_status tp__merge_put(tp_callback *cb, const tp_tensor *const *values)
         v->tag = a->tag;
         v->kind = a->kind;
         v->tensor = values[i];
-        if (a->kind == TP_SUMMARY_SCALAR && tp_tensor_size(values[i]) > 0)
-            v->scalar = tp_tensor_get(values[i], 0);
+        if (a->kind == TP_SUMMARY_SCALAR && tp_tensor_size(values[i]) > 0) v->scalar = tp_tensor_get(values[i], 0);
     }
     s.value = m->value;
     s.n = m->n;
@@ -2564,9 +2476,8 @@ static tp_status tp__merge_before_run(tp_callback *cb, tp_run_request *r)
 {
     tp__merge *m = (tp__merge *)cb->user;
     const tp_train_state *t = cb->train;
-    m->asked =
-        m->n && !m->run_alone &&
-        (t->local_step == t->steps_per_epoch - 1 || (m->period && (t->local_step + 1) % m->period == 0));
+    m->asked = m->n && !m->run_alone &&
+               (t->local_step == t->steps_per_epoch - 1 || (m->period && (t->local_step + 1) % m->period == 0));
     return m->asked ? tp__request_all(r, m->node, m->n) : TP_OK;
 }
 
@@ -2578,8 +2489,7 @@ static tp_status tp__merge_after_run(tp_callback *cb, const tp_run_values *v)
 static tp_status tp__merge_trigger_step(tp_callback *cb)
 {
     const tp__merge *m = (const tp__merge *)cb->user;
-    return m->run_alone && m->period && (cb->train->local_step + 1) % m->period == 0 ? tp__merge_alone(cb)
-                                                                                     : TP_OK;
+    return m->run_alone && m->period && (cb->train->local_step + 1) % m->period == 0 ? tp__merge_alone(cb) : TP_OK;
 }
 
 static tp_status tp__merge_trigger(tp_callback *cb)
@@ -2590,8 +2500,7 @@ static tp_status tp__merge_trigger(tp_callback *cb)
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d)
 {
     if (d->period < 0)
-        return tp_callback_fail(&d->at_, TP_ERR_ARG, "MergeAllSummaries: .period is %lld",
-                                (long long)d->period);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "MergeAllSummaries: .period is %lld", (long long)d->period);
     tp_callback *cb = tp_callback_new("MergeAllSummaries", sizeof(tp__merge));
     tp__merge *m = cb ? (tp__merge *)cb->user : NULL;
     if (!m || !(m->key = tp__arena_copy(&cb->mem_, d->key, TP_KEY_SUMMARIES))) {
@@ -2641,8 +2550,7 @@ static tp_status tp__fetcher_after_run(tp_callback *cb, const tp_run_values *v)
 }
 
 static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const char *const names[TP_MAX_NAMES],
-                                    tp_status (*fn)(tp_callback *, const tp_tensor *const *, int, void *),
-                                    void *user)
+                                    tp_status (*fn)(tp_callback *, const tp_tensor *const *, int, void *), void *user)
 {
     const int n = tp__count_names(names);
     if (n < 1) return tp_callback_fail(at, TP_ERR_ARG, "%s: give at least one tensor name", name);
@@ -2673,8 +2581,7 @@ static tp_status tp__dump_tensors(tp_callback *cb, const tp_tensor *const *value
     char path[1100];
     tp_npz_writer *w = NULL;
     (void)user;
-    snprintf(path, sizeof path, "%s/DumpTensor-%lld.npz", (const char *)f->user,
-             (long long)cb->train->global_step);
+    snprintf(path, sizeof path, "%s/DumpTensor-%lld.npz", (const char *)f->user, (long long)cb->train->global_step);
     tp_status st = tp_npz_open(&w, path, false);
     for (int i = 0; i < n && st == TP_OK; i++) st = tp_npz_put(w, f->names[i], values[i]);
     if (st == TP_OK) return tp_npz_close(w);
@@ -2686,8 +2593,7 @@ TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d)
 {
     const char *dir = tp_logger_dir();
     if (!dir)
-        return tp_callback_fail(&d->at_, TP_ERR_STATE,
-                                "DumpTensors: no logger directory was set: tp_logger_set_dir");
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "DumpTensors: no logger directory was set: tp_logger_set_dir");
     tp_callback *cb = tp__fetcher_new(&d->at_, "DumpTensors", d->names, tp__dump_tensors, NULL);
     if (!cb || cb->status_ != TP_OK) return cb;
     if (!(((tp__fetcher *)cb->user)->user = (void *)tp_arena_strdup(&cb->mem_, dir))) {
@@ -2707,8 +2613,7 @@ static tp_status tp__print_tensors(tp_callback *cb, const tp_tensor *const *valu
         int at = 0;
         text[0] = 0;
         for (int64_t k = 0; k < size && k < 16 && at < 480; k++)
-            at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "",
-                           tp_tensor_get(values[i], k));
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "", tp_tensor_get(values[i], k));
         tp_log(TP_LOG_INFO, "%s: %s%s", f->names[i], text, size > 16 ? " ..." : "");
     }
     return TP_OK;
@@ -2758,8 +2663,7 @@ static tp_status tp__sma_trigger_step(tp_callback *cb)
 TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d)
 {
     if (d->window_size < 1)
-        return tp_callback_fail(&d->at_, TP_ERR_ARG, "SimpleMovingAverage: .window_size is %d",
-                                d->window_size);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "SimpleMovingAverage: .window_size is %d", d->window_size);
     tp_callback *cb = tp__fetcher_new(&d->at_, "SimpleMovingAverage", d->names, tp__sma_values, NULL);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__fetcher *f = (tp__fetcher *)cb->user;
@@ -2797,8 +2701,7 @@ static tp_status tp__check_now(tp_callback *cb)
         for (int64_t k = 0; k < size; k++) {
             const double x = tp_tensor_get(&c->value, k);
             if (!(x >= -DBL_MAX && x <= DBL_MAX))
-                return tp_fail(TP_ERR_NUMERIC, "CheckNumerics['%s']: element %lld is %g", v->name,
-                               (long long)k, x);
+                return tp_fail(TP_ERR_NUMERIC, "CheckNumerics['%s']: element %lld is %g", v->name, (long long)k, x);
         }
     }
     return TP_OK;
@@ -2986,8 +2889,8 @@ static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
     int at = 0;
     for (int i = 0; p->asked && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
         const char *tag = tp_node_name(p->node[i]), *slash = strrchr(tag, '/');
-        at += snprintf(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g",
-                       slash ? slash + 1 : tag, tp_tensor_get(v->value[i], 0));
+        at += snprintf(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g", slash ? slash + 1 : tag,
+                       tp_tensor_get(v->value[i], 0));
     }
     return TP_OK;
 }
@@ -3134,8 +3037,7 @@ static tp_status tp__throughput_trigger(tp_callback *cb)
     if (running) tp__throughput_start(cb);
     if (!(seconds > 0)) return TP_OK; /* nothing was timed */
     if (t->samples > 0)
-        return tp_monitors_put_scalar(cb->train->monitors, "Throughput (samples/sec)",
-                                      steps / seconds * t->samples);
+        return tp_monitors_put_scalar(cb->train->monitors, "Throughput (samples/sec)", steps / seconds * t->samples);
     return tp_monitors_put_scalar(cb->train->monitors, "Throughput (steps/sec)", steps / seconds);
 }
 
@@ -3274,11 +3176,9 @@ typedef struct tp__saver {
 static tp_status tp__saver_setup_graph(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
-    if (!s->dir && tp_logger_dir() && !(s->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir())))
-        return TP_ERR_NOMEM;
+    if (!s->dir && tp_logger_dir() && !(s->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!s->dir)
-        return tp_fail(TP_ERR_STATE,
-                       "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
+        return tp_fail(TP_ERR_STATE, "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
     return tp_make_dirs(s->dir);
 }
 
@@ -3377,8 +3277,8 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 {
     if (d->max_to_keep < -1 || d->keep_checkpoint_every_n_hours < 0)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
-                                "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g",
-                                d->max_to_keep, (double)d->keep_checkpoint_every_n_hours);
+                                "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
+                                (double)d->keep_checkpoint_every_n_hours);
     tp_callback *cb = tp_callback_new("ModelSaver", sizeof(tp__saver));
     if (!cb) return NULL;
     tp__saver *s = (tp__saver *)cb->user;
@@ -3418,8 +3318,7 @@ static tp_status tp__copy_file(const char *from, const char *to)
     char *chunk = (char *)tp_malloc(CHUNK);
     if (!chunk) return TP_ERR_NOMEM;
     FILE *f = fopen(from, "rb");
-    tp_status st =
-        f ? tp_writer_open(&w, to) : tp_fail(TP_ERR_IO, "cannot open '%s': %s", from, strerror(errno));
+    tp_status st = f ? tp_writer_open(&w, to) : tp_fail(TP_ERR_IO, "cannot open '%s': %s", from, strerror(errno));
     for (size_t n = 1; st == TP_OK && n > 0;) {
         n = fread(chunk, 1, CHUNK, f);
         if (n) st = tp_writer_put(w, chunk, n);
@@ -3445,17 +3344,15 @@ static tp_status tp__best_trigger(tp_callback *cb)
     b->step = stat.step;
     tp_status st = tp_checkpoint_state_latest(b->dir, latest, sizeof latest);
     if (st == TP_ERR_NAME)
-        return tp_fail(
-            TP_ERR_STATE,
-            "%s: cannot find a checkpoint in '%s'. Did you forget to use ModelSaver, or put it after %s?",
-            cb->name, b->dir, cb->name);
+        return tp_fail(TP_ERR_STATE,
+                       "%s: cannot find a checkpoint in '%s'. Did you forget to use ModelSaver, or put it after %s?",
+                       cb->name, b->dir, cb->name);
     if (st != TP_OK) return st;
     const char *dash = strrchr(latest, '-');
     char *end = NULL;
     const long long step = dash ? strtoll(dash + 1, &end, 10) : -1;
     if (!dash || end == dash + 1 || (*end && strcmp(end, ".npz") != 0) || step != (long long)stat.step) {
-        tp_log(TP_LOG_WARN,
-               "%s: the latest checkpoint '%s' is not of global_step=%lld, where '%s' was reported.",
+        tp_log(TP_LOG_WARN, "%s: the latest checkpoint '%s' is not of global_step=%lld, where '%s' was reported.",
                cb->name, latest, (long long)stat.step, b->stat);
         tp_log(TP_LOG_WARN,
                "%s: nothing is copied. It must come after ModelSaver and after what reports the stat, as "
@@ -3467,13 +3364,12 @@ static tp_status tp__best_trigger(tp_callback *cb)
     snprintf(to, sizeof to, "%s/%s", b->dir, b->file);
     st = tp__copy_file(from, to);
     if (st == TP_ERR_IO) {
-        tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on.", cb->name,
-               tp_last_error());
+        tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on.", cb->name, tp_last_error());
         return TP_OK;
     }
     if (st == TP_OK)
-        tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", (long long)stat.step, word,
-               b->stat, stat.value);
+        tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", (long long)stat.step, word, b->stat,
+               stat.value);
     return st;
 }
 
@@ -3485,8 +3381,7 @@ static tp_status tp__best_before_train(tp_callback *cb)
     char *text = NULL, key[300];
     size_t size = 0;
     int64_t epoch = 0;
-    if (!b->have || !tp_logger_dir() || tp__stats_load(tp_logger_dir(), &text, &size, &epoch) != TP_OK)
-        return TP_OK;
+    if (!b->have || !tp_logger_dir() || tp__stats_load(tp_logger_dir(), &text, &size, &epoch) != TP_OK) return TP_OK;
     const char *record = strrchr(text, '{'), *step = record ? strstr(record, "\"global_step\": ") : NULL;
     snprintf(key, sizeof key, "\"%s\": ", b->stat);
     const char *value = record ? strstr(record, key) : NULL;
@@ -3512,8 +3407,7 @@ static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *pr
 static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__best *b = (tp__best *)cb->user;
-    b->have = tp_state_get_f64(d, prefix, "best", &b->best, 1) &&
-              tp_state_get_i64(d, prefix, "best_step", &b->step, 1);
+    b->have = tp_state_get_f64(d, prefix, "best", &b->best, 1) && tp_state_get_i64(d, prefix, "best_step", &b->step, 1);
     return TP_OK;
 }
 
@@ -3524,16 +3418,15 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
     if (!d->monitor_stat || !*d->monitor_stat)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s: .monitor_stat is missing", name);
     if (!dir)
-        return tp_callback_fail(&d->at_, TP_ERR_STATE,
-                                "%s: give .checkpoint_dir, or call tp_logger_set_dir first", name);
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "%s: give .checkpoint_dir, or call tp_logger_set_dir first",
+                                name);
     tp_callback *cb = tp_callback_new(name, sizeof(tp__best));
     if (!cb) return NULL;
     tp__best *b = (tp__best *)cb->user;
     const size_t n = d->filename ? strlen(d->filename) : 0;
     const bool suffix = n > 4 && strcmp(d->filename + n - 4, ".npz") == 0;
-    char *file = d->filename
-                     ? tp_arena_printf(&cb->mem_, "%s%s", d->filename, suffix ? "" : ".npz")
-                     : tp_arena_printf(&cb->mem_, "%s-%s.npz", reverse ? "max" : "min", d->monitor_stat);
+    char *file = d->filename ? tp_arena_printf(&cb->mem_, "%s%s", d->filename, suffix ? "" : ".npz")
+                             : tp_arena_printf(&cb->mem_, "%s-%s.npz", reverse ? "max" : "min", d->monitor_stat);
     for (char *p = file; p && !d->filename && *p; p++)
         if (*p == '/') *p = '_';
     b->file = file;
@@ -3551,10 +3444,7 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
     return cb;
 }
 
-TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d)
-{
-    return tp__best_new(d, d->reverse == TP_YES);
-}
+TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d) { return tp__best_new(d, d->reverse == TP_YES); }
 TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d) { return tp__best_new(d, true); }
 
 /* ==== >>inference ===================================================================================== */
@@ -3624,8 +3514,8 @@ static tp_status tp__scalars_batch(tp_inferencer *inf, const tp_tensor *const *v
     char text[TP_SHAPE_TEXT];
     for (int i = 0; i < n; i++) {
         if (tp_tensor_size(values[i]) != 1)
-            return tp_fail(TP_ERR_SHAPE, "ScalarStats: '%s' has shape %s, only scalars have a mean here",
-                           inf->names[i], tp_shape_text(&values[i]->shape, text));
+            return tp_fail(TP_ERR_SHAPE, "ScalarStats: '%s' has shape %s, only scalars have a mean here", inf->names[i],
+                           tp_shape_text(&values[i]->shape, text));
         s->sum[i] += tp_tensor_get(values[i], 0);
     }
     s->n++;
@@ -3744,9 +3634,8 @@ static tp_status tp__binary_batch(tp_inferencer *inf, const tp_tensor *const *va
     char p[TP_SHAPE_TEXT], l[TP_SHAPE_TEXT];
     (void)n;
     if (!tp_shape_equal(&values[0]->shape, &values[1]->shape))
-        return tp_fail(TP_ERR_SHAPE, "BinaryClassificationStats: '%s' has shape %s, '%s' has %s",
-                       inf->names[0], tp_shape_text(&values[0]->shape, p), inf->names[1],
-                       tp_shape_text(&values[1]->shape, l));
+        return tp_fail(TP_ERR_SHAPE, "BinaryClassificationStats: '%s' has shape %s, '%s' has %s", inf->names[0],
+                       tp_shape_text(&values[0]->shape, p), inf->names[1], tp_shape_text(&values[1]->shape, l));
     const int64_t size = tp_tensor_size(values[0]);
     for (int64_t i = 0; i < size; i++) {
         const double pred = tp_tensor_get(values[0], i), label = tp_tensor_get(values[1], i);
@@ -3763,12 +3652,9 @@ static tp_status tp__binary_end(tp_inferencer *inf)
     const tp__binary *b = (const tp__binary *)inf->user;
     char name[300];
     snprintf(name, sizeof name, "%s_precision", b->prefix);
-    const tp_status st =
-        tp_monitors_put_scalar(inf->train->monitors, name, b->pred > 0 ? b->both / b->pred : 0);
+    const tp_status st = tp_monitors_put_scalar(inf->train->monitors, name, b->pred > 0 ? b->both / b->pred : 0);
     snprintf(name, sizeof name, "%s_recall", b->prefix);
-    return st == TP_OK
-               ? tp_monitors_put_scalar(inf->train->monitors, name, b->label > 0 ? b->both / b->label : 0)
-               : st;
+    return st == TP_OK ? tp_monitors_put_scalar(inf->train->monitors, name, b->label > 0 ? b->both / b->label : 0) : st;
 }
 
 TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d)
@@ -3858,23 +3744,19 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
 {
     tp__runner *r = (tp__runner *)cb->user;
     tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
-    if (!f)
-        return tp_fail(TP_ERR_STATE, "InferenceRunner: the trainer has no tower function: give .tower_func");
+    if (!f) return tp_fail(TP_ERR_STATE, "InferenceRunner: the trainer has no tower function: give .tower_func");
     if (tp_tower_func_find(f, r->tower_name))
-        return tp_fail(TP_ERR_NAME,
-                       "InferenceRunner: a tower '%s' exists: a second runner needs another .tower_name",
+        return tp_fail(TP_ERR_NAME, "InferenceRunner: a tower '%s' exists: a second runner needs another .tower_name",
                        r->tower_name);
     tp_status st = tp__runner_tower(cb, f);
     const tp_tower_handle *h = st == TP_OK ? tp_tower_func_find(f, r->tower_name) : NULL;
-    if (st == TP_OK && !h)
-        st = tp_fail(TP_ERR, "InferenceRunner: the tower '%s' was not built", r->tower_name);
+    if (st == TP_OK && !h) st = tp_fail(TP_ERR, "InferenceRunner: the tower '%s' was not built", r->tower_name);
     for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
         tp_inferencer *inf = r->inf[i].inf;
         inf->train = cb->train;
         if (inf->setup_graph) st = inf->setup_graph(inf);
         if (st != TP_OK) break;
-        r->inf[i].node =
-            (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)inf->n_names + 1) * sizeof(tp_node *));
+        r->inf[i].node = (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)inf->n_names + 1) * sizeof(tp_node *));
         if (!r->inf[i].node) return TP_ERR_NOMEM;
         for (int k = 0; k < inf->n_names; k++) {
             r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
@@ -3892,8 +3774,7 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     tp__runner *r = (tp__runner *)cb->user;
     int n_input = 0;
     tp_hook *const *input = tp_input_hooks(r->input, &n_input);
-    tp_hook **all =
-        (tp_hook **)tp_arena_alloc(&cb->mem_, (size_t)(r->n_inf + n_input + r->n_extra + 1) * sizeof *all);
+    tp_hook **all = (tp_hook **)tp_arena_alloc(&cb->mem_, (size_t)(r->n_inf + n_input + r->n_extra + 1) * sizeof *all);
     if (!all) return TP_ERR_NOMEM;
     int n = 0;
     for (int i = 0; i < r->n_inf; i++) {
@@ -3914,9 +3795,7 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     if (!(r->session = tp_hooked_session_new(cb->train->session, all, n))) return TP_ERR_NOMEM;
     const int64_t size = tp_input_size(r->input);
     if (size > 0) tp_log(TP_LOG_INFO, "[InferenceRunner] Will eval %lld iterations", (long long)size);
-    else
-        tp_log(TP_LOG_WARN,
-               "[InferenceRunner] The size of the input is unknown: each pass goes on until it ends.");
+    else tp_log(TP_LOG_WARN, "[InferenceRunner] The size of the input is unknown: each pass goes on until it ends.");
     return TP_OK;
 }
 
@@ -4028,8 +3907,7 @@ TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook 
 {
     const tp_status st = tp_callback_status(runner);
     if (st != TP_OK) return st;
-    if (runner->close != tp__runner_close)
-        return tp_fail(TP_ERR_ARG, "'%s' is no InferenceRunner", runner->name);
+    if (runner->close != tp__runner_close) return tp_fail(TP_ERR_ARG, "'%s' is no InferenceRunner", runner->name);
     tp__runner *r = (tp__runner *)runner->user;
     if (r->session) return tp_fail(TP_ERR_STATE, "InferenceRunner: hooks are registered before training");
     tp_hook **extra = (tp_hook **)tp_arena_alloc(&runner->mem_, (size_t)(r->n_extra + 1) * sizeof *extra);
@@ -4076,8 +3954,7 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
     const tp_graph *g = p->train->graph;
     v->variable = g ? tp_find_variable(g, p->name) : NULL;
     if (!v->variable) return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph!", p->name);
-    if (v->variable->shape.ndim != 0)
-        return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar", p->name);
+    if (v->variable->shape.ndim != 0) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar", p->name);
     return tp_tensor_resize(&v->value, v->variable->dtype, v->variable->shape);
 }
 
@@ -4140,10 +4017,8 @@ static tp_status tp__field_set(tp_hyper_param *p, double value)
 static tp_status tp__field_setup(tp_hyper_param *p)
 {
     const tp_tensor *t = &((const tp__field *)p->user)->view;
-    if (t->data && (t->dtype == TP_F64 || t->dtype == TP_F32 || t->dtype == TP_I32 || t->dtype == TP_I64))
-        return TP_OK;
-    return tp_fail(TP_ERR_ARG, "the parameter '%s' needs the address of a double, float, int32_t or int64_t",
-                   p->name);
+    if (t->data && (t->dtype == TP_F64 || t->dtype == TP_F32 || t->dtype == TP_I32 || t->dtype == TP_I64)) return TP_OK;
+    return tp_fail(TP_ERR_ARG, "the parameter '%s' needs the address of a double, float, int32_t or int64_t", p->name);
 }
 
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype)
@@ -4184,11 +4059,11 @@ static tp_status tp__setter_set(tp_callback *cb, double value)
         if (s->logged_epoch != cb->train->epoch_num) {
             const long long step = (long long)cb->train->global_step;
             if (!s->have)
-                tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s is set to %.6f", step,
-                       s->param->name, value);
+                tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s is set to %.6f", step, s->param->name,
+                       value);
             else
-                tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s changes from %.6f to %.6f",
-                       step, s->param->name, s->last, value);
+                tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s changes from %.6f to %.6f", step,
+                       s->param->name, s->last, value);
         }
         s->logged_epoch = cb->train->epoch_num;
         s->last = value;
@@ -4227,8 +4102,7 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
                                    size_t bytes)
 {
     if (!name && !param)
-        return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param",
-                                kind);
+        return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
     if (param && (!param->get_value || !param->set_value)) {
         tp_hyper_param_free(param);
         return tp_callback_fail(at, TP_ERR_ARG, "%s: a parameter needs get_value and set_value", kind);
@@ -4422,13 +4296,11 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
             if (d->schedule[i].at != 0 || d->schedule[i].value < 0 || d->schedule[i].value > 0) n = i + 1;
     if (n < 1 || n > TP_MAX_SCHEDULE || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
         tp_hyper_param_free(d->param);
-        return tp_callback_fail(
-            &d->at_, TP_ERR_ARG,
-            "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
-            "linear interpolation");
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
+                                "linear interpolation");
     }
-    tp_callback *cb =
-        tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule));
+    tp_callback *cb = tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule));
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__schedule *s = (tp__schedule *)cb->user;
     s->point = (tp_schedule_point *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *s->point);
@@ -4442,8 +4314,8 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
         if (s->point[i].at == s->point[i + 1].at) {
             const long long twice = (long long)s->point[i].at;
             tp_callback_free(cb);
-            return tp_callback_fail(&d->at_, TP_ERR_ARG,
-                                    "ScheduledHyperParamSetter: %lld is in the schedule twice", twice);
+            return tp_callback_fail(&d->at_, TP_ERR_ARG, "ScheduledHyperParamSetter: %lld is in the schedule twice",
+                                    twice);
         }
     s->n = n;
     s->interp = d->interp;
@@ -4499,8 +4371,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
         tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
     }
-    tp_callback *cb =
-        tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter));
+    tp_callback *cb = tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter));
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__func_setter *f = (tp__func_setter *)cb->user;
     f->setter.fn = tp__func_value;
@@ -4535,8 +4406,7 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     (void)user;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history! Ignore it.",
-               s->stat);
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history! Ignore it.", s->stat);
         return TP_OK;
     }
     if (s->n && stat.step == s->step) {
@@ -4551,12 +4421,10 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     double best = s->window[0];
     for (int i = 1; i < s->n; i++)
         if (s->reverse ? s->window[i] > best : s->window[i] < best) best = s->window[i];
-    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold)
-        return TP_OK; /* good */
+    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold) return TP_OK; /* good */
     const tp_status st = s->fn(value, s->user);
     if (st != TP_OK) return st;
-    tp_log(TP_LOG_INFO, "[StatMonitorParamSetter] Triggered, %s has not got better for %d values.", s->stat,
-           s->last_k);
+    tp_log(TP_LOG_INFO, "[StatMonitorParamSetter] Triggered, %s has not got better for %d values.", s->stat, s->last_k);
     s->n = 0;
     *set = true;
     return TP_OK;
@@ -4586,11 +4454,9 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 {
     if (!d->fn || !d->stat_name || d->last_k < 1) {
         tp_hyper_param_free(d->param);
-        return tp_callback_fail(&d->at_, TP_ERR_ARG,
-                                "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
     }
-    tp_callback *cb =
-        tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter));
+    tp_callback *cb = tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter));
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__stat_setter *s = (tp__stat_setter *)cb->user;
     s->setter.fn = tp__stat_value;
@@ -4715,15 +4581,14 @@ static tp_status tp__events_flush(tp__events *e)
     return TP_OK;
 }
 
-static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, unsigned field,
-                                const void *data, size_t size)
+static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, unsigned field, const void *data,
+                                size_t size)
 {
     if (e->off || e->failed) return TP_OK;
     tp__event(&e->queue, wall_time, step, field, data, size);
     e->queued++;
-    return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flushed >= e->flush_secs
-               ? tp__events_flush(e)
-               : TP_OK;
+    return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flushed >= e->flush_secs ? tp__events_flush(e)
+                                                                                                   : TP_OK;
 }
 
 static tp_status tp__events_open(tp__events *e)
@@ -4732,11 +4597,9 @@ static tp_status tp__events_open(tp__events *e)
     char host[256], path[1400], number[24];
     if (gethostname(host, sizeof host) != 0) snprintf(host, sizeof host, "localhost");
     host[sizeof host - 1] = 0;
-    if (e->n_file)
-        snprintf(number, sizeof number, ".%d", e->n_file); /* two files within one second are two files */
+    if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file); /* two files within one second are two files */
     else number[0] = 0;
-    snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)time(NULL), host,
-             number);
+    snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)time(NULL), host, number);
     e->n_file++;
     e->file = fopen(path, "ab");
     if (!e->file) {
@@ -4751,8 +4614,7 @@ static tp_status tp__events_setup_graph(tp_callback *cb)
 {
     tp__events *e = (tp__events *)cb->user;
     struct stat st;
-    if (!e->dir && tp_logger_dir() && !(e->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir())))
-        return TP_ERR_NOMEM;
+    if (!e->dir && tp_logger_dir() && !(e->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!e->dir) {
         tp_log(TP_LOG_WARN, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).");
         e->off = true;
@@ -4789,8 +4651,7 @@ static tp_status tp__events_before_train(tp_callback *cb)
         if (node.failed) graph.failed = true;
         else tp__pb_bytes(&graph, 1, node.data, node.len);
     }
-    tp_status st =
-        graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
+    tp_status st = graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
     if (st == TP_OK && graph.len) st = tp__events_add(e, tp__wall_time(), 0, 4, graph.data, graph.len);
     tp_buf_free(&graph);
     tp_buf_free(&node);
@@ -4812,8 +4673,8 @@ static tp_status tp__events_summary(tp_monitor *m, const tp_summary *s)
         }
     }
     if (e->payload.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for a summary of TFEventWriter");
-    return tp__events_add(e, tp__wall_time(), m->cb.train->global_step, 5,
-                          e->payload.len ? e->payload.data : "", e->payload.len);
+    return tp__events_add(e, tp__wall_time(), m->cb.train->global_step, 5, e->payload.len ? e->payload.data : "",
+                          e->payload.len);
 }
 
 static tp_status tp__events_event(tp_monitor *m, const tp_event *event)
@@ -4854,8 +4715,8 @@ static void tp__events_close(tp_callback *cb)
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d)
 {
     if (d->max_queue < 0 || d->flush_secs < 0)
-        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "TFEventWriter: .max_queue is %d, .flush_secs %g",
-                               d->max_queue, d->flush_secs);
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "TFEventWriter: .max_queue is %d, .flush_secs %g", d->max_queue,
+                               d->flush_secs);
     tp_monitor *m = tp_monitor_new("TFEventWriter", sizeof(tp__events));
     if (!m) return NULL;
     tp__events *e = (tp__events *)m->cb.user;
@@ -4968,14 +4829,12 @@ static tp_status tp__json_before_train(tp_callback *cb)
         tp__date_text(date, sizeof date);
         snprintf(from, sizeof from, "%s/stats.json", j->dir);
         snprintf(to, sizeof to, "%s.%s", from, date);
-        tp_log(
-            TP_LOG_WARN,
-            "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
-            "want to resume old "
-            "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
-            (long long)epoch, (long long)cb->train->starting_epoch, to);
-        if (rename(from, to) != 0)
-            tp_log(TP_LOG_ERROR, "JSONWriter: cannot rename '%s': %s", from, strerror(errno));
+        tp_log(TP_LOG_WARN,
+               "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
+               "want to resume old "
+               "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
+               (long long)epoch, (long long)cb->train->starting_epoch, to);
+        if (rename(from, to) != 0) tp_log(TP_LOG_ERROR, "JSONWriter: cannot rename '%s': %s", from, strerror(errno));
     }
     tp_free(text);
     return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_flush(cb);

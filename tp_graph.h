@@ -79,14 +79,14 @@ struct tp_operation {
     int id;           /* creation order */
     int n_in, n_out, n_ctrl, n_var;
     tp_node **in;
-    tp_node *out;         /* n_out values; effect-only ops have one, a bool of shape (0) */
-    tp_operation **ctrl;  /* run before this one */
-    tp_variable **var;    /* written in place by this op (WRITES_VAR), or what a variable op stands for */
-    void *attrs;          /* the row's attribute struct */
-    void *user;           /* HOST ops: what the builder registered */
-    uint64_t stream;      /* random stream: hash of the name, or another op's stream to repeat its numbers */
-    int device;           /* device tag: index into the session's devices */
-    tp_at at;             /* where the user asked for it; file may be NULL */
+    tp_node *out;        /* n_out values; effect-only ops have one, a bool of shape (0) */
+    tp_operation **ctrl; /* run before this one */
+    tp_variable **var;   /* written in place by this op (WRITES_VAR), or what a variable op stands for */
+    void *attrs;         /* the row's attribute struct */
+    void *user;          /* HOST ops: what the builder registered */
+    uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
+    int device;          /* device tag: index into the session's devices */
+    tp_at at;            /* where the user asked for it; file may be NULL */
 };
 
 /* Initial values. Make one with the functions below; a zeroed one is "unset". Formulas: >>variables. */
@@ -116,9 +116,12 @@ typedef struct tp_spec {
     tp_shape shape;
 } tp_spec;
 #ifndef __cplusplus
-#define TP_SPEC(name_, dtype_, ...)                                                          \
-    {                                                                                        \
-        name_, dtype_, { (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } } \
+#define TP_SPEC(name_, dtype_, ...)                                                    \
+    {                                                                                  \
+        name_, dtype_,                                                                 \
+        {                                                                              \
+            (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
+        }                                                                              \
     }
 #endif
 
@@ -127,21 +130,31 @@ typedef struct tp_spec {
  * under >>ops. Tests walk the table (tp_op_registry), so that a new entry is tested by being there. */
 
 enum {
-    TP_OP_PURE = 0,                /* may be merged, folded, pruned */
-    TP_OP_RANDOM = 1 << 0,         /* depends on the random step: never merged or folded */
-    TP_OP_READS_VAR = 1 << 1,      /* its value is a variable's */
-    TP_OP_WRITES_VAR = 1 << 2,     /* changes variables in place */
-    TP_OP_COLLECTIVE = 1 << 3,     /* all ranks must run it, in creation order */
-    TP_OP_HOST = 1 << 4,           /* runs on the host, has an outside effect (print, check) */
-    TP_OP_DYNAMIC_SHAPE = 1 << 5,  /* its output shape is not a function of input shapes and attributes */
-    TP_OP_ELEMENTWISE = 1 << 6,    /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
-    TP_OP_ANY_DTYPE = 1 << 7,      /* moves elements without looking at them: naive[0] serves every dtype */
-    TP_OP_VIEW = 1 << 8,           /* output 0 is input 0's memory under another shape: no work at run time */
-    TP_OP_SOURCE = 1 << 9,         /* placeholder, constant, variable: has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10       /* the output may not share memory with a dying input */
+    TP_OP_PURE = 0,               /* may be merged, folded, pruned */
+    TP_OP_RANDOM = 1 << 0,        /* depends on the random step: never merged or folded */
+    TP_OP_READS_VAR = 1 << 1,     /* its value is a variable's */
+    TP_OP_WRITES_VAR = 1 << 2,    /* changes variables in place */
+    TP_OP_COLLECTIVE = 1 << 3,    /* all ranks must run it, in creation order */
+    TP_OP_HOST = 1 << 4,          /* runs on the host, has an outside effect (print, check) */
+    TP_OP_DYNAMIC_SHAPE = 1 << 5, /* its output shape is not a function of input shapes and attributes */
+    TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
+    TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
+    TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
+    TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
+    TP_OP_NO_ALIAS = 1 << 10      /* the output may not share memory with a dying input */
 };
 
-typedef enum { TP_ATTR_INT, TP_ATTR_INTS8, TP_ATTR_I64S8, TP_ATTR_FLOAT, TP_ATTR_BOOL, TP_ATTR_DTYPE, TP_ATTR_SHAPE, TP_ATTR_STRING, TP_ATTR_U64 } tp_attr_kind;
+typedef enum {
+    TP_ATTR_INT,
+    TP_ATTR_INTS8,
+    TP_ATTR_I64S8,
+    TP_ATTR_FLOAT,
+    TP_ATTR_BOOL,
+    TP_ATTR_DTYPE,
+    TP_ATTR_SHAPE,
+    TP_ATTR_STRING,
+    TP_ATTR_U64
+} tp_attr_kind;
 /* One field of an attribute struct: int, int[8], int64_t[8], float, bool, tp_dtype, tp_shape, const char *, uint64_t. */
 typedef struct tp_attr {
     const char *name;
@@ -180,25 +193,25 @@ struct tp_op {
     const char *name;  /* "softmax"; automatic node names use `label` */
     const char *label; /* TensorFlow's name for it, "Softmax" */
     unsigned flags;
-    int min_in, max_in; /* max_in -1: any number */
-    int n_out;          /* outputs, auxiliary ones included; -1: the shape rule says */
+    int min_in, max_in;  /* max_in -1: any number */
+    int n_out;           /* outputs, auxiliary ones included; -1: the shape rule says */
     const tp_attr *attr; /* the schema, ends with a NULL name; NULL: no attributes */
     size_t attr_size;
     tp_status (*infer)(tp_infer *s);
-    void (*grad)(tp_grad *g);   /* NULL: no gradient flows through */
+    void (*grad)(tp_grad *g);          /* NULL: no gradient flows through */
     tp_kernel_fn naive_f32, naive_f64; /* the definition; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
-    tp_kernel_fn fast;          /* float32 on the CPU, or NULL */
+    tp_kernel_fn fast;                 /* float32 on the CPU, or NULL */
     tp_block_fn block_f32, block_f64, block_i32, block_i64; /* TP_OP_ELEMENTWISE rows */
-    tp_vec vec;                 /* the engine's vector function for block_f32, if it has one */
-    double (*flops)(const tp_call *k); /* NULL: one per output element. Bytes follow from the operands. */
+    tp_vec vec;                          /* the engine's vector function for block_f32, if it has one */
+    double (*flops)(const tp_call *k);   /* NULL: one per output element. Bytes follow from the operands. */
     size_t (*scratch)(const tp_call *k); /* bytes the kernel needs; shapes are set, pointers are not. NULL: none */
-    unsigned shape_only;        /* bit i: input i is read for its shape alone */
-    const char *onnx;           /* ONNX operator, NULL if composed */
-    const char *fault;          /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
+    unsigned shape_only;                 /* bit i: input i is read for its shape alone */
+    const char *onnx;                    /* ONNX operator, NULL if composed */
+    const char *fault; /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
 };
 
-TP_DEF const tp_op *tp_op_registry(int i);           /* every row; NULL past the end */
-TP_DEF const tp_op *tp_op_find(const char *name);    /* NULL if there is none */
+TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
+TP_DEF const tp_op *tp_op_find(const char *name); /* NULL if there is none */
 /* Fail inside a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
@@ -226,8 +239,8 @@ typedef struct tp_graph_config {
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
-TP_DEF tp_status tp_graph_status(const tp_graph *g);   /* of the first mistake, TP_OK if none */
-TP_DEF const char *tp_graph_error(const tp_graph *g);  /* its sentence, "" if none */
+TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* of the first mistake, TP_OK if none */
+TP_DEF const char *tp_graph_error(const tp_graph *g); /* its sentence, "" if none */
 TP_DEF uint64_t tp_graph_seed(const tp_graph *g);
 /* Record a mistake in the graph (the first one stays) and return the poison node. at may be NULL. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(4, 5);
@@ -243,17 +256,20 @@ TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i);
 TP_DEF int tp_graph_n_variables(const tp_graph *g);
 TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i);
 TP_DEF void tp_graph_finalize(tp_graph *g); /* adding nodes later is a mistake */
-TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out); /* table of trainable variables [describe_trainable_vars] */
+/* table of trainable variables [describe_trainable_vars] */
+TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
 
 /* ==== >>names ========================================================================================= */
 /* "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
-TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name);         /* NULL if absent */
+TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name); /* NULL if absent */
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
-TP_DEF const char *tp_node_name(const tp_node *n);                          /* the operation's name */
-TP_DEF tp_node *tp_named(tp_node *x, const char *name);                     /* identity with this name in the current scope */
+TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
+/* identity with this name in the current scope */
+TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
-TP_DEF void tp_name_scope_push(tp_graph *g, const char *name); /* made unique (_1, _2); "x/" re-enters exactly x/; "" is the root */
+/* made unique (_1, _2); "x/" re-enters exactly x/; "" is the root */
+TP_DEF void tp_name_scope_push(tp_graph *g, const char *name);
 TP_DEF void tp_name_scope_pop(tp_graph *g);
 TP_DEF const char *tp_name_scope(const tp_graph *g); /* "" or "a/b" */
 /* Memoised scope: the same one at each entry [tfutils: cached_name_scope]. */
@@ -272,14 +288,16 @@ typedef struct tp_variable_scope_desc {
     void *getter_user;
     bool no_name_scope;
 } tp_variable_scope_desc;
-TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d); /* opens a name scope of the same name too */
+/* opens a name scope of the same name too */
+TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
 TP_DEF void tp_variable_scope_pop(tp_graph *g);
 TP_DEF const char *tp_variable_scope(const tp_graph *g);
 TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _AUTO */
 #define TP__U(x) TP__CAT(x, __LINE__)
 /* TP_NAME_SCOPE(g, "losses") { ... }  Leave the block at its end only (no break, return or goto out of it). */
-#define TP_NAME_SCOPE(g, name_) \
-    for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); TP__U(tp__i) = (tp_name_scope_pop(g), 0))
+#define TP_NAME_SCOPE(g, name_)                                                  \
+    for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
+         TP__U(tp__i) = (tp_name_scope_pop(g), 0))
 
 /* Collections: named lists of nodes. [tfutils: collection; the standard keys] */
 #define TP_KEY_GLOBAL_VARIABLES      "variables"
@@ -292,8 +310,9 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
 #define TP_KEY_MOVING_SUMMARY_OPS    "MOVING_SUMMARY_OPS"
 TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
-typedef struct tp_collection_backup tp_collection_backup; /* lives in the graph's arena */
-TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys); /* NULL keys: all */
+typedef struct tp_collection_backup tp_collection_backup;                         /* lives in the graph's arena */
+/* NULL keys: all */
+TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 
 /* ==== >>variables ===================================================================================== */
@@ -319,10 +338,10 @@ typedef struct tp_variable_desc {
     const char *name;
     tp_dtype dtype; /* 0 = TP_F32 */
     tp_shape shape;
-    tp_init init;    /* unset: glorot uniform for floats, zeros else */
-    int trainable;   /* tp_tri; 0 = TP_YES */
-    bool local;      /* LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
-    const char *collection; /* one more collection, or NULL */
+    tp_init init;               /* unset: glorot uniform for floats, zeros else */
+    int trainable;              /* tp_tri; 0 = TP_YES */
+    bool local;                 /* LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
+    const char *collection;     /* one more collection, or NULL */
     tp_regularizer regularizer; /* its value is added to REGULARIZATION_LOSSES when the variable is made */
 } tp_variable_desc;
 /* Create or reuse by the rules of the current variable scope and its getters. Existing without reuse, missing under
@@ -332,8 +351,9 @@ TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
 /* A scalar float that is not trained, by default `learning_rate` and the like. [get_scalar_var] */
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
-TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name); /* "conv0/W" or "conv0/W:0"; NULL if absent */
-TP_DEF tp_variable *tp_node_variable(const tp_node *n);                    /* NULL if n is no variable */
+/* "conv0/W" or "conv0/W:0"; NULL if absent */
+TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
+TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* NULL if n is no variable */
 /* int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g);
 
@@ -420,7 +440,8 @@ TP_DEF tp_node *tp_stop_gradient(tp_node *x);
 /* An effect-only node that runs after all of these (NULL entries are skipped). [tf.group] */
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name);
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n); /* identity of x that runs after them */
-TP_DEF tp_node *tp_print(tp_node *x, const char *message);          /* identity that logs shape, mean, rms, first 20 elements */
+/* identity that logs shape, mean, rms, first 20 elements */
+TP_DEF tp_node *tp_print(tp_node *x, const char *message);
 TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message); /* identity; a NaN or infinity fails the run */
 
 /* -- element-wise; binary ones broadcast as numpy does */
@@ -433,7 +454,7 @@ TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b); /* ties: the gradient goes t
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b);
-TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b); /* sign of b, as Python */
+TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b);     /* sign of b, as Python */
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b); /* comparisons give TP_BOOL */
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b);
@@ -481,10 +502,10 @@ TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep
 TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_sum(tp_node *x);
 TP_DEF tp_node *tp_mean(tp_node *x);
-TP_DEF tp_node *tp_l2_loss(tp_node *x);       /* 0.5 * sum(x^2) */
-TP_DEF tp_node *tp_zero_fraction(tp_node *x); /* of exact zeros; no gradient */
-TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
-TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64; the first of ties */
+TP_DEF tp_node *tp_l2_loss(tp_node *x);                         /* 0.5 * sum(x^2) */
+TP_DEF tp_node *tp_zero_fraction(tp_node *x);                   /* of exact zeros; no gradient */
+TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n);      /* sqrt(sum of all squares), float32 scalar */
+TP_DEF tp_node *tp_argmax(tp_node *x, int axis);                /* int64; the first of ties */
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices); /* last axis, descending; *indices int32, may be NULL */
 TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); ties count as correct */
 /* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); ref is read for its shape */
@@ -509,7 +530,8 @@ typedef struct tp_conv2d_attrs {
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
 TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_like, const tp_conv2d_attrs *a);
-TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format); /* b (C); any rank >= 2; NCHW adds along axis 1 */
+/* b (C); any rank >= 2; NCHW adds along axis 1 */
+TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format);
 typedef struct tp_pool_attrs {
     int size_h, size_w, stride_h, stride_w; /* strides: 0 = the size */
     int padding;                            /* 0 = VALID */
@@ -519,15 +541,16 @@ TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* padding is not counted */
 /* Batch norm over all axes but `axis`. Training: y from the batch's mean and biased variance; out_mean, out_var
  * (either may be NULL) get the statistics for the running averages, var times N/(N-1) if `unbiased`. */
-TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased,
-                                       tp_node **out_mean, tp_node **out_var);
+TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
+                                       bool unbiased, tp_node **out_mean, tp_node **out_var);
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
                                        float epsilon);
 TP_DEF tp_node *tp_softmax(tp_node *x); /* last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
-TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* (B,C), int (B) -> (B); a label outside fails the run */
-TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels);        /* dense labels (B,C) -> (B) */
-TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels);        /* element-wise, stable */
+/* (B,C), int (B) -> (B); a label outside fails the run */
+TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
+TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* dense labels (B,C) -> (B) */
+TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* element-wise, stable */
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate); /* kept with probability 1-rate and divided by it */
 
 /* -- shapes */
@@ -542,7 +565,8 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
 TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out);
-TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size); /* one per dimension; size -1: to the end */
+/* one per dimension; size -1: to the end */
+TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
@@ -569,18 +593,26 @@ TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float dec
 
 /* -- optimizer steps: one op for all variables of a group; vars[i] is written with grads[i] (n of each). lr is a scalar
  * node. They return an effect-only node. Slots are variable nodes of the same shapes. */
-TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr, tp_node *pred);
+TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
+                                          tp_node *pred);
 /* a = mu*a + g; w -= lr*a, or with nesterov w -= lr*(g + mu*a) */
-TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n, tp_node *lr,
-                                  float momentum, bool nesterov, tp_node *pred);
+TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
+                                  tp_node *lr, float momentum, bool nesterov, tp_node *pred);
 /* lr_t = lr*sqrt(1-beta2_power)/(1-beta1_power); m, v averages; w -= lr_t*m/(sqrt(v)+epsilon) */
-TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads, int n,
-                              tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, tp_node *pred);
 
 /* ==== >>summaries ===================================================================================== */
 
-typedef enum { TP_SUMMARY_SCALAR = 1, TP_SUMMARY_HISTOGRAM = 2, TP_SUMMARY_IMAGE = 4, TP_SUMMARY_SPARSITY = 8, TP_SUMMARY_MEAN = 16, TP_SUMMARY_RMS = 32 } tp_summary_type;
+typedef enum {
+    TP_SUMMARY_SCALAR = 1,
+    TP_SUMMARY_HISTOGRAM = 2,
+    TP_SUMMARY_IMAGE = 4,
+    TP_SUMMARY_SPARSITY = 8,
+    TP_SUMMARY_MEAN = 16,
+    TP_SUMMARY_RMS = 32
+} tp_summary_type;
 /* A summary node passes its input through and carries a tag and a kind (scalar, histogram or image); whoever fetches
  * the collection SUMMARIES gives the values to the monitors. */
 typedef struct tp_summary_attrs {
@@ -601,8 +633,8 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
 /* For each trainable variable whose name matches (from the start, `$` appended). [tfutils: add_param_summary] */
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 #ifndef __cplusplus
-#define tp_add_moving_summary(...)                                                                         \
-    tp_add_moving_summary_n((tp_node *const[]){__VA_ARGS__},                                               \
+#define tp_add_moving_summary(...)                           \
+    tp_add_moving_summary_n((tp_node *const[]){__VA_ARGS__}, \
                             (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *)), NULL)
 #endif
 /* POSIX extended regex; anchored: match from the start as Python's re.match after `$` was appended, else search. A bad
@@ -612,12 +644,12 @@ TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;            /* 0 = one a processor. One seed gives the same bits for any number. */
-    const char *isa;        /* NULL = the best; see tp_cpu_device_new */
+    int threads;               /* 0 = one a processor. One seed gives the same bits for any number. */
+    const char *isa;           /* NULL = the best; see tp_cpu_device_new */
     tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
     int n_devices;
-    bool no_fusion;         /* run op by op, for debugging; same bits */
-    float memory_fraction;  /* of a GPU; 0 = 0.99 */
+    bool no_fusion;        /* run op by op, for debugging; same bits */
+    float memory_fraction; /* of a GPU; 0 = 0.99 */
 } tp_session_config;
 TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
 
@@ -634,8 +666,8 @@ typedef struct tp_feed {
 } tp_feed;
 /* Run what the fetches need. Any node may be fed. values[i] points to session-owned memory, valid until the next run of
  * the same exec (the session's own one here). values may be NULL. */
-TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
-                                const tp_tensor **values);
+TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                                int n_fetches, const tp_tensor **values);
 /* One fetch, no feeds, into a tensor of the caller's. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
 /* A variable's value now; load converts float dtypes, shapes must be equal. */
@@ -670,7 +702,8 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
 
 typedef struct tp_run_request tp_run_request;
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index into the values; -1 and a sentence on failure */
-TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value); /* borrowed until the run is over */
+/* borrowed until the run is over */
+TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
 typedef struct tp_run_values {
     const tp_tensor *const *value; /* of this hook's fetches, in its order */
     int n;
@@ -678,7 +711,7 @@ typedef struct tp_run_values {
 typedef struct tp_hook {
     const char *name;
     void *user;
-    tp_status (*begin)(struct tp_hook *h, tp_graph *g);                   /* before the session; may add nodes */
+    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* before the session; may add nodes */
     tp_status (*after_create_session)(struct tp_hook *h, tp_session *s);
     tp_status (*before_run)(struct tp_hook *h, tp_run_request *r);
     tp_status (*after_run)(struct tp_hook *h, const tp_run_values *v);
@@ -727,10 +760,11 @@ typedef struct tp_saver_restore_desc {
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
-TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch); /* takes over the dict's content */
+TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
 TP_DEF tp_session_init *tp_just_current_session(void);
-TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch); /* "" or NULL: nothing; .npz: dict; else a checkpoint */
+/* "" or NULL: nothing; .npz: dict; else a checkpoint */
+TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 
 /* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state to path (an npz,
  * names without ":0"), whole or not at all. */
@@ -741,7 +775,8 @@ TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* ":0" 
 TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path);
 /* The text file `checkpoint` of a directory: names relative to it, oldest first, the last one is the latest. */
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
-TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size); /* TP_ERR_NAME if there is none */
+/* TP_ERR_NAME if there is none */
+TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size);
 /* Checkpoints <prefix>-<step>.npz of a directory, ascending by step; free with tp_free. [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
     char path[512];
@@ -895,8 +930,14 @@ struct tp_graph {
     int infer_in_cap;
 };
 
-static const tp_op tp__op_poison = {"poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL,
-                                    NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+/* A row of the op table: the fields of tp_op in their order. */
+#define TP__ROW(...) \
+    {                \
+        __VA_ARGS__  \
+    }
+
+static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
+                                           NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
 {
@@ -1076,10 +1117,12 @@ TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
         char *copy = tp_graph_strdup(g, name);
         if (copy) copy[n - 1] = 0;
         full = copy ? copy : "";
-        if (*full && !tp__map_get(&g->used, full) && !tp__map_put(&g->used, full, (void *)(uintptr_t)1)) tp__graph_nomem(g);
+        if (*full && !tp__map_get(&g->used, full) && !tp__map_put(&g->used, full, (void *)(uintptr_t)1))
+            tp__graph_nomem(g);
     } else {
         if (!tp__name_valid(name))
-            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'", name);
+            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'",
+                          name);
         full = g->status == TP_OK ? tp__unique_name(g, tp_name_scope(g), name) : "";
         if (!full) full = "";
     }
@@ -1184,8 +1227,8 @@ static tp_status tp__infer_broadcast_same(tp_infer *s)
 {
     for (int i = 1; i < s->n_in; i++)
         if (s->in[i].dtype != s->in[0].dtype)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ; tp_cast one of them", s->op->name,
-                                 tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[i].dtype));
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ; tp_cast one of them",
+                                 s->op->name, tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[i].dtype));
     s->out[0].dtype = s->in[0].dtype;
     return tp__infer_broadcast(s, 0, s->n_in, &s->out[0].shape);
 }
@@ -1206,11 +1249,11 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     const tp_op *row = d->row;
     if (g->status != TP_OK) return &g->poison;
     if (g->finalized)
-        return tp_graph_fail(g, NULL, TP_ERR_STATE, "%s is added to a graph that is finalized: build it before the session",
-                             row->name);
+        return tp_graph_fail(g, NULL, TP_ERR_STATE,
+                             "%s is added to a graph that is finalized: build it before the session", row->name);
     if (d->n_in < row->min_in || (row->max_in >= 0 && d->n_in > row->max_in))
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s takes %d to %d inputs, not %d", row->name, row->min_in, row->max_in,
-                             d->n_in);
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s takes %d to %d inputs, not %d", row->name, row->min_in,
+                             row->max_in, d->n_in);
     const int n_type = d->n_in + d->n_var;
     if (n_type > g->infer_in_cap) {
         tp_type *t = (tp_type *)tp_realloc(g->infer_in, (size_t)n_type * 2 * sizeof *t);
@@ -1221,7 +1264,8 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     for (int i = 0; i < d->n_in; i++) {
         const tp_node *x = d->in[i];
         if (!x) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL", row->name, i);
-        if (x->op->graph != g) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", row->name, i);
+        if (x->op->graph != g)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", row->name, i);
         if (tp_is_poison(x)) return &g->poison;
         g->infer_in[i].dtype = x->dtype;
         g->infer_in[i].shape = x->shape;
@@ -1255,8 +1299,8 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     }
     const char *label = d->name ? d->name : row->label;
     if (!tp__name_valid(label))
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for %s: use letters, digits, '_', '.', '-', '/'", label,
-                             row->name);
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for %s: use letters, digits, '_', '.', '-', '/'",
+                             label, row->name);
     op->name = tp__unique_name(g, tp_name_scope(g), label);
     if (!op->name) return &g->poison;
     op->stream = d->stream ? d->stream : tp_hash_name(op->name);
@@ -1310,7 +1354,8 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
     tp_graph *g = op->graph;
     if (before->id < 0 || op->id < 0) return;
     if (before->id >= op->id) {
-        tp_graph_fail(g, NULL, TP_ERR_STATE, "'%s' cannot wait for '%s', which was made after it", op->name, before->name);
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "'%s' cannot wait for '%s', which was made after it", op->name,
+                      before->name);
         return;
     }
     tp_operation **c = (tp_operation **)tp_graph_alloc(g, (size_t)(op->n_ctrl + 1) * sizeof *c);
@@ -1370,12 +1415,15 @@ static tp_status tp__source_infer(tp_infer *s)
     return TP_OK;
 }
 
-static const tp_op tp__op_placeholder = {"placeholder", "Placeholder", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-                                         tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
-static const tp_op tp__op_constant = {"constant", "Const", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-                                      tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, "Constant", NULL};
-static const tp_op tp__op_variable = {"variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1, tp__source_schema,
-                                      sizeof(tp__source_attrs), tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_placeholder =
+    TP__ROW("placeholder", "Placeholder", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
+            tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_constant =
+    TP__ROW("constant", "Const", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs), tp__source_infer,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, "Constant", NULL);
+static const tp_op tp__op_variable = TP__ROW(
+    "variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
+    tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
 {
@@ -1430,7 +1478,9 @@ TP_DEF tp_node *tp_named(tp_node *x, const char *name)
     if (tp_is_poison(y)) return y;
     tp_graph *g = tp_node_graph(x);
     if (!tp__name_valid(name))
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a node: use letters, digits, '_', '.', '-', '/'", name ? name : "NULL");
+        return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                             "'%s' is no name for a node: use letters, digits, '_', '.', '-', '/'",
+                             name ? name : "NULL");
     /* the identity was named automatically a moment ago: give the wanted name instead */
     const char *full = tp__unique_name(g, tp_name_scope(g), name);
     if (!full) return &g->poison;
@@ -1452,7 +1502,8 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g) { return tp__top_scope(g)-
 TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
 {
     if (g->n_var_scope == TP__MAX_SCOPES) {
-        tp_graph_fail(g, NULL, TP_ERR_STATE, "variable scopes are nested more than %d deep: is one left open?", TP__MAX_SCOPES);
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "variable scopes are nested more than %d deep: is one left open?",
+                      TP__MAX_SCOPES);
         return;
     }
     const tp__variable_scope *top = tp__top_scope(g);
@@ -1465,8 +1516,10 @@ TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
     s.prefix = top->prefix;
     if (d->name && *d->name) {
         if (!tp__name_valid(d->name))
-            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'", d->name);
-        s.prefix = *top->prefix ? tp_arena_printf(&g->arena, "%s/%s", top->prefix, d->name) : tp_arena_strdup(&g->arena, d->name);
+            tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a scope: use letters, digits, '_', '.', '-'",
+                          d->name);
+        s.prefix = *top->prefix ? tp_arena_printf(&g->arena, "%s/%s", top->prefix, d->name)
+                                : tp_arena_strdup(&g->arena, d->name);
         if (!s.prefix) tp__graph_nomem(g), s.prefix = "";
         if (!d->no_name_scope) {
             const int before = g->n_name_scope;
@@ -1574,11 +1627,13 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     a.shape = d->shape;
     if (!tp_shape_known(&a.shape)) {
         char t[TP_SHAPE_TEXT];
-        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has shape %s: every dimension must be known", full, tp_shape_text(&a.shape, t));
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has shape %s: every dimension must be known", full,
+                             tp_shape_text(&a.shape, t));
     }
     if (tp_shape_size(&a.shape) > ((int64_t)1 << 40)) {
         char t[TP_SHAPE_TEXT];
-        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' of shape %s is too large", full, tp_shape_text(&a.shape, t));
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' of shape %s is too large", full,
+                             tp_shape_text(&a.shape, t));
     }
     tp_variable *v = (tp_variable *)tp_graph_alloc(g, sizeof *v);
     tp_apply_desc ad;
@@ -1604,11 +1659,12 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     v->trainable = d->trainable != TP_NO;
     v->local = d->local;
     v->id = g->var.n;
-    if (v->init.kind == TP_INIT_UNSET) v->init = tp_dtype_is_float(v->dtype) ? tp_init_glorot_uniform() : tp_init_zeros();
+    if (v->init.kind == TP_INIT_UNSET)
+        v->init = tp_dtype_is_float(v->dtype) ? tp_init_glorot_uniform() : tp_init_zeros();
     if (v->init.kind == TP_INIT_VALUES) {
         if (v->init.n_values != tp_shape_size(&v->shape))
-            return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has %lld elements, its initial values are %lld", full,
-                                 (long long)tp_shape_size(&v->shape), (long long)v->init.n_values);
+            return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has %lld elements, its initial values are %lld",
+                                 full, (long long)tp_shape_size(&v->shape), (long long)v->init.n_values);
         float *copy = (float *)tp_graph_alloc(g, (size_t)v->init.n_values * sizeof(float));
         if (!copy) return &g->poison;
         if (v->init.n_values) memcpy(copy, v->init.values, (size_t)v->init.n_values * sizeof(float));
@@ -1640,26 +1696,34 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
         next.g = g;
         next.level = i;
         tp_node *n = g->var_scope[i].getter(&next, d, g->var_scope[i].getter_user);
-        return n ? n : tp_graph_fail(g, NULL, TP_ERR_ARG, "the getter of variable scope '%s' returned NULL for '%s'", g->var_scope[i].prefix, d->name);
+        return n ? n
+                 : tp_graph_fail(g, NULL, TP_ERR_ARG, "the getter of variable scope '%s' returned NULL for '%s'",
+                                 g->var_scope[i].prefix, d->name);
     }
     const tp__variable_scope *top = tp__top_scope(g);
     if (!tp__name_valid(d->name))
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is no name for a variable: use letters, digits, '_', '.', '-', '/'", d->name ? d->name : "NULL");
+        return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                             "'%s' is no name for a variable: use letters, digits, '_', '.', '-', '/'",
+                             d->name ? d->name : "NULL");
     const char *full = *top->prefix ? tp_arena_printf(&g->arena, "%s/%s", top->prefix, d->name) : d->name;
     if (!full) return tp__graph_nomem(g);
     tp_variable *v = (tp_variable *)tp__map_get(&g->var_by_name, full);
     if (!v) {
         if (top->reuse == TP_REUSE_YES)
-            return tp_graph_fail(g, NULL, TP_ERR_NAME, "variable '%s' does not exist, and this scope only reuses variables", full);
+            return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                                 "variable '%s' does not exist, and this scope only reuses variables", full);
         return tp__new_variable(g, d, full);
     }
     if (top->reuse == TP_REUSE_NO)
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "variable '%s' exists already: give the layer another name, or open its scope with reuse", full);
+        return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                             "variable '%s' exists already: give the layer another name, or open its scope with reuse",
+                             full);
     const tp_dtype dtype = d->dtype == TP_DTYPE_UNSET ? TP_F32 : d->dtype;
     if (!tp_shape_equal(&v->shape, &d->shape) || v->dtype != dtype) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' is %s %s, but it is reused as %s %s", full, tp_dtype_name(v->dtype),
-                             tp_shape_text(&v->shape, a), tp_dtype_name(dtype), tp_shape_text(&d->shape, b));
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' is %s %s, but it is reused as %s %s", full,
+                             tp_dtype_name(v->dtype), tp_shape_text(&v->shape, a), tp_dtype_name(dtype),
+                             tp_shape_text(&d->shape, b));
     }
     return v->node;
 }
@@ -1732,7 +1796,9 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
         total += (double)size;
         bytes += (double)size * (double)tp_dtype_size(v->dtype);
     }
-    tp_buf_printf(out, "Number of trainable variables: %d\nNumber of parameters (elements): %.0f\nStorage space needed for all trainable variables: %.2f MB\n",
+    tp_buf_printf(out,
+                  "Number of trainable variables: %d\nNumber of parameters (elements): %.0f\nStorage space needed for "
+                  "all trainable variables: %.2f MB\n",
                   count, total, bytes / 1048576.0);
 }
 
@@ -1752,7 +1818,10 @@ TP_DEF tp_init tp_init_constant(float value) { return tp__init_make(TP_INIT_CONS
 TP_DEF tp_init tp_init_zeros(void) { return tp_init_constant(0.0f); }
 TP_DEF tp_init tp_init_ones(void) { return tp_init_constant(1.0f); }
 TP_DEF tp_init tp_init_normal(float mean, float stddev) { return tp__init_make(TP_INIT_NORMAL, mean, stddev); }
-TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev) { return tp__init_make(TP_INIT_TRUNCATED_NORMAL, mean, stddev); }
+TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev)
+{
+    return tp__init_make(TP_INIT_TRUNCATED_NORMAL, mean, stddev);
+}
 TP_DEF tp_init tp_init_uniform(float low, float high) { return tp__init_make(TP_INIT_UNIFORM, low, high); }
 
 TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution)
@@ -1792,7 +1861,8 @@ static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
         return tp_init_uniform(-limit, limit);
     }
     if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)sqrt(scale / n));
-    return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978)); /* the deviation that truncation loses */
+    /* the deviation that truncation loses */
+    return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978));
 }
 
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
@@ -1801,12 +1871,15 @@ TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *na
     const uint64_t key = tp_random_key(seed, tp_hash_name(name));
     const int64_t n = tp_tensor_size(t);
     if (r.kind == TP_INIT_VALUES && r.n_values != n)
-        return tp_fail(TP_ERR_SHAPE, "'%s' has %lld elements, its initial values are %lld", name, (long long)n, (long long)r.n_values);
+        return tp_fail(TP_ERR_SHAPE, "'%s' has %lld elements, its initial values are %lld", name, (long long)n,
+                       (long long)r.n_values);
     for (int64_t i = 0; i < n; i++) {
         double v = 0;
         switch (r.kind) {
         case TP_INIT_CONSTANT: v = (double)r.a; break;
-        case TP_INIT_UNIFORM: v = (double)r.a + ((double)r.b - (double)r.a) * (double)tp_random_uniform(key, 0, (uint64_t)i); break;
+        case TP_INIT_UNIFORM:
+            v = (double)r.a + ((double)r.b - (double)r.a) * (double)tp_random_uniform(key, 0, (uint64_t)i);
+            break;
         case TP_INIT_NORMAL: v = (double)r.a + (double)r.b * tp_random_normal(key, 0, (uint64_t)i); break;
         case TP_INIT_TRUNCATED_NORMAL:
             for (uint64_t attempt = 0; attempt < 1000; attempt++) {
@@ -1834,7 +1907,8 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     const char *name = d->name ? d->name : "", *vs = d->vs_name ? d->vs_name : "";
     const int total = d->total ? d->total : 1;
     if (g->in_tower) {
-        tp_graph_fail(g, NULL, TP_ERR_STATE, "cannot nest tower contexts: leave '%s' before entering '%s'", g->tower.ns_name, name);
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "cannot nest tower contexts: leave '%s' before entering '%s'",
+                      g->tower.ns_name, name);
         return NULL;
     }
     if (*vs && !*name) {
@@ -1848,11 +1922,14 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
             return NULL;
         }
         if (*tp_variable_scope(g)) {
-            tp_graph_fail(g, NULL, TP_ERR_STATE, "training tower '%s' must be entered at the root variable scope, not in '%s'", name, tp_variable_scope(g));
+            tp_graph_fail(g, NULL, TP_ERR_STATE,
+                          "training tower '%s' must be entered at the root variable scope, not in '%s'", name,
+                          tp_variable_scope(g));
             return NULL;
         }
         if (*vs && reuse) {
-            tp_graph_fail(g, NULL, TP_ERR_STATE, "training tower '%s' has a variable scope of its own, so it cannot reuse variables", name);
+            tp_graph_fail(g, NULL, TP_ERR_STATE,
+                          "training tower '%s' has a variable scope of its own, so it cannot reuse variables", name);
             return NULL;
         }
     }
@@ -1914,13 +1991,15 @@ TP_DEF void tp_tower_leave(tp_graph *g)
         return;
     }
     if (g->status == TP_OK && g->tower_scopes != g->n_name_scope * 1000 + g->n_var_scope)
-        tp_graph_fail(g, NULL, TP_ERR_STATE, "tower '%s' ends with the scope '%s' still open: leave scope blocks at their end, not by return or break",
-                      g->tower.ns_name, tp_name_scope(g));
+        tp_graph_fail(
+            g, NULL, TP_ERR_STATE,
+            "tower '%s' ends with the scope '%s' still open: leave scope blocks at their end, not by return or break",
+            g->tower.ns_name, tp_name_scope(g));
     int n = 0;
     tp_node *const *trainable = tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     if (!g->tower.has_own_variables && n > 0)
-        tp_graph_fail(g, NULL, TP_ERR_STATE, "tower '%s' shares its variables, but made a new trainable one: '%s'", g->tower.ns_name,
-                      trainable[0]->op->name);
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "tower '%s' shares its variables, but made a new trainable one: '%s'",
+                      g->tower.ns_name, trainable[0]->op->name);
     const bool main_tower = g->tower.is_main_training_tower;
     const int n_frozen = main_tower ? 0 : g->tower.is_training ? 2 : 3;
     for (int i = 0; i < n_frozen; i++) {
@@ -1951,7 +2030,9 @@ TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user,
     for (int i = 0; i < n; i++) {
         const char *s = specs[i].name;
         if (!s || !*s || strpbrk(s, ":/ ")) {
-            tp_graph_fail(g, NULL, TP_ERR_NAME, "input %d of the signature is named '%s': it needs a name without ':', '/' or space", i, s ? s : "NULL");
+            tp_graph_fail(g, NULL, TP_ERR_NAME,
+                          "input %d of the signature is named '%s': it needs a name without ':', '/' or space", i,
+                          s ? s : "NULL");
             return NULL;
         }
         for (int j = 0; j < i; j++)
@@ -1980,7 +2061,9 @@ TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user,
 TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
 {
     tp_graph *g = f->graph;
-    if (!g->in_tower) return tp_graph_fail(g, NULL, TP_ERR_STATE, "a tower function is called outside a tower context: tp_tower_enter first");
+    if (!g->in_tower)
+        return tp_graph_fail(g, NULL, TP_ERR_STATE,
+                             "a tower function is called outside a tower context: tp_tower_enter first");
     tp_tower_handle *h = (tp_tower_handle *)tp_graph_alloc(g, sizeof *h);
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!h || !list || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
@@ -2070,7 +2153,8 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
     for (int i = 0; i < n; i++)
         if (tp_is_poison(xs[i])) return;
     if (!tp_dtype_is_float(y->dtype)) {
-        tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient", y->op->name, tp_dtype_name(y->dtype));
+        tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient", y->op->name,
+                      tp_dtype_name(y->dtype));
         return;
     }
     tp__name_scope_enter(g, "");
@@ -2154,7 +2238,10 @@ done:
     tp_name_scope_pop(g);
 }
 
-TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs) { tp_gradients_from(y, NULL, xs, n, dxs); }
+TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
+{
+    tp_gradients_from(y, NULL, xs, n, dxs);
+}
 
 /* ==== >>regex ========================================================================================= */
 
@@ -2181,22 +2268,22 @@ TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
 
 /* The op pages (>>ops, at the end of this file) are read four times, for the four types that a naive loop is written for;
  * the last pass adds shape rules, gradients and rows. */
-#define TP__NUM int32_t
-#define TP__F(name) name##_i32
+#define TP__NUM      int32_t
+#define TP__F(name)  name##_i32
 #define TP__PASS_INT 1
 #include TP_GRAPH_FILE
 #undef TP__NUM
 #undef TP__F
-#define TP__NUM int64_t
+#define TP__NUM     int64_t
 #define TP__F(name) name##_i64
 #include TP_GRAPH_FILE
 #undef TP__NUM
 #undef TP__F
 #undef TP__PASS_INT
 TP__COLD_END
-#define TP__NUM float
-#define real float
-#define TP__F(name) name##_f32
+#define TP__NUM           float
+#define real              float
+#define TP__F(name)       name##_f32
 #define TP__REAL_IS_FLOAT 1
 #include TP_GRAPH_FILE
 #undef TP__NUM
@@ -2204,10 +2291,10 @@ TP__COLD_END
 #undef TP__F
 #undef TP__REAL_IS_FLOAT
 TP__COLD_BEGIN
-#define TP__NUM double
-#define real double
+#define TP__NUM     double
+#define real        double
 #define TP__F(name) name##_f64
-#define TP__ROWS 1
+#define TP__ROWS    1
 #include TP_GRAPH_FILE
 #undef TP__NUM
 #undef real
@@ -2280,18 +2367,22 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
     if (tp_is_poison(x)) return;
     tp_graph *g = tp_node_graph(x);
     if (!tp__summary_here(g)) return;
-    const int known = TP_SUMMARY_SCALAR | TP_SUMMARY_HISTOGRAM | TP_SUMMARY_SPARSITY | TP_SUMMARY_MEAN | TP_SUMMARY_RMS | TP_SUMMARY_IMAGE;
+    const int known = TP_SUMMARY_SCALAR | TP_SUMMARY_HISTOGRAM | TP_SUMMARY_SPARSITY | TP_SUMMARY_MEAN |
+                      TP_SUMMARY_RMS | TP_SUMMARY_IMAGE;
     if (types & ~known) {
         tp_graph_fail(g, NULL, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
         return;
     }
     if (!name) name = x->op->name;
     if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, collection);
-    if (types & TP_SUMMARY_HISTOGRAM) tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, collection);
+    if (types & TP_SUMMARY_HISTOGRAM)
+        tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, collection);
     if (types & TP_SUMMARY_IMAGE) tp__summary_node(x, name, TP_SUMMARY_IMAGE, collection);
-    if (types & TP_SUMMARY_SPARSITY) tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, collection);
+    if (types & TP_SUMMARY_SPARSITY)
+        tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, collection);
     if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, collection);
-    if (types & TP_SUMMARY_RMS) tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, collection);
+    if (types & TP_SUMMARY_RMS)
+        tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, collection);
 }
 
 /* `name` without every "towerN/". */
@@ -2317,12 +2408,14 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
         tp_graph *g = tp_node_graph(x);
         if (!tp__summary_here(g)) return;
         if (tp_variable_scope_reuse(g) == TP_REUSE_YES) {
-            tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables", x->op->name);
+            tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables",
+                   x->op->name);
             return;
         }
         if (x->shape.ndim != 0) {
             char t[TP_SHAPE_TEXT];
-            tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed", x->op->name, tp_shape_text(&x->shape, t));
+            tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed",
+                          x->op->name, tp_shape_text(&x->shape, t));
             return;
         }
         const char *name = tp__strip_towers(g, x->op->name);
@@ -2378,10 +2471,10 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
  *   7. place     buffers in one arena by lifetime, element-wise results over a dying operand
  * Each of these keeps the bits of every value: a fetch never changes what is trained. */
 
-#define TP__FUSE_BLOCK     512 /* elements that a fused chain works on at a time: its registers stay in L1 */
-#define TP__MAX_REG   24
-#define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* operands of a fused chain from memory; as many results */
+#define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+#define TP__MAX_REG    24
+#define TP__MAX_INSTR  48
+#define TP__MAX_EXT    24 /* operands of a fused chain from memory; as many results */
 
 enum { TP__FROM_EXT, TP__FROM_OUT, TP__FROM_REG };
 
@@ -2400,8 +2493,8 @@ typedef struct tp__instr {
 enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
 
 typedef struct tp__ext {
-    int how, size;          /* size: bytes of an element */
-    int64_t inner, period;  /* INNER: index = i % period. OUTER: index = (i / inner) % period */
+    int how, size;         /* size: bytes of an element */
+    int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
     int64_t stride[TP_MAX_DIMS];
     int reg; /* register a broadcast block is laid out in; -1 if direct */
 } tp__ext;
@@ -2476,7 +2569,9 @@ static void tp__fused_chunk(void *user, int64_t chunk)
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
     for (int e = 0; e < p->n_ext; e++)
-        if (p->ext[e].how == TP__SPLAT) tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, 0, end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK, (char *)room[p->ext[e].reg]);
+        if (p->ext[e].how == TP__SPLAT)
+            tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, 0,
+                         end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK, (char *)room[p->ext[e].reg]);
     for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
         const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
         for (int e = 0; e < p->n_ext; e++)
@@ -2492,7 +2587,8 @@ static void tp__fused_chunk(void *user, int64_t chunk)
                 else if (p->ext[w].reg >= 0) in[a] = room[p->ext[w].reg];
                 else in[a] = (const char *)k->in[w].data + i0 * p->ext[w].size;
             }
-            void *y = s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
+            void *y =
+                s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
             if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
             else s->block(n, y, in, s->attrs);
         }
@@ -2506,8 +2602,9 @@ static void tp__fused_kernel(const tp_call *k)
     tp_device_parallel(k->device, chunks, tp__fused_chunk, (void *)(uintptr_t)k);
 }
 
-static const tp_op tp__op_fused = {"fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel,
-                                   NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_fused =
+    TP__ROW("fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel, NULL,
+            NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 
 /* The copy that keeps a value where it would be overwritten. */
 static void tp__copy_kernel(const tp_call *k)
@@ -2515,8 +2612,9 @@ static void tp__copy_kernel(const tp_call *k)
     const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
     if (bytes) memcpy(k->out[0].data, k->in[0].data, bytes);
 }
-static const tp_op tp__op_copy = {"copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel, tp__copy_kernel,
-                                  NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_copy =
+    TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
+            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 
 /* -- where a value lives */
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
@@ -2541,11 +2639,11 @@ typedef struct tp__step {
     tp_kernel_fn fn;
     const char *name;
     tp_call call;
-    tp_operand *operand;            /* in, out, var */
-    int *buffer;                    /* of each operand; -1 none */
-    int scratch;                    /* buffer, -1 none */
-    bool convert;                   /* half-precision operands go through float */
-    double seconds;                 /* measured */
+    tp_operand *operand; /* in, out, var */
+    int *buffer;         /* of each operand; -1 none */
+    int scratch;         /* buffer, -1 none */
+    bool convert;        /* half-precision operands go through float */
+    double seconds;      /* measured */
     int64_t runs;
 } tp__step;
 
@@ -2561,7 +2659,7 @@ typedef struct tp__plan {
     int *feed_buffer;
     int *fetch_buffer;
     tp_type *fetch_type;
-    tp_tensor *value;       /* what the caller sees */
+    tp_tensor *value; /* what the caller sees */
     tp__step *step;
     tp__buffer *buffer;
     size_t arena_bytes, constant_bytes;
@@ -2613,20 +2711,20 @@ typedef struct tp__compiler {
     tp__plan *plan;
     int n_op;
     char *need, *shape_need;
-    int *first_value;  /* op id -> its first value */
+    int *first_value; /* op id -> its first value */
     tp__value *value;
     int n_value;
-    int *position;     /* op id -> place in `order` */
+    int *position; /* op id -> place in `order` */
     int *order, n_order;
-    int *replaced_by;  /* op id -> the op whose step computes it (epilogue fusion), or -1 */
-    int *group;        /* op id -> its fused group, or -1 */
-    int *alias;        /* value -> value it is a view of, or -1 */
-    char *folded;      /* op id */
+    int *replaced_by;                  /* op id -> the op whose step computes it (epilogue fusion), or -1 */
+    int *group;                        /* op id -> its fused group, or -1 */
+    int *alias;                        /* value -> value it is a view of, or -1 */
+    char *folded;                      /* op id */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
-    char *fetched;     /* value */
-    int *fed;          /* value -> feed index, or -1 */
-    int *writer_head;  /* variable id -> first writer op in order, or -1 */
+    char *fetched;    /* value */
+    int *fed;         /* value -> feed index, or -1 */
+    int *writer_head; /* variable id -> first writer op in order, or -1 */
 } tp__compiler;
 
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -2719,7 +2817,8 @@ static tp_status tp__plan_infer(tp__compiler *c)
             in[o->n_in + i].shape = o->var[i]->shape;
         }
         if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0) {
-            st = tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: the shape of what is fetched depends on it", o->name);
+            st = tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: the shape of what is fetched depends on it",
+                         o->name);
             break;
         }
         tp_infer s;
@@ -2741,12 +2840,14 @@ static tp_status tp__plan_infer(tp__compiler *c)
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name, tp_shape_text(&s.out[i].shape, t));
+                st = tp_fail(TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name,
+                             tp_shape_text(&s.out[i].shape, t));
                 break;
             }
             if (tp_shape_size(&s.out[i].shape) > ((int64_t)1 << 40)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name, tp_shape_text(&s.out[i].shape, t));
+                st = tp_fail(TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name,
+                             tp_shape_text(&s.out[i].shape, t));
                 break;
             }
         }
@@ -2768,7 +2869,8 @@ static tp_status tp__plan_order(tp__compiler *c)
     const int n = c->n_op;
     bool ok = true;
     int n_edge = 0, cap = 64 + n * 4;
-    int *head = (int *)tp__need(tp_malloc((size_t)n * sizeof(int)), &ok), *degree = (int *)tp__need(tp_calloc((size_t)n + 1, sizeof(int)), &ok);
+    int *head = (int *)tp__need(tp_malloc((size_t)n * sizeof(int)), &ok),
+        *degree = (int *)tp__need(tp_calloc((size_t)n + 1, sizeof(int)), &ok);
     tp__edge *edge = (tp__edge *)tp__need(tp_malloc((size_t)cap * sizeof *edge), &ok);
     int *heap = (int *)tp__need(tp_malloc(((size_t)n + 1) * sizeof(int)), &ok), n_heap = 0;
     tp_status st = TP_OK;
@@ -2776,28 +2878,29 @@ static tp_status tp__plan_order(tp__compiler *c)
         st = tp__nomem_plan();
         goto done;
     }
-#define TP__EDGE(a_, b_)                                                                           \
-    do {                                                                                           \
-        if (n_edge == cap) {                                                                       \
-            tp__edge *bigger = (tp__edge *)tp_realloc(edge, (size_t)cap * 2 * sizeof *edge);       \
-            if (!bigger) {                                                                         \
-                st = tp__nomem_plan();                                                             \
-                goto done;                                                                         \
-            }                                                                                      \
-            edge = bigger;                                                                         \
-            cap *= 2;                                                                              \
-        }                                                                                          \
-        edge[n_edge].to = (b_);                                                                    \
-        edge[n_edge].next = head[a_];                                                              \
-        head[a_] = n_edge++;                                                                       \
-        degree[b_]++;                                                                              \
+#define TP__EDGE(a_, b_)                                                                     \
+    do {                                                                                     \
+        if (n_edge == cap) {                                                                 \
+            tp__edge *bigger = (tp__edge *)tp_realloc(edge, (size_t)cap * 2 * sizeof *edge); \
+            if (!bigger) {                                                                   \
+                st = tp__nomem_plan();                                                       \
+                goto done;                                                                   \
+            }                                                                                \
+            edge = bigger;                                                                   \
+            cap *= 2;                                                                        \
+        }                                                                                    \
+        edge[n_edge].to = (b_);                                                              \
+        edge[n_edge].next = head[a_];                                                        \
+        head[a_] = n_edge++;                                                                 \
+        degree[b_]++;                                                                        \
     } while (0)
     for (int id = 0; id < n; id++) head[id] = -1;
     for (int id = 0; id < n; id++) {
         const tp_operation *o = (const tp_operation *)c->g->op.item[id];
         if (!c->need[id]) continue;
         for (int i = 0; i < o->n_in; i++)
-            if (!tp__shape_only(o->row, i) && c->need[o->in[i]->op->id] && c->fed[tp__value_of(c, o->in[i])] < 0) TP__EDGE(o->in[i]->op->id, id);
+            if (!tp__shape_only(o->row, i) && c->need[o->in[i]->op->id] && c->fed[tp__value_of(c, o->in[i])] < 0)
+                TP__EDGE(o->in[i]->op->id, id);
             else if (o->row == &tp__op_read_after && c->need[o->in[i]->op->id]) TP__EDGE(o->in[i]->op->id, id);
         for (int i = 0; i < o->n_ctrl; i++) TP__EDGE(o->ctrl[i]->id, id);
     }
@@ -2879,8 +2982,11 @@ static tp_status tp__plan_order(tp__compiler *c)
     for (int id = 0; id < n; id++)
         if (c->need[id] && degree[id] > 0) {
             const tp_operation *o = (const tp_operation *)c->g->op.item[id];
-            st = tp_fail(TP_ERR_STATE, "'%s' needs the old value of a variable but can only run after it was written: use the assignment's output, or "
-                                       "tp_read_after", o->name);
+            st = tp_fail(TP_ERR_STATE,
+                         "'%s' needs the old value of a variable but can only run after it was written: use the "
+                         "assignment's output, or "
+                         "tp_read_after",
+                         o->name);
             break;
         }
 done:
@@ -2924,7 +3030,10 @@ static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int *
     return p->n_buffer++;
 }
 
-static bool tp__type_equal(const tp_type *a, const tp_type *b) { return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape); }
+static bool tp__type_equal(const tp_type *a, const tp_type *b)
+{
+    return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
+}
 
 /* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
 static void tp__plan_alias(tp__compiler *c)
@@ -2935,12 +3044,16 @@ static void tp__plan_alias(tp__compiler *c)
         if (o->n_in < 1 || (o->row->flags & TP_OP_SOURCE) || tp__is_writer(o) || o->row == &tp__op_read_after) continue;
         const int in = tp__value_of(c, o->in[0]);
         bool view = (o->row->flags & TP_OP_VIEW) != 0;
-        if ((o->row == &tp__op_sum_to_like || o->row == &tp__op_broadcast_like) && tp__type_equal(&c->value[v].type, &c->value[in].type)) view = true;
+        if ((o->row == &tp__op_sum_to_like || o->row == &tp__op_broadcast_like) &&
+            tp__type_equal(&c->value[v].type, &c->value[in].type))
+            view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
         const tp_node *root = o->in[0]; /* a variable or an assignment's output at the bottom? */
         while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
         const tp_variable *var = tp_node_variable(root);
-        if (!var && (tp__is_writer(root->op) || root->op->row == &tp__op_read_after) && root->index == 0 && root->op->n_var) var = root->op->var[0];
+        if (!var && (tp__is_writer(root->op) || root->op->row == &tp__op_read_after) && root->index == 0 &&
+            root->op->n_var)
+            var = root->op->var[0];
         if (var && c->fed[tp__value_of(c, root)] < 0 && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
     }
@@ -3014,7 +3127,8 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     const tp_operation *o = (const tp_operation *)c->g->op.item[id];
     const int at = c->position[id];
     if (g->n == TP__MAX_INSTR || g->n_operand + o->n_in > TP__MAX_EXT || g->n + 1 > TP__MAX_EXT) return false;
-    if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape)) return false;
+    if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
+        return false;
     for (int m = 0; m < g->n; m++) {
         const tp_operation *w = (const tp_operation *)c->g->op.item[g->op[m]];
         /* who else wants a member's result must come later than id */
@@ -3041,7 +3155,8 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
             for (int q = 0; q < between->n_ctrl; q++)
                 if (between->ctrl[q] == w) return false;
             if (!tp__is_writer(between)) continue;
-            for (int q = 0; q < between->n_var; q++) { /* an operand in a variable's memory must not be overwritten first */
+            /* an operand in a variable's memory must not be overwritten first */
+            for (int q = 0; q < between->n_var; q++) {
                 for (int i = 0; i < w->n_in; i++) {
                     const tp_node *root = w->in[i];
                     while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
@@ -3136,7 +3251,9 @@ static tp_status tp__step_kernel(tp__compiler *c, tp__step *s)
     tp_device *d = c->plan->device;
     s->fn = d->find_kernel(d, s->row->name);
     if (s->fn) return TP_OK;
-    if (!d->host) return tp_fail(TP_ERR_UNSUPPORTED, "device %s has no kernel for '%s' (node '%s')", d->name, s->row->name, s->name);
+    if (!d->host)
+        return tp_fail(TP_ERR_UNSUPPORTED, "device %s has no kernel for '%s' (node '%s')", d->name, s->row->name,
+                       s->name);
     tp_dtype dtype = TP_F32;
     bool f64 = false, half = false;
     for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++) {
@@ -3152,7 +3269,9 @@ static tp_status tp__step_kernel(tp__compiler *c, tp__step *s)
         if (dtype == TP_F64) s->fn = s->row->naive_f64;
         else s->fn = d->isa && s->row->fast ? s->row->fast : s->row->naive_f32;
     }
-    if (!s->fn) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s')", s->row->name, tp_dtype_name(dtype), s->name);
+    if (!s->fn)
+        return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s')", s->row->name, tp_dtype_name(dtype),
+                       s->name);
     return TP_OK;
 }
 
@@ -3171,14 +3290,16 @@ static tp_status tp__plan_place(tp__compiler *c)
         return tp__nomem_plan();
     }
     for (int i = 0; i < p->n_buffer; i++)
-        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].merged < 0 && p->buffer[i].first != INT_MAX) by_size[n++] = i;
+        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].merged < 0 && p->buffer[i].first != INT_MAX)
+            by_size[n++] = i;
     for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
         for (int i = gap; i < n; i++) {
             const int x = by_size[i];
             int j = i;
             while (j >= gap) {
                 const int y = by_size[j - gap];
-                if (p->buffer[y].bytes > p->buffer[x].bytes || (p->buffer[y].bytes == p->buffer[x].bytes && y < x)) break;
+                if (p->buffer[y].bytes > p->buffer[x].bytes || (p->buffer[y].bytes == p->buffer[x].bytes && y < x))
+                    break;
                 by_size[j] = y;
                 j -= gap;
             }
@@ -3228,7 +3349,8 @@ static void tp__plan_bind(tp__plan *p, tp_exec *e)
 {
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
-        for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++) s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
+        for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++)
+            s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
         s->call.scratch = tp__buffer_data(p, e, s->scratch);
     }
     p->bound_to = e->arena;
@@ -3267,7 +3389,8 @@ static void tp__run_converted(const tp__step *s)
         op[i].data = room;
         op[i].dtype = TP_F32;
         room += tp__align64((size_t)size * 4);
-        if (i < n_in || i >= n_in + s->call.n_out) tp_convert(op[i].data, TP_F32, s->operand[i].data, s->operand[i].dtype, size);
+        if (i < n_in || i >= n_in + s->call.n_out)
+            tp_convert(op[i].data, TP_F32, s->operand[i].data, s->operand[i].dtype, size);
     }
     tp_call k = s->call;
     k.in = op;
@@ -3275,7 +3398,8 @@ static void tp__run_converted(const tp__step *s)
     k.var = op + n_in + s->call.n_out;
     s->fn(&k);
     for (int i = n_in; i < n && i < 64; i++)
-        if (op[i].data != s->operand[i].data) tp_convert(s->operand[i].data, s->operand[i].dtype, op[i].data, TP_F32, tp_shape_size(&op[i].shape));
+        if (op[i].data != s->operand[i].data)
+            tp_convert(s->operand[i].data, s->operand[i].dtype, op[i].data, TP_F32, tp_shape_size(&op[i].shape));
 }
 
 static void tp__run_step(const tp__step *s)
@@ -3308,8 +3432,10 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
         ins->block = tp__block_of(o->row, dtype);
         bool all_f32 = dtype == TP_F32;
         for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec = all_f32 && o->row->vec != TP_VEC_NONE && c->plan->device->host ? tp_vec_find(p->device, o->row->vec) : NULL;
-        if (!ins->block && !ins->vec) return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
+        ins->vec =
+            all_f32 && o->row->vec != TP_VEC_NONE && c->plan->device->host ? tp_vec_find(p->device, o->row->vec) : NULL;
+        if (!ins->block && !ins->vec)
+            return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
         ins->out_size = (int)tp_dtype_size(c->value[c->first_value[o->id]].type.dtype);
         for (int i = 0; i < o->n_in; i++) {
             const int v = tp__value_of(c, o->in[i]);
@@ -3338,7 +3464,8 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
     }
     for (int e = 0; e < prog->n_ext; e++)
         if (prog->ext[e].how != TP__DIRECT) {
-            if (prog->n_reg == TP__MAX_REG) return tp_fail(TP_ERR_UNSUPPORTED, "'%s': a fused chain ran out of registers", name);
+            if (prog->n_reg == TP__MAX_REG)
+                return tp_fail(TP_ERR_UNSUPPORTED, "'%s': a fused chain ran out of registers", name);
             reg_busy[prog->n_reg] = true;
             prog->ext[e].reg = prog->n_reg++;
         }
@@ -3434,7 +3561,8 @@ static void tp__plan_in_place(tp__compiler *c)
                 int root = ib, uses = 0;
                 while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
                 tp__buffer *in = &p->buffer[root];
-                if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) continue;
+                if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes)
+                    continue;
                 bool safe = true; /* nothing reads the operand after the result was written */
                 for (int j = writes + 1; j < prog->n_instr; j++)
                     for (int a = 0; a < prog->instr[j].n_in; a++)
@@ -3497,7 +3625,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     for (int i = 0; i < o->n_out; i++) {
         const int v = i == 0 ? c->first_value[last_op] : c->first_value[o->id] + i;
         s->operand[n_in + i] = tp__operand(&c->value[v].type);
-        if (i == 0 && in_var) continue; /* below */
+        if (i == 0 && in_var) continue;                              /* below */
         if (i > 0 && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
         const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
         if (b < 0) return tp__nomem_plan();
@@ -3525,8 +3653,10 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     if (s->convert) {
         scratch = tp__align64(scratch);
         for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++)
-            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16) scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
-        if (s->call.n_in + s->call.n_out + s->call.n_var > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", o->name);
+            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16)
+                scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
+        if (s->call.n_in + s->call.n_out + s->call.n_var > 64)
+            return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", o->name);
     }
     if (scratch) {
         s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, cap);
@@ -3677,7 +3807,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             if (!p->device->host) { /* a copy over there */
                 void *data = p->device->alloc(p->device, (size_t)p->buffer[b].bytes + 1);
                 void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-                if (!data || !list || p->device->upload(p->device, data, o->user, (size_t)p->buffer[b].bytes) != TP_OK) {
+                if (!data || !list ||
+                    p->device->upload(p->device, data, o->user, (size_t)p->buffer[b].bytes) != TP_OK) {
                     if (data) p->device->free(p->device, data);
                     st = tp__nomem_plan();
                     goto done;
@@ -3694,8 +3825,10 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     /* constant folding is a property that spreads down the order */
     for (int k = 0; k < c.n_order; k++) {
         const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
-        const unsigned effects = TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
-        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device->host || (o->row->shape_only & 1u)) continue;
+        const unsigned effects =
+            TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
+        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device->host || (o->row->shape_only & 1u))
+            continue;
         bool all = true;
         for (int i = 0; i < o->n_in; i++) {
             if (tp__shape_only(o->row, i)) continue;
@@ -3884,14 +4017,18 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         st = tp__nomem_plan();
         goto done;
     }
-    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) st = tp_tensor_resize(&p->value[i], p->fetch_type[i].dtype, p->fetch_type[i].shape);
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++)
+        st = tp_tensor_resize(&p->value[i], p->fetch_type[i].dtype, p->fetch_type[i].shape);
     for (int i = 0; i < p->n_step; i++) {
         const tp_call *k = &p->step[i].call;
         double bytes = 0;
         for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (p->step[i].buffer[q] >= 0) bytes += (double)tp_shape_size(&p->step[i].operand[q].shape) * (double)tp_dtype_size(p->step[i].operand[q].dtype);
+            if (p->step[i].buffer[q] >= 0)
+                bytes += (double)tp_shape_size(&p->step[i].operand[q].shape) *
+                         (double)tp_dtype_size(p->step[i].operand[q].dtype);
         p->info.bytes += bytes;
-        if (k->op == &tp__op_fused) p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
+        if (k->op == &tp__op_fused)
+            p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
         else if (k->op->flops) p->info.flops += k->op->flops(k);
         else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
     }
@@ -3934,7 +4071,8 @@ static tp_status tp__session_grow(tp_session *s)
         const size_t bytes = tp_tensor_bytes(&t);
         void *data = NULL;
         st = tp_init_fill(&v->init, s->graph->seed, v->name, &t);
-        if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1))) st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
+        if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1)))
+            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
         if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
         tp_tensor_free(&t);
         if (st != TP_OK) {
@@ -4002,7 +4140,10 @@ TP_DEF void tp_session_free(tp_session *s)
 }
 
 TP_DEF tp_graph *tp_session_graph(const tp_session *s) { return s->graph; }
-TP_DEF tp_device *tp_session_device(const tp_session *s, int i) { return i >= 0 && i < s->n_device ? s->device[i] : NULL; }
+TP_DEF tp_device *tp_session_device(const tp_session *s, int i)
+{
+    return i >= 0 && i < s->n_device ? s->device[i] : NULL;
+}
 TP_DEF tp_dict *tp_session_state(tp_session *s) { return &s->state; }
 
 TP_DEF tp_exec *tp_exec_new(tp_session *s)
@@ -4049,7 +4190,8 @@ static uint64_t tp__mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
-static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches, tp_status *status)
+static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
+                               tp_status *status)
 {
     uint64_t h = tp__mix((uint64_t)n_feeds, (uint64_t)n_fetches);
     for (int i = 0; i < n_fetches; i++) h = tp__mix(h, (uint64_t)(uintptr_t)fetches[i]);
@@ -4062,7 +4204,8 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         bool same = true;
         for (int i = 0; i < n_fetches; i++) same = same && p->fetch[i] == fetches[i];
         for (int i = 0; i < n_feeds && same; i++)
-            same = p->feed[i] == feeds[i].node && p->feed_type[i].dtype == feeds[i].value.dtype && tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
+            same = p->feed[i] == feeds[i].node && p->feed_type[i].dtype == feeds[i].value.dtype &&
+                   tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
         if (same) return p;
     }
     /* a new one; the least recently used makes room */
@@ -4094,7 +4237,9 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
     p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
     p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
-    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer ? TP_OK : tp__nomem_plan();
+    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer
+                       ? TP_OK
+                       : tp__nomem_plan();
     if (st != TP_OK) {
         *status = st;
         p->n_fetch = 0;
@@ -4110,7 +4255,9 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     st = tp__compile(e, p);
     if (st == TP_OK && p->arena_bytes > e->arena_bytes) { /* the arena grows only for a plan that needs more */
         char *bigger = (char *)e->device->alloc(e->device, p->arena_bytes);
-        if (!bigger) st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", e->device->name, (double)p->arena_bytes / 1048576.0);
+        if (!bigger)
+            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", e->device->name,
+                         (double)p->arena_bytes / 1048576.0);
         else {
             if (e->arena) e->device->free(e->device, e->arena);
             e->arena = bigger;
@@ -4127,7 +4274,8 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     return p;
 }
 
-static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches)
+static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                               int n_fetches)
 {
     const tp_graph *g = s->graph;
     if (g->status != TP_OK) {
@@ -4137,16 +4285,21 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     }
     for (int i = 0; i < n_fetches; i++) {
         if (!fetches[i]) return tp_fail(TP_ERR_ARG, "fetch %d is NULL: no node of that name, or no gradient", i);
-        if (fetches[i]->op->graph != g || tp_is_poison(fetches[i])) return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i, fetches[i]->op->name);
+        if (fetches[i]->op->graph != g || tp_is_poison(fetches[i]))
+            return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i,
+                           fetches[i]->op->name);
     }
     for (int i = 0; i < n_feeds; i++) {
         const tp_node *n = feeds[i].node;
-        if (!n || n->op->graph != g || tp_is_poison(n)) return tp_fail(TP_ERR_ARG, "feed %d is not a node of this session's graph", i);
+        if (!n || n->op->graph != g || tp_is_poison(n))
+            return tp_fail(TP_ERR_ARG, "feed %d is not a node of this session's graph", i);
         if (feeds[i].value.dtype != n->dtype)
-            return tp_fail(TP_ERR_DTYPE, "'%s' is %s but is fed %s: convert it with tp_convert", n->op->name, tp_dtype_name(n->dtype), tp_dtype_name(feeds[i].value.dtype));
+            return tp_fail(TP_ERR_DTYPE, "'%s' is %s but is fed %s: convert it with tp_convert", n->op->name,
+                           tp_dtype_name(n->dtype), tp_dtype_name(feeds[i].value.dtype));
         if (!tp_shape_compatible(&n->shape, &feeds[i].value.shape) || !tp_shape_known(&feeds[i].value.shape)) {
             char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-            return tp_fail(TP_ERR_SHAPE, "'%s' has shape %s but is fed %s", n->op->name, tp_shape_text(&n->shape, a), tp_shape_text(&feeds[i].value.shape, b));
+            return tp_fail(TP_ERR_SHAPE, "'%s' has shape %s but is fed %s", n->op->name, tp_shape_text(&n->shape, a),
+                           tp_shape_text(&feeds[i].value.shape, b));
         }
         for (int j = 0; j < i; j++)
             if (feeds[j].node == n) return tp_fail(TP_ERR_ARG, "'%s' is fed twice", n->op->name);
@@ -4154,7 +4307,8 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     return TP_OK;
 }
 
-TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
+                             const tp_tensor **values)
 {
     tp_session *s = e->session;
     tp_device *d = e->device;
@@ -4171,7 +4325,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     if ((st = d->upload(d, e->step_word, words, sizeof words)) != TP_OK) return st;
     for (int i = 0; i < n_feeds; i++) {
         const size_t bytes = tp_tensor_bytes(&feeds[i].value);
-        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->feed_buffer[i]), feeds[i].value.data, bytes)) != TP_OK) return st;
+        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->feed_buffer[i]), feeds[i].value.data, bytes)) != TP_OK)
+            return st;
     }
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
     if (e->timing) {
@@ -4203,7 +4358,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     return d->wait(d);
 }
 
-TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                                int n_fetches, const tp_tensor **values)
 {
     tp_exec *e = tp_session_exec(s);
     if (!e) return TP_ERR_NOMEM;
@@ -4221,7 +4377,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 {
     tp_status st = tp__session_grow(s);
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
-    if (st == TP_OK && tp_tensor_bytes(value)) st = s->device[0]->download(s->device[0], value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    if (st == TP_OK && tp_tensor_bytes(value))
+        st = s->device[0]->download(s->device[0], value->data, s->var_data[v->id], tp_tensor_bytes(value));
     return st;
 }
 
@@ -4231,10 +4388,12 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (st != TP_OK) return st;
     if (!tp_shape_equal(&v->shape, &value->shape)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp_fail(TP_ERR_SHAPE, "variable '%s' has shape %s, the value to load has %s", v->name, tp_shape_text(&v->shape, a), tp_shape_text(&value->shape, b));
+        return tp_fail(TP_ERR_SHAPE, "variable '%s' has shape %s, the value to load has %s", v->name,
+                       tp_shape_text(&v->shape, a), tp_shape_text(&value->shape, b));
     }
     if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
-        return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype), tp_dtype_name(value->dtype));
+        return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype),
+                       tp_dtype_name(value->dtype));
     tp_device *d = s->device[0];
     if (v->dtype == value->dtype) {
         const size_t bytes = tp_tensor_bytes(value);
@@ -4289,28 +4448,35 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
     const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
     if (!p) return TP_ERR_STATE;
     char t[TP_SHAPE_TEXT], kernel[256];
-    tp_buf_printf(out, "%4s  %-28s %-20s %12s %12s %10s  %s\n", "step", "kernel", "output", "KiB moved", "MFLOP", "ms", "node");
+    tp_buf_printf(out, "%4s  %-28s %-20s %12s %12s %10s  %s\n", "step", "kernel", "output", "KiB moved", "MFLOP", "ms",
+                  "node");
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         const tp_call *k = &s->call;
         double bytes = 0, flops = 0;
         for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (s->buffer[q] >= 0) bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
+            if (s->buffer[q] >= 0)
+                bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
         snprintf(kernel, sizeof kernel, "%s", k->op->name);
         if (k->op == &tp__op_fused) {
             const tp__program *prog = (const tp__program *)k->attrs;
             size_t at = 0;
             for (int j = 0; j < prog->n_instr && at + 24 < sizeof kernel; j++)
-                at += (size_t)snprintf(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "", prog->instr[j].row->name);
+                at += (size_t)snprintf(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "",
+                                       prog->instr[j].row->name);
             flops = (double)prog->n * prog->n_instr;
         } else if (k->op->flops) flops = k->op->flops(k);
-        tp_buf_printf(out, "%4d  %-28s %-20s %12.1f %12.3f ", i, kernel, k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
+        tp_buf_printf(out, "%4d  %-28s %-20s %12.1f %12.3f ", i, kernel,
+                      k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
         if (s->runs) tp_buf_printf(out, "%10.4f", s->seconds * 1e3 / (double)s->runs);
         else tp_buf_printf(out, "%10s", "-");
         tp_buf_printf(out, "  %s\n", s->name);
     }
-    tp_buf_printf(out, "%d kernels, %d ops fused, %d folded; arena %.1f KiB, constants %.1f KiB; %.3f MFLOP, %.1f KiB moved a run\n", p->info.n_steps,
-                  p->info.n_fused, p->info.n_folded, (double)p->info.arena_bytes / 1024.0, (double)p->info.constant_bytes / 1024.0, p->info.flops / 1e6, p->info.bytes / 1024.0);
+    tp_buf_printf(
+        out,
+        "%d kernels, %d ops fused, %d folded; arena %.1f KiB, constants %.1f KiB; %.3f MFLOP, %.1f KiB moved a run\n",
+        p->info.n_steps, p->info.n_fused, p->info.n_folded, (double)p->info.arena_bytes / 1024.0,
+        (double)p->info.constant_bytes / 1024.0, p->info.flops / 1e6, p->info.bytes / 1024.0);
     return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory while a plan was printed") : TP_OK;
 }
 
@@ -4480,17 +4646,19 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
 /* Names under which the original's tools store what is only of use in training: no warning when one side lacks them. */
 static bool tp__is_training_name(const char *name)
 {
-    static const char *const ends[] = {"/Adam",      "/Adam_1",  "/Momentum",  "/Adadelta", "/Adadelta_1",
-                                       "/RMSProp",   "/RMSProp_1", "/Adagrad", "/AccumGrad"};
+    static const char *const ends[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta", "/Adadelta_1",
+                                       "/RMSProp", "/RMSProp_1", "/Adagrad",  "/AccumGrad"};
     const size_t n = strlen(name);
     for (int i = 0; i < TP_COUNT(ends); i++) {
         const size_t m = strlen(ends[i]);
         if (n >= m && strcmp(name + n - m, ends[i]) == 0) return true;
     }
-    return strncmp(name, "EMA/", 4) == 0 || strstr(name, "/EMA/") || strncmp(name, "AccumGrad", 9) == 0 || strncmp(name, "apply_gradients", 15) == 0;
+    return strncmp(name, "EMA/", 4) == 0 || strstr(name, "/EMA/") || strncmp(name, "AccumGrad", 9) == 0 ||
+           strncmp(name, "apply_gradients", 15) == 0;
 }
 
-static tp_status tp__put_variable(tp_session *s, tp_npz_writer *w, const tp_variable *v, const char *name, tp_tensor *room)
+static tp_status tp__put_variable(tp_session *s, tp_npz_writer *w, const tp_variable *v, const char *name,
+                                  tp_tensor *room)
 {
     const tp_status st = tp_session_read(s, v, room);
     return st == TP_OK ? tp_npz_put(w, name, room) : st;
@@ -4519,7 +4687,8 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
         st = tp_npz_put(w, TP__STATE_PREFIX "isa", &room);
     }
     for (int i = 0; st == TP_OK && i < s->state.n; i++)
-        if (strcmp(s->state.item[i].name, TP__STATE_PREFIX "isa") != 0) st = tp_npz_put(w, s->state.item[i].name, &s->state.item[i].value);
+        if (strcmp(s->state.item[i].name, TP__STATE_PREFIX "isa") != 0)
+            st = tp_npz_put(w, s->state.item[i].name, &s->state.item[i].value);
     tp_tensor_free(&room);
     if (st != TP_OK) {
         tp_npz_abort(w);
@@ -4581,10 +4750,12 @@ TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *n
     snprintf(path, sizeof path, "%s/checkpoint", dir);
     for (int i = -1; i < n; i++) {
         tp_buf_printf(&text, "%s: \"", i < 0 ? "model_checkpoint_path" : "all_model_checkpoint_paths");
-        for (const char *p = names[i < 0 ? n - 1 : i]; *p; p++) tp_buf_printf(&text, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
+        for (const char *p = names[i < 0 ? n - 1 : i]; *p; p++)
+            tp_buf_printf(&text, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
         tp_buf_printf(&text, "\"\n");
     }
-    tp_status st = text.failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was written", path) : tp_writer_open(&w, path);
+    tp_status st =
+        text.failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was written", path) : tp_writer_open(&w, path);
     if (st == TP_OK) {
         st = tp_writer_put(w, text.data, text.len);
         if (st == TP_OK) st = tp_writer_commit(w);
@@ -4600,7 +4771,8 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
     char *text = NULL;
     size_t n = 0, m = 0;
     snprintf(file, sizeof file, "%s/checkpoint", dir);
-    if (!tp_file_exists(file)) return tp_fail(TP_ERR_NAME, "there is no file '%s': no checkpoint was saved there", file);
+    if (!tp_file_exists(file))
+        return tp_fail(TP_ERR_NAME, "there is no file '%s': no checkpoint was saved there", file);
     tp_status st = tp_file_read(file, false, 1 << 20, &text, &n);
     if (st != TP_OK) return st;
     const char *key = "model_checkpoint_path:";
@@ -4693,27 +4865,33 @@ static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_
     if (!tp_shape_equal(&v->shape, &value->shape)) {
         if (tp_shape_size(&v->shape) != tp_shape_size(&value->shape)) {
             if (!ignore_mismatch)
-                return tp_fail(TP_ERR_SHAPE, "Trying to load an array of shape %s into variable '%s' whose shape is %s.", tp_shape_text(&value->shape, a),
-                               v->name, tp_shape_text(&v->shape, b));
-            tp_log(TP_LOG_WARN, "Cannot load an array of shape %s into variable '%s' whose shape is %s: it is skipped.", tp_shape_text(&value->shape, a),
-                   v->name, tp_shape_text(&v->shape, b));
+                return tp_fail(TP_ERR_SHAPE,
+                               "Trying to load an array of shape %s into variable '%s' whose shape is %s.",
+                               tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
+            tp_log(TP_LOG_WARN, "Cannot load an array of shape %s into variable '%s' whose shape is %s: it is skipped.",
+                   tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
             return TP_OK;
         }
-        tp_log(TP_LOG_WARN, "The array of shape %s is reshaped to load it into variable '%s' whose shape is %s.", tp_shape_text(&value->shape, a), v->name,
-               tp_shape_text(&v->shape, b));
+        tp_log(TP_LOG_WARN, "The array of shape %s is reshaped to load it into variable '%s' whose shape is %s.",
+               tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
         view.shape = v->shape;
     }
     if (v->dtype != value->dtype) {
         const bool floats = tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype);
-        const bool widen = (v->dtype == TP_I64 && (value->dtype == TP_I32 || value->dtype == TP_U8)) || (v->dtype == TP_I32 && value->dtype == TP_U8);
+        const bool widen = (v->dtype == TP_I64 && (value->dtype == TP_I32 || value->dtype == TP_U8)) ||
+                           (v->dtype == TP_I32 && value->dtype == TP_U8);
         if (!floats && !widen)
-            return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s.", tp_dtype_name(value->dtype), v->name, tp_dtype_name(v->dtype));
-        if (floats) tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype), tp_dtype_name(value->dtype));
+            return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s.",
+                           tp_dtype_name(value->dtype), v->name, tp_dtype_name(v->dtype));
+        if (floats)
+            tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype),
+                   tp_dtype_name(value->dtype));
         if (widen) {
             tp_tensor wide;
             memset(&wide, 0, sizeof wide);
             tp_status st = tp_tensor_resize(&wide, v->dtype, v->shape);
-            if (st == TP_OK && tp_tensor_bytes(&wide)) tp_convert(wide.data, wide.dtype, view.data, view.dtype, tp_tensor_size(&wide));
+            if (st == TP_OK && tp_tensor_bytes(&wide))
+                tp_convert(wide.data, wide.dtype, view.data, view.dtype, tp_tensor_size(&wide));
             if (st == TP_OK) st = tp_session_load(s, v, &wide);
             tp_tensor_free(&wide);
             return st;
@@ -4749,7 +4927,8 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
     base = base ? base + 1 : path;
     char with[1100], dir[1024];
     if (strcmp(base, "checkpoint") == 0) {
-        const int len = base == path ? snprintf(dir, sizeof dir, ".") : snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
+        const int len = base == path ? snprintf(dir, sizeof dir, ".")
+                                     : snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
         if (len < 0 || (size_t)len >= sizeof dir) return tp_fail(TP_ERR_ARG, "'%s' is too long a path", path);
         const tp_status st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with - 8);
         if (st != TP_OK) return st;
@@ -4760,7 +4939,8 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
         return TP_OK;
     }
     const int len = snprintf(out, size, "%s.npz", path);
-    if (len < 0 || (size_t)len >= size || !tp_file_exists(out)) return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s.npz')", path, path);
+    if (len < 0 || (size_t)len >= size || !tp_file_exists(out))
+        return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s.npz')", path, path);
     return TP_OK;
 }
 
@@ -4803,13 +4983,16 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             if (!tp__is_training_name(v->name)) tp_buf_printf(&graph_only, "%s%s", graph_only.len ? ", " : "", v->name);
             continue;
         }
-        const ptrdiff_t at = (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - d->item;
+        const ptrdiff_t at =
+            (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - d->item;
         if (ignored) {
             tp_log(TP_LOG_INFO, "Variable '%s' in the graph will not be loaded from the checkpoint!", v->name);
             used[at] = 1;
             continue;
         }
-        if (used[at]) st = tp_fail(TP_ERR_NAME, "Restore conflict: two variables of the graph take '%s', '%s' is one", name, v->name);
+        if (used[at])
+            st = tp_fail(TP_ERR_NAME, "Restore conflict: two variables of the graph take '%s', '%s' is one", name,
+                         v->name);
         used[at] = 1;
         if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp_session_load(s, v, value);
         else if (st == TP_OK) st = tp__load_relaxed(s, v, value, r->relaxed);
@@ -4821,8 +5004,12 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             if (strcmp(name, TP__STATE_PREFIX "isa") == 0) {
                 const char *isa = tp_device_isa(s->device[0]);
                 if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
-                    tp_log(TP_LOG_WARN, "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results agree closely but not bit for bit. "
-                                        "TP_ISA=%.*s pins the old one.", (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value), (const char *)value->data);
+                    tp_log(TP_LOG_WARN,
+                           "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results "
+                           "agree closely but not bit for bit. "
+                           "TP_ISA=%.*s pins the old one.",
+                           (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value),
+                           (const char *)value->data);
                 continue;
             }
             tp_tensor *t = tp_dict_add(&s->state, name);
@@ -4831,8 +5018,12 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         }
         if (!used[k] && !tp__is_training_name(name)) tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
-    if (st == TP_OK && graph_only.len) tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s", r->from_dict ? "dict" : "checkpoint", graph_only.data);
-    if (st == TP_OK && file_only.len) tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s", r->from_dict ? "dict" : "checkpoint", file_only.data);
+    if (st == TP_OK && graph_only.len)
+        tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s",
+               r->from_dict ? "dict" : "checkpoint", graph_only.data);
+    if (st == TP_OK && file_only.len)
+        tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s",
+               r->from_dict ? "dict" : "checkpoint", file_only.data);
     tp_buf_free(&graph_only);
     tp_buf_free(&file_only);
     tp_free(used);
@@ -5026,30 +5217,30 @@ TP__COLD_END
 /* -- the loop of an element-wise op: y = expression of x (one operand) or of a and b (two), t are the
  * attributes */
 
-#define TP__MAP1(name_, type_, expr_)                                                                        \
-    static void TP__F(tp__##name_)(int64_t n, void *y_, const void *const *in_, const void *attrs_)          \
-    {                                                                                                        \
-        const type_ *t = (const type_ *)attrs_;                                                              \
-        const TP__NUM *px = (const TP__NUM *)in_[0];                                                         \
-        TP__NUM *py = (TP__NUM *)y_;                                                                         \
-        (void)t;                                                                                             \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            const TP__NUM x = px[i];                                                                         \
-            py[i] = (TP__NUM)(expr_);                                                                        \
-        }                                                                                                    \
+#define TP__MAP1(name_, type_, expr_)                                                               \
+    static void TP__F(tp__##name_)(int64_t n, void *y_, const void *const *in_, const void *attrs_) \
+    {                                                                                               \
+        const type_ *t = (const type_ *)attrs_;                                                     \
+        const TP__NUM *px = (const TP__NUM *)in_[0];                                                \
+        TP__NUM *py = (TP__NUM *)y_;                                                                \
+        (void)t;                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                           \
+            const TP__NUM x = px[i];                                                                \
+            py[i] = (TP__NUM)(expr_);                                                               \
+        }                                                                                           \
     }
 
-#define TP__MAP2(name_, type_, out_, expr_)                                                                  \
-    static void TP__F(tp__##name_)(int64_t n, void *y_, const void *const *in_, const void *attrs_)          \
-    {                                                                                                        \
-        const type_ *t = (const type_ *)attrs_;                                                              \
-        const TP__NUM *pa = (const TP__NUM *)in_[0], *pb = (const TP__NUM *)in_[1];                          \
-        out_ *py = (out_ *)y_;                                                                               \
-        (void)t;                                                                                             \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            const TP__NUM a = pa[i], b = pb[i];                                                              \
-            py[i] = (out_)(expr_);                                                                           \
-        }                                                                                                    \
+#define TP__MAP2(name_, type_, out_, expr_)                                                         \
+    static void TP__F(tp__##name_)(int64_t n, void *y_, const void *const *in_, const void *attrs_) \
+    {                                                                                               \
+        const type_ *t = (const type_ *)attrs_;                                                     \
+        const TP__NUM *pa = (const TP__NUM *)in_[0], *pb = (const TP__NUM *)in_[1];                 \
+        out_ *py = (out_ *)y_;                                                                      \
+        (void)t;                                                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                           \
+            const TP__NUM a = pa[i], b = pb[i];                                                     \
+            py[i] = (out_)(expr_);                                                                  \
+        }                                                                                           \
     }
 
 /* Integers wrap around, as on the machine; the C standard promises that for unsigned ones only. */
@@ -5085,22 +5276,22 @@ static real TP__F(tp__rounded)(real x)
 /* Functions of reals: ours for float, so that no libm decides its bits; libm's for double. TP__R(floor) is
  * floorf or floor: those are exact. */
 #ifdef TP__REAL_IS_FLOAT
-#define TP__R(fn_)  fn_##f
-#define TP__EXP(x_) tp_expf(x_)
-#define TP__LOG(x_) tp_logf(x_)
-#define TP__ERF(x_) tp_erff(x_)
-#define TP__TANH(x_) tp_tanhf(x_)
-#define TP__SIN(x_) tp__sinf(x_, 0)
-#define TP__COS(x_) tp__sinf(x_, 1)
+#define TP__R(fn_)      fn_##f
+#define TP__EXP(x_)     tp_expf(x_)
+#define TP__LOG(x_)     tp_logf(x_)
+#define TP__ERF(x_)     tp_erff(x_)
+#define TP__TANH(x_)    tp_tanhf(x_)
+#define TP__SIN(x_)     tp__sinf(x_, 0)
+#define TP__COS(x_)     tp__sinf(x_, 1)
 #define TP__POW(a_, b_) tp__powf(a_, b_)
 #elif !defined(TP__PASS_INT)
-#define TP__R(fn_)  fn_
-#define TP__EXP(x_) exp(x_)
-#define TP__LOG(x_) log(x_)
-#define TP__ERF(x_) erf(x_)
-#define TP__TANH(x_) tanh(x_)
-#define TP__SIN(x_) sin(x_)
-#define TP__COS(x_) cos(x_)
+#define TP__R(fn_)      fn_
+#define TP__EXP(x_)     exp(x_)
+#define TP__LOG(x_)     log(x_)
+#define TP__ERF(x_)     erf(x_)
+#define TP__TANH(x_)    tanh(x_)
+#define TP__SIN(x_)     sin(x_)
+#define TP__COS(x_)     cos(x_)
 #define TP__POW(a_, b_) pow(a_, b_)
 #endif
 
@@ -5169,8 +5360,8 @@ static double tp__flops_none(const tp_call *k)
 
 /* Element-wise rows outside a fused chain: operands are laid out a block at a time, broadcast, for the row's
  * block. */
-#define TP__MAP_BLOCK 64
-#define TP__MAP_IN    16
+#define TP__MAP_BLOCK                  64
+#define TP__MAP_IN                     16
 
 static tp_block_fn tp__map_block(const tp_op *row, tp_dtype last)
 {
@@ -5219,18 +5410,15 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
     }
 }
 
-static void tp__map_kernel(const tp_call *k)
-{
-    tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range);
-}
+static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range); }
 
 /* Columns of a row: kernels and blocks of an element-wise op that has loops for all numbers, or for reals
  * only. */
-#define TP__MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
-#define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
+#define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
+#define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 /* ... of an op that is no element-wise one. */
 #define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, TP_VEC_NONE
-#define TP__NO_KERNEL TP__KERNELS(NULL, NULL, NULL)
+#define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
 /* All operands have one element type, and the row has a block for it. */
 static tp_status tp__infer_map(tp_infer *s)
@@ -5253,8 +5441,7 @@ static tp_status tp__infer_logical(tp_infer *s)
 {
     for (int i = 0; i < s->n_in; i++)
         if (s->in[i].dtype != TP_BOOL)
-            return tp_infer_fail(s, TP_ERR_DTYPE,
-                                 "%s takes bool, input %d is %s; compare it with something first",
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s takes bool, input %d is %s; compare it with something first",
                                  s->op->name, i, tp_dtype_name(s->in[i].dtype));
     return tp__infer_broadcast_same(s);
 }
@@ -5298,9 +5485,8 @@ static void tp__add_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(g->dout[0], g->in[1]);
 }
-static const tp_op tp__op_add = {
-    "add", "Add", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__add_grad, TP__MAPS(tp__add),
-    TP_VEC_ADD, NULL, NULL, 0, "Add", NULL};
+static const tp_op tp__op_add = TP__ROW("add", "Add", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__add_grad,
+                                        TP__MAPS(tp__add), TP_VEC_ADD, NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, b, NULL); }
 #endif
 
@@ -5312,9 +5498,8 @@ static void tp__sub_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(g->dout[0]), g->in[1]);
 }
-static const tp_op tp__op_sub = {
-    "sub", "Sub", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__sub_grad, TP__MAPS(tp__sub),
-    TP_VEC_SUB, NULL, NULL, 0, "Sub", NULL};
+static const tp_op tp__op_sub = TP__ROW("sub", "Sub", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__sub_grad,
+                                        TP__MAPS(tp__sub), TP_VEC_SUB, NULL, NULL, 0, "Sub", NULL);
 TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
 #endif
 
@@ -5326,9 +5511,8 @@ static void tp__mul_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(tp_mul(g->dout[0], g->in[1]), g->in[0]);
     g->din[1] = tp__unbroadcast(tp_mul(g->dout[0], g->in[0]), g->in[1]);
 }
-static const tp_op tp__op_mul = {
-    "mul", "Mul", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mul_grad, TP__MAPS(tp__mul),
-    TP_VEC_MUL, NULL, NULL, 0, "Mul", NULL};
+static const tp_op tp__op_mul = TP__ROW("mul", "Mul", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mul_grad,
+                                        TP__MAPS(tp__mul), TP_VEC_MUL, NULL, NULL, 0, "Mul", NULL);
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, b, NULL); }
 #endif
 
@@ -5344,9 +5528,8 @@ static void tp__div_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(d, &g->out[0])), g->in[1]);
 }
-static const tp_op tp__op_div = {
-    "div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__div_grad,
-    TP__REAL_MAPS(tp__div), TP_VEC_DIV, NULL, NULL, 0, "Div", NULL};
+static const tp_op tp__op_div = TP__ROW("div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
+                                        tp__div_grad, TP__REAL_MAPS(tp__div), TP_VEC_DIV, NULL, NULL, 0, "Div", NULL);
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, b, NULL); }
 #endif
 
@@ -5363,12 +5546,12 @@ static void tp__extremum_grad(tp_grad *g, tp_node *first_wins)
 }
 static void tp__maximum_grad(tp_grad *g) { tp__extremum_grad(g, tp_greater_equal(g->in[0], g->in[1])); }
 static void tp__minimum_grad(tp_grad *g) { tp__extremum_grad(g, tp_less_equal(g->in[0], g->in[1])); }
-static const tp_op tp__op_maximum = {
-    "maximum", "Maximum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__maximum_grad,
-    TP__MAPS(tp__maximum), TP_VEC_MAX, NULL, NULL, 0, "Max", NULL};
-static const tp_op tp__op_minimum = {
-    "minimum", "Minimum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__minimum_grad,
-    TP__MAPS(tp__minimum), TP_VEC_MIN, NULL, NULL, 0, "Min", NULL};
+static const tp_op tp__op_maximum =
+    TP__ROW("maximum", "Maximum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__maximum_grad,
+            TP__MAPS(tp__maximum), TP_VEC_MAX, NULL, NULL, 0, "Max", NULL);
+static const tp_op tp__op_minimum =
+    TP__ROW("minimum", "Minimum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__minimum_grad,
+            TP__MAPS(tp__minimum), TP_VEC_MIN, NULL, NULL, 0, "Min", NULL);
 TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_maximum, a, b, NULL); }
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_minimum, a, b, NULL); }
 #endif
@@ -5382,9 +5565,9 @@ static void tp__squared_difference_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(d), g->in[1]);
 }
-static const tp_op tp__op_squared_difference = {
-    "squared_difference", "SquaredDifference", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-    tp__squared_difference_grad, TP__MAPS(tp__squared_difference), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_squared_difference =
+    TP__ROW("squared_difference", "SquaredDifference", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
+            tp__squared_difference_grad, TP__MAPS(tp__squared_difference), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 {
     return tp__op2(&tp__op_squared_difference, a, b, NULL);
@@ -5424,12 +5607,10 @@ static void tp__mod_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
-static const tp_op tp__op_floordiv = {
-    "floordiv", "FloorDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, NULL, TP__MAPS(tp__floordiv),
-    TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
-static const tp_op tp__op_mod = {
-    "mod", "FloorMod", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mod_grad, TP__MAPS(tp__mod),
-    TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_floordiv = TP__ROW("floordiv", "FloorDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
+                                             NULL, TP__MAPS(tp__floordiv), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_mod = TP__ROW("mod", "FloorMod", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
+                                        tp__mod_grad, TP__MAPS(tp__mod), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
 TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
 #endif
@@ -5448,18 +5629,15 @@ TP__MAP1(square, char, TP__MUL(x, x))
 static void tp__neg_grad(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
 static void tp__abs_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
 static void tp__square_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
-static const tp_op tp__op_neg = {
-    "neg", "Neg", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__neg_grad, TP__MAPS(tp__neg),
-    TP_VEC_NEG, NULL, NULL, 0, "Neg", NULL};
-static const tp_op tp__op_abs = {
-    "abs", "Abs", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__abs_grad, TP__MAPS(tp__abs),
-    TP_VEC_ABS, NULL, NULL, 0, "Abs", NULL};
-static const tp_op tp__op_sign = {
-    "sign", "Sign", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__MAPS(tp__sign), TP_VEC_NONE,
-    NULL, NULL, 0, "Sign", NULL};
-static const tp_op tp__op_square = {
-    "square", "Square", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__square_grad,
-    TP__MAPS(tp__square), TP_VEC_SQUARE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_neg = TP__ROW("neg", "Neg", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__neg_grad,
+                                        TP__MAPS(tp__neg), TP_VEC_NEG, NULL, NULL, 0, "Neg", NULL);
+static const tp_op tp__op_abs = TP__ROW("abs", "Abs", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__abs_grad,
+                                        TP__MAPS(tp__abs), TP_VEC_ABS, NULL, NULL, 0, "Abs", NULL);
+static const tp_op tp__op_sign = TP__ROW("sign", "Sign", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
+                                         TP__MAPS(tp__sign), TP_VEC_NONE, NULL, NULL, 0, "Sign", NULL);
+static const tp_op tp__op_square =
+    TP__ROW("square", "Square", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__square_grad,
+            TP__MAPS(tp__square), TP_VEC_SQUARE, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
 TP_DEF tp_node *tp_abs(tp_node *x) { return tp__op1(&tp__op_abs, x, NULL); }
 TP_DEF tp_node *tp_sign(tp_node *x) { return tp__op1(&tp__op_sign, x, NULL); }
@@ -5476,7 +5654,7 @@ typedef struct tp__affine_attrs {
 #ifdef TP__PASS_INT
 TP__MAP1(affine, tp__affine_attrs, TP__ADD(TP__MUL(x, (int64_t)t->scale), (int64_t)t->offset))
 #else
-TP__MAP1(affine, tp__affine_attrs, TP__ROUNDED((real)t->scale * x) + (real)t->offset)
+TP__MAP1(affine, tp__affine_attrs, TP__ROUNDED((real)t->scale *x) + (real)t->offset)
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__affine_schema[] = {{"scale", TP_ATTR_FLOAT, offsetof(tp__affine_attrs, scale)},
@@ -5495,9 +5673,9 @@ static void tp__affine_grad(tp_grad *g)
 {
     g->din[0] = tp_affine(g->dout[0], ((const tp__affine_attrs *)g->op->attrs)->scale, 0.0f);
 }
-static const tp_op tp__op_affine = {
-    "affine", "Affine", TP_OP_ELEMENTWISE, 1, 1, 1, tp__affine_schema, sizeof(tp__affine_attrs),
-    tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_affine =
+    TP__ROW("affine", "Affine", TP_OP_ELEMENTWISE, 1, 1, 1, tp__affine_schema, sizeof(tp__affine_attrs),
+            tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 {
     tp__affine_attrs t;
@@ -5523,13 +5701,12 @@ static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const vo
     TP__NUM *y = (TP__NUM *)y_;
     const int64_t least = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
                   most = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
-    const TP__NUM low =
-        (TP__NUM)tp__float_to_int(ceil((double)t->low), least, most); /* bounds are rounded inwards */
+    const TP__NUM low = (TP__NUM)tp__float_to_int(ceil((double)t->low), least, most); /* bounds are rounded inwards */
     const TP__NUM high = (TP__NUM)tp__float_to_int(floor((double)t->high), least, most);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
 }
 #else
-TP__MAP1(clip, tp__clip_attrs, x < (real)t->low ? (real)t->low : x > (real)t->high ? (real)t->high : x)
+TP__MAP1(clip, tp__clip_attrs, x<(real)t->low ? (real)t->low : x>(real) t->high ? (real)t->high : x)
 TP__MAP2(clip_grad, tp__clip_attrs, real, b >= (real)t->low && b <= (real)t->high ? a : 0)
 #endif
 #ifdef TP__ROWS
@@ -5544,16 +5721,16 @@ static tp_status tp__clip_infer(tp_infer *s)
     return tp__infer_map(s);
 }
 static void tp__clip_back(tp_grad *g); /* dx from dy and x; the gradient of clip, and of that gradient */
-static const tp_op tp__op_clip_grad = {
-    "clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
-    tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_clip_grad =
+    TP__ROW("clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
+            tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 static void tp__clip_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_clip = {
-    "clip", "ClipByValue", TP_OP_ELEMENTWISE, 1, 1, 1, tp__clip_schema, sizeof(tp__clip_attrs),
-    tp__clip_infer, tp__clip_back, TP__MAPS(tp__clip), TP_VEC_NONE, NULL, NULL, 0, "Clip", NULL};
+static const tp_op tp__op_clip =
+    TP__ROW("clip", "ClipByValue", TP_OP_ELEMENTWISE, 1, 1, 1, tp__clip_schema, sizeof(tp__clip_attrs), tp__clip_infer,
+            tp__clip_back, TP__MAPS(tp__clip), TP_VEC_NONE, NULL, NULL, 0, "Clip", NULL);
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 {
     tp__clip_attrs t;
@@ -5575,29 +5752,24 @@ TP__MAP2(less_equal, char, uint8_t, a <= b)
 TP__MAP2(equal, char, uint8_t, a == b)
 TP__MAP2(not_equal, char, uint8_t, a != b)
 #ifdef TP__ROWS
-static const tp_op tp__op_greater = {
-    "greater", "Greater", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__greater),
-    TP_VEC_NONE, NULL, NULL, 0, "Greater", NULL};
-static const tp_op tp__op_greater_equal = {
-    "greater_equal", "GreaterEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-    TP__MAPS(tp__greater_equal), TP_VEC_NONE, NULL, NULL, 0, "GreaterOrEqual", NULL};
-static const tp_op tp__op_less = {
-    "less", "Less", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__less),
-    TP_VEC_NONE, NULL, NULL, 0, "Less", NULL};
-static const tp_op tp__op_less_equal = {
-    "less_equal", "LessEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-    TP__MAPS(tp__less_equal), TP_VEC_NONE, NULL, NULL, 0, "LessOrEqual", NULL};
-static const tp_op tp__op_equal = {
-    "equal", "Equal", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__equal),
-    TP_VEC_NONE, NULL, NULL, 0, "Equal", NULL};
-static const tp_op tp__op_not_equal = {
-    "not_equal", "NotEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-    TP__MAPS(tp__not_equal), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_greater =
+    TP__ROW("greater", "Greater", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__greater),
+            TP_VEC_NONE, NULL, NULL, 0, "Greater", NULL);
+static const tp_op tp__op_greater_equal =
+    TP__ROW("greater_equal", "GreaterEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+            TP__MAPS(tp__greater_equal), TP_VEC_NONE, NULL, NULL, 0, "GreaterOrEqual", NULL);
+static const tp_op tp__op_less = TP__ROW("less", "Less", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+                                         TP__MAPS(tp__less), TP_VEC_NONE, NULL, NULL, 0, "Less", NULL);
+static const tp_op tp__op_less_equal =
+    TP__ROW("less_equal", "LessEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+            TP__MAPS(tp__less_equal), TP_VEC_NONE, NULL, NULL, 0, "LessOrEqual", NULL);
+static const tp_op tp__op_equal = TP__ROW("equal", "Equal", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare,
+                                          NULL, TP__MAPS(tp__equal), TP_VEC_NONE, NULL, NULL, 0, "Equal", NULL);
+static const tp_op tp__op_not_equal =
+    TP__ROW("not_equal", "NotEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
+            TP__MAPS(tp__not_equal), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater, a, b, NULL); }
-TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b)
-{
-    return tp__op2(&tp__op_greater_equal, a, b, NULL);
-}
+TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater_equal, a, b, NULL); }
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less, a, b, NULL); }
 TP_DEF tp_node *tp_less_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less_equal, a, b, NULL); }
 TP_DEF tp_node *tp_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_equal, a, b, NULL); }
@@ -5628,15 +5800,15 @@ static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, co
     for (int64_t i = 0; i < n; i++) y[i] = !a[i];
 }
 #define TP__BYTE_MAP(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
-static const tp_op tp__op_logical_and = {
-    "logical_and", "LogicalAnd", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-    TP__BYTE_MAP(tp__logical_and_bytes), TP_VEC_NONE, NULL, NULL, 0, "And", NULL};
-static const tp_op tp__op_logical_or = {
-    "logical_or", "LogicalOr", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-    TP__BYTE_MAP(tp__logical_or_bytes), TP_VEC_NONE, NULL, NULL, 0, "Or", NULL};
-static const tp_op tp__op_logical_not = {
-    "logical_not", "LogicalNot", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_logical, NULL,
-    TP__BYTE_MAP(tp__logical_not_bytes), TP_VEC_NONE, NULL, NULL, 0, "Not", NULL};
+static const tp_op tp__op_logical_and =
+    TP__ROW("logical_and", "LogicalAnd", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
+            TP__BYTE_MAP(tp__logical_and_bytes), TP_VEC_NONE, NULL, NULL, 0, "And", NULL);
+static const tp_op tp__op_logical_or =
+    TP__ROW("logical_or", "LogicalOr", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
+            TP__BYTE_MAP(tp__logical_or_bytes), TP_VEC_NONE, NULL, NULL, 0, "Or", NULL);
+static const tp_op tp__op_logical_not =
+    TP__ROW("logical_not", "LogicalNot", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_logical, NULL,
+            TP__BYTE_MAP(tp__logical_not_bytes), TP_VEC_NONE, NULL, NULL, 0, "Not", NULL);
 TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_and, a, b, NULL); }
 TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_or, a, b, NULL); }
 TP_DEF tp_node *tp_logical_not(tp_node *a) { return tp__op1(&tp__op_logical_not, a, NULL); }
@@ -5664,15 +5836,14 @@ static tp_status tp__select_infer(tp_infer *s)
 {
     const bool bytes = s->in[1].dtype == TP_U8 || s->in[1].dtype == TP_BOOL;
     if (s->in[0].dtype != TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE,
-                             "the condition is %s, not bool; compare it with something first",
+        return tp_infer_fail(s, TP_ERR_DTYPE, "the condition is %s, not bool; compare it with something first",
                              tp_dtype_name(s->in[0].dtype));
     if (s->in[1].dtype != s->in[2].dtype)
         return tp_infer_fail(s, TP_ERR_DTYPE, "element types %s and %s differ; tp_cast one of them",
                              tp_dtype_name(s->in[1].dtype), tp_dtype_name(s->in[2].dtype));
     if (bytes == (s->op->block_f64 != NULL))
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_select takes the row that does",
-                             s->op->name, tp_dtype_name(s->in[1].dtype));
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_select takes the row that does", s->op->name,
+                             tp_dtype_name(s->in[1].dtype));
     s->out[0].dtype = s->in[1].dtype;
     return tp__infer_broadcast(s, 0, 3, &s->out[0].shape);
 }
@@ -5682,12 +5853,12 @@ static void tp__select_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_select(g->in[0], g->dout[0], zero), g->in[1]);
     g->din[2] = tp__unbroadcast(tp_select(g->in[0], zero, g->dout[0]), g->in[2]);
 }
-static const tp_op tp__op_select = {
-    "select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, tp__select_grad,
-    TP__MAPS(tp__select), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL};
-static const tp_op tp__op_select_bytes = {
-    "select_bytes", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, NULL,
-    TP__BYTE_MAP(tp__select_byte), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL};
+static const tp_op tp__op_select =
+    TP__ROW("select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, tp__select_grad,
+            TP__MAPS(tp__select), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL);
+static const tp_op tp__op_select_bytes =
+    TP__ROW("select_bytes", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, NULL,
+            TP__BYTE_MAP(tp__select_byte), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL);
 TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 {
     tp_node *in[3];
@@ -5711,8 +5882,7 @@ static float tp__sinf(float x, int quarter)
 {
     if (!(x > -1e6f && x < 1e6f)) return quarter ? (float)cos((double)x) : (float)sin((double)x);
     const double turns = floor(tp__mul_add((double)x, 0.63661977236758134308, 0.5)); /* 2/pi */
-    double r =
-        tp__mul_add(turns, -1.57079632673412561417, (double)x); /* pi/2 in two parts; this one has 33 bits */
+    double r = tp__mul_add(turns, -1.57079632673412561417, (double)x); /* pi/2 in two parts; this one has 33 bits */
     r = tp__mul_add(turns, -6.07710050650619224932e-11, r);
     const double z = r * r;
     double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* -1/15!, 1/16! */
@@ -5794,9 +5964,8 @@ static void tp__pow_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), tp_pow(a, tp_sub(b, one))), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
-static const tp_op tp__op_pow = {
-    "pow", "Pow", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__pow_grad, TP__REAL_MAPS(tp__pow),
-    TP_VEC_NONE, NULL, NULL, 0, "Pow", NULL};
+static const tp_op tp__op_pow = TP__ROW("pow", "Pow", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__pow_grad,
+                                        TP__REAL_MAPS(tp__pow), TP_VEC_NONE, NULL, NULL, 0, "Pow", NULL);
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
 #endif
 
@@ -5813,15 +5982,15 @@ static void tp__rsqrt_grad(tp_grad *g)
     g->din[0] = tp_mul(tp__scaled(g->dout[0], -0.5), tp_mul(y, tp_square(y)));
 }
 static void tp__reciprocal_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
-static const tp_op tp__op_sqrt = {
-    "sqrt", "Sqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sqrt_grad,
-    TP__REAL_MAPS(tp__sqrt), TP_VEC_SQRT, NULL, NULL, 0, "Sqrt", NULL};
-static const tp_op tp__op_rsqrt = {
-    "rsqrt", "Rsqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__rsqrt_grad,
-    TP__REAL_MAPS(tp__rsqrt), TP_VEC_RSQRT, NULL, NULL, 0, NULL, NULL};
-static const tp_op tp__op_reciprocal = {
-    "reciprocal", "Reciprocal", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__reciprocal_grad,
-    TP__REAL_MAPS(tp__reciprocal), TP_VEC_RECIPROCAL, NULL, NULL, 0, "Reciprocal", NULL};
+static const tp_op tp__op_sqrt =
+    TP__ROW("sqrt", "Sqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sqrt_grad, TP__REAL_MAPS(tp__sqrt),
+            TP_VEC_SQRT, NULL, NULL, 0, "Sqrt", NULL);
+static const tp_op tp__op_rsqrt =
+    TP__ROW("rsqrt", "Rsqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__rsqrt_grad,
+            TP__REAL_MAPS(tp__rsqrt), TP_VEC_RSQRT, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_reciprocal =
+    TP__ROW("reciprocal", "Reciprocal", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__reciprocal_grad,
+            TP__REAL_MAPS(tp__reciprocal), TP_VEC_RECIPROCAL, NULL, NULL, 0, "Reciprocal", NULL);
 TP_DEF tp_node *tp_sqrt(tp_node *x) { return tp__op1(&tp__op_sqrt, x, NULL); }
 TP_DEF tp_node *tp_rsqrt(tp_node *x) { return tp__op1(&tp__op_rsqrt, x, NULL); }
 TP_DEF tp_node *tp_reciprocal(tp_node *x) { return tp__op1(&tp__op_reciprocal, x, NULL); }
@@ -5834,12 +6003,10 @@ TP__MAP1(ln, char, TP__LOG(x))
 #ifdef TP__ROWS
 static void tp__exp_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
 static void tp__ln_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
-static const tp_op tp__op_exp = {
-    "exp", "Exp", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__exp_grad, TP__REAL_MAPS(tp__exp),
-    TP_VEC_EXP, NULL, NULL, 0, "Exp", NULL};
-static const tp_op tp__op_ln = {
-    "ln", "Log", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__ln_grad, TP__REAL_MAPS(tp__ln),
-    TP_VEC_LOG, NULL, NULL, 0, "Log", NULL};
+static const tp_op tp__op_exp = TP__ROW("exp", "Exp", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__exp_grad,
+                                        TP__REAL_MAPS(tp__exp), TP_VEC_EXP, NULL, NULL, 0, "Exp", NULL);
+static const tp_op tp__op_ln = TP__ROW("ln", "Log", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__ln_grad,
+                                       TP__REAL_MAPS(tp__ln), TP_VEC_LOG, NULL, NULL, 0, "Log", NULL);
 TP_DEF tp_node *tp_exp(tp_node *x) { return tp__op1(&tp__op_exp, x, NULL); }
 TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
 #endif
@@ -5850,12 +6017,10 @@ TP__MAP1(cos, char, TP__COS(x))
 #ifdef TP__ROWS
 static void tp__sin_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
 static void tp__cos_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
-static const tp_op tp__op_sin = {
-    "sin", "Sin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sin_grad, TP__REAL_MAPS(tp__sin),
-    TP_VEC_NONE, NULL, NULL, 0, "Sin", NULL};
-static const tp_op tp__op_cos = {
-    "cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__cos_grad, TP__REAL_MAPS(tp__cos),
-    TP_VEC_NONE, NULL, NULL, 0, "Cos", NULL};
+static const tp_op tp__op_sin = TP__ROW("sin", "Sin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sin_grad,
+                                        TP__REAL_MAPS(tp__sin), TP_VEC_NONE, NULL, NULL, 0, "Sin", NULL);
+static const tp_op tp__op_cos = TP__ROW("cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__cos_grad,
+                                        TP__REAL_MAPS(tp__cos), TP_VEC_NONE, NULL, NULL, 0, "Cos", NULL);
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
 #endif
@@ -5868,9 +6033,8 @@ static void tp__erf_grad(tp_grad *g)
 {
     g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
 }
-static const tp_op tp__op_erf = {
-    "erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad, TP__REAL_MAPS(tp__erf),
-    TP_VEC_NONE, NULL, NULL, 0, "Erf", NULL};
+static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
+                                        TP__REAL_MAPS(tp__erf), TP_VEC_NONE, NULL, NULL, 0, "Erf", NULL);
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 #endif
 
@@ -5879,20 +6043,17 @@ TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 TP__MAP1(tanh, char, TP__TANH(x))
 TP__MAP1(sigmoid, char, 1 / (1 + TP__EXP(-x)))
 #ifdef TP__ROWS
-static void tp__tanh_grad(tp_grad *g)
-{
-    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(&g->out[0]), -1.0f, 1.0f));
-}
+static void tp__tanh_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(&g->out[0]), -1.0f, 1.0f)); }
 static void tp__sigmoid_grad(tp_grad *g)
 {
     g->din[0] = tp_mul(tp_mul(g->dout[0], &g->out[0]), tp_affine(&g->out[0], -1.0f, 1.0f));
 }
-static const tp_op tp__op_tanh = {
-    "tanh", "Tanh", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__tanh_grad,
-    TP__REAL_MAPS(tp__tanh), TP_VEC_TANH, NULL, NULL, 0, "Tanh", NULL};
-static const tp_op tp__op_sigmoid = {
-    "sigmoid", "Sigmoid", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sigmoid_grad,
-    TP__REAL_MAPS(tp__sigmoid), TP_VEC_SIGMOID, NULL, NULL, 0, "Sigmoid", NULL};
+static const tp_op tp__op_tanh =
+    TP__ROW("tanh", "Tanh", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__tanh_grad, TP__REAL_MAPS(tp__tanh),
+            TP_VEC_TANH, NULL, NULL, 0, "Tanh", NULL);
+static const tp_op tp__op_sigmoid =
+    TP__ROW("sigmoid", "Sigmoid", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sigmoid_grad,
+            TP__REAL_MAPS(tp__sigmoid), TP_VEC_SIGMOID, NULL, NULL, 0, "Sigmoid", NULL);
 TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
 TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
 #endif
@@ -5908,9 +6069,9 @@ static real TP__F(tp__log_one_plus)(real e)
 TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__R(fabs)(x))))
 #ifdef TP__ROWS
 static void tp__softplus_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
-static const tp_op tp__op_softplus = {
-    "softplus", "Softplus", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__softplus_grad,
-    TP__REAL_MAPS(tp__softplus), TP_VEC_NONE, NULL, NULL, 0, "Softplus", NULL};
+static const tp_op tp__op_softplus =
+    TP__ROW("softplus", "Softplus", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__softplus_grad,
+            TP__REAL_MAPS(tp__softplus), TP_VEC_NONE, NULL, NULL, 0, "Softplus", NULL);
 TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
 #endif
 
@@ -5920,16 +6081,16 @@ TP__MAP1(relu, char, 0 > x ? 0 : x)
 TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 #ifdef TP__ROWS
 static void tp__relu_back(tp_grad *g);
-static const tp_op tp__op_relu_grad = {
-    "relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
-    TP__REAL_MAPS(tp__relu_grad), TP_VEC_RELU_GRAD, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_relu_grad =
+    TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
+            TP__REAL_MAPS(tp__relu_grad), TP_VEC_RELU_GRAD, NULL, NULL, 0, NULL, NULL);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 {
     g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
-static const tp_op tp__op_relu = {
-    "relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back,
-    TP__REAL_MAPS(tp__relu), TP_VEC_RELU, NULL, NULL, 0, "Relu", NULL};
+static const tp_op tp__op_relu =
+    TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
+            TP_VEC_RELU, NULL, NULL, 0, "Relu", NULL);
 TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 #endif
 
@@ -5946,18 +6107,16 @@ TP__MAP2(leaky_relu_grad, tp__leaky_attrs, real, b > 0 ? a : (real)t->alpha * a)
 static const tp_attr tp__leaky_schema[] = {{"alpha", TP_ATTR_FLOAT, offsetof(tp__leaky_attrs, alpha)},
                                            {NULL, TP_ATTR_INT, 0}};
 static void tp__leaky_back(tp_grad *g);
-static const tp_op tp__op_leaky_relu_grad = {
-    "leaky_relu_grad", "LeakyReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
-    tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL,
-    NULL};
+static const tp_op tp__op_leaky_relu_grad =
+    TP__ROW("leaky_relu_grad", "LeakyReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
+            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 static void tp__leaky_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_leaky_relu = {
-    "leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
-    tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), TP_VEC_NONE, NULL, NULL, 0, "LeakyRelu",
-    NULL};
+static const tp_op tp__op_leaky_relu = TP__ROW(
+    "leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs), tp__infer_map,
+    tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), TP_VEC_NONE, NULL, NULL, 0, "LeakyRelu", NULL);
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 {
     tp__leaky_attrs t;
@@ -5982,9 +6141,9 @@ TP__MAP1(elu, char, x > 0 ? x : TP__F(tp__exp_minus_one)(x))
 TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 #ifdef TP__ROWS
 static void tp__elu_grad_grad(tp_grad *g);
-static const tp_op tp__op_elu_grad = {
-    "elu_grad", "EluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__elu_grad_grad,
-    TP__REAL_MAPS(tp__elu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_elu_grad =
+    TP__ROW("elu_grad", "EluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__elu_grad_grad,
+            TP__REAL_MAPS(tp__elu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 static void tp__elu_grad_grad(tp_grad *g)
 {
     tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
@@ -5992,9 +6151,8 @@ static void tp__elu_grad_grad(tp_grad *g)
     g->din[1] = tp__where(negative, tp_mul(g->dout[0], g->in[0]));
 }
 static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
-static const tp_op tp__op_elu = {
-    "elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back, TP__REAL_MAPS(tp__elu),
-    TP_VEC_NONE, NULL, NULL, 0, "Elu", NULL};
+static const tp_op tp__op_elu = TP__ROW("elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back,
+                                        TP__REAL_MAPS(tp__elu), TP_VEC_NONE, NULL, NULL, 0, "Elu", NULL);
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 #endif
 
@@ -6003,15 +6161,12 @@ TP__MAP1(floor, char, TP__R(floor)(x))
 TP__MAP1(ceil, char, TP__R(ceil)(x))
 TP__MAP1(round, char, TP__R(rint)(x))
 #ifdef TP__ROWS
-static const tp_op tp__op_floor = {
-    "floor", "Floor", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__REAL_MAPS(tp__floor),
-    TP_VEC_NONE, NULL, NULL, 0, "Floor", NULL};
-static const tp_op tp__op_ceil = {
-    "ceil", "Ceil", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__REAL_MAPS(tp__ceil),
-    TP_VEC_NONE, NULL, NULL, 0, "Ceil", NULL};
-static const tp_op tp__op_round = {
-    "round", "Round", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL, TP__REAL_MAPS(tp__round),
-    TP_VEC_NONE, NULL, NULL, 0, "Round", NULL};
+static const tp_op tp__op_floor = TP__ROW("floor", "Floor", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
+                                          TP__REAL_MAPS(tp__floor), TP_VEC_NONE, NULL, NULL, 0, "Floor", NULL);
+static const tp_op tp__op_ceil = TP__ROW("ceil", "Ceil", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
+                                         TP__REAL_MAPS(tp__ceil), TP_VEC_NONE, NULL, NULL, 0, "Ceil", NULL);
+static const tp_op tp__op_round = TP__ROW("round", "Round", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
+                                          TP__REAL_MAPS(tp__round), TP_VEC_NONE, NULL, NULL, 0, "Round", NULL);
 TP_DEF tp_node *tp_floor(tp_node *x) { return tp__op1(&tp__op_floor, x, NULL); }
 TP_DEF tp_node *tp_ceil(tp_node *x) { return tp__op1(&tp__op_ceil, x, NULL); }
 TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }
@@ -6026,9 +6181,9 @@ static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, con
     for (int64_t i = 0; i < n; i++) y[i] = isfinite(x[i]) ? 1 : 0;
 }
 #ifdef TP__ROWS
-static const tp_op tp__op_is_finite = {
-    "is_finite", "IsFinite", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_compare, NULL,
-    TP__REAL_MAPS(tp__is_finite), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_is_finite =
+    TP__ROW("is_finite", "IsFinite", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_compare, NULL,
+            TP__REAL_MAPS(tp__is_finite), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, NULL); }
 #endif
 
@@ -6065,10 +6220,10 @@ static void tp__cast_grad(tp_grad *g)
     const tp__cast_attrs *t = (const tp__cast_attrs *)g->op->attrs;
     if (tp_dtype_is_float(t->from) && tp_dtype_is_float(t->to)) g->din[0] = tp_cast(g->dout[0], t->from);
 }
-static const tp_op tp__op_cast = {
-    "cast", "Cast", TP_OP_ELEMENTWISE, 1, 1, 1, tp__cast_schema, sizeof(tp__cast_attrs), tp__cast_infer,
-    tp__cast_grad, tp__map_kernel, tp__map_kernel, NULL, tp__cast_block, tp__cast_block, tp__cast_block,
-    tp__cast_block, TP_VEC_NONE, NULL, NULL, 0, "Cast", NULL};
+static const tp_op tp__op_cast =
+    TP__ROW("cast", "Cast", TP_OP_ELEMENTWISE, 1, 1, 1, tp__cast_schema, sizeof(tp__cast_attrs), tp__cast_infer,
+            tp__cast_grad, tp__map_kernel, tp__map_kernel, NULL, tp__cast_block, tp__cast_block, tp__cast_block,
+            tp__cast_block, TP_VEC_NONE, NULL, NULL, 0, "Cast", NULL);
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 {
     tp__cast_attrs t;
@@ -6096,8 +6251,7 @@ typedef struct tp__reduce_attrs {
 typedef struct tp__reduction {
     int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements behind each output */
     int n_keep, n_reduce;                   /* merged dimensions, innermost first */
-    int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS],
-        reduce_stride[TP_MAX_DIMS];
+    int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS], reduce_stride[TP_MAX_DIMS];
 } tp__reduction;
 
 /* Which dimensions of x go; false if an axis does not exist or stands there twice. */
@@ -6168,18 +6322,18 @@ static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
 }
 
 /* for each output o and each of its elements v (in order): body */
-#define TP__REDUCE(begin_, body_, end_)                                                                      \
-    for (int64_t o = 0; o < r.n_out; o++) {                                                                  \
-        const TP__NUM *first = x + tp__out_begin(&r, o);                                                     \
-        begin_;                                                                                              \
-        for (int64_t j = 0; j < r.n_run; j++) {                                                              \
-            const TP__NUM *p = first + tp__run_begin(&r, j);                                                 \
-            for (int64_t i = 0; i < r.run; i++) {                                                            \
-                const TP__NUM v = p[i * r.step];                                                             \
-                body_;                                                                                       \
-            }                                                                                                \
-        }                                                                                                    \
-        end_;                                                                                                \
+#define TP__REDUCE(begin_, body_, end_)                      \
+    for (int64_t o = 0; o < r.n_out; o++) {                  \
+        const TP__NUM *first = x + tp__out_begin(&r, o);     \
+        begin_;                                              \
+        for (int64_t j = 0; j < r.n_run; j++) {              \
+            const TP__NUM *p = first + tp__run_begin(&r, j); \
+            for (int64_t i = 0; i < r.run; i++) {            \
+                const TP__NUM v = p[i * r.step];             \
+                body_;                                       \
+            }                                                \
+        }                                                    \
+        end_;                                                \
     }
 
 static tp_status tp__infer_reduce(tp_infer *s)
@@ -6189,8 +6343,7 @@ static tp_status tp__infer_reduce(tp_infer *s)
     bool reduced[TP_MAX_DIMS];
     char text[TP_SHAPE_TEXT];
     if (t->n_axes < 0 || t->n_axes > TP_MAX_DIMS)
-        return tp_infer_fail(s, TP_ERR_ARG, "%d axes to reduce; a shape has at most %d", t->n_axes,
-                             TP_MAX_DIMS);
+        return tp_infer_fail(s, TP_ERR_ARG, "%d axes to reduce; a shape has at most %d", t->n_axes, TP_MAX_DIMS);
     for (int i = 0; i < t->n_axes; i++)
         if (tp__axis(t->axes[i], x->ndim) < 0)
             return tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", t->axes[i],
@@ -6239,8 +6392,8 @@ static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, boo
 
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
 
-#define TP__PARTIALS    32  /* at most, for one output */
-#define TP__COLUMN_TILE 512 /* columns that are summed at a time; two such rows stay in L1 */
+#define TP__PARTIALS    32    /* at most, for one output */
+#define TP__COLUMN_TILE 512   /* columns that are summed at a time; two such rows stay in L1 */
 #define TP__VEC_PIECE   16384 /* tp_vec_sum and its kin do so many without asking other threads for help */
 
 typedef struct tp__reduce_job {
@@ -6249,7 +6402,7 @@ typedef struct tp__reduce_job {
     tp__reduce_kind kind;
     const float *x;
     float *y, *partial;
-    int64_t n_part; /* per output */
+    int64_t n_part;  /* per output */
     int64_t A, R, B; /* x as (A,R,B): R is summed */
     int64_t fold;    /* narrow matrices: so many rows are laid side by side, (A, R/fold, fold B) */
     int64_t W, n_tile, grain;
@@ -6378,8 +6531,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     if (!j.vec) return false;
     tp__reduce_cut(&j);
     if (r->step == 1) {
-        tp_device_parallel(k->device, (r->n_out * j.n_part + j.grain - 1) / j.grain, tp__reduce_rows_chunk,
-                           &j);
+        tp_device_parallel(k->device, (r->n_out * j.n_part + j.grain - 1) / j.grain, tp__reduce_rows_chunk, &j);
         if (j.n_part == 1) return true;
         for (int64_t o = 0; o < r->n_out; o++) {
             double v = (double)j.partial[o * j.n_part];
@@ -6388,8 +6540,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         }
         return true;
     }
-    tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain,
-                       tp__reduce_columns_chunk, &j);
+    tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
     for (int64_t a = 0; a < j.A; a++) /* parts, the rows laid side by side, and the rows left over */
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
@@ -6409,11 +6560,10 @@ static size_t tp__reduce_scratch(const tp_call *k)
     return tp__reduce_partials(&r);
 }
 
-static const tp_attr tp__reduce_schema[] = {
-    {"axes", TP_ATTR_INTS8, offsetof(tp__reduce_attrs, axes)},
-    {"n_axes", TP_ATTR_INT, offsetof(tp__reduce_attrs, n_axes)},
-    {"keep_dims", TP_ATTR_BOOL, offsetof(tp__reduce_attrs, keep_dims)},
-    {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__reduce_schema[] = {{"axes", TP_ATTR_INTS8, offsetof(tp__reduce_attrs, axes)},
+                                            {"n_axes", TP_ATTR_INT, offsetof(tp__reduce_attrs, n_axes)},
+                                            {"keep_dims", TP_ATTR_BOOL, offsetof(tp__reduce_attrs, keep_dims)},
+                                            {NULL, TP_ATTR_INT, 0}};
 
 static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
@@ -6461,15 +6611,11 @@ static void tp__reduce_sum_fast(const tp_call *k)
     tp__reduction_of(&r, k);
     if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__reduce_sum_any(k);
 }
-static void tp__reduce_sum_grad(tp_grad *g)
-{
-    g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]);
-}
-static const tp_op tp__op_reduce_sum = {
-    "reduce_sum", "Sum", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_number, tp__reduce_sum_grad,
-    TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__flops_of_input,
-    tp__reduce_scratch, 0, "ReduceSum", NULL};
+static void tp__reduce_sum_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]); }
+static const tp_op tp__op_reduce_sum = TP__ROW("reduce_sum", "Sum", TP_OP_PURE, 1, 1, 1, tp__reduce_schema,
+                                               sizeof(tp__reduce_attrs), tp__infer_reduce_number, tp__reduce_sum_grad,
+                                               TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast),
+                                               tp__flops_of_input, tp__reduce_scratch, 0, "ReduceSum", NULL);
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_sum, x, axes, n_axes, keep_dims);
@@ -6495,15 +6641,14 @@ static tp_status tp__size_ratio_infer(tp_infer *s)
     s->out[0].shape.ndim = 0;
     return TP_OK;
 }
-static const tp_op tp__op_size_ratio = {
-    "size_ratio", "SizeRatio", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__size_ratio_infer, NULL,
-    TP__KERNELS(tp__size_ratio_f32, tp__size_ratio_f64, NULL), tp__flops_none, NULL, 3u, NULL, NULL};
+static const tp_op tp__op_size_ratio =
+    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__size_ratio_infer, NULL,
+            TP__KERNELS(tp__size_ratio_f32, tp__size_ratio_f64, NULL), tp__flops_none, NULL, 3u, NULL, NULL);
 /* A scalar of x's dtype: how many elements of x stand behind one of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
     const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
-    if (nx > 0 && nz > 0 && nx != INT64_MAX)
-        return tp_const_as(tp_node_graph(x), x->dtype, (double)(nx / nz));
+    if (nx > 0 && nz > 0 && nx != INT64_MAX) return tp_const_as(tp_node_graph(x), x->dtype, (double)(nx / nz));
     return tp__op2(&tp__op_size_ratio, x, z, NULL);
 }
 #endif
@@ -6530,11 +6675,10 @@ static void tp__reduce_mean_grad(tp_grad *g)
     tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
     g->din[0] = tp_broadcast_like(d, g->in[0]);
 }
-static const tp_op tp__op_reduce_mean = {
-    "reduce_mean", "Mean", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_real, tp__reduce_mean_grad,
-    TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast), tp__flops_of_input,
-    tp__reduce_scratch, 0, "ReduceMean", NULL};
+static const tp_op tp__op_reduce_mean = TP__ROW(
+    "reduce_mean", "Mean", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_real,
+    tp__reduce_mean_grad, TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast),
+    tp__flops_of_input, tp__reduce_scratch, 0, "ReduceMean", NULL);
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_mean, x, axes, n_axes, keep_dims);
@@ -6597,16 +6741,14 @@ static void tp__reduce_extremum_grad(tp_grad *g)
     tp_node *count = tp_reduce_sum(ties, t->axes, t->n_axes, true);
     g->din[0] = tp_mul(ties, tp_div(tp__with_dims(g, g->dout[0]), count));
 }
-static const tp_op tp__op_reduce_max = {
-    "reduce_max", "Max", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_number, tp__reduce_extremum_grad,
-    TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast), tp__flops_of_input,
-    tp__reduce_scratch, 0, "ReduceMax", NULL};
-static const tp_op tp__op_reduce_min = {
-    "reduce_min", "Min", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_number, tp__reduce_extremum_grad,
-    TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), tp__flops_of_input, NULL, 0, "ReduceMin",
-    NULL};
+static const tp_op tp__op_reduce_max = TP__ROW(
+    "reduce_max", "Max", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_number,
+    tp__reduce_extremum_grad, TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast),
+    tp__flops_of_input, tp__reduce_scratch, 0, "ReduceMax", NULL);
+static const tp_op tp__op_reduce_min =
+    TP__ROW("reduce_min", "Min", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+            tp__infer_reduce_number, tp__reduce_extremum_grad,
+            TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), tp__flops_of_input, NULL, 0, "ReduceMin", NULL);
 TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_max, x, axes, n_axes, keep_dims);
@@ -6670,9 +6812,9 @@ static tp_status tp__reduce_prod_grad_infer(tp_infer *s)
     if (st != TP_OK) return st;
     if (s->in[1].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[1].shape, &s->out[0].shape)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s %s, it should be %s %s",
-                             tp_dtype_name(s->in[1].dtype), tp_shape_text(&s->in[1].shape, a),
-                             tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->out[0].shape, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s %s, it should be %s %s", tp_dtype_name(s->in[1].dtype),
+                             tp_shape_text(&s->in[1].shape, a), tp_dtype_name(s->in[0].dtype),
+                             tp_shape_text(&s->out[0].shape, b));
     }
     s->out[0] = s->in[0];
     return TP_OK;
@@ -6683,25 +6825,22 @@ static void tp__reduce_prod_grad_grad(tp_grad *g)
     tp_node *x = g->in[0], *v = g->dout[0], *vg = tp_mul(v, &g->out[0]);
     tp_node *sum = tp_reduce_sum(vg, t->axes, t->n_axes, true);
     g->din[0] = tp_div(tp_sub(sum, vg), x);
-    g->din[1] =
-        tp_reshape_like(tp_reduce_sum(tp_mul(v, tp_div(tp_reduce_prod(x, t->axes, t->n_axes, true), x)),
-                                      t->axes, t->n_axes, t->keep_dims),
-                        g->in[1]);
+    g->din[1] = tp_reshape_like(tp_reduce_sum(tp_mul(v, tp_div(tp_reduce_prod(x, t->axes, t->n_axes, true), x)),
+                                              t->axes, t->n_axes, t->keep_dims),
+                                g->in[1]);
 }
-static const tp_op tp__op_reduce_prod_grad = {
+static const tp_op tp__op_reduce_prod_grad = TP__ROW(
     "reduce_prod_grad", "ProdGrad", TP_OP_PURE, 2, 2, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
     tp__reduce_prod_grad_infer, tp__reduce_prod_grad_grad,
-    TP__KERNELS(tp__reduce_prod_grad_f32, tp__reduce_prod_grad_f64, NULL), tp__flops_of_input, NULL, 0, NULL,
-    NULL};
+    TP__KERNELS(tp__reduce_prod_grad_f32, tp__reduce_prod_grad_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
 static void tp__reduce_prod_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_reduce_prod_grad, g->in[0], g->dout[0], g->op->attrs);
 }
-static const tp_op tp__op_reduce_prod = {
-    "reduce_prod", "Prod", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_number, tp__reduce_prod_back,
-    TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL), tp__flops_of_input, NULL, 0, "ReduceProd",
-    NULL};
+static const tp_op tp__op_reduce_prod =
+    TP__ROW("reduce_prod", "Prod", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
+            tp__infer_reduce_number, tp__reduce_prod_back, TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL),
+            tp__flops_of_input, NULL, 0, "ReduceProd", NULL);
 TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_prod, x, axes, n_axes, keep_dims);
@@ -6729,18 +6868,16 @@ static void tp__reduce_any_bytes(const tp_call *k) { tp__reduce_bools(k, false);
 static tp_status tp__infer_reduce_bool(tp_infer *s)
 {
     if (s->in[0].dtype != TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s takes bool, not %s; compare it with something first",
-                             s->op->name, tp_dtype_name(s->in[0].dtype));
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s takes bool, not %s; compare it with something first", s->op->name,
+                             tp_dtype_name(s->in[0].dtype));
     return tp__infer_reduce(s);
 }
-static const tp_op tp__op_reduce_all = {
-    "reduce_all", "All", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_bool, NULL, TP__KERNELS(tp__reduce_all_bytes, NULL, NULL), tp__flops_of_input, NULL, 0,
-    NULL, NULL};
-static const tp_op tp__op_reduce_any = {
-    "reduce_any", "Any", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__infer_reduce_bool, NULL, TP__KERNELS(tp__reduce_any_bytes, NULL, NULL), tp__flops_of_input, NULL, 0,
-    NULL, NULL};
+static const tp_op tp__op_reduce_all = TP__ROW(
+    "reduce_all", "All", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_bool, NULL,
+    TP__KERNELS(tp__reduce_all_bytes, NULL, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
+static const tp_op tp__op_reduce_any = TP__ROW(
+    "reduce_any", "Any", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_bool, NULL,
+    TP__KERNELS(tp__reduce_any_bytes, NULL, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_all, x, axes, n_axes, keep_dims);
@@ -6800,8 +6937,7 @@ static tp_status tp__sum_to_like_infer(tp_infer *s)
     if (st != TP_OK) return st;
     if (!tp__broadcasts_to(&s->in[1].shape, &s->in[0].shape)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp_infer_fail(s, TP_ERR_SHAPE,
-                             "shape %s cannot be summed to %s, which does not broadcast to it",
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s cannot be summed to %s, which does not broadcast to it",
                              tp_shape_text(&s->in[0].shape, a), tp_shape_text(&s->in[1].shape, b));
     }
     s->out[0].dtype = s->in[0].dtype;
@@ -6809,14 +6945,11 @@ static tp_status tp__sum_to_like_infer(tp_infer *s)
     return TP_OK;
 }
 static void tp__sum_to_like_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(g->dout[0], g->in[0]); }
-static const tp_op tp__op_sum_to_like = {
-    "sum_to_like", "SumToLike", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__sum_to_like_infer, tp__sum_to_like_grad,
-    TP__KERNELS(tp__sum_to_like_f32, tp__sum_to_like_f64, tp__sum_to_like_fast), tp__flops_of_input,
-    tp__sum_to_like_scratch, 2u, NULL, NULL};
-TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref)
-{
-    return tp__op2(&tp__op_sum_to_like, dy, ref, NULL);
-}
+static const tp_op tp__op_sum_to_like =
+    TP__ROW("sum_to_like", "SumToLike", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__sum_to_like_infer, tp__sum_to_like_grad,
+            TP__KERNELS(tp__sum_to_like_f32, tp__sum_to_like_f64, tp__sum_to_like_fast), tp__flops_of_input,
+            tp__sum_to_like_scratch, 2u, NULL, NULL);
+TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref) { return tp__op2(&tp__op_sum_to_like, dy, ref, NULL); }
 #endif
 
 /* -- add_n: y = x_0 + x_1 + ..., left to right ---------------------------------------------- >>op add_n */
@@ -6869,8 +7002,7 @@ static tp_status tp__add_n_infer(tp_infer *s)
     for (int i = 1; i < s->n_in; i++) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         if (s->in[i].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[i].shape, &s->out[0].shape))
-            return tp_infer_fail(s, TP_ERR_SHAPE,
-                                 "input 0 is %s %s, input %d is %s %s; add_n does not broadcast",
+            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; add_n does not broadcast",
                                  tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->out[0].shape, a), i,
                                  tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b));
         for (int d = 0; d < s->out[0].shape.ndim; d++)
@@ -6883,13 +7015,12 @@ static void tp__add_n_grad(tp_grad *g)
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = g->dout[0];
 }
 static double tp__add_n_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * (k->n_in - 1); }
-static const tp_op tp__op_add_n = {
-    "add_n", "AddN", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__add_n_infer, tp__add_n_grad,
-    TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), tp__add_n_flops, NULL, 0, "Sum", NULL};
+static const tp_op tp__op_add_n =
+    TP__ROW("add_n", "AddN", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__add_n_infer, tp__add_n_grad,
+            TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), tp__add_n_flops, NULL, 0, "Sum", NULL);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
-    if (n == 2 && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
-        return tp_add(xs[0], xs[1]); /* which can be fused */
+    if (n == 2 && tp_shape_equal(&xs[0]->shape, &xs[1]->shape)) return tp_add(xs[0], xs[1]); /* which can be fused */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
@@ -6991,19 +7122,15 @@ static void tp__global_norm_grad(tp_grad *g)
     tp_node *d = tp_div(g->dout[0], &g->out[0]);
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
 }
-static const tp_op tp__op_l2_loss = {
-    "l2_loss", "L2Loss", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, tp__l2_loss_grad,
-    TP__KERNELS(tp__l2_loss_f32, tp__l2_loss_f64, tp__l2_loss_fast), tp__flops_of_squares, NULL, 0, NULL,
-    NULL};
-static const tp_op tp__op_global_norm = {
-    "global_norm", "GlobalNorm", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__global_norm_infer, tp__global_norm_grad,
-    TP__KERNELS(tp__global_norm_f32, tp__global_norm_f64, tp__global_norm_fast), tp__flops_of_squares, NULL,
-    0, NULL, NULL};
+static const tp_op tp__op_l2_loss =
+    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, tp__l2_loss_grad,
+            TP__KERNELS(tp__l2_loss_f32, tp__l2_loss_f64, tp__l2_loss_fast), tp__flops_of_squares, NULL, 0, NULL, NULL);
+static const tp_op tp__op_global_norm =
+    TP__ROW("global_norm", "GlobalNorm", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__global_norm_infer, tp__global_norm_grad,
+            TP__KERNELS(tp__global_norm_f32, tp__global_norm_f64, tp__global_norm_fast), tp__flops_of_squares, NULL, 0,
+            NULL, NULL);
 TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL); }
-TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n)
-{
-    return tp__opn(&tp__op_global_norm, xs, n, NULL);
-}
+TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n) { return tp__opn(&tp__op_global_norm, xs, n, NULL); }
 #endif
 
 /* -- zero_fraction: y = (exact zeros of x) / (elements of x) ---------------------- >>op zero_fraction */
@@ -7018,9 +7145,9 @@ static void TP__F(tp__zero_fraction)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static const tp_op tp__op_zero_fraction = {
-    "zero_fraction", "ZeroFraction", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, NULL,
-    TP__KERNELS(tp__zero_fraction_f32, tp__zero_fraction_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL};
+static const tp_op tp__op_zero_fraction =
+    TP__ROW("zero_fraction", "ZeroFraction", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, NULL,
+            TP__KERNELS(tp__zero_fraction_f32, tp__zero_fraction_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_zero_fraction(tp_node *x) { return tp__op1(&tp__op_zero_fraction, x, NULL); }
 #endif
 
@@ -7064,8 +7191,7 @@ static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
 {
     const int d = tp__axis(axis, x->ndim);
     char text[TP_SHAPE_TEXT];
-    if (d < 0)
-        tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", axis, tp_shape_text(x, text));
+    if (d < 0) tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", axis, tp_shape_text(x, text));
     return d;
 }
 static void tp__remove_dim(tp_shape *s, int d)
@@ -7079,16 +7205,15 @@ static tp_status tp__argmax_infer(tp_infer *s)
     if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
         return tp_infer_fail(s, TP_ERR_DTYPE, "argmax does not work on %s; tp_cast it first",
                              tp_dtype_name(s->in[0].dtype));
-    if (s->in[0].shape.dim[d] == 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d is empty, so it has no largest", d);
+    if (s->in[0].shape.dim[d] == 0) return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d is empty, so it has no largest", d);
     s->out[0].dtype = TP_I64;
     s->out[0].shape = s->in[0].shape;
     tp__remove_dim(&s->out[0].shape, d);
     return TP_OK;
 }
-static const tp_op tp__op_argmax = {
-    "argmax", "ArgMax", TP_OP_PURE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__argmax_infer, NULL,
-    TP__KERNELS(tp__argmax_any, tp__argmax_f64, NULL), tp__flops_of_input, NULL, 0, "ArgMax", NULL};
+static const tp_op tp__op_argmax =
+    TP__ROW("argmax", "ArgMax", TP_OP_PURE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__argmax_infer, NULL,
+            TP__KERNELS(tp__argmax_any, tp__argmax_f64, NULL), tp__flops_of_input, NULL, 0, "ArgMax", NULL);
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis)
 {
     tp__axis_attrs t;
@@ -7155,8 +7280,7 @@ static void TP__F(tp__put_last)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static const tp_attr tp__top_k_schema[] = {{"k", TP_ATTR_INT, offsetof(tp__top_k_attrs, k)},
-                                           {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__top_k_schema[] = {{"k", TP_ATTR_INT, offsetof(tp__top_k_attrs, k)}, {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__top_k_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real(s);
@@ -7183,8 +7307,7 @@ static tp_status tp__infer_last(tp_infer *s)
     if (a.ndim > 0) a.ndim--;
     if (b.ndim > 0) b.ndim--;
     if (s->in[0].shape.ndim < 1 || s->in[1].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
-        return tp_infer_fail(s, TP_ERR_SHAPE,
-                             "x is %s and index %s; they may differ in the last dimension only",
+        return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they may differ in the last dimension only",
                              tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: the index's; put_last: the reference's */
@@ -7192,16 +7315,13 @@ static tp_status tp__infer_last(tp_infer *s)
 }
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
 static void tp__take_last_grad(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
-static const tp_op tp__op_take_last = {
-    "take_last", "TakeLast", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__infer_last, tp__take_last_grad,
-    TP__KERNELS(tp__take_last_f32, tp__take_last_f64, NULL), tp__flops_none, NULL, 0, NULL, NULL};
-static void tp__put_last_grad(tp_grad *g)
-{
-    g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL);
-}
-static const tp_op tp__op_put_last = {
-    "put_last", "PutLast", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__infer_last, tp__put_last_grad,
-    TP__KERNELS(tp__put_last_f32, tp__put_last_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL};
+static const tp_op tp__op_take_last =
+    TP__ROW("take_last", "TakeLast", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__infer_last, tp__take_last_grad,
+            TP__KERNELS(tp__take_last_f32, tp__take_last_f64, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+static void tp__put_last_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
+static const tp_op tp__op_put_last =
+    TP__ROW("put_last", "PutLast", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__infer_last, tp__put_last_grad,
+            TP__KERNELS(tp__put_last_f32, tp__put_last_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL);
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
 {
     tp_node *in[3];
@@ -7218,9 +7338,9 @@ static double tp__top_k_flops(const tp_call *k)
 {
     return (double)tp__size(&k->in[0]) * (double)((const tp__top_k_attrs *)k->attrs)->k;
 }
-static const tp_op tp__op_top_k = {
-    "top_k", "TopKV2", TP_OP_PURE, 1, 1, 2, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__top_k_infer,
-    tp__top_k_grad, TP__KERNELS(tp__top_k_f32, tp__top_k_f64, NULL), tp__top_k_flops, NULL, 0, NULL, NULL};
+static const tp_op tp__op_top_k =
+    TP__ROW("top_k", "TopKV2", TP_OP_PURE, 1, 1, 2, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__top_k_infer,
+            tp__top_k_grad, TP__KERNELS(tp__top_k_f32, tp__top_k_f64, NULL), tp__top_k_flops, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 {
     tp__top_k_attrs t;
@@ -7240,8 +7360,8 @@ static void TP__F(tp__in_top_k)(const tp_call *k)
     const int K = ((const tp__top_k_attrs *)k->attrs)->k;
     for (int64_t b = 0; b < B; b++) {
         const real *x = (const real *)k->in[0].data + b * C;
-        const int64_t label = k->in[1].dtype == TP_I64 ? ((const int64_t *)k->in[1].data)[b]
-                                                       : ((const int32_t *)k->in[1].data)[b];
+        const int64_t label =
+            k->in[1].dtype == TP_I64 ? ((const int64_t *)k->in[1].data)[b] : ((const int32_t *)k->in[1].data)[b];
         bool yes = label >= 0 && label < C && isfinite(x[label]);
         int64_t larger = 0;
         for (int64_t c = 0; c < C && yes; c++) larger += x[c] > x[label];
@@ -7255,8 +7375,7 @@ static tp_status tp__in_top_k_infer(tp_infer *s)
     const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (!tp_dtype_is_float(s->in[0].dtype) || (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64))
-        return tp_infer_fail(s, TP_ERR_DTYPE,
-                             "logits are %s and labels %s; they should be floating and int32 or int64",
+        return tp_infer_fail(s, TP_ERR_DTYPE, "logits are %s and labels %s; they should be floating and int32 or int64",
                              tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "logits are %s and labels %s; they should be (B,C) and (B)",
@@ -7266,9 +7385,9 @@ static tp_status tp__in_top_k_infer(tp_infer *s)
     if (l->dim[0] < 0) s->out[0].shape.dim[0] = x->dim[0];
     return TP_OK;
 }
-static const tp_op tp__op_in_top_k = {
-    "in_top_k", "InTopK", TP_OP_PURE, 2, 2, 1, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__in_top_k_infer,
-    NULL, TP__KERNELS(tp__in_top_k_f32, tp__in_top_k_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL};
+static const tp_op tp__op_in_top_k =
+    TP__ROW("in_top_k", "InTopK", TP_OP_PURE, 2, 2, 1, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__in_top_k_infer,
+            NULL, TP__KERNELS(tp__in_top_k_f32, tp__in_top_k_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 {
     tp__top_k_attrs t;
@@ -7352,8 +7471,7 @@ static void tp__move_chunk(void *user, int64_t chunk)
                 for (int64_t i = i0; i < m->dim[a] && i < i0 + step_a; i++)
                     tp__move_run(dst + (i * m->ds[a] + j0 * m->ds[b]) * (int64_t)m->size,
                                  src + (i * m->ss[a] + j0 * m->ss[b]) * (int64_t)m->size,
-                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->ds[b], m->ss[b],
-                                 m->size);
+                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->ds[b], m->ss[b], m->size);
     }
 }
 
@@ -7432,8 +7550,8 @@ static void tp__move_begin(tp__move *m, void *dst, const void *src, size_t size)
 }
 
 /* A box of `box` elements between two arrays whose strides are those of shapes `to` and `from`. */
-static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const tp_shape *to,
-                         const void *src, const tp_shape *from, size_t size)
+static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const tp_shape *to, const void *src,
+                         const tp_shape *from, size_t size)
 {
     tp__move m;
     int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
@@ -7510,14 +7628,13 @@ static tp_status tp__reshape_infer(tp_infer *s)
     if (n < 0) return TP_OK;
     if (open >= 0 && rest > 0 && n % rest == 0) y->dim[open] = n / rest;
     else if (open >= 0 || n != rest)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %lld elements, which do not make %s",
-                             tp_shape_text(x, a), (long long)n, tp_shape_text(want, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %lld elements, which do not make %s", tp_shape_text(x, a),
+                             (long long)n, tp_shape_text(want, b));
     return TP_OK;
 }
-static const tp_op tp__op_reshape = {
-    "reshape", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__reshape_schema,
-    sizeof(tp__reshape_attrs), tp__reshape_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0,
-    "Reshape", NULL};
+static const tp_op tp__op_reshape =
+    TP__ROW("reshape", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__reshape_schema, sizeof(tp__reshape_attrs),
+            tp__reshape_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Reshape", NULL);
 TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape)
 {
     tp__reshape_attrs t;
@@ -7537,15 +7654,15 @@ static tp_status tp__reshape_like_infer(tp_infer *s)
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (n >= 0 && m >= 0 && n != m)
         return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %lld elements, %s has %lld",
-                             tp_shape_text(&s->in[0].shape, a), (long long)n,
-                             tp_shape_text(&s->in[1].shape, b), (long long)m);
+                             tp_shape_text(&s->in[0].shape, a), (long long)n, tp_shape_text(&s->in[1].shape, b),
+                             (long long)m);
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static const tp_op tp__op_reshape_like = {
-    "reshape_like", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__reshape_like_infer,
-    tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 2u, NULL, NULL};
+static const tp_op tp__op_reshape_like =
+    TP__ROW("reshape_like", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__reshape_like_infer,
+            tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 2u, NULL, NULL);
 TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref)
 {
     if (tp_shape_known(&x->shape) && tp_shape_equal(&x->shape, &ref->shape)) return x;
@@ -7565,9 +7682,9 @@ static tp_status tp__batch_flatten_infer(tp_infer *s)
     s->out[0].shape.dim[1] = tp__known_product(x, 1, x->ndim);
     return TP_OK;
 }
-static const tp_op tp__op_batch_flatten = {
-    "batch_flatten", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__batch_flatten_infer,
-    tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Flatten", NULL};
+static const tp_op tp__op_batch_flatten =
+    TP__ROW("batch_flatten", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__batch_flatten_infer,
+            tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Flatten", NULL);
 TP_DEF tp_node *tp_batch_flatten(tp_node *x) { return tp__op1(&tp__op_batch_flatten, x, NULL); }
 #endif
 
@@ -7582,8 +7699,8 @@ static tp_status tp__expand_dims_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_ARG, "there is no place %d for a new dimension in shape %s", axis,
                              tp_shape_text(x, text));
     if (x->ndim == TP_MAX_DIMS)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %d dimensions, which is the most",
-                             tp_shape_text(x, text), TP_MAX_DIMS);
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %d dimensions, which is the most", tp_shape_text(x, text),
+                             TP_MAX_DIMS);
     s->out[0] = s->in[0];
     tp_shape *y = &s->out[0].shape;
     for (int d = y->ndim++; d > at; d--) y->dim[d] = y->dim[d - 1];
@@ -7596,19 +7713,18 @@ static tp_status tp__squeeze_infer(tp_infer *s)
     char text[TP_SHAPE_TEXT];
     if (d < 0) return TP_ERR_ARG;
     if (s->in[0].shape.dim[d] != 1 && s->in[0].shape.dim[d] >= 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dimension %d of shape %s is not 1, so it cannot be taken away",
-                             d, tp_shape_text(&s->in[0].shape, text));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dimension %d of shape %s is not 1, so it cannot be taken away", d,
+                             tp_shape_text(&s->in[0].shape, text));
     s->out[0] = s->in[0];
     tp__remove_dim(&s->out[0].shape, d);
     return TP_OK;
 }
-static const tp_op tp__op_expand_dims = {
-    "expand_dims", "ExpandDims", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema,
-    sizeof(tp__axis_attrs), tp__expand_dims_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0,
-    "Unsqueeze", NULL};
-static const tp_op tp__op_squeeze = {
-    "squeeze", "Squeeze", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs),
-    tp__squeeze_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Squeeze", NULL};
+static const tp_op tp__op_expand_dims =
+    TP__ROW("expand_dims", "ExpandDims", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs),
+            tp__expand_dims_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Unsqueeze", NULL);
+static const tp_op tp__op_squeeze =
+    TP__ROW("squeeze", "Squeeze", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs),
+            tp__squeeze_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Squeeze", NULL);
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis)
 {
     tp__axis_attrs t;
@@ -7625,12 +7741,12 @@ TP_DEF tp_node *tp_squeeze(tp_node *x, int axis)
 
 /* -- identity, stop_gradient: y = x; nothing flows back through the second -- >>op identity, stop_gradient */
 #ifdef TP__ROWS
-static const tp_op tp__op_identity = {
-    "identity", "Identity", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, tp__identity_grad,
-    TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL};
-static const tp_op tp__op_stop_gradient = {
-    "stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
-    TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL};
+static const tp_op tp__op_identity =
+    TP__ROW("identity", "Identity", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, tp__identity_grad,
+            TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
+static const tp_op tp__op_stop_gradient =
+    TP__ROW("stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
+            TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
 TP_DEF tp_node *tp_identity(tp_node *x) { return tp__op1(&tp__op_identity, x, NULL); }
 TP_DEF tp_node *tp_stop_gradient(tp_node *x) { return tp__op1(&tp__op_stop_gradient, x, NULL); }
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
@@ -7653,9 +7769,9 @@ static tp_status tp__group_infer(tp_infer *s)
     s->out[0].shape.dim[0] = 0;
     return TP_OK;
 }
-static const tp_op tp__op_group = {
-    "group", "group_deps", TP_OP_HOST | TP_OP_ANY_DTYPE, 0, 0, 1, NULL, 0, tp__group_infer, NULL,
-    TP__KERNELS(tp__group_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL};
+static const tp_op tp__op_group =
+    TP__ROW("group", "group_deps", TP_OP_HOST | TP_OP_ANY_DTYPE, 0, 0, 1, NULL, 0, tp__group_infer, NULL,
+            TP__KERNELS(tp__group_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name)
 {
     tp_apply_desc d;
@@ -7682,9 +7798,9 @@ static void tp__fill_like(const tp_call *k)
     tp__fill_value(k->out[0].data, k->out[0].dtype, (double)((const tp__fill_attrs *)k->attrs)->value,
                    tp__size(&k->out[0]));
 }
-static const tp_op tp__op_fill_like = {
-    "fill_like", "Fill", TP_OP_ANY_DTYPE, 1, 1, 1, tp__fill_schema, sizeof(tp__fill_attrs), tp__infer_same,
-    NULL, TP__KERNELS(tp__fill_like, NULL, NULL), tp__flops_none, NULL, 1u, NULL, NULL};
+static const tp_op tp__op_fill_like =
+    TP__ROW("fill_like", "Fill", TP_OP_ANY_DTYPE, 1, 1, 1, tp__fill_schema, sizeof(tp__fill_attrs), tp__infer_same,
+            NULL, TP__KERNELS(tp__fill_like, NULL, NULL), tp__flops_none, NULL, 1u, NULL, NULL);
 TP_DEF tp_node *tp_fill_like(tp_node *x, float value)
 {
     tp__fill_attrs t;
@@ -7715,22 +7831,18 @@ static tp_status tp__broadcast_like_infer(tp_infer *s)
 {
     if (!tp__broadcasts_to(&s->in[0].shape, &s->in[1].shape)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s does not broadcast to %s",
-                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&s->in[1].shape, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s does not broadcast to %s", tp_shape_text(&s->in[0].shape, a),
+                             tp_shape_text(&s->in[1].shape, b));
     }
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
 static void tp__broadcast_like_grad(tp_grad *g) { g->din[0] = tp_sum_to_like(g->dout[0], g->in[0]); }
-static const tp_op tp__op_broadcast_like = {
-    "broadcast_like", "BroadcastTo", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__broadcast_like_infer,
-    tp__broadcast_like_grad, TP__KERNELS(tp__broadcast_like, NULL, NULL), tp__flops_none, NULL, 2u, NULL,
-    NULL};
-TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref)
-{
-    return tp__op2(&tp__op_broadcast_like, x, ref, NULL);
-}
+static const tp_op tp__op_broadcast_like =
+    TP__ROW("broadcast_like", "BroadcastTo", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__broadcast_like_infer,
+            tp__broadcast_like_grad, TP__KERNELS(tp__broadcast_like, NULL, NULL), tp__flops_none, NULL, 2u, NULL, NULL);
+TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref) { return tp__op2(&tp__op_broadcast_like, x, ref, NULL); }
 #endif
 
 /* -- transpose: dimension d of y is dimension perm[d] of x ------------------------------- >>op transpose
@@ -7788,10 +7900,10 @@ static void tp__transpose_grad(tp_grad *g)
     for (int d = 0; d < n; d++) inverse[perm[d]] = d;
     g->din[0] = tp_transpose(g->dout[0], inverse, n);
 }
-static const tp_op tp__op_transpose = {
-    "transpose", "Transpose", TP_OP_ANY_DTYPE, 1, 1, 1, tp__transpose_schema, sizeof(tp__transpose_attrs),
-    tp__transpose_infer, tp__transpose_grad, TP__KERNELS(tp__transpose_kernel, NULL, NULL), tp__flops_none,
-    NULL, 0, "Transpose", NULL};
+static const tp_op tp__op_transpose =
+    TP__ROW("transpose", "Transpose", TP_OP_ANY_DTYPE, 1, 1, 1, tp__transpose_schema, sizeof(tp__transpose_attrs),
+            tp__transpose_infer, tp__transpose_grad, TP__KERNELS(tp__transpose_kernel, NULL, NULL), tp__flops_none,
+            NULL, 0, "Transpose", NULL);
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 {
     tp__transpose_attrs t;
@@ -7831,8 +7943,7 @@ static tp_status tp__concat_infer(tp_infer *s)
             return tp_infer_fail(s, TP_ERR_DTYPE, "input 0 is %s, input %d is %s; tp_cast one of them",
                                  tp_dtype_name(s->in[0].dtype), i, tp_dtype_name(s->in[i].dtype));
         if (!tp_shape_compatible(&a, &b))
-            return tp_infer_fail(s, TP_ERR_SHAPE,
-                                 "input 0 is %s, input %d is %s; they may differ along axis %d only",
+            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s, input %d is %s; they may differ along axis %d only",
                                  tp_shape_text(&s->in[0].shape, ta), i, tp_shape_text(x, tb), axis);
         for (int d = 0; d < y->ndim; d++)
             if (d == axis) y->dim[d] = y->dim[d] < 0 || x->dim[d] < 0 ? TP_ANY : y->dim[d] + x->dim[d];
@@ -7840,8 +7951,7 @@ static tp_status tp__concat_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__concat_grad_kernel(
-    const tp_call *k) /* in: dy, and the concatenated values for their shapes */
+static void tp__concat_grad_kernel(const tp_call *k) /* in: dy, and the concatenated values for their shapes */
 {
     const tp_shape *y = &k->in[0].shape;
     const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
@@ -7850,8 +7960,7 @@ static void tp__concat_grad_kernel(
     for (int i = 0; i < k->n_out; i++) {
         const tp_shape *x = &k->out[i].shape;
         if (k->out[i].data)
-            tp__move_box(k, x, k->out[i].data, x, (const char *)k->in[0].data + tp__byte_offset(y, at, size),
-                         y, size);
+            tp__move_box(k, x, k->out[i].data, x, (const char *)k->in[0].data + tp__byte_offset(y, at, size), y, size);
         at[axis] += x->dim[axis];
     }
 }
@@ -7868,8 +7977,8 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
     s->n_out = s->n_in - 1;
     for (int i = 0; i < s->n_out; i++) {
         if (s->in[i + 1].shape.ndim != y->ndim)
-            return tp_infer_fail(s, TP_ERR_SHAPE, "part %d of %s has %d dimensions", i,
-                                 tp_shape_text(y, text), s->in[i + 1].shape.ndim);
+            return tp_infer_fail(s, TP_ERR_SHAPE, "part %d of %s has %d dimensions", i, tp_shape_text(y, text),
+                                 s->in[i + 1].shape.ndim);
         s->out[i].dtype = s->in[0].dtype;
         s->out[i].shape = s->in[i + 1].shape;
         for (int d = 0; d < y->ndim; d++)
@@ -7877,8 +7986,8 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
         sum = sum < 0 || s->out[i].shape.dim[axis] < 0 ? -1 : sum + s->out[i].shape.dim[axis];
     }
     if (sum >= 0 && y->dim[axis] >= 0 && sum != y->dim[axis])
-        return tp_infer_fail(s, TP_ERR_SHAPE, "the parts make %lld along axis %d of shape %s", (long long)sum,
-                             axis, tp_shape_text(y, text));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "the parts make %lld along axis %d of shape %s", (long long)sum, axis,
+                             tp_shape_text(y, text));
     return TP_OK;
 }
 /* The gradients of an op's outputs, with zeros for those that reach nothing. */
@@ -7894,10 +8003,10 @@ static void tp__concat_grad_grad(tp_grad *g)
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__axis_attrs *)g->op->attrs)->axis);
 }
-static const tp_op tp__op_concat_grad = {
-    "concat_grad", "ConcatGrad", TP_OP_ANY_DTYPE, 2, -1, -1, tp__axis_schema, sizeof(tp__axis_attrs),
-    tp__concat_grad_infer, tp__concat_grad_grad, TP__KERNELS(tp__concat_grad_kernel, NULL, NULL),
-    tp__flops_none, NULL, 0xfffffffeu, NULL, NULL};
+static const tp_op tp__op_concat_grad =
+    TP__ROW("concat_grad", "ConcatGrad", TP_OP_ANY_DTYPE, 2, -1, -1, tp__axis_schema, sizeof(tp__axis_attrs),
+            tp__concat_grad_infer, tp__concat_grad_grad, TP__KERNELS(tp__concat_grad_kernel, NULL, NULL),
+            tp__flops_none, NULL, 0xfffffffeu, NULL, NULL);
 static void tp__concat_back(tp_grad *g)
 {
     const int n = g->op->n_in;
@@ -7908,9 +8017,9 @@ static void tp__concat_back(tp_grad *g)
     tp_node *d = tp__opn(&tp__op_concat_grad, in, n + 1, g->op->attrs);
     for (int i = 0; i < n; i++) g->din[i] = tp_is_poison(d) ? d : &d->op->out[i];
 }
-static const tp_op tp__op_concat = {
-    "concat", "Concat", TP_OP_ANY_DTYPE, 1, -1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__concat_infer,
-    tp__concat_back, TP__KERNELS(tp__concat, NULL, NULL), tp__flops_none, NULL, 0, "Concat", NULL};
+static const tp_op tp__op_concat =
+    TP__ROW("concat", "Concat", TP_OP_ANY_DTYPE, 1, -1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__concat_infer,
+            tp__concat_back, TP__KERNELS(tp__concat, NULL, NULL), tp__flops_none, NULL, 0, "Concat", NULL);
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
@@ -7937,8 +8046,7 @@ static void tp__split(const tp_call *k)
     for (int i = 0; i < k->n_out; i++) {
         const tp_shape *y = &k->out[i].shape;
         if (k->out[i].data)
-            tp__move_box(k, y, k->out[i].data, y, (const char *)k->in[0].data + tp__byte_offset(x, at, size),
-                         x, size);
+            tp__move_box(k, y, k->out[i].data, y, (const char *)k->in[0].data + tp__byte_offset(x, at, size), x, size);
         at[axis] += y->dim[axis];
     }
 }
@@ -7950,9 +8058,8 @@ static tp_status tp__split_infer(tp_infer *s)
     char text[TP_SHAPE_TEXT];
     if (axis < 0) return TP_ERR_ARG;
     if (t->n < 1 || t->n > TP_MAX_OUTPUTS || (x->dim[axis] >= 0 && x->dim[axis] % t->n != 0))
-        return tp_infer_fail(s, TP_ERR_SHAPE,
-                             "axis %d of shape %s cannot be split into %d equal parts (%d at most)", axis,
-                             tp_shape_text(x, text), t->n, TP_MAX_OUTPUTS);
+        return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d of shape %s cannot be split into %d equal parts (%d at most)",
+                             axis, tp_shape_text(x, text), t->n, TP_MAX_OUTPUTS);
     s->n_out = t->n;
     for (int i = 0; i < t->n; i++) {
         s->out[i] = s->in[0];
@@ -7965,9 +8072,9 @@ static void tp__split_grad(tp_grad *g)
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
-static const tp_op tp__op_split = {
-    "split", "Split", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema, sizeof(tp__parts_attrs), tp__split_infer,
-    tp__split_grad, TP__KERNELS(tp__split, NULL, NULL), tp__flops_none, NULL, 0, "Split", NULL};
+static const tp_op tp__op_split =
+    TP__ROW("split", "Split", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema, sizeof(tp__parts_attrs), tp__split_infer,
+            tp__split_grad, TP__KERNELS(tp__split, NULL, NULL), tp__flops_none, NULL, 0, "Split", NULL);
 static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
 {
     tp__parts_attrs t;
@@ -7976,10 +8083,7 @@ static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **o
     tp_node *y = tp__op1(row, x, &t);
     for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
 }
-TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out)
-{
-    tp__parts(&tp__op_split, x, n, axis, out);
-}
+TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out) { tp__parts(&tp__op_split, x, n, axis, out); }
 #endif
 
 /* -- stack: inputs of one shape along a new axis; unstack is its inverse --------- >>op stack, unstack */
@@ -8022,8 +8126,8 @@ static tp_status tp__stack_infer(tp_infer *s)
     for (int i = 1; i < s->n_in; i++) {
         if (s->in[i].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[i].shape, y))
             return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; they should be alike",
-                                 tp_dtype_name(s->in[0].dtype), tp_shape_text(y, a), i,
-                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b));
+                                 tp_dtype_name(s->in[0].dtype), tp_shape_text(y, a), i, tp_dtype_name(s->in[i].dtype),
+                                 tp_shape_text(&s->in[i].shape, b));
         for (int d = 0; d < y->ndim; d++)
             if (y->dim[d] < 0) y->dim[d] = s->in[i].shape.dim[d];
     }
@@ -8060,23 +8164,19 @@ static void tp__unstack_grad(tp_grad *g)
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_stack(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
-static const tp_op tp__op_stack = {
-    "stack", "Stack", TP_OP_ANY_DTYPE, 1, TP_MAX_OUTPUTS, 1, tp__axis_schema, sizeof(tp__axis_attrs),
-    tp__stack_infer, tp__stack_grad, TP__KERNELS(tp__stack, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL};
-static const tp_op tp__op_unstack = {
-    "unstack", "Unstack", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema, sizeof(tp__parts_attrs),
-    tp__unstack_infer, tp__unstack_grad, TP__KERNELS(tp__unstack, NULL, NULL), tp__flops_none, NULL, 0, NULL,
-    NULL};
+static const tp_op tp__op_stack =
+    TP__ROW("stack", "Stack", TP_OP_ANY_DTYPE, 1, TP_MAX_OUTPUTS, 1, tp__axis_schema, sizeof(tp__axis_attrs),
+            tp__stack_infer, tp__stack_grad, TP__KERNELS(tp__stack, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+static const tp_op tp__op_unstack = TP__ROW("unstack", "Unstack", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema,
+                                            sizeof(tp__parts_attrs), tp__unstack_infer, tp__unstack_grad,
+                                            TP__KERNELS(tp__unstack, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
     t.axis = axis;
     return tp__opn(&tp__op_stack, xs, n, &t);
 }
-TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out)
-{
-    tp__parts(&tp__op_unstack, x, n, axis, out);
-}
+TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out) { tp__parts(&tp__op_unstack, x, n, axis, out); }
 #endif
 
 /* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
@@ -8093,8 +8193,7 @@ static void tp__slice(const tp_call *k)
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
     const size_t size = tp_dtype_size(k->in[0].dtype);
     const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
-    tp__move_box(k, y, k->out[0].data, y, (const char *)k->in[0].data + tp__byte_offset(x, begin, size), x,
-                 size);
+    tp__move_box(k, y, k->out[0].data, y, (const char *)k->in[0].data + tp__byte_offset(x, begin, size), x, size);
 }
 static void tp__slice_grad_kernel(const tp_call *k)
 {
@@ -8113,8 +8212,7 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
         const int64_t b = t->begin[d], n = t->size[d], size = n < 0 ? 0 : n,
                       most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
         if (b < 0 || n < -1 || b > most || size > most - b)
-            return tp_infer_fail(s, TP_ERR_ARG,
-                                 "the slice from %lld of size %lld leaves dimension %d of shape %s",
+            return tp_infer_fail(s, TP_ERR_ARG, "the slice from %lld of size %lld leaves dimension %d of shape %s",
                                  (long long)b, (long long)n, d, tp_shape_text(x, text));
         y->dim[d] = n >= 0 ? n : x->dim[d] < 0 ? TP_ANY : x->dim[d] - b;
     }
@@ -8143,17 +8241,14 @@ static void tp__slice_grad_grad(tp_grad *g)
     const tp__slice_attrs *t = (const tp__slice_attrs *)g->op->attrs;
     g->din[0] = tp_slice(g->dout[0], t->begin, t->size);
 }
-static const tp_op tp__op_slice_grad = {
-    "slice_grad", "SliceGrad", TP_OP_ANY_DTYPE, 2, 2, 1, tp__slice_schema, sizeof(tp__slice_attrs),
-    tp__slice_grad_infer, tp__slice_grad_grad, TP__KERNELS(tp__slice_grad_kernel, NULL, NULL), tp__flops_none,
-    NULL, 2u, NULL, NULL};
-static void tp__slice_back(tp_grad *g)
-{
-    g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs);
-}
-static const tp_op tp__op_slice = {
-    "slice", "Slice", TP_OP_ANY_DTYPE, 1, 1, 1, tp__slice_schema, sizeof(tp__slice_attrs), tp__slice_infer,
-    tp__slice_back, TP__KERNELS(tp__slice, NULL, NULL), tp__flops_none, NULL, 0, "Slice", NULL};
+static const tp_op tp__op_slice_grad =
+    TP__ROW("slice_grad", "SliceGrad", TP_OP_ANY_DTYPE, 2, 2, 1, tp__slice_schema, sizeof(tp__slice_attrs),
+            tp__slice_grad_infer, tp__slice_grad_grad, TP__KERNELS(tp__slice_grad_kernel, NULL, NULL), tp__flops_none,
+            NULL, 2u, NULL, NULL);
+static void tp__slice_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs); }
+static const tp_op tp__op_slice =
+    TP__ROW("slice", "Slice", TP_OP_ANY_DTYPE, 1, 1, 1, tp__slice_schema, sizeof(tp__slice_attrs), tp__slice_infer,
+            tp__slice_back, TP__KERNELS(tp__slice, NULL, NULL), tp__flops_none, NULL, 0, "Slice", NULL);
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 {
     tp__slice_attrs t;
@@ -8240,8 +8335,7 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
         for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
             if (i == before) i += n; /* the middle is there */
             if (i < m)
-                memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size,
-                       size);
+                memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size, size);
         }
     }
 }
@@ -8271,8 +8365,8 @@ static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
         const int64_t most = t->mode == TP_PAD_REFLECT ? x->dim[d] - 1 : x->dim[d];
         if (t->mode != TP_PAD_CONSTANT && (a > 0 || b > 0) && (a > most || b > most))
             return tp_infer_fail(s, TP_ERR_SHAPE,
-                                 "dimension %d of shape %s has not enough elements to mirror %lld and %lld",
-                                 d, tp_shape_text(x, text), (long long)a, (long long)b);
+                                 "dimension %d of shape %s has not enough elements to mirror %lld and %lld", d,
+                                 tp_shape_text(x, text), (long long)a, (long long)b);
         y->dim[d] += a + b;
     }
     return TP_OK;
@@ -8289,8 +8383,8 @@ static tp_status tp__pad_grad_infer(tp_infer *s)
     const tp_status st = tp__pad_shape(s, &s->in[1].shape, &y);
     if (st != TP_OK) return st;
     if (!tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the padded shape is %s",
-                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&y, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the padded shape is %s", tp_shape_text(&s->in[0].shape, a),
+                             tp_shape_text(&y, b));
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
@@ -8300,10 +8394,9 @@ static void tp__pad_grad_grad(tp_grad *g)
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
     g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
 }
-static const tp_op tp__op_pad_grad = {
+static const tp_op tp__op_pad_grad = TP__ROW(
     "pad_grad", "PadGrad", TP_OP_PURE, 2, 2, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_grad_infer,
-    tp__pad_grad_grad, TP__KERNELS(tp__pad_grad_f32, tp__pad_grad_f64, NULL), tp__flops_of_input, NULL, 2u,
-    NULL, NULL};
+    tp__pad_grad_grad, TP__KERNELS(tp__pad_grad_f32, tp__pad_grad_f64, NULL), tp__flops_of_input, NULL, 2u, NULL, NULL);
 static void tp__pad_back(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
@@ -8311,9 +8404,9 @@ static void tp__pad_back(tp_grad *g)
         g->din[0] = tp_slice(g->dout[0], t->before, g->in[0]->shape.dim);
     else g->din[0] = tp__op2(&tp__op_pad_grad, g->dout[0], g->in[0], t);
 }
-static const tp_op tp__op_pad = {
-    "pad", "Pad", TP_OP_ANY_DTYPE, 1, 1, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_infer,
-    tp__pad_back, TP__KERNELS(tp__pad, NULL, NULL), tp__flops_none, NULL, 0, "Pad", NULL};
+static const tp_op tp__op_pad =
+    TP__ROW("pad", "Pad", TP_OP_ANY_DTYPE, 1, 1, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_infer, tp__pad_back,
+            TP__KERNELS(tp__pad, NULL, NULL), tp__flops_none, NULL, 0, "Pad", NULL);
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
 {
     tp__pad_attrs t;
@@ -8397,8 +8490,8 @@ static tp_status tp__tile_grad_infer(tp_infer *s)
     const tp_status st = tp__tile_shape(s, &s->in[1].shape, &y);
     if (st != TP_OK) return st;
     if (!tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the tiled shape is %s",
-                             tp_shape_text(&s->in[0].shape, a), tp_shape_text(&y, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the tiled shape is %s", tp_shape_text(&s->in[0].shape, a),
+                             tp_shape_text(&y, b));
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
@@ -8407,17 +8500,14 @@ static void tp__tile_grad_grad(tp_grad *g)
 {
     g->din[0] = tp_tile(g->dout[0], ((const tp__tile_attrs *)g->op->attrs)->multiples);
 }
-static const tp_op tp__op_tile_grad = {
-    "tile_grad", "TileGrad", TP_OP_PURE, 2, 2, 1, tp__tile_schema, sizeof(tp__tile_attrs),
-    tp__tile_grad_infer, tp__tile_grad_grad, TP__KERNELS(tp__tile_grad_f32, tp__tile_grad_f64, NULL),
-    tp__flops_of_input, NULL, 2u, NULL, NULL};
-static void tp__tile_back(tp_grad *g)
-{
-    g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs);
-}
-static const tp_op tp__op_tile = {
-    "tile", "Tile", TP_OP_ANY_DTYPE, 1, 1, 1, tp__tile_schema, sizeof(tp__tile_attrs), tp__tile_infer,
-    tp__tile_back, TP__KERNELS(tp__tile_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Tile", NULL};
+static const tp_op tp__op_tile_grad =
+    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, 2, 2, 1, tp__tile_schema, sizeof(tp__tile_attrs), tp__tile_grad_infer,
+            tp__tile_grad_grad, TP__KERNELS(tp__tile_grad_f32, tp__tile_grad_f64, NULL), tp__flops_of_input, NULL, 2u,
+            NULL, NULL);
+static void tp__tile_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs); }
+static const tp_op tp__op_tile =
+    TP__ROW("tile", "Tile", TP_OP_ANY_DTYPE, 1, 1, 1, tp__tile_schema, sizeof(tp__tile_attrs), tp__tile_infer,
+            tp__tile_back, TP__KERNELS(tp__tile_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Tile", NULL);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 {
     tp__tile_attrs t;
@@ -8512,17 +8602,17 @@ static tp_status tp__gather_grad_infer(tp_infer *s)
     if (st == TP_OK && !tp_dtype_is_float(s->in[0].dtype))
         st = tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
     if (st == TP_OK && !tp_shape_compatible(&y, &s->in[0].shape))
-        st = tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, gathered rows are %s",
-                           tp_shape_text(&s->in[0].shape, a), tp_shape_text(&y, b));
+        st = tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, gathered rows are %s", tp_shape_text(&s->in[0].shape, a),
+                           tp_shape_text(&y, b));
     if (st != TP_OK) return st;
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[2].shape;
     return TP_OK;
 }
 static void tp__gather_grad_grad(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
-static const tp_op tp__op_gather_grad = {
-    "gather_grad", "GatherGrad", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__gather_grad_infer, tp__gather_grad_grad,
-    TP__KERNELS(tp__gather_grad_f32, tp__gather_grad_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL};
+static const tp_op tp__op_gather_grad =
+    TP__ROW("gather_grad", "GatherGrad", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__gather_grad_infer, tp__gather_grad_grad,
+            TP__KERNELS(tp__gather_grad_f32, tp__gather_grad_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL);
 static void tp__gather_back(tp_grad *g)
 {
     tp_node *in[3];
@@ -8531,14 +8621,10 @@ static void tp__gather_back(tp_grad *g)
     in[2] = g->in[0];
     g->din[0] = tp__opn(&tp__op_gather_grad, in, 3, NULL);
 }
-static const tp_op tp__op_gather = {
-    "gather", "Gather", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__gather_infer, tp__gather_back,
-    TP__KERNELS(tp__gather_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Gather",
-    "index %lld is outside the rows of what is gathered"};
-TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices)
-{
-    return tp__op2(&tp__op_gather, params, indices, NULL);
-}
+static const tp_op tp__op_gather = TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__gather_infer,
+                                           tp__gather_back, TP__KERNELS(tp__gather_kernel, NULL, NULL), tp__flops_none,
+                                           NULL, 0, "Gather", "index %lld is outside the rows of what is gathered");
+TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&tp__op_gather, params, indices, NULL); }
 #endif
 
 /* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
@@ -8570,16 +8656,15 @@ static tp_status tp__one_hot_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
                              tp_dtype_name(s->in[0].dtype));
     if (depth < 1 || s->in[0].shape.ndim == TP_MAX_DIMS)
-        return tp_infer_fail(s, TP_ERR_ARG, "depth %d behind %d dimensions makes no shape", depth,
-                             s->in[0].shape.ndim);
+        return tp_infer_fail(s, TP_ERR_ARG, "depth %d behind %d dimensions makes no shape", depth, s->in[0].shape.ndim);
     s->out[0].dtype = TP_F32;
     *y = s->in[0].shape;
     y->dim[y->ndim++] = depth;
     return TP_OK;
 }
-static const tp_op tp__op_one_hot = {
-    "one_hot", "OneHot", TP_OP_PURE, 1, 1, 1, tp__one_hot_schema, sizeof(tp__one_hot_attrs),
-    tp__one_hot_infer, NULL, TP__KERNELS(tp__one_hot, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL};
+static const tp_op tp__op_one_hot =
+    TP__ROW("one_hot", "OneHot", TP_OP_PURE, 1, 1, 1, tp__one_hot_schema, sizeof(tp__one_hot_attrs), tp__one_hot_infer,
+            NULL, TP__KERNELS(tp__one_hot, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 {
     tp__one_hot_attrs t;
@@ -8598,8 +8683,8 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 typedef struct tp__message_attrs {
     const char *message; /* NULL or "": the op's name */
 } tp__message_attrs;
-static const tp_attr tp__message_schema[] = {
-    {"message", TP_ATTR_STRING, offsetof(tp__message_attrs, message)}, {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__message_schema[] = {{"message", TP_ATTR_STRING, offsetof(tp__message_attrs, message)},
+                                             {NULL, TP_ATTR_INT, 0}};
 static const char *tp__message_of(const tp_call *k)
 {
     const char *m = ((const tp__message_attrs *)k->attrs)->message;
@@ -8632,20 +8717,16 @@ static void tp__print(const tp_call *k)
     if (b.data && !b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
     tp_buf_free(&b);
 }
-static const tp_op tp__op_print = {
-    "print", "Print", TP_OP_HOST | TP_OP_ANY_DTYPE, 1, 1, 1, tp__message_schema, sizeof(tp__message_attrs),
-    tp__infer_same, tp__identity_grad, TP__KERNELS(tp__print, NULL, NULL), tp__flops_of_input, NULL, 0, NULL,
-    NULL};
+static const tp_op tp__op_print = TP__ROW("print", "Print", TP_OP_HOST | TP_OP_ANY_DTYPE, 1, 1, 1, tp__message_schema,
+                                          sizeof(tp__message_attrs), tp__infer_same, tp__identity_grad,
+                                          TP__KERNELS(tp__print, NULL, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
 static tp_node *tp__with_message(const tp_op *row, tp_node *x, const char *message)
 {
     tp__message_attrs t;
     t.message = message;
     return tp__op1(row, x, &t);
 }
-TP_DEF tp_node *tp_print(tp_node *x, const char *message)
-{
-    return tp__with_message(&tp__op_print, x, message);
-}
+TP_DEF tp_node *tp_print(tp_node *x, const char *message) { return tp__with_message(&tp__op_print, x, message); }
 #endif
 
 /* -- check_numerics: y = x; a NaN or infinity fails the run ---------------------- >>op check_numerics */
@@ -8669,17 +8750,17 @@ static tp_status tp__check_numerics_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return tp__infer_real(s);
 }
-static const tp_op tp__op_check_numerics = {
+static const tp_op tp__op_check_numerics = TP__ROW(
     "check_numerics", "CheckNumerics", TP_OP_HOST, 1, 1, 1, tp__message_schema, sizeof(tp__message_attrs),
-    tp__check_numerics_infer, tp__identity_grad,
-    TP__KERNELS(tp__check_numerics_f32, tp__check_numerics_f64, NULL), NULL, NULL, 0, NULL,
-    "element %lld is NaN or infinite"};
+    tp__check_numerics_infer, tp__identity_grad, TP__KERNELS(tp__check_numerics_f32, tp__check_numerics_f64, NULL),
+    NULL, NULL, 0, NULL, "element %lld is NaN or infinite");
 TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message)
 {
     return tp__with_message(&tp__op_check_numerics, x, message);
 }
 
 /* -- the table of this file */
+/* clang-format off */
 static const tp_op *const tp__math_rows[] = {
     &tp__op_add, &tp__op_sub, &tp__op_mul, &tp__op_div, &tp__op_pow, &tp__op_maximum, &tp__op_minimum,
     &tp__op_squared_difference, &tp__op_floordiv, &tp__op_mod, &tp__op_greater, &tp__op_greater_equal,
@@ -8699,6 +8780,7 @@ static const tp_op *const tp__math_rows[] = {
     &tp__op_stack, &tp__op_unstack, &tp__op_slice, &tp__op_slice_grad, &tp__op_pad, &tp__op_pad_grad,
     &tp__op_tile, &tp__op_tile_grad, &tp__op_gather, &tp__op_gather_grad, &tp__op_one_hot, &tp__op_print,
     &tp__op_check_numerics};
+/* clang-format on */
 #endif
 
 #undef TP__LOWEST
@@ -8735,12 +8817,12 @@ static const tp_op *const tp__math_rows[] = {
 #pragma STDC FP_CONTRACT OFF
 #endif
 #ifdef TP__REAL_IS_FLOAT
-#define TP__REXP(x_) tp_expf(x_)
-#define TP__RLOG(x_) tp_logf(x_)
+#define TP__REXP(x_)  tp_expf(x_)
+#define TP__RLOG(x_)  tp_logf(x_)
 #define TP__RSQRT(x_) sqrtf(x_)
 #else
-#define TP__REXP(x_) exp(x_)
-#define TP__RLOG(x_) log(x_)
+#define TP__REXP(x_)  exp(x_)
+#define TP__RLOG(x_)  log(x_)
 #define TP__RSQRT(x_) sqrt(x_)
 #endif
 
@@ -8790,15 +8872,18 @@ static void TP__F(tp__matmul)(const tp_call *k)
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
     const tp__matmul_dims d = tp__matmul_sizes(k);
     for (int64_t i = 0; i < d.batch; i++) {
-        const real *a = (const real *)k->in[0].data + tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K;
-        const real *b = (const real *)k->in[1].data + tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N;
+        const real *a =
+            (const real *)k->in[0].data + tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K;
+        const real *b =
+            (const real *)k->in[1].data + tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N;
         const real *bias = t->fused_bias ? (const real *)k->in[2].data : NULL;
         real *c = (real *)k->out[0].data + i * d.M * d.N;
         for (int64_t m = 0; m < d.M; m++)
             for (int64_t n = 0; n < d.N; n++) {
                 real s = 0;
                 for (int64_t q = 0; q < d.K; q++)
-                    s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) * (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
+                    s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) *
+                         (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
                 if (bias) s += bias[n];
                 if (t->fused_act == TP_EPILOGUE_RELU && !(s > 0)) s = 0;
                 c[m * d.N + n] = s;
@@ -8845,8 +8930,10 @@ static void tp__matmul_fast(const tp_call *k)
     const tp__matmul_dims d = tp__matmul_sizes(k);
     tp_gemm_args g = tp__matmul_gemm(k, &count);
     for (int64_t i = 0; i < count; i++) {
-        g.A = (const float *)k->in[0].data + (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K);
-        g.B = (const float *)k->in[1].data + (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
+        g.A = (const float *)k->in[0].data +
+              (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K);
+        g.B = (const float *)k->in[1].data +
+              (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
         g.C = (float *)k->out[0].data + i * d.M * d.N;
         tp_gemm(k->device, &g, k->scratch);
     }
@@ -8875,21 +8962,24 @@ static tp_status tp__matmul_infer(tp_infer *s)
     const tp_status st = tp__infer_real(s);
     if (st != TP_OK) return st;
     if (s->in[0].dtype != s->in[1].dtype)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "matmul: element types %s and %s differ; tp_cast one of them", tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+        return tp_infer_fail(s, TP_ERR_DTYPE, "matmul: element types %s and %s differ; tp_cast one of them",
+                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
     if (a->ndim < 2 || b->ndim < 2)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s, both need at least 2 dimensions", tp_shape_text(a, ta), tp_shape_text(b, tb));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s, both need at least 2 dimensions",
+                             tp_shape_text(a, ta), tp_shape_text(b, tb));
     const int64_t M = a->dim[a->ndim - (t->transpose_a ? 1 : 2)], Ka = a->dim[a->ndim - (t->transpose_a ? 2 : 1)];
     const int64_t N = b->dim[b->ndim - (t->transpose_b ? 2 : 1)], Kb = b->dim[b->ndim - (t->transpose_b ? 1 : 2)];
     if (Ka >= 0 && Kb >= 0 && Ka != Kb)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s do not fit: %lld columns meet %lld rows", tp_shape_text(a, ta), tp_shape_text(b, tb),
-                             (long long)Ka, (long long)Kb);
+        return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s do not fit: %lld columns meet %lld rows",
+                             tp_shape_text(a, ta), tp_shape_text(b, tb), (long long)Ka, (long long)Kb);
     memset(c, 0, sizeof *c);
     c->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     for (int d = 0; d < c->ndim - 2; d++) { /* leading dimensions, from the right */
         const int e = d + 3;
         const int64_t x = e <= a->ndim ? a->dim[a->ndim - e] : 1, y = e <= b->ndim ? b->dim[b->ndim - e] : 1;
         if (x != y && x != 1 && y != 1 && x >= 0 && y >= 0)
-            return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: leading dimensions of %s and %s do not broadcast", tp_shape_text(a, ta), tp_shape_text(b, tb));
+            return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: leading dimensions of %s and %s do not broadcast",
+                                 tp_shape_text(a, ta), tp_shape_text(b, tb));
         c->dim[c->ndim - e] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
     }
     c->dim[c->ndim - 2] = M;
@@ -8903,7 +8993,8 @@ static void tp__matmul_grad(tp_grad *g)
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)g->op->attrs;
     tp_node *a = g->in[0], *b = g->in[1], *dc = g->dout[0], *da, *db;
     if (!dc) return;
-    if (!t->transpose_a && !t->transpose_b) da = tp_matmul_ex(dc, b, false, true), db = tp_matmul_ex(a, dc, true, false);
+    if (!t->transpose_a && !t->transpose_b)
+        da = tp_matmul_ex(dc, b, false, true), db = tp_matmul_ex(a, dc, true, false);
     else if (!t->transpose_a) da = tp_matmul_ex(dc, b, false, false), db = tp_matmul_ex(dc, a, true, false);
     else if (!t->transpose_b) da = tp_matmul_ex(b, dc, false, true), db = tp_matmul_ex(a, dc, false, false);
     else da = tp_matmul_ex(b, dc, true, true), db = tp_matmul_ex(dc, a, true, true);
@@ -8911,8 +9002,10 @@ static void tp__matmul_grad(tp_grad *g)
     g->din[1] = a->shape.ndim == 2 && b->shape.ndim == 2 ? db : tp__unbroadcast(db, b);
 }
 
-static const tp_op tp__op_matmul = {"matmul", "MatMul", TP_OP_PURE, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer, tp__matmul_grad,
-                                    TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops, tp__matmul_scratch, 0, "MatMul", NULL};
+static const tp_op tp__op_matmul =
+    TP__ROW("matmul", "MatMul", TP_OP_PURE, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
+            tp__matmul_grad, TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
+            tp__matmul_scratch, 0, "MatMul", NULL);
 
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
 {
@@ -8940,7 +9033,8 @@ typedef struct tp__conv {
     bool nchw;
 } tp__conv;
 
-static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out, int64_t *before)
+static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
+                              int64_t *before)
 {
     const int64_t eff = (k - 1) * dilation + 1;
     *before = 0;
@@ -8991,23 +9085,23 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
 }
 #endif
 /* fn sees every (x element, w element, y element) that meet, y outermost: X, Wt, Y are their offsets */
-#define TP__CONV_LOOP(g, BODY)                                                                                        \
-    for (int64_t b = 0; b < g.B; b++)                                                                                 \
-        for (int64_t i = 0; i < g.OH; i++)                                                                            \
-            for (int64_t j = 0; j < g.OW; j++)                                                                        \
-                for (int64_t o = 0; o < g.O; o++) {                                                                   \
-                    const int64_t cg = g.C / g.groups, c0 = o / (g.O / g.groups) * cg;                                \
-                    const int64_t Y = b * g.yb + i * g.yh + j * g.yw + o * g.yc;                                      \
-                    for (int64_t p = 0; p < g.KH; p++)                                                                \
-                        for (int64_t q = 0; q < g.KW; q++) {                                                          \
-                            const int64_t h = i * g.sh + p * g.dh - g.top, v = j * g.sw + q * g.dw - g.left;          \
-                            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;                                     \
-                            for (int64_t c = 0; c < cg; c++) {                                                        \
-                                const int64_t X = b * g.xb + h * g.xh + v * g.xw + (c0 + c) * g.xc;                   \
-                                const int64_t Wt = ((p * g.KW + q) * cg + c) * g.O + o;                               \
-                                BODY;                                                                                 \
-                            }                                                                                         \
-                        }                                                                                             \
+#define TP__CONV_LOOP(g, BODY)                                                                               \
+    for (int64_t b = 0; b < g.B; b++)                                                                        \
+        for (int64_t i = 0; i < g.OH; i++)                                                                   \
+            for (int64_t j = 0; j < g.OW; j++)                                                               \
+                for (int64_t o = 0; o < g.O; o++) {                                                          \
+                    const int64_t cg = g.C / g.groups, c0 = o / (g.O / g.groups) * cg;                       \
+                    const int64_t Y = b * g.yb + i * g.yh + j * g.yw + o * g.yc;                             \
+                    for (int64_t p = 0; p < g.KH; p++)                                                       \
+                        for (int64_t q = 0; q < g.KW; q++) {                                                 \
+                            const int64_t h = i * g.sh + p * g.dh - g.top, v = j * g.sw + q * g.dw - g.left; \
+                            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;                            \
+                            for (int64_t c = 0; c < cg; c++) {                                               \
+                                const int64_t X = b * g.xb + h * g.xh + v * g.xw + (c0 + c) * g.xc;          \
+                                const int64_t Wt = ((p * g.KW + q) * cg + c) * g.O + o;                      \
+                                BODY;                                                                        \
+                            }                                                                                \
+                        }                                                                                    \
                 }
 static void TP__F(tp__conv2d)(const tp_call *k)
 {
@@ -9044,11 +9138,15 @@ static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for 
 }
 #undef TP__CONV_LOOP
 #ifdef TP__ROWS
-#define TP__CONV_SCHEMA_ENTRY(f_) {#f_, TP_ATTR_INT, offsetof(tp_conv2d_attrs, f_)}
-static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h), TP__CONV_SCHEMA_ENTRY(stride_w), TP__CONV_SCHEMA_ENTRY(dilation_h),
-                                          TP__CONV_SCHEMA_ENTRY(dilation_w), TP__CONV_SCHEMA_ENTRY(padding), TP__CONV_SCHEMA_ENTRY(data_format),
-                                          TP__CONV_SCHEMA_ENTRY(groups), TP__CONV_SCHEMA_ENTRY(fused_bias), TP__CONV_SCHEMA_ENTRY(fused_act),
-                                          {NULL, TP_ATTR_INT, 0}};
+#define TP__CONV_SCHEMA_ENTRY(f_)                       \
+    {                                                   \
+#f_, TP_ATTR_INT, offsetof(tp_conv2d_attrs, f_) \
+    }
+static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h),   TP__CONV_SCHEMA_ENTRY(stride_w),
+                                          TP__CONV_SCHEMA_ENTRY(dilation_h), TP__CONV_SCHEMA_ENTRY(dilation_w),
+                                          TP__CONV_SCHEMA_ENTRY(padding),    TP__CONV_SCHEMA_ENTRY(data_format),
+                                          TP__CONV_SCHEMA_ENTRY(groups),     TP__CONV_SCHEMA_ENTRY(fused_bias),
+                                          TP__CONV_SCHEMA_ENTRY(fused_act),  {NULL, TP_ATTR_INT, 0}};
 #undef TP__CONV_SCHEMA_ENTRY
 
 /* The shapes x and w of a convolution, checked; y's shape follows. */
@@ -9060,21 +9158,30 @@ static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *
     const tp_status st = tp__infer_real(s);
     if (st != TP_OK) return st;
     if (s->in[0].dtype != s->in[1].dtype)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ", name, tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ", name, tp_dtype_name(s->in[0].dtype),
+                             tp_dtype_name(s->in[1].dtype));
     if (x->ndim != 4)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", name, tp_shape_text(x, tx), a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
-    if (w->ndim != 4) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, needs 4 dimensions (KH,KW,C/groups,O)", name, tp_shape_text(w, tw));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", name, tp_shape_text(x, tx),
+                             a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+    if (w->ndim != 4)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, needs 4 dimensions (KH,KW,C/groups,O)", name,
+                             tp_shape_text(w, tw));
     if (a->stride_h < 0 || a->stride_w < 0 || a->dilation_h < 0 || a->dilation_w < 0 || a->groups < 0)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: strides, dilations and groups must be positive", name);
     if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", name, a->padding, a->data_format);
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", name, a->padding,
+                             a->data_format);
     const tp__conv g = tp__conv_geometry(a, x, w);
-    if (g.KH == 0 || g.KW == 0) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
-    if ((g.O >= 0 && g.O % g.groups) || (g.C >= 0 && (g.C % g.groups || (w->dim[2] >= 0 && g.C / g.groups != w->dim[2]))))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %s, filter %s and %lld groups do not fit: the filter needs (KH,KW,C/groups,O)", name, tp_shape_text(x, tx),
-                             tp_shape_text(w, tw), (long long)g.groups);
+    if (g.KH == 0 || g.KW == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
+    if ((g.O >= 0 && g.O % g.groups) ||
+        (g.C >= 0 && (g.C % g.groups || (w->dim[2] >= 0 && g.C / g.groups != w->dim[2]))))
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "%s: input %s, filter %s and %lld groups do not fit: the filter needs (KH,KW,C/groups,O)",
+                             name, tp_shape_text(x, tx), tp_shape_text(w, tw), (long long)g.groups);
     if (a->padding == TP_VALID && (g.OH == 0 || g.OW == 0))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel %s is larger than the input %s", name, tp_shape_text(w, tw), tp_shape_text(x, tx));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel %s is larger than the input %s", name,
+                             tp_shape_text(w, tw), tp_shape_text(x, tx));
     y->ndim = 4;
     y->dim[0] = g.B;
     y->dim[g.nchw ? 1 : 3] = g.O;
@@ -9097,7 +9204,8 @@ static tp_status tp__conv_like(tp_infer *s, int x, int w, int dy, int like)
     const tp_status st = tp__conv_check(s, &s->in[x].shape, &s->in[w].shape, &y);
     if (st != TP_OK) return st;
     if (!tp_shape_compatible(&y, &s->in[dy].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the convolution's output is %s", s->op->name, tp_shape_text(&s->in[dy].shape, td), tp_shape_text(&y, ty));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the convolution's output is %s", s->op->name,
+                             tp_shape_text(&s->in[dy].shape, td), tp_shape_text(&y, ty));
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[like].shape;
     return TP_OK;
@@ -9137,14 +9245,17 @@ static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
 static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
 {
     const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
-    const tp_operand *x = what == TP_CONV_INPUT_GRAD ? &k->in[2] : &k->in[0], *w = what == TP_CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
+    const tp_operand *x = what == TP_CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
+                     *w = what == TP_CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
     const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
     tp__conv_job j;
     memset(&j, 0, sizeof j);
     j.what = what;
     j.nchw = g.nchw;
-    j.a.B = g.B, j.a.H = g.H, j.a.W = g.W, j.a.C = g.C, j.a.O = g.O, j.a.KH = g.KH, j.a.KW = g.KW, j.a.OH = g.OH, j.a.OW = g.OW;
-    j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top, j.a.pad_left = g.left;
+    j.a.B = g.B, j.a.H = g.H, j.a.W = g.W, j.a.C = g.C, j.a.O = g.O, j.a.KH = g.KH, j.a.KW = g.KW, j.a.OH = g.OH,
+    j.a.OW = g.OW;
+    j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top,
+    j.a.pad_left = g.left;
     j.a.groups = g.groups;
     if (t->fused_bias && what == TP_CONV_FORWARD) {
         j.a.epilogue.bias = (const float *)k->in[2].data;
@@ -9172,7 +9283,9 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
     const int64_t hw = a->H * a->W, ohw = a->OH * a->OW;
     float *x = (float *)(what == TP_CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
     float *w = (float *)(what == TP_CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
-    float *y = (float *)(what == TP_CONV_FORWARD ? k->out[0].data : what == TP_CONV_INPUT_GRAD ? k->in[0].data : k->in[1].data);
+    float *y = (float *)(what == TP_CONV_FORWARD      ? k->out[0].data
+                         : what == TP_CONV_INPUT_GRAD ? k->in[0].data
+                                                      : k->in[1].data);
     float *user_x = x, *user_y = y;
     if (j.nchw) {
         x = (float *)(void *)((char *)k->scratch + j.engine);
@@ -9205,19 +9318,29 @@ static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape
     return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
 }
 static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
-static double tp__conv2d_input_grad_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape); }
-static double tp__conv2d_filter_grad_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[2].shape); }
+static double tp__conv2d_input_grad_flops(const tp_call *k)
+{
+    return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape);
+}
+static double tp__conv2d_filter_grad_flops(const tp_call *k)
+{
+    return tp__conv_flops(k, &k->in[0].shape, &k->in[2].shape);
+}
 
-static const tp_op tp__op_conv2d = {"conv2d", "Conv2D", TP_OP_PURE, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer, tp__conv2d_grad,
-                                    TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops, tp__conv2d_scratch, 0, "Conv", NULL};
-static const tp_op tp__op_conv2d_input_grad = {
-    "conv2d_input_grad", "Conv2DBackpropInput", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
-    TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast), tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2,
-    "ConvTranspose", NULL};
-static const tp_op tp__op_conv2d_filter_grad = {
-    "conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
-    TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast), tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2,
-    NULL, NULL};
+static const tp_op tp__op_conv2d =
+    TP__ROW("conv2d", "Conv2D", TP_OP_PURE, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
+            tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops,
+            tp__conv2d_scratch, 0, "Conv", NULL);
+static const tp_op tp__op_conv2d_input_grad =
+    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+            tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
+            TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
+            tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
+static const tp_op tp__op_conv2d_filter_grad =
+    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+            tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
+            TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
+            tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2, NULL, NULL);
 
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
@@ -9228,7 +9351,10 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
     in[0] = a, in[1] = b, in[2] = like;
     return tp__opn(row, in, like ? 3 : 2, &t);
 }
-TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a) { return tp__conv_node(&tp__op_conv2d, x, w, NULL, a); }
+TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
+{
+    return tp__conv_node(&tp__op_conv2d, x, w, NULL, a);
+}
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
 {
     return tp__conv_node(&tp__op_conv2d_input_grad, dy, w, x_like, a);
@@ -9249,13 +9375,15 @@ typedef struct tp__bias_attrs {
 static void TP__F(tp__bias_add)(const tp_call *k)
 {
     const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : k->in[0].shape.ndim - 1;
-    const int64_t C = k->in[1].shape.dim[0], inner = tp__product(&k->in[0].shape, axis + 1, k->in[0].shape.ndim), n = tp__size(&k->out[0]);
+    const int64_t C = k->in[1].shape.dim[0], inner = tp__product(&k->in[0].shape, axis + 1, k->in[0].shape.ndim),
+                  n = tp__size(&k->out[0]);
     const real *x = (const real *)k->in[0].data, *b = (const real *)k->in[1].data;
     real *y = (real *)k->out[0].data;
     for (int64_t i = 0; i < n; i++) y[i] = x[i] + b[i / inner % C];
 }
 #ifdef TP__ROWS
-static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(tp__bias_attrs, data_format)}, {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(tp__bias_attrs, data_format)},
+                                          {NULL, TP_ATTR_INT, 0}};
 static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0];
@@ -9270,7 +9398,8 @@ static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 static void tp__bias_add_fast(const tp_call *k)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find(k->device, TP_VEC_ADD) || C < 1) tp__bias_add_f32(k);
+    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find(k->device, TP_VEC_ADD) || C < 1)
+        tp__bias_add_f32(k);
     else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
 }
 static tp_status tp__bias_add_infer(tp_infer *s)
@@ -9280,11 +9409,16 @@ static tp_status tp__bias_add_infer(tp_infer *s)
     char tx[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
     const tp_status st = tp__infer_real(s);
     if (st != TP_OK) return st;
-    if (s->in[0].dtype != s->in[1].dtype) return tp_infer_fail(s, TP_ERR_DTYPE, "bias_add: element types %s and %s differ", tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
-    if (x->ndim < 2 || b->ndim != 1) return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s and bias %s: needs (B,..,C) and (C)", tp_shape_text(x, tx), tp_shape_text(b, tb));
+    if (s->in[0].dtype != s->in[1].dtype)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "bias_add: element types %s and %s differ", tp_dtype_name(s->in[0].dtype),
+                             tp_dtype_name(s->in[1].dtype));
+    if (x->ndim < 2 || b->ndim != 1)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s and bias %s: needs (B,..,C) and (C)",
+                             tp_shape_text(x, tx), tp_shape_text(b, tb));
     const int64_t C = x->dim[t->data_format == TP_NCHW ? 1 : x->ndim - 1];
     if (C >= 0 && b->dim[0] >= 0 && C != b->dim[0])
-        return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s, a bias of %s does not fit its channels", tp_shape_text(x, tx), tp_shape_text(b, tb));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s, a bias of %s does not fit its channels",
+                             tp_shape_text(x, tx), tp_shape_text(b, tb));
     s->out[0] = s->in[0];
     return TP_OK;
 }
@@ -9297,8 +9431,9 @@ static void tp__bias_add_grad(tp_grad *g)
     g->din[0] = g->dout[0];
     g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
 }
-static const tp_op tp__op_bias_add = {"bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer, tp__bias_add_grad,
-                                      TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL};
+static const tp_op tp__op_bias_add = TP__ROW(
+    "bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
+    tp__bias_add_grad, TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 {
     tp__bias_attrs t;
@@ -9332,7 +9467,8 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
     tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
     if (g.nchw) {
-        g.xw = g.yw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.C * g.yc;
+        g.xw = g.yw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc, g.yh = g.OW, g.yc = g.OH * g.OW,
+        g.yb = g.C * g.yc;
     } else {
         g.xc = g.yc = 1, g.xw = g.yw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh, g.yh = g.OW * g.C, g.yb = g.OH * g.yh;
     }
@@ -9340,16 +9476,17 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
 }
 static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
 {
-    return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i] : (int64_t)((const int32_t *)argmax->data)[i];
+    return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i]
+                                  : (int64_t)((const int32_t *)argmax->data)[i];
 }
 /* The element of x that output (b,i,j,c) chose as its w-th of the window. */
 static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t j, int64_t c, int64_t w)
 {
     return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
 }
-#define TP__POOL_LOOP(g)                   \
-    for (int64_t b = 0; b < g.B; b++)      \
-        for (int64_t i = 0; i < g.OH; i++) \
+#define TP__POOL_LOOP(g)                       \
+    for (int64_t b = 0; b < g.B; b++)          \
+        for (int64_t i = 0; i < g.OH; i++)     \
             for (int64_t j = 0; j < g.OW; j++) \
                 for (int64_t c = 0; c < g.C; c++)
 #endif
@@ -9393,28 +9530,39 @@ static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: x 
     TP__POOL_LOOP(g)
     {
         const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
-        ((real *)k->out[0].data)[Y] = ((const real *)k->in[0].data)[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
+        ((real *)k->out[0].data)[Y] =
+            ((const real *)k->in[0].data)[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
     }
 }
 #ifdef TP__ROWS
-#define TP__POOL_SCHEMA_ENTRY(f_) {#f_, TP_ATTR_INT, offsetof(tp_pool_attrs, f_)}
-static const tp_attr tp__pool_schema[] = {TP__POOL_SCHEMA_ENTRY(size_h), TP__POOL_SCHEMA_ENTRY(size_w), TP__POOL_SCHEMA_ENTRY(stride_h), TP__POOL_SCHEMA_ENTRY(stride_w),
-                                          TP__POOL_SCHEMA_ENTRY(padding), TP__POOL_SCHEMA_ENTRY(data_format), {NULL, TP_ATTR_INT, 0}};
+#define TP__POOL_SCHEMA_ENTRY(f_)                     \
+    {                                                 \
+#f_, TP_ATTR_INT, offsetof(tp_pool_attrs, f_) \
+    }
+static const tp_attr tp__pool_schema[] = {TP__POOL_SCHEMA_ENTRY(size_h),   TP__POOL_SCHEMA_ENTRY(size_w),
+                                          TP__POOL_SCHEMA_ENTRY(stride_h), TP__POOL_SCHEMA_ENTRY(stride_w),
+                                          TP__POOL_SCHEMA_ENTRY(padding),  TP__POOL_SCHEMA_ENTRY(data_format),
+                                          {NULL, TP_ATTR_INT, 0}};
 #undef TP__POOL_SCHEMA_ENTRY
 static tp_status tp__pool_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
     char t[TP_SHAPE_TEXT];
-    if (!tp_dtype_is_float(s->in[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s", s->op->name, tp_dtype_name(s->in[0].dtype));
+    if (!tp_dtype_is_float(s->in[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s", s->op->name, tp_dtype_name(s->in[0].dtype));
     if (x->ndim != 4)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", s->op->name, tp_shape_text(x, t), a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", s->op->name,
+                             tp_shape_text(x, t), a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
     if (a->size_h < 1 || a->size_w < 1 || a->stride_h < 0 || a->stride_w < 0)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: a window of %d x %d with strides %d, %d makes no sense", s->op->name, a->size_h, a->size_w, a->stride_h, a->stride_w);
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: a window of %d x %d with strides %d, %d makes no sense", s->op->name,
+                             a->size_h, a->size_w, a->stride_h, a->stride_w);
     if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, a->padding, a->data_format);
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, a->padding,
+                             a->data_format);
     const tp__pool g = tp__pool_geometry(a, x);
     if ((g.H >= 0 && g.OH < 1) || (g.W >= 0 && g.OW < 1))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the window %d x %d is larger than the input %s", s->op->name, a->size_h, a->size_w, tp_shape_text(x, t));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the window %d x %d is larger than the input %s", s->op->name,
+                             a->size_h, a->size_w, tp_shape_text(x, t));
     y->ndim = 4;
     y->dim[0] = g.B;
     y->dim[g.nchw ? 1 : 3] = g.C;
@@ -9438,7 +9586,8 @@ static tp_status tp__pool_like_infer(tp_infer *s, int like)
     const tp_status st = tp__pool_check(s, &s->in[like].shape, &y);
     char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
     if (st == TP_OK && !tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the pooled shape is %s", s->op->name, tp_shape_text(&s->in[0].shape, td), tp_shape_text(&y, ty));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the pooled shape is %s", s->op->name,
+                             tp_shape_text(&s->in[0].shape, td), tp_shape_text(&y, ty));
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[like].shape;
     return st;
@@ -9455,7 +9604,8 @@ static tp_status tp__max_pool_take_infer(tp_infer *s)
 #if defined(__GNUC__)
 typedef float tp__f4 __attribute__((vector_size(16)));
 typedef int32_t tp__i4 __attribute__((vector_size(16)));
-TP__HOT static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y, uint8_t *arg)
+TP__HOT static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y,
+                                       uint8_t *arg)
 {
     for (int q = 0; q < TP__POOL_LANES; q += 4) {
         tp__f4 best, e;
@@ -9474,7 +9624,8 @@ TP__HOT static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t 
     }
 }
 #else
-static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y, uint8_t *arg)
+static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y,
+                               uint8_t *arg)
 {
     for (int c = 0; c < TP__POOL_LANES; c++) {
         float best = x[tap[0] + c];
@@ -9507,7 +9658,8 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
                 index[n++] = (uint8_t)w;
             }
             int64_t c = 0;
-            for (; c + TP__POOL_LANES <= g.C; c += TP__POOL_LANES) tp__max_pool_lanes(x + c, n, tap, index, y + c, arg ? arg + c : NULL);
+            for (; c + TP__POOL_LANES <= g.C; c += TP__POOL_LANES)
+                tp__max_pool_lanes(x + c, n, tap, index, y + c, arg ? arg + c : NULL);
             for (; c < g.C; c++) {
                 float best = x[tap[0] + c];
                 uint8_t which = index[0];
@@ -9550,12 +9702,18 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 }
 
 static void tp__max_pool_take_grad(tp_grad *g);
-static const tp_op tp__op_max_pool_take = {"max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_take_infer, tp__max_pool_take_grad,
-                                           TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL};
-static void tp__max_pool_grad_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs); }
-static const tp_op tp__op_max_pool_grad = {"max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_grad_infer,
-                                           tp__max_pool_grad_grad, TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2,
-                                           NULL, NULL};
+static const tp_op tp__op_max_pool_take =
+    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+            tp__max_pool_take_infer, tp__max_pool_take_grad,
+            TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL);
+static void tp__max_pool_grad_grad(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
+}
+static const tp_op tp__op_max_pool_grad = TP__ROW(
+    "max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    tp__max_pool_grad_infer, tp__max_pool_grad_grad,
+    TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
 static void tp__max_pool_take_grad(tp_grad *g)
 {
     tp_node *in[3];
@@ -9574,8 +9732,10 @@ static double tp__pool_flops(const tp_call *k)
     const tp_pool_attrs *a = (const tp_pool_attrs *)k->attrs;
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
-static const tp_op tp__op_max_pool = {"max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer, tp__max_pool_back,
-                                      TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL, 0, "MaxPool", NULL};
+static const tp_op tp__op_max_pool =
+    TP__ROW("max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
+            tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
+            0, "MaxPool", NULL);
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 
@@ -9609,7 +9769,8 @@ static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x for its shap
         if (v0 < 0) v0 = 0;
         if (h1 > g.H) h1 = g.H;
         if (v1 > g.W) v1 = g.W;
-        const real d = ((const real *)k->in[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] / (real)((h1 - h0) * (v1 - v0));
+        const real d =
+            ((const real *)k->in[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] / (real)((h1 - h0) * (v1 - v0));
         for (int64_t h = h0; h < h1; h++)
             for (int64_t v = v0; v < v1; v++) dx[b * g.xb + h * g.xh + v * g.xw + c * g.xc] += d;
     }
@@ -9621,12 +9782,22 @@ static tp_status tp__avg_pool_infer(tp_infer *s)
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
 static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 1); }
-static void tp__avg_pool_grad_grad(tp_grad *g) { g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs); }
-static const tp_op tp__op_avg_pool_grad = {"avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_grad_infer,
-                                           tp__avg_pool_grad_grad, TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, NULL), NULL, NULL, 1u << 1, NULL, NULL};
-static void tp__avg_pool_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs); }
-static const tp_op tp__op_avg_pool = {"avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer, tp__avg_pool_back,
-                                      TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, NULL), tp__pool_flops, NULL, 0, "AveragePool", NULL};
+static void tp__avg_pool_grad_grad(tp_grad *g)
+{
+    g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
+}
+static const tp_op tp__op_avg_pool_grad =
+    TP__ROW("avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+            tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
+            TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, NULL), NULL, NULL, 1u << 1, NULL, NULL);
+static void tp__avg_pool_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
+}
+static const tp_op tp__op_avg_pool =
+    TP__ROW("avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
+            tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, NULL), tp__pool_flops, NULL, 0,
+            "AveragePool", NULL);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
 #undef TP__POOL_LOOP
 #endif
@@ -9655,7 +9826,8 @@ static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, 
 static void TP__F(tp__batch_norm)(const tp_call *k)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
-    const real *x = (const real *)k->in[0].data, *gamma = (const real *)k->in[1].data, *beta = (const real *)k->in[2].data;
+    const real *x = (const real *)k->in[0].data, *gamma = (const real *)k->in[1].data,
+               *beta = (const real *)k->in[2].data;
     real *y = (real *)k->out[0].data;
     int64_t outer, C, inner;
     tp__bn_split(k, &k->in[0], &outer, &C, &inner);
@@ -9684,7 +9856,8 @@ static void TP__F(tp__batch_norm)(const tp_call *k)
 }
 static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, mean, inv */
 {
-    const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data, *gamma = (const real *)k->in[2].data;
+    const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data,
+               *gamma = (const real *)k->in[2].data;
     const real *mean = (const real *)k->in[3].data, *inv = (const real *)k->in[4].data;
     real *dx = (real *)k->out[0].data;
     int64_t outer, C, inner;
@@ -9703,7 +9876,8 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
         for (int64_t o = 0; o < outer && dx; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                dx[at] = gamma[c] * inv[c] * (dy[at] - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
+                dx[at] =
+                    gamma[c] * inv[c] * (dy[at] - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
             }
     }
 }
@@ -9733,13 +9907,18 @@ static tp_status tp__bn_check(tp_infer *s, int x, int first)
     char t[TP_SHAPE_TEXT];
     const tp_shape *xs = &s->in[x].shape;
     const int axis = tp__axis(((const tp__bn_attrs *)s->attrs)->axis, xs->ndim);
-    if (xs->ndim < 2 || axis < 0) return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, which has no channel axis %d", s->op->name, tp_shape_text(xs, t), ((const tp__bn_attrs *)s->attrs)->axis);
+    if (xs->ndim < 2 || axis < 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, which has no channel axis %d", s->op->name,
+                             tp_shape_text(xs, t), ((const tp__bn_attrs *)s->attrs)->axis);
     const tp_status st = tp__infer_real(s);
     if (st != TP_OK) return st;
     for (int i = first; i < s->n_in; i++)
-        if (s->in[i].shape.ndim != 1 || (xs->dim[axis] >= 0 && s->in[i].shape.dim[0] >= 0 && s->in[i].shape.dim[0] != xs->dim[axis]) || s->in[i].dtype != s->in[x].dtype)
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %d is %s, needs one %s for each of %lld channels", s->op->name, i, tp_shape_text(&s->in[i].shape, t),
-                                 tp_dtype_name(s->in[x].dtype), (long long)xs->dim[axis]);
+        if (s->in[i].shape.ndim != 1 ||
+            (xs->dim[axis] >= 0 && s->in[i].shape.dim[0] >= 0 && s->in[i].shape.dim[0] != xs->dim[axis]) ||
+            s->in[i].dtype != s->in[x].dtype)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %d is %s, needs one %s for each of %lld channels",
+                                 s->op->name, i, tp_shape_text(&s->in[i].shape, t), tp_dtype_name(s->in[x].dtype),
+                                 (long long)xs->dim[axis]);
     return TP_OK;
 }
 static tp_status tp__batch_norm_shape(tp_infer *s)
@@ -9820,7 +9999,8 @@ static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
 static void tp__bn_normalize_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    const float *gamma = (const float *)k->in[1].data, *beta = (const float *)k->in[2].data, *stat = (const float *)k->scratch;
+    const float *gamma = (const float *)k->in[1].data, *beta = (const float *)k->in[2].data,
+                *stat = (const float *)k->scratch;
     for (int64_t r = from; r < to; r++) {
         const float *x = (const float *)k->in[0].data + r * C;
         float *y = (float *)k->out[0].data + r * C;
@@ -9847,7 +10027,8 @@ static void tp__batch_norm_fast(const tp_call *k)
         var[0] = j.part[c] / n;
         const float inv = (float)(1.0 / sqrt(var[0] + (double)t->epsilon));
         if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)mean[c];
-        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var[0] * (n / (n - 1)) : var[0]);
+        if (k->out[2].data)
+            ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var[0] * (n / (n - 1)) : var[0]);
         if (k->out[3].data) ((float *)k->out[3].data)[c] = inv;
         mean[j.C + c] = (double)inv;
     }
@@ -9860,11 +10041,13 @@ static void tp__batch_norm_fast(const tp_call *k)
 static void tp__bn_grad_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[2].shape.dim[0];
-    const float *gamma = (const float *)k->in[2].data, *mean = (const float *)k->in[3].data, *inv = (const float *)k->in[4].data, *stat = (const float *)k->scratch;
+    const float *gamma = (const float *)k->in[2].data, *mean = (const float *)k->in[3].data,
+                *inv = (const float *)k->in[4].data, *stat = (const float *)k->scratch;
     for (int64_t r = from; r < to; r++) {
         const float *dy = (const float *)k->in[0].data + r * C, *x = (const float *)k->in[1].data + r * C;
         float *dx = (float *)k->out[0].data + r * C;
-        for (int64_t c = 0; c < C; c++) dx[c] = gamma[c] * inv[c] * (dy[c] - stat[c] - (x[c] - mean[c]) * inv[c] * stat[C + c]);
+        for (int64_t c = 0; c < C; c++)
+            dx[c] = gamma[c] * inv[c] * (dy[c] - stat[c] - (x[c] - mean[c]) * inv[c] * stat[C + c]);
     }
 }
 static void tp__batch_norm_grad_fast(const tp_call *k)
@@ -9896,8 +10079,11 @@ static size_t tp__bn_scratch(const tp_call *k)
 }
 static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
 
-static const tp_op tp__op_batch_norm_grad = {"batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 5, 3, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_grad_infer, NULL,
-                                             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops, tp__bn_scratch, 0, NULL, NULL};
+static const tp_op tp__op_batch_norm_grad =
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 5, 3, tp__bn_schema, sizeof(tp__bn_attrs),
+            tp__batch_norm_grad_infer, NULL,
+            TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
+            tp__bn_scratch, 0, NULL, NULL);
 static void tp__batch_norm_back(tp_grad *g)
 {
     tp_node *in[5];
@@ -9907,8 +10093,10 @@ static void tp__batch_norm_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = {"batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
-                                        TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast), tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL};
+static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema,
+                                               sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
+                                               TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
+                                               tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
@@ -9925,13 +10113,17 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     }
     tp_node *inv = tp_rsqrt(tp_add(g->in[4], tp_const_as(g->graph, x->dtype, (double)t->epsilon)));
     g->din[0] = tp_mul(dy, tp_reshape_to(tp_mul(g->in[1], inv), wide));
-    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(tp_sub(x, tp_reshape_to(g->in[3], wide)), tp_reshape_to(inv, wide))), axes, n, false);
+    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(tp_sub(x, tp_reshape_to(g->in[3], wide)), tp_reshape_to(inv, wide))),
+                              axes, n, false);
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
-static const tp_op tp__op_batch_norm_infer = {"batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_infer_infer,
-                                              tp__batch_norm_infer_back, TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, NULL), NULL, NULL, 0,
-                                              "BatchNormalization", NULL};
-TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased, tp_node **out_mean, tp_node **out_var)
+static const tp_op tp__op_batch_norm_infer =
+    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
+            tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
+            TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, NULL), NULL, NULL, 0,
+            "BatchNormalization", NULL);
+TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
+                                       bool unbiased, tp_node **out_mean, tp_node **out_var)
 {
     tp__bn_attrs t;
     tp_node *in[3];
@@ -9945,7 +10137,8 @@ TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta
     if (out_var) *out_var = tp_is_poison(y) ? y : &y->op->out[2];
     return y;
 }
-TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis, float epsilon)
+TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
+                                       float epsilon)
 {
     tp__bn_attrs t;
     tp_node *in[5];
@@ -9974,19 +10167,22 @@ static void TP__F(tp__softmax_row)(const real *x, real *y, int64_t C, bool logar
 static void TP__F(tp__softmax)(const tp_call *k)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1], n = tp__size(&k->in[0]);
-    for (int64_t r = 0; r < n; r += C) TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, false);
+    for (int64_t r = 0; r < n; r += C)
+        TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, false);
 }
 static void TP__F(tp__log_softmax)(const tp_call *k)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1], n = tp__size(&k->in[0]);
-    for (int64_t r = 0; r < n; r += C) TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
+    for (int64_t r = 0; r < n; r += C)
+        TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
 }
 #ifdef TP__ROWS
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
     const bool logarithm = strcmp(k->op->name, "log_softmax") == 0;
-    for (int64_t r = from; r < to; r++) tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
+    for (int64_t r = from; r < to; r++)
+        tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
 }
 static void tp__softmax_fast(const tp_call *k)
 {
@@ -9997,7 +10193,8 @@ static tp_status tp__softmax_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real(s);
     if (st != TP_OK) return st;
-    if (s->in[0].shape.ndim < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "%s of a scalar: it needs at least 1 dimension", s->op->name);
+    if (s->in[0].shape.ndim < 1)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s of a scalar: it needs at least 1 dimension", s->op->name);
     s->out[0] = s->in[0];
     return TP_OK;
 }
@@ -10013,10 +10210,13 @@ static void tp__log_softmax_grad(tp_grad *g)
     g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last, 1, true)));
 }
 static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
-static const tp_op tp__op_softmax = {"softmax", "Softmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__softmax_grad,
-                                     TP__KERNELS(tp__softmax_f32, tp__softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0, "Softmax", NULL};
-static const tp_op tp__op_log_softmax = {"log_softmax", "LogSoftmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__log_softmax_grad,
-                                         TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0, "LogSoftmax", NULL};
+static const tp_op tp__op_softmax = TP__ROW(
+    "softmax", "Softmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__softmax_grad,
+    TP__KERNELS(tp__softmax_f32, tp__softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0, "Softmax", NULL);
+static const tp_op tp__op_log_softmax =
+    TP__ROW("log_softmax", "LogSoftmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__log_softmax_grad,
+            TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0,
+            "LogSoftmax", NULL);
 TP_DEF tp_node *tp_softmax(tp_node *x) { return tp__op1(&tp__op_softmax, x, NULL); }
 TP_DEF tp_node *tp_log_softmax(tp_node *x) { return tp__op1(&tp__op_log_softmax, x, NULL); }
 #endif
@@ -10047,16 +10247,22 @@ static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
 }
 static void TP__F(tp__xent)(const tp_call *k) { TP__F(tp__xent_rows)(k, 0, k->in[0].shape.dim[0]); }
 #ifdef TP__ROWS
-static void tp__xent_fast(const tp_call *k) { tp__each_range(k, k->in[0].shape.dim[0], tp__grain(k->in[0].shape.dim[1] * 8), tp__xent_rows_f32); }
+static void tp__xent_fast(const tp_call *k)
+{
+    tp__each_range(k, k->in[0].shape.dim[0], tp__grain(k->in[0].shape.dim[1] * 8), tp__xent_rows_f32);
+}
 static tp_status tp__xent_infer(tp_infer *s)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
-    if (!tp_dtype_is_float(s->in[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: logits are %s", s->op->name, tp_dtype_name(s->in[0].dtype));
+    if (!tp_dtype_is_float(s->in[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: logits are %s", s->op->name, tp_dtype_name(s->in[0].dtype));
     if (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: labels are %s, int32 or int64 are needed", s->op->name, tp_dtype_name(s->in[1].dtype));
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: labels are %s, int32 or int64 are needed", s->op->name,
+                             tp_dtype_name(s->in[1].dtype));
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)", s->op->name, tp_shape_text(x, a), tp_shape_text(l, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)", s->op->name,
+                             tp_shape_text(x, a), tp_shape_text(l, b));
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] = x->dim[0] >= 0 ? x->dim[0] : l->dim[0];
@@ -10077,9 +10283,10 @@ static void tp__xent_grad(tp_grad *g)
     }
     g->din[0] = dx;
 }
-static const tp_op tp__op_sparse_softmax_cross_entropy = {
-    "sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, 2, 2, 2, NULL, 0, tp__xent_infer, tp__xent_grad,
-    TP__KERNELS(tp__xent_f32, tp__xent_f64, tp__xent_fast), tp__softmax_flops, NULL, 0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes"};
+static const tp_op tp__op_sparse_softmax_cross_entropy =
+    TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, 2, 2, 2, NULL, 0,
+            tp__xent_infer, tp__xent_grad, TP__KERNELS(tp__xent_f32, tp__xent_f64, tp__xent_fast), tp__softmax_flops,
+            NULL, 0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes");
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
     if (labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
@@ -10093,7 +10300,10 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last, 1, false));
 }
 /* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows. */
-TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels) { return tp_sub(tp_softplus(logits), tp_mul(logits, labels)); }
+TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
+{
+    return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
+}
 #endif
 
 /* -- dropout: y_i = u_i >= rate ? x_i / (1 - rate) : 0, u_i uniform --------------------------- >>op dropout
@@ -10119,21 +10329,27 @@ static void TP__F(tp__dropout_range)(const tp_call *k, int64_t from, int64_t to)
 }
 static void TP__F(tp__dropout)(const tp_call *k) { TP__F(tp__dropout_range)(k, 0, tp__size(&k->in[0])); }
 #ifdef TP__ROWS
-static const tp_attr tp__dropout_schema[] = {{"rate", TP_ATTR_FLOAT, offsetof(tp__dropout_attrs, rate)}, {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__dropout_schema[] = {{"rate", TP_ATTR_FLOAT, offsetof(tp__dropout_attrs, rate)},
+                                             {NULL, TP_ATTR_INT, 0}};
 static void tp__dropout_fast(const tp_call *k) { tp__each_range(k, tp__size(&k->in[0]), 8192, tp__dropout_range_f32); }
 static tp_status tp__dropout_infer(tp_infer *s)
 {
     const float rate = ((const tp__dropout_attrs *)s->attrs)->rate;
     const tp_status st = tp__infer_real(s);
     if (st != TP_OK) return st;
-    if (!(rate >= 0.0f && rate < 1.0f)) return tp_infer_fail(s, TP_ERR_ARG, "dropout: rate is %g, it must be in [0,1)", (double)rate);
+    if (!(rate >= 0.0f && rate < 1.0f))
+        return tp_infer_fail(s, TP_ERR_ARG, "dropout: rate is %g, it must be in [0,1)", (double)rate);
     s->out[0] = s->in[0];
     return TP_OK;
 }
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream);
-static void tp__dropout_grad(tp_grad *g) { g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream); }
-static const tp_op tp__op_dropout = {"dropout", "Dropout", TP_OP_RANDOM, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs), tp__dropout_infer, tp__dropout_grad,
-                                     TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL, NULL, 0, "Dropout", NULL};
+static void tp__dropout_grad(tp_grad *g)
+{
+    g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream);
+}
+static const tp_op tp__op_dropout = TP__ROW(
+    "dropout", "Dropout", TP_OP_RANDOM, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs), tp__dropout_infer,
+    tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL, NULL, 0, "Dropout", NULL);
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 {
     tp_apply_desc d;
@@ -10171,7 +10387,8 @@ static void tp__random_range(const tp_call *k, int64_t from, int64_t to)
     tp_tensor_view(&y, k->out[0].dtype, k->out[0].shape, k->out[0].data);
     for (int64_t i = from; i < to; i++) {
         double v = 0;
-        if (t->kind == 0) v = (double)t->a + ((double)t->b - (double)t->a) * (double)tp_random_uniform(k->key, step, (uint64_t)i);
+        if (t->kind == 0)
+            v = (double)t->a + ((double)t->b - (double)t->a) * (double)tp_random_uniform(k->key, step, (uint64_t)i);
         else {
             for (uint64_t attempt = 0; attempt < 1000; attempt++) {
                 v = tp_random_normal(k->key, step + (attempt << 40), (uint64_t)i);
@@ -10188,12 +10405,15 @@ static tp_status tp__random_infer(tp_infer *s)
     const tp__random_attrs *t = (const tp__random_attrs *)s->attrs;
     s->out[0].dtype = s->n_in ? s->in[0].dtype : TP_F32;
     s->out[0].shape = s->n_in ? s->in[0].shape : t->shape;
-    if (!tp_dtype_is_float(s->out[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s cannot make %s", s->op->name, tp_dtype_name(s->out[0].dtype));
+    if (!tp_dtype_is_float(s->out[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s cannot make %s", s->op->name, tp_dtype_name(s->out[0].dtype));
     return TP_OK;
 }
-static const tp_op tp__op_random = {"random", "Random", TP_OP_RANDOM, 0, 1, 1, tp__random_schema, sizeof(tp__random_attrs), tp__random_infer, NULL,
-                                    TP__KERNELS(tp__random_kernel, tp__random_kernel, NULL), NULL, NULL, 1u, "RandomUniform", NULL};
-static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shape, int kind, float a, float b, const char *name)
+static const tp_op tp__op_random =
+    TP__ROW("random", "Random", TP_OP_RANDOM, 0, 1, 1, tp__random_schema, sizeof(tp__random_attrs), tp__random_infer,
+            NULL, TP__KERNELS(tp__random_kernel, tp__random_kernel, NULL), NULL, NULL, 1u, "RandomUniform", NULL);
+static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shape, int kind, float a, float b,
+                                const char *name)
 {
     tp_apply_desc d;
     tp__random_attrs t;
@@ -10210,14 +10430,26 @@ static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shap
     d.name = name;
     return tp_apply_ex(g, &d);
 }
-TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high) { return tp__random_node(g, NULL, &shape, 0, low, high, "random_uniform"); }
-TP_DEF tp_node *tp_rand_normal(tp_graph *g, tp_shape shape, float mean, float stddev) { return tp__random_node(g, NULL, &shape, 1, mean, stddev, "random_normal"); }
+TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high)
+{
+    return tp__random_node(g, NULL, &shape, 0, low, high, "random_uniform");
+}
+TP_DEF tp_node *tp_rand_normal(tp_graph *g, tp_shape shape, float mean, float stddev)
+{
+    return tp__random_node(g, NULL, &shape, 1, mean, stddev, "random_normal");
+}
 TP_DEF tp_node *tp_rand_truncated_normal(tp_graph *g, tp_shape shape, float mean, float stddev)
 {
     return tp__random_node(g, NULL, &shape, 2, mean, stddev, "truncated_normal");
 }
-TP_DEF tp_node *tp_rand_uniform_like(tp_node *x, float low, float high) { return tp__random_node(tp_node_graph(x), x, NULL, 0, low, high, "random_uniform"); }
-TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev) { return tp__random_node(tp_node_graph(x), x, NULL, 1, mean, stddev, "random_normal"); }
+TP_DEF tp_node *tp_rand_uniform_like(tp_node *x, float low, float high)
+{
+    return tp__random_node(tp_node_graph(x), x, NULL, 0, low, high, "random_uniform");
+}
+TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev)
+{
+    return tp__random_node(tp_node_graph(x), x, NULL, 1, mean, stddev, "random_normal");
+}
 #endif
 
 /* -- assign, assign_add, assign_sub, assign_moving_average: var = x, var + x, var - x, var - (1-decay)(var - x) -- >>op assign
@@ -10249,8 +10481,15 @@ static void tp__assign_sum(const tp_call *k, int sign)
     for (int64_t i = 0; i < n; i++) switch (k->var[0].dtype) {
         case TP_F32: ((float *)k->var[0].data)[i] += (float)sign * ((const float *)k->in[0].data)[i]; break;
         case TP_F64: ((double *)k->var[0].data)[i] += sign * ((const double *)k->in[0].data)[i]; break;
-        case TP_I32: ((int32_t *)k->var[0].data)[i] = (int32_t)((uint32_t)((int32_t *)k->var[0].data)[i] + (uint32_t)sign * (uint32_t)((const int32_t *)k->in[0].data)[i]); break;
-        default: ((int64_t *)k->var[0].data)[i] = (int64_t)((uint64_t)((int64_t *)k->var[0].data)[i] + (uint64_t)(int64_t)sign * (uint64_t)((const int64_t *)k->in[0].data)[i]); break;
+        case TP_I32:
+            ((int32_t *)k->var[0].data)[i] = (int32_t)((uint32_t)((int32_t *)k->var[0].data)[i] +
+                                                       (uint32_t)sign * (uint32_t)((const int32_t *)k->in[0].data)[i]);
+            break;
+        default:
+            ((int64_t *)k->var[0].data)[i] =
+                (int64_t)((uint64_t)((int64_t *)k->var[0].data)[i] +
+                          (uint64_t)(int64_t)sign * (uint64_t)((const int64_t *)k->in[0].data)[i]);
+            break;
         }
 }
 static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
@@ -10260,7 +10499,8 @@ static tp_status tp__pred_check(tp_infer *s, int at)
 {
     if (s->n_in > at && (s->in[at].dtype != TP_BOOL || s->in[at].shape.ndim != 0)) {
         char t[TP_SHAPE_TEXT];
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the predicate is %s %s, it must be a scalar bool", s->op->name, tp_dtype_name(s->in[at].dtype), tp_shape_text(&s->in[at].shape, t));
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the predicate is %s %s, it must be a scalar bool", s->op->name,
+                             tp_dtype_name(s->in[at].dtype), tp_shape_text(&s->in[at].shape, t));
     }
     return TP_OK;
 }
@@ -10269,23 +10509,30 @@ static tp_status tp__assign_infer(tp_infer *s)
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (s->n_var != 1) return tp_infer_fail(s, TP_ERR_ARG, "%s writes one variable, not %d", s->op->name, s->n_var);
     if (s->in[0].dtype != s->var[0].dtype || !tp_shape_compatible(&s->in[0].shape, &s->var[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: a value of %s %s does not fit the variable, which is %s %s", s->op->name, tp_dtype_name(s->in[0].dtype),
-                             tp_shape_text(&s->in[0].shape, a), tp_dtype_name(s->var[0].dtype), tp_shape_text(&s->var[0].shape, b));
-    if (s->op->attr && !tp_dtype_is_float(s->var[0].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the variable is %s", s->op->name, tp_dtype_name(s->var[0].dtype));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: a value of %s %s does not fit the variable, which is %s %s",
+                             s->op->name, tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->in[0].shape, a),
+                             tp_dtype_name(s->var[0].dtype), tp_shape_text(&s->var[0].shape, b));
+    if (s->op->attr && !tp_dtype_is_float(s->var[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: the variable is %s", s->op->name, tp_dtype_name(s->var[0].dtype));
     s->out[0] = s->var[0];
     return tp__pred_check(s, 1);
 }
-static const tp_attr tp__decay_schema[] = {{"decay", TP_ATTR_FLOAT, offsetof(tp__assign_attrs, decay)}, {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__decay_schema[] = {{"decay", TP_ATTR_FLOAT, offsetof(tp__assign_attrs, decay)},
+                                           {NULL, TP_ATTR_INT, 0}};
 #define TP__ASSIGN_FLAGS (TP_OP_WRITES_VAR | TP_OP_VIEW)
-static const tp_op tp__op_assign = {"assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
-                                    TP__KERNELS(tp__assign, tp__assign, NULL), NULL, NULL, 0, NULL, NULL};
-static const tp_op tp__op_assign_add = {"assign_add", "AssignAdd", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
-                                        TP__KERNELS(tp__assign_add, tp__assign_add, NULL), NULL, NULL, 0, NULL, NULL};
-static const tp_op tp__op_assign_sub = {"assign_sub", "AssignSub", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
-                                        TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), NULL, NULL, 0, NULL, NULL};
-static const tp_op tp__op_assign_moving_average = {
-    "assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, 1, 2, 1, tp__decay_schema, sizeof(tp__assign_attrs), tp__assign_infer, NULL,
-    TP__KERNELS(tp__assign_moving_average_f32, tp__assign_moving_average_f64, NULL), NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_assign =
+    TP__ROW("assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign, tp__assign, NULL), NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_assign_add =
+    TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_add, tp__assign_add, NULL), NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_assign_sub =
+    TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_assign_moving_average =
+    TP__ROW("assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, 1, 2, 1, tp__decay_schema,
+            sizeof(tp__assign_attrs), tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_moving_average_f32, tp__assign_moving_average_f64, NULL), NULL, NULL, 0, NULL, NULL);
 static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_node *pred, const void *attrs)
 {
     tp_apply_desc d;
@@ -10300,9 +10547,18 @@ static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_nod
     d.n_var = 1;
     return tp_apply_ex(tp_node_graph(value), &d);
 }
-TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred) { return tp__write(&tp__op_assign, var, value, pred, NULL); }
-TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred) { return tp__write(&tp__op_assign_add, var, value, pred, NULL); }
-TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred) { return tp__write(&tp__op_assign_sub, var, value, pred, NULL); }
+TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred)
+{
+    return tp__write(&tp__op_assign, var, value, pred, NULL);
+}
+TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred)
+{
+    return tp__write(&tp__op_assign_add, var, value, pred, NULL);
+}
+TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred)
+{
+    return tp__write(&tp__op_assign_sub, var, value, pred, NULL);
+}
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred)
 {
     tp__assign_attrs t;
@@ -10317,8 +10573,12 @@ static tp_status tp__read_after_infer(tp_infer *s)
     s->out[0] = s->var[0];
     return TP_OK;
 }
-static const tp_op tp__op_read_after = {"read_after", "ReadAfter", TP_OP_READS_VAR, 1, 1, 1, NULL, 0, tp__read_after_infer, NULL, TP__NO_KERNEL, NULL, NULL, 1u, NULL, NULL};
-TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after) { return tp__write(&tp__op_read_after, var, after, NULL, NULL); }
+static const tp_op tp__op_read_after = TP__ROW("read_after", "ReadAfter", TP_OP_READS_VAR, 1, 1, 1, NULL, 0,
+                                               tp__read_after_infer, NULL, TP__NO_KERNEL, NULL, NULL, 1u, NULL, NULL);
+TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after)
+{
+    return tp__write(&tp__op_read_after, var, after, NULL, NULL);
+}
 
 /* -- ema_debias: biased = decay biased + (1-decay) x; n += 1; y = biased / (1 - decay^n) ---------- >>op ema_debias
  * Variables biased and n, float32 scalars; x a float32 scalar. The first value is x itself. */
@@ -10334,17 +10594,22 @@ static void tp__ema_debias(const tp_call *k)
 }
 static tp_status tp__ema_debias_infer(tp_infer *s)
 {
-    if (s->n_var != 2 || s->in[0].dtype != TP_F32 || s->in[0].shape.ndim != 0) return tp_infer_fail(s, TP_ERR_SHAPE, "ema_debias takes a float32 scalar and two variables");
+    if (s->n_var != 2 || s->in[0].dtype != TP_F32 || s->in[0].shape.ndim != 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "ema_debias takes a float32 scalar and two variables");
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static const tp_op tp__op_ema_debias = {"ema_debias", "EMA", TP_OP_WRITES_VAR, 1, 1, 1, tp__decay_schema, sizeof(tp__assign_attrs), tp__ema_debias_infer, NULL,
-                                        TP__KERNELS(tp__ema_debias, tp__ema_debias, NULL), NULL, NULL, 0, NULL, NULL};
+static const tp_op tp__op_ema_debias =
+    TP__ROW("ema_debias", "EMA", TP_OP_WRITES_VAR, 1, 1, 1, tp__decay_schema, sizeof(tp__assign_attrs),
+            tp__ema_debias_infer, NULL, TP__KERNELS(tp__ema_debias, tp__ema_debias, NULL), NULL, NULL, 0, NULL, NULL);
 
 /* -- summary: its input, marked with a tag and a kind for the monitors -------------------------- >>op summary */
-static const tp_attr tp__summary_schema[] = {{"tag", TP_ATTR_STRING, offsetof(tp_summary_attrs, tag)}, {"kind", TP_ATTR_INT, offsetof(tp_summary_attrs, kind)}, {NULL, TP_ATTR_INT, 0}};
-static const tp_op tp__op_summary = {"summary", "Summary", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__summary_schema, sizeof(tp_summary_attrs), tp__infer_same, NULL,
-                                     TP__NO_KERNEL, NULL, NULL, 0, "Identity", NULL};
+static const tp_attr tp__summary_schema[] = {{"tag", TP_ATTR_STRING, offsetof(tp_summary_attrs, tag)},
+                                             {"kind", TP_ATTR_INT, offsetof(tp_summary_attrs, kind)},
+                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_op tp__op_summary =
+    TP__ROW("summary", "Summary", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__summary_schema, sizeof(tp_summary_attrs),
+            tp__infer_same, NULL, TP__NO_KERNEL, NULL, NULL, 0, "Identity", NULL);
 #endif
 
 /* -- apply_gradient_descent, apply_momentum, apply_adam: one optimizer step for n variables ---- >>op apply_adam
@@ -10356,7 +10621,7 @@ static const tp_op tp__op_summary = {"summary", "Summary", TP_OP_VIEW | TP_OP_AN
  *                     m += (g - m)(1 - beta1);  v += (g g - v)(1 - beta2);  w -= lr_t m / (sqrt(v) + epsilon) */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__apply_attrs {
-    int n, kind; /* 0 gradient descent, 1 momentum, 2 adam */
+    int n, kind;         /* 0 gradient descent, 1 momentum, 2 adam */
     float a, b, epsilon; /* momentum; beta1, beta2 */
     bool nesterov;
 } tp__apply_attrs;
@@ -10368,7 +10633,8 @@ TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from
     const int n = t->n;
     const real lr = *(const real *)k->in[n].data;
     const real *g = (const real *)k->in[i].data;
-    real *w = (real *)k->var[i].data, *a = t->kind > 0 ? (real *)k->var[n + i].data : NULL, *v = t->kind > 1 ? (real *)k->var[2 * n + i].data : NULL;
+    real *w = (real *)k->var[i].data, *a = t->kind > 0 ? (real *)k->var[n + i].data : NULL,
+         *v = t->kind > 1 ? (real *)k->var[2 * n + i].data : NULL;
     if (t->kind == 0) {
         for (int64_t e = from; e < to; e++) w[e] -= lr * g[e];
     } else if (t->kind == 1) {
@@ -10379,7 +10645,8 @@ TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from
         }
     } else {
         const real b1 = (real)t->a, b2 = (real)t->b;
-        const real lr_t = lr * TP__RSQRT((real)1 - *(const real *)k->in[n + 2].data) / ((real)1 - *(const real *)k->in[n + 1].data);
+        const real lr_t =
+            lr * TP__RSQRT((real)1 - *(const real *)k->in[n + 2].data) / ((real)1 - *(const real *)k->in[n + 1].data);
         for (int64_t e = from; e < to; e++) {
             a[e] += (g[e] - a[e]) * ((real)1 - b1);
             v[e] += (g[e] * g[e] - v[e]) * ((real)1 - b2);
@@ -10406,12 +10673,15 @@ static void tp__apply_chunk(void *user, int64_t chunk)
         if (chunk < pieces) break;
         chunk -= pieces;
     }
-    const int64_t size = tp__size(&k->var[i]), from = chunk * TP__APPLY_GRAIN, to = from + TP__APPLY_GRAIN < size ? from + TP__APPLY_GRAIN : size;
+    const int64_t size = tp__size(&k->var[i]), from = chunk * TP__APPLY_GRAIN,
+                  to = from + TP__APPLY_GRAIN < size ? from + TP__APPLY_GRAIN : size;
     if (t->kind == 2) {
         const float lr = *(const float *)k->in[t->n].data;
-        const float lr_t = lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
-        tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from, (float *)k->var[2 * t->n + i].data + from,
-                    (const float *)k->in[i].data + from, lr_t, t->a, t->b, t->epsilon);
+        const float lr_t =
+            lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
+        tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
+                    (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
+                    t->epsilon);
     } else {
         tp__apply_piece_f32(k, i, from, to);
     }
@@ -10436,18 +10706,24 @@ static tp_status tp__apply_infer(tp_infer *s)
     const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
     const int n = t->n, scalars = t->kind == 2 ? 3 : 1, slots = t->kind;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    if (t->kind < 0 || t->kind > 2 || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars || s->n_in > n + scalars + 1)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together", s->op->name, n, s->n_in, s->n_var);
+    if (t->kind < 0 || t->kind > 2 || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars ||
+        s->n_in > n + scalars + 1)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together",
+                             s->op->name, n, s->n_in, s->n_var);
     for (int i = 0; i < s->n_var; i++) {
-        if (!tp_dtype_is_float(s->var[i].dtype)) return tp_infer_fail(s, TP_ERR_DTYPE, "%s: variable %d is %s", s->op->name, i, tp_dtype_name(s->var[i].dtype));
+        if (!tp_dtype_is_float(s->var[i].dtype))
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: variable %d is %s", s->op->name, i,
+                                 tp_dtype_name(s->var[i].dtype));
         if (s->var[i].dtype != s->in[i % n].dtype || !tp_shape_compatible(&s->var[i].shape, &s->in[i % n].shape))
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: gradient %d is %s %s, its variable is %s %s", s->op->name, i % n, tp_dtype_name(s->in[i % n].dtype),
-                                 tp_shape_text(&s->in[i % n].shape, a), tp_dtype_name(s->var[i].dtype), tp_shape_text(&s->var[i].shape, b));
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: gradient %d is %s %s, its variable is %s %s", s->op->name, i % n,
+                                 tp_dtype_name(s->in[i % n].dtype), tp_shape_text(&s->in[i % n].shape, a),
+                                 tp_dtype_name(s->var[i].dtype), tp_shape_text(&s->var[i].shape, b));
     }
     for (int i = n; i < n + scalars; i++)
         if (s->in[i].shape.ndim != 0 || s->in[i].dtype != s->var[0].dtype)
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the learning rate and powers must be %s scalars, input %d is %s %s", s->op->name, tp_dtype_name(s->var[0].dtype), i,
-                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));
+            return tp_infer_fail(
+                s, TP_ERR_SHAPE, "%s: the learning rate and powers must be %s scalars, input %d is %s %s", s->op->name,
+                tp_dtype_name(s->var[0].dtype), i, tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));
     s->out[0].dtype = TP_BOOL;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] = 0;
@@ -10460,21 +10736,25 @@ static double tp__apply_flops(const tp_call *k)
     for (int i = 0; i < k->n_var; i++) n += (double)tp__size(&k->var[i]);
     return n * each[((const tp__apply_attrs *)k->attrs)->kind];
 }
-#define TP__APPLY_ROW(name_, label_)                                                                                                                    \
-    {name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), \
-     tp__apply_flops, NULL, 0, NULL, NULL}
+#define TP__APPLY_ROW(name_, label_)                                                                                 \
+    {                                                                                                                \
+        name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
+            TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), tp__apply_flops, NULL, 0, NULL, NULL          \
+    }
 static const tp_op tp__op_apply_gradient_descent = TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent");
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum");
 static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam");
 #undef TP__APPLY_ROW
 
-static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars, tp_node *const *slot1, tp_node *const *slot2, tp_node *const *grads,
-                               tp_node *const *scalars, int n_scalars, tp_node *pred)
+static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars, tp_node *const *slot1,
+                               tp_node *const *slot2, tp_node *const *grads, tp_node *const *scalars, int n_scalars,
+                               tp_node *pred)
 {
     const int n = t->n;
     if (n < 1) return NULL;
     tp_graph *g = tp_node_graph(vars[0]);
-    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in), **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 3 * sizeof *v);
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in),
+            **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 3 * sizeof *v);
     tp_apply_desc d;
     if (!in || !v) return tp_poison(g);
     for (int i = 0; i < n; i++) {
@@ -10494,14 +10774,16 @@ static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_no
     d.n_var = n * (1 + t->kind);
     return tp_apply_ex(g, &d);
 }
-TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr, tp_node *pred)
+TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
+                                          tp_node *pred)
 {
     tp__apply_attrs t;
     memset(&t, 0, sizeof t);
     t.n = n;
     return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, NULL, grads, &lr, 1, pred);
 }
-TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n, tp_node *lr, float momentum, bool nesterov, tp_node *pred)
+TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
+                                  tp_node *lr, float momentum, bool nesterov, tp_node *pred)
 {
     tp__apply_attrs t;
     memset(&t, 0, sizeof t);
@@ -10511,8 +10793,9 @@ TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, 
     t.nesterov = nesterov;
     return tp__apply_node(&tp__op_apply_momentum, &t, vars, accums, NULL, grads, &lr, 1, pred);
 }
-TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads, int n, tp_node *lr, tp_node *beta1_power,
-                              tp_node *beta2_power, float beta1, float beta2, float epsilon, tp_node *pred)
+TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                              float epsilon, tp_node *pred)
 {
     tp__apply_attrs t;
     tp_node *scalars[3];
@@ -10526,12 +10809,14 @@ TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node 
     return tp__apply_node(&tp__op_apply_adam, &t, vars, ms, vs, grads, scalars, 3, pred);
 }
 
+/* clang-format off */
 static const tp_op *const tp__nn_rows[] = {
     &tp__op_matmul, &tp__op_conv2d, &tp__op_conv2d_input_grad, &tp__op_conv2d_filter_grad, &tp__op_bias_add, &tp__op_max_pool, &tp__op_max_pool_grad,
     &tp__op_max_pool_take, &tp__op_avg_pool, &tp__op_avg_pool_grad, &tp__op_batch_norm, &tp__op_batch_norm_grad, &tp__op_batch_norm_infer, &tp__op_softmax,
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
     &tp__op_apply_adam};
+/* clang-format on */
 #endif
 #undef TP__REXP
 #undef TP__RLOG

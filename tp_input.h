@@ -88,7 +88,7 @@ struct tp_dataflow {
     /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. In the long run it allocates nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
     tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: one only */
-    int64_t (*size)(tp_dataflow *df); /* datapoints of a pass, advisory; NULL or -1: unknown */
+    int64_t (*size)(tp_dataflow *df);                    /* datapoints of a pass, advisory; NULL or -1: unknown */
     /* Skip n datapoints of this pass; *skipped is less than n where the pass ended. NULL: by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
     void (*close)(tp_dataflow *df); /* release what user holds; tp_df_free frees the struct itself */
@@ -284,22 +284,19 @@ TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
 #ifndef __cplusplus
-#    define tp_df_from_list(...) tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_from_arrays(...) \
-        tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_from_generator(...) \
-        tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_fake(...)   tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_mnist(...)  tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_digits(...) tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_idx(...)    tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_batch(...)  tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_map(...)    tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_map_component(...) \
-        tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_fixed_size(...) tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_df_locally_shuffle(...) \
-        tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_list(...)      tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_arrays(...)    tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_generator(...) tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_fake(...)           tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_mnist(...)          tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_digits(...)         tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_idx(...)            tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_batch(...)          tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_map(...)            tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_map_component(...)  tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_fixed_size(...)     tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_locally_shuffle(...) \
+    tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
 #endif
 
 /* ==== >>idx =========================================================================================== */
@@ -390,8 +387,8 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
 
 #ifndef __cplusplus
-#    define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
-#    define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
 #endif
 
 #ifdef __cplusplus
@@ -492,8 +489,7 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
     if (!df) return tp_fail(TP_ERR_ARG, "tp_df_restart: the dataflow is NULL");
     if (pass < 0) return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     if (!df->restart && df->state_ != TP__DF_FRESH)
-        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function",
-                       df->name);
+        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function", df->name);
     tp_status st = df->restart ? df->restart(df, pass) : TP_OK;
     if (st != TP_OK) {
         df->state_ = TP__DF_FRESH;
@@ -529,9 +525,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (!skipped) skipped = &ignored;
     *skipped = 0;
     if (!df) return tp_fail(TP_ERR_ARG, "tp_df_seek: the dataflow is NULL");
-    if (n < 0)
-        return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name,
-                       (long long)n);
+    if (n < 0) return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name, (long long)n);
     if (df->state_ == TP__DF_FRESH) {
         tp_status st = tp_df_restart(df, 0);
         if (st != TP_OK) return st;
@@ -693,8 +687,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     tp_datapoint_free(&dp);
     if (st != TP_OK) return st;
     const double speed = (double)n / (seconds > 1e-9 ? seconds : 1e-9);
-    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds,
-           speed);
+    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds, speed);
     if (per_second) *per_second = speed;
     return TP_OK;
 }
@@ -786,8 +779,8 @@ static void tp__list_close(tp_dataflow *df)
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 {
     if (d->n < 0 || (d->n > 0 && !d->points))
-        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_list: a list of %lld datapoints%s",
-                          (long long)d->n, d->points ? "" : " at NULL");
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_list: a list of %lld datapoints%s", (long long)d->n,
+                          d->points ? "" : " at NULL");
     tp_dataflow *df = tp_df_new("tp_df_from_list", sizeof(tp__list_flow), d->seed);
     if (!df) return NULL;
     tp__list_flow *f = (tp__list_flow *)df->user;
@@ -894,8 +887,8 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
         if (f->array[j].shape.ndim < 1)
             return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows to walk", df->name, name);
         if (f->array[j].shape.dim[0] != f->array[0].shape.dim[0])
-            return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together",
-                           df->name, names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
+            return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
+                           names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
                            (long long)f->array[j].shape.dim[0]);
     }
     return tp__order_init(&f->order, f->array[0].shape.dim[0], tp__yes(shuffle, true));
@@ -903,8 +896,7 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
 
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
 {
-    if (d->n < 1 || !d->arrays)
-        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_arrays: needs at least one array");
+    if (d->n < 1 || !d->arrays) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_arrays: needs at least one array");
     tp_dataflow *df = tp__rows_new("tp_df_from_arrays", d->n, d->seed);
     if (!df) return NULL;
     tp__rows_flow *f = (tp__rows_flow *)df->user;
@@ -1039,8 +1031,7 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     tp_dataflow *df = NULL;
     if (!d->fn) df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: the function is NULL");
     else if (d->indexed == TP_YES && d->size < 1)
-        df = tp_df_fail(&d->at_, TP_ERR_ARG,
-                        "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
+        df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
     else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
     if (!df || df->next) { /* no flow of this kind: let go of what it would have owned */
         if (d->release) d->release(d->user);
@@ -1089,8 +1080,8 @@ static tp_status tp__fake_next(tp_dataflow *df, tp_datapoint *dp)
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         st = tp_tensor_resize(&dp->c[j], f->type[j].dtype, f->type[j].shape);
         if (st == TP_OK)
-            tp__fake_fill(&dp->c[j], tp_random_key(f->order.key, (uint64_t)j), f->random ? (uint64_t)i : 0,
-                          f->low, f->span);
+            tp__fake_fill(&dp->c[j], tp_random_key(f->order.key, (uint64_t)j), f->random ? (uint64_t)i : 0, f->low,
+                          f->span);
     }
     return st;
 }
@@ -1098,14 +1089,12 @@ static void tp__fake_close(tp_dataflow *df) { tp_free(((tp__fake_flow *)df->user
 
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
 {
-    if (d->n < 1 || !d->specs)
-        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
+    if (d->n < 1 || !d->specs) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
     if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: size is %lld", (long long)d->size);
     for (int j = 0; j < d->n; j++) {
         char t[TP_SHAPE_TEXT];
         if (!tp_shape_known(&d->specs[j].shape))
-            return tp_df_fail(&d->at_, TP_ERR_SHAPE,
-                              "tp_df_fake: component %d has shape %s: give every dimension", j,
+            return tp_df_fail(&d->at_, TP_ERR_SHAPE, "tp_df_fake: component %d has shape %s: give every dimension", j,
                               tp_shape_text(&d->specs[j].shape, t));
     }
     tp_dataflow *df = tp_df_new("tp_df_fake", sizeof(tp__fake_flow), d->seed);
@@ -1433,16 +1422,16 @@ static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
 {
     tp__batch_flow *f = (tp__batch_flow *)df->user;
     if (row > 0 && f->in.n != dp->n)
-        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d",
-                       df->name, (long long)row, (long long)f->index, f->in.n, dp->n);
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d", df->name,
+                       (long long)row, (long long)f->index, f->in.n, dp->n);
     tp_status st = row > 0 ? TP_OK : tp_datapoint_resize(dp, f->in.n);
     for (int j = 0; j < f->in.n && st == TP_OK; j++) {
         const tp_tensor *x = &f->in.c[j];
         tp_tensor *y = &dp->c[j];
         if (row == 0) {
             if (x->shape.ndim >= TP_MAX_DIMS)
-                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most",
-                               df->name, j, x->shape.ndim, TP_MAX_DIMS);
+                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most", df->name, j,
+                               x->shape.ndim, TP_MAX_DIMS);
             tp_shape s;
             s.ndim = x->shape.ndim + 1;
             s.dim[0] = f->batch;
@@ -1453,12 +1442,11 @@ static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
             const tp_shape want = tp__row_shape(&y->shape);
             char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
             if (x->dtype != y->dtype || !tp_shape_equal(&x->shape, &want))
-                return tp_fail(
-                    x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
-                    "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
-                    "make them alike with tp_df_map_component",
-                    df->name, j, (long long)row, (long long)f->index, tp_dtype_name(x->dtype),
-                    tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
+                return tp_fail(x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
+                               "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
+                               "make them alike with tp_df_map_component",
+                               df->name, j, (long long)row, (long long)f->index, tp_dtype_name(x->dtype),
+                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
         }
         const size_t bytes = tp_tensor_bytes(x);
         if (bytes) memcpy((char *)y->data + (size_t)row * bytes, x->data, bytes);
@@ -1527,11 +1515,10 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch: batch_size is %lld, it must be at least 1",
                           (long long)d->batch_size);
     if (!f->remainder && n >= 0 && n < d->batch_size)
-        return TP__REFUSE(
-            df, &d->at_, TP_ERR_ARG,
-            "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
-            ".remainder = TP_YES",
-            (long long)d->batch_size, (long long)n);
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
+                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
+                          ".remainder = TP_YES",
+                          (long long)d->batch_size, (long long)n);
     return df;
 }
 
@@ -1560,8 +1547,8 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
         } else if (f->component < f->in.n) {
             st = f->component_fn(&f->in.c[f->component], &dp->c[f->component], &f->call);
         } else {
-            st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components",
-                         df->name, f->component, f->in.n);
+            st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
+                         f->component, f->in.n);
         }
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
@@ -1592,8 +1579,7 @@ static void tp__map_close(tp_dataflow *df)
 }
 
 /* d with fn NULL and component_fn, index instead: a component. */
-static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index,
-                                const char *name)
+static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name)
 {
     tp_dataflow *df;
     if (!tp__df_around(d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
@@ -1685,10 +1671,9 @@ typedef struct tp__repeated_flow {
 static tp_status tp__repeated_turn(tp__repeated_flow *f)
 {
     if (f->num < 0 && f->empty)
-        return tp_fail(
-            TP_ERR_STATE,
-            "tp_df_repeated: a whole pass of %s gave no datapoint, so it cannot be repeated for ever",
-            f->df->name);
+        return tp_fail(TP_ERR_STATE,
+                       "tp_df_repeated: a whole pass of %s gave no datapoint, so it cannot be repeated for ever",
+                       f->df->name);
     if (++f->done == f->num) return TP_END;
     f->empty = true;
     return tp_df_restart(f->df, f->base + f->done);
@@ -1749,8 +1734,7 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
     df->seek = tp__repeated_seek;
     df->close = tp__repeated_close;
     if (num == 0 || num < -1)
-        return TP__REFUSE(df, NULL, TP_ERR_ARG,
-                          "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
                           (long long)num);
     return df;
 }
@@ -1845,8 +1829,7 @@ static void tp__shuffle_buffer(tp__shuffle_flow *f, int64_t k)
 {
     for (int i = 0; i < f->filled; i++) f->order[i] = f->ring[(f->head + i) % f->capacity];
     for (int i = f->filled - 1; i > 0; i--) {
-        const int j =
-            (int)((uint64_t)tp_random_u32(f->key, (uint64_t)k, (uint64_t)i) * ((uint64_t)i + 1) >> 32);
+        const int j = (int)((uint64_t)tp_random_u32(f->key, (uint64_t)k, (uint64_t)i) * ((uint64_t)i + 1) >> 32);
         const int swap = f->order[i];
         f->order[i] = f->order[j];
         f->order[j] = swap;
@@ -1958,8 +1941,8 @@ static tp_status tp__select_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) st = tp_datapoint_resize(dp, f->n);
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         if (f->index[j] >= f->in.n)
-            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components",
-                           df->name, f->index[j], f->in.n);
+            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components", df->name,
+                           f->index[j], f->in.n);
         const tp_tensor *x = &f->in.c[f->index[j]];
         tp_tensor_view(&dp->c[j], x->dtype, x->shape, x->data);
     }
@@ -1969,10 +1952,7 @@ static tp_status tp__select_restart(tp_dataflow *df, int64_t pass)
 {
     return tp_df_restart(((tp__select_flow *)df->user)->df, pass);
 }
-static int64_t tp__select_size(tp_dataflow *df)
-{
-    return tp_df_size(((const tp__select_flow *)df->user)->df);
-}
+static int64_t tp__select_size(tp_dataflow *df) { return tp_df_size(((const tp__select_flow *)df->user)->df); }
 static tp_status tp__select_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     return tp_df_seek(((tp__select_flow *)df->user)->df, n, skipped);
@@ -1996,8 +1976,7 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
     df->size = tp__select_size;
     df->seek = tp__select_seek;
     df->close = tp__select_close;
-    if (n < 1 || !indices)
-        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: needs at least one component");
+    if (n < 1 || !indices) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: needs at least one component");
     for (int j = 0; j < n; j++)
         if (indices[j] < 0)
             return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: there is no component %d", indices[j]);
@@ -2150,14 +2129,8 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
     return df;
 }
 
-TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n)
-{
-    return tp__many_new(dfs, n, "tp_df_concat", false);
-}
-TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n)
-{
-    return tp__many_new(dfs, n, "tp_df_join", true);
-}
+TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_concat", false); }
+TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_join", true); }
 
 /* -- print ---- >>df print */
 
@@ -2222,8 +2195,7 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
 {
     const unsigned char *p = (const unsigned char *)data;
     if (size < 4 || p[0] || p[1])
-        return tp_fail(TP_ERR_FORMAT,
-                       "%s is no IDX file: it must begin with two zero bytes, a type and a rank", what);
+        return tp_fail(TP_ERR_FORMAT, "%s is no IDX file: it must begin with two zero bytes, a type and a rank", what);
     tp_dtype dtype = TP_DTYPE_UNSET;
     size_t width = 0;
     switch (p[2]) {
@@ -2233,19 +2205,16 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     case 0x0c: dtype = TP_I32, width = 4; break;
     case 0x0d: dtype = TP_F32, width = 4; break;
     case 0x0e: dtype = TP_F64, width = 8; break;
-    default:
-        return tp_fail(TP_ERR_FORMAT, "%s: element type 0x%02x is none of IDX's (08 09 0b 0c 0d 0e)", what,
-                       p[2]);
+    default: return tp_fail(TP_ERR_FORMAT, "%s: element type 0x%02x is none of IDX's (08 09 0b 0c 0d 0e)", what, p[2]);
     }
     tp_shape shape;
     shape.ndim = p[3];
     if (shape.ndim < 1 || shape.ndim > TP_MAX_DIMS)
-        return tp_fail(TP_ERR_FORMAT, "%s: its header says %d dimensions, 1 to %d are supported", what,
-                       shape.ndim, TP_MAX_DIMS);
+        return tp_fail(TP_ERR_FORMAT, "%s: its header says %d dimensions, 1 to %d are supported", what, shape.ndim,
+                       TP_MAX_DIMS);
     const size_t head = 4 + 4 * (size_t)shape.ndim;
     if (size < head)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: %zu bytes, its header alone has %zu", what, size,
-                       head);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: %zu bytes, its header alone has %zu", what, size, head);
     size_t count = 1, bytes = 0, all;
     bool fits = true;
     for (int i = 0; i < shape.ndim; i++) {
@@ -2257,13 +2226,12 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
     all = head + bytes;
     if (!fits || all > size)
-        return tp_fail(TP_ERR_FORMAT,
-                       "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
-                       what, tp_shape_text(&shape, text), fits ? "" : "more than ",
-                       fits ? all : (size_t)SIZE_MAX / 8, size);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
+                       what, tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8,
+                       size);
     if (all < size)
-        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what,
-                       size - all, all, tp_shape_text(&shape, text));
+        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
+                       all, tp_shape_text(&shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK) return st;
     p += head;
@@ -2301,11 +2269,8 @@ TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t)
 
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n)
 {
-    if (!s)
-        return tp_fail(TP_ERR_ARG,
-                       "tp_input_setup: the input source is NULL: its constructor found no memory");
-    if (!g || n < 1 || !specs)
-        return tp_fail(TP_ERR_ARG, "%s: setup needs a graph and at least one input", s->name);
+    if (!s) return tp_fail(TP_ERR_ARG, "tp_input_setup: the input source is NULL: its constructor found no memory");
+    if (!g || n < 1 || !specs) return tp_fail(TP_ERR_ARG, "%s: setup needs a graph and at least one input", s->name);
     if (s->setup_done)
         return tp_fail(TP_ERR_STATE, "%s was set up before: each use needs a source of its own", s->name);
     tp_spec *copy = (tp_spec *)tp_arena_alloc(&s->mem_, (size_t)n * sizeof *copy);
@@ -2353,12 +2318,11 @@ TP_DEF tp_status tp_input_reset_state(tp_input_source *s)
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)
 {
     if (!s) return tp_fail(TP_ERR_ARG, "tp_input_seek: the input source is NULL");
-    if (consumed < 0)
-        return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
+    if (consumed < 0) return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
     if (s->seek) return s->seek(s, consumed);
     if (consumed == 0) return TP_OK;
-    return tp_fail(TP_ERR_UNSUPPORTED, "%s cannot go back to datapoint %lld: its data are not repeatable",
-                   s->name, (long long)consumed);
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s cannot go back to datapoint %lld: its data are not repeatable", s->name,
+                   (long long)consumed);
 }
 
 TP_DEF int64_t tp_input_size(tp_input_source *s)
@@ -2402,9 +2366,9 @@ static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
     if (n) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         return tp_graph_fail(g, NULL, TP_ERR_NAME,
-                             "input '%s' %s %s cannot be made: the graph has a %s of that name, %s %s",
-                             spec->name, tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a),
-                             n->op->row->name, tp_dtype_name(n->dtype), tp_shape_text(&n->shape, b));
+                             "input '%s' %s %s cannot be made: the graph has a %s of that name, %s %s", spec->name,
+                             tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a), n->op->row->name,
+                             tp_dtype_name(n->dtype), tp_shape_text(&n->shape, b));
     }
     tp_name_scope_push(g, "");
     n = tp_placeholder(g, spec->name, spec->dtype, spec->shape);
@@ -2486,7 +2450,8 @@ static tp_status tp__feeder_prepare(tp__feeder *f, const tp_datapoint *first)
     for (int i = 0; i < f->n_slot && st == TP_OK; i++) {
         if (&f->slot[i] == first) continue;
         st = tp_datapoint_resize(&f->slot[i], first->n);
-        for (int c = 0; c < first->n && st == TP_OK; c++) st = tp_tensor_resize(&f->slot[i].c[c], first->c[c].dtype, first->c[c].shape);
+        for (int c = 0; c < first->n && st == TP_OK; c++)
+            st = tp_tensor_resize(&f->slot[i].c[c], first->c[c].dtype, first->c[c].shape);
     }
     return st;
 }
@@ -2500,8 +2465,7 @@ static void tp__feeder_thread(void *user)
             tp_cond_wait(f->room, f->mutex);
             continue;
         }
-        tp_datapoint *dp =
-            &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
+        tp_datapoint *dp = &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_read(f, dp);
         if (st == TP_OK && !f->prepared) {
@@ -2509,8 +2473,7 @@ static void tp__feeder_thread(void *user)
             st = tp__feeder_prepare(f, dp);
         }
         if (st < TP_OK)
-            tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s",
-                   tp_last_error());
+            tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s", tp_last_error());
         tp_mutex_lock(f->mutex);
         if (st == TP_OK) f->filled++;
         else tp__feeder_end(f, st);
@@ -2627,9 +2590,8 @@ static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *
         return tp_fail(TP_ERR_DTYPE,
                        "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
                        "%s: convert it with tp_df_cast or tp_df_map_component",
-                       s->name, i, want->name, (long long)number, tp_dtype_name(x->dtype),
-                       tp_shape_text(&x->shape, a), tp_dtype_name(want->dtype),
-                       tp_shape_text(&want->shape, b));
+                       s->name, i, want->name, (long long)number, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
+                       tp_dtype_name(want->dtype), tp_shape_text(&want->shape, b));
     }
     return TP_OK;
 }

@@ -441,11 +441,9 @@ static bool tp__layer_pairs_complete(tp_graph *g, const tp_layer_type *t, const 
 {
     for (int i = 0; i < t->n_fields; i++) {
         const tp_layer_field *f = &t->fields[i];
-        if (f->size != 2 * sizeof(int) || f->probe != sizeof(int) || !tp__is_zero(desc + f->offset, f->probe))
-            continue;
+        if (f->size != 2 * sizeof(int) || f->probe != sizeof(int) || !tp__is_zero(desc + f->offset, f->probe)) continue;
         if (tp__is_zero(desc + f->offset + sizeof(int), sizeof(int))) continue;
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .%s_w but no .%s: give the pair together", t->name, f->name,
-                       f->name);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .%s_w but no .%s: give the pair together", t->name, f->name, f->name);
         return false;
     }
     return true;
@@ -507,8 +505,8 @@ TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
         return;
     }
     if (head.name) {
-        tp_graph_fail(g, &head.at_, TP_ERR_ARG, "argscope of %s: defaults have no name, but '%s' was given",
-                      t->name, head.name);
+        tp_graph_fail(g, &head.at_, TP_ERR_ARG, "argscope of %s: defaults have no name, but '%s' was given", t->name,
+                      head.name);
         return;
     }
     const tp_at at = g->at;
@@ -627,8 +625,7 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
     if (!s) return tp_poison(g);
     if (!t) return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
     if (!t->name_optional && (!head.name || !*head.name))
-        return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name,
-                             t->c_name);
+        return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
     if (tp__argscope_leaked(g, s)) return tp_poison(g);
 
     /* 1. the scope: variables and ops get the layer's name in front; mistakes get the place of its call */
@@ -697,9 +694,8 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
             if (strcmp(h->key, key) == 0) return h->node;
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "layer '%s' has no variable '%s'", u->scope, key);
     }
-    return tp_graph_fail(g, NULL, TP_ERR_NAME,
-                         "'%s' is not the output of a layer, so it has no variable '%s'", tp_node_name(y),
-                         key);
+    return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is not the output of a layer, so it has no variable '%s'",
+                         tp_node_name(y), key);
 }
 
 TP_DEF void tp_disable_layer_logging(tp_graph *g)
@@ -725,8 +721,8 @@ static tp_init tp__kernel_init(tp_init i)
 }
 
 /* A variable of the layer, findable as `key`. It has the input's element type. */
-static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *name, tp_shape shape,
-                                 tp_init init, tp_regularizer r)
+static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *name, tp_shape shape, tp_init init,
+                                 tp_regularizer r)
 {
     tp_graph *g = tp_node_graph(x);
     tp_variable_desc d;
@@ -743,8 +739,8 @@ static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *
 
 static tp_node *tp__layer_bias(const tp_node *x, int64_t n, tp_init init, tp_regularizer r)
 {
-    return tp__layer_weight(x, "b", "b", tp_make_shape_n(1, &n),
-                            init.kind == TP_INIT_UNSET ? tp_init_zeros() : init, r);
+    return tp__layer_weight(x, "b", "b", tp_make_shape_n(1, &n), init.kind == TP_INIT_UNSET ? tp_init_zeros() : init,
+                            r);
 }
 
 /* The end of Conv2D and FullyConnected. */
@@ -764,8 +760,8 @@ static bool tp__layer_float_input(const char *layer, const tp_node *x)
 {
     if (tp_dtype_is_float(x->dtype)) return true;
     tp__layer_fail(tp_node_graph(x), TP_ERR_DTYPE,
-                   "input is %s, %s needs floating values: tp_cast(x, TP_F32) before it",
-                   tp_dtype_name(x->dtype), layer);
+                   "input is %s, %s needs floating values: tp_cast(x, TP_F32) before it", tp_dtype_name(x->dtype),
+                   layer);
     return false;
 }
 
@@ -779,8 +775,8 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
         return false;
     }
     if (x->shape.ndim != 4) {
-        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s", tp_shape_text(&x->shape, t),
-                       layer, format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s", tp_shape_text(&x->shape, t), layer,
+                       format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
         return false;
     }
     return tp__layer_float_input(layer, x);
@@ -788,21 +784,20 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
 
 /* -- Conv2D -------------------------------------------------------------------------- >>layer conv2d */
 
-static const tp_layer_field tp__conv2d_fields[] = {
-    TP_LAYER_FIELD(tp_conv2d_desc, filters),
-    TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
-    TP_LAYER_PAIR(tp_conv2d_desc, strides),
-    TP_LAYER_FIELD(tp_conv2d_desc, padding),
-    TP_LAYER_FIELD(tp_conv2d_desc, data_format),
-    TP_LAYER_PAIR(tp_conv2d_desc, dilation_rate),
-    TP_LAYER_FIELD(tp_conv2d_desc, split),
-    TP_LAYER_FIELD(tp_conv2d_desc, activation),
-    TP_LAYER_FIELD(tp_conv2d_desc, use_bias),
-    TP_LAYER_INIT(tp_conv2d_desc, kernel_initializer),
-    TP_LAYER_INIT(tp_conv2d_desc, bias_initializer),
-    TP_LAYER_REGULARIZER(tp_conv2d_desc, kernel_regularizer),
-    TP_LAYER_REGULARIZER(tp_conv2d_desc, bias_regularizer),
-    TP_LAYER_REGULARIZER(tp_conv2d_desc, activity_regularizer)};
+static const tp_layer_field tp__conv2d_fields[] = {TP_LAYER_FIELD(tp_conv2d_desc, filters),
+                                                   TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
+                                                   TP_LAYER_PAIR(tp_conv2d_desc, strides),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, padding),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, data_format),
+                                                   TP_LAYER_PAIR(tp_conv2d_desc, dilation_rate),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, split),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, activation),
+                                                   TP_LAYER_FIELD(tp_conv2d_desc, use_bias),
+                                                   TP_LAYER_INIT(tp_conv2d_desc, kernel_initializer),
+                                                   TP_LAYER_INIT(tp_conv2d_desc, bias_initializer),
+                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, kernel_regularizer),
+                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, bias_regularizer),
+                                                   TP_LAYER_REGULARIZER(tp_conv2d_desc, activity_regularizer)};
 
 static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
 {
@@ -810,8 +805,7 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     tp_graph *g = tp_node_graph(x);
     char t[TP_SHAPE_TEXT];
     if (!tp__layer_image_input("Conv2D", x, d->data_format)) return tp_poison(g);
-    if (d->filters <= 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
+    if (d->filters <= 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
     if (d->kernel_size <= 0 || d->kernel_size_w < 0)
         return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs a .kernel_size of 1 or more");
     if (d->strides < 0 || d->strides_w < 0)
@@ -820,19 +814,16 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     if (d->dilation_rate < 0 || d->dilation_rate_w < 0)
         return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has a negative .dilation_rate");
     if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .padding %d: it is TP_SAME or TP_VALID",
-                              (int)d->padding);
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .padding %d: it is TP_SAME or TP_VALID", (int)d->padding);
     const int64_t channels = x->shape.dim[d->data_format == TP_NCHW ? 1 : 3];
     const int split = d->split ? d->split : 1;
     if (channels <= 0)
-        return tp__layer_fail(g, TP_ERR_SHAPE,
-                              "input is %s, Conv2D needs to know its channels: tp_reshape it",
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, Conv2D needs to know its channels: tp_reshape it",
                               tp_shape_text(&x->shape, t));
     if (split < 1 || channels % split != 0 || d->filters % split != 0)
-        return tp__layer_fail(
-            g, TP_ERR_ARG,
-            "Conv2D has .split %d, which does not divide its %lld input channels and %d filters", split,
-            (long long)channels, d->filters);
+        return tp__layer_fail(g, TP_ERR_ARG,
+                              "Conv2D has .split %d, which does not divide its %lld input channels and %d filters",
+                              split, (long long)channels, d->filters);
 
     tp_conv2d_attrs a;
     memset(&a, 0, sizeof a);
@@ -843,14 +834,13 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     a.padding = d->padding == TP_VALID ? TP_VALID : TP_SAME;
     a.data_format = d->data_format == TP_NCHW ? TP_NCHW : TP_NHWC;
     a.groups = split;
-    const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size,
-                               channels / split, d->filters};
-    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel),
-                                  tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
+    const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, channels / split,
+                               d->filters};
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer),
+                                  d->kernel_regularizer);
     tp_node *y = tp_nn_conv2d(x, w, &a);
     if (tp__tri_option(d->use_bias, true))
-        y = tp_nn_bias_add(y, tp__layer_bias(x, d->filters, d->bias_initializer, d->bias_regularizer),
-                           a.data_format);
+        y = tp_nn_bias_add(y, tp__layer_bias(x, d->filters, d->bias_initializer, d->bias_regularizer), a.data_format);
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
@@ -874,10 +864,8 @@ static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
     tp_graph *g = tp_node_graph(x);
     char t[TP_SHAPE_TEXT];
     if (!tp__layer_float_input("FullyConnected", x)) return tp_poison(g);
-    if (d->units <= 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "FullyConnected needs .units, the number of outputs");
-    if (x->shape.ndim < 1)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is a scalar, FullyConnected needs (B,...)");
+    if (d->units <= 0) return tp__layer_fail(g, TP_ERR_ARG, "FullyConnected needs .units, the number of outputs");
+    if (x->shape.ndim < 1) return tp__layer_fail(g, TP_ERR_SHAPE, "input is a scalar, FullyConnected needs (B,...)");
     tp_node *flat = x->shape.ndim == 2 ? x : tp_batch_flatten(x);
     if (tp_is_poison(flat)) return flat;
     if (flat->shape.dim[1] <= 0)
@@ -885,8 +873,8 @@ static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
                               "input is %s, FullyConnected needs to know every dimension but the batch",
                               tp_shape_text(&x->shape, t));
     const int64_t shape[2] = {flat->shape.dim[1], d->units};
-    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(2, shape),
-                                  tp__kernel_init(d->kernel_initializer), d->kernel_regularizer);
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(2, shape), tp__kernel_init(d->kernel_initializer),
+                                  d->kernel_regularizer);
     tp_node *y = tp_matmul(flat, w);
     if (tp__tri_option(d->use_bias, true))
         y = tp_nn_bias_add(y, tp__layer_bias(x, d->units, d->bias_initializer, d->bias_regularizer), TP_NHWC);
@@ -913,8 +901,7 @@ static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pool
         tp__layer_fail(g, TP_ERR_ARG, "%s needs a .pool_size of 1 or more", layer);
     if (d->strides < 0 || d->strides_w < 0) tp__layer_fail(g, TP_ERR_ARG, "%s has negative .strides", layer);
     if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer,
-                       (int)d->padding);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer, (int)d->padding);
     a->size_h = d->pool_size;
     a->size_w = d->pool_size_w ? d->pool_size_w : d->pool_size;
     a->stride_h = d->strides ? d->strides : a->size_h;
@@ -927,32 +914,23 @@ static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pool
 static tp_node *tp__max_pooling_build(tp_node *x, const void *desc)
 {
     tp_pool_attrs a;
-    if (!tp__pooling_attrs("MaxPooling", x, (const tp_pooling_desc *)desc, &a))
-        return tp_poison(tp_node_graph(x));
+    if (!tp__pooling_attrs("MaxPooling", x, (const tp_pooling_desc *)desc, &a)) return tp_poison(tp_node_graph(x));
     return tp_nn_max_pool(x, &a);
 }
 
 static tp_node *tp__avg_pooling_build(tp_node *x, const void *desc)
 {
     tp_pool_attrs a;
-    if (!tp__pooling_attrs("AvgPooling", x, (const tp_pooling_desc *)desc, &a))
-        return tp_poison(tp_node_graph(x));
+    if (!tp__pooling_attrs("AvgPooling", x, (const tp_pooling_desc *)desc, &a)) return tp_poison(tp_node_graph(x));
     return tp_nn_avg_pool(x, &a);
 }
 
-TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d)
-{
-    return tp_layer_apply(x, "MaxPooling", d);
-}
-TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d)
-{
-    return tp_layer_apply(x, "AvgPooling", d);
-}
+TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d) { return tp_layer_apply(x, "MaxPooling", d); }
+TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d) { return tp_layer_apply(x, "AvgPooling", d); }
 
 /* -- GlobalAvgPooling --------------------------------------------------- >>layer global_avg_pooling */
 
-static const tp_layer_field tp__global_avg_pooling_fields[] = {
-    TP_LAYER_FIELD(tp_global_avg_pooling_desc, data_format)};
+static const tp_layer_field tp__global_avg_pooling_fields[] = {TP_LAYER_FIELD(tp_global_avg_pooling_desc, data_format)};
 
 static tp_node *tp__global_avg_pooling_build(tp_node *x, const void *desc)
 {
@@ -1033,13 +1011,11 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return tp_poison(g);
     if (!tp__layer_float_input("BatchNorm", x)) return tp_poison(g);
     if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4))
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions",
-                              d->axis);
+        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
     if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT)
-        return tp__layer_fail(
-            g, TP_ERR_ARG,
-            "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
-            (int)d->ema_update);
+        return tp__layer_fail(g, TP_ERR_ARG,
+                              "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
+                              (int)d->ema_update);
     const int axis = ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
     const int64_t channels = x->shape.dim[axis];
     if (channels <= 0)
@@ -1052,15 +1028,15 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     const bool training = tp__tri_option(d->training, tower->is_training);
     tp_node *gamma, *beta, *y;
     if (tp__tri_option(d->scale, true)) {
-        gamma = tp__batch_norm_variable(
-            x, "gamma", channels, d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
+        gamma = tp__batch_norm_variable(x, "gamma", channels,
+                                        d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
         tp_layer_hold(g, "gamma", gamma);
     } else {
         gamma = tp__batch_norm_fixed(x, channels, 1.0f);
     }
     if (tp__tri_option(d->center, true)) {
-        beta = tp__batch_norm_variable(
-            x, "beta", channels, d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
+        beta = tp__batch_norm_variable(x, "beta", channels,
+                                       d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
         tp_layer_hold(g, "beta", beta);
     } else {
         beta = tp__batch_norm_fixed(x, channels, 0.0f);
@@ -1080,8 +1056,7 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     }
     tp_node *mean = NULL, *var = NULL;
     y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
-    const bool update =
-        (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
+    const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
     if (!update || tp_is_poison(y)) return y;
     tp_node *ops[2];
     ops[0] = tp_assign_moving_average(ema_mean, mean, momentum, NULL);
@@ -1092,10 +1067,7 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     return y;
 }
 
-TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d)
-{
-    return tp_layer_apply(x, "BatchNorm", d);
-}
+TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d) { return tp_layer_apply(x, "BatchNorm", d); }
 
 /* -- Dropout ------------------------------------------------------------------------ >>layer dropout */
 
@@ -1112,8 +1084,8 @@ static tp_node *tp__dropout_build(tp_node *x, const void *desc)
         return tp__layer_fail(g, TP_ERR_ARG, "Dropout has both .rate and .keep_prob: give one of them");
     const float rate = d->keep_prob != 0.0f ? 1.0f - d->keep_prob : tp__float_option(d->rate, 0.5f);
     if (!(rate >= 0.0f && rate < 1.0f))
-        return tp__layer_fail(
-            g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1", (double)rate);
+        return tp__layer_fail(g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1",
+                              (double)rate);
     if (!tower && d->training == TP_UNSET)
         return tp__layer_fail(g, TP_ERR_STATE,
                               "Dropout is used outside a tower, so it cannot know whether this is training: "
@@ -1148,21 +1120,20 @@ TP_DEF tp_node *(tp_bn_relu)(tp_node *x)
 /* ==== >>registry ====================================================================================== */
 
 static const tp_layer_type tp__layer_types[] = {
-    {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields),
-     tp__conv2d_build, true, false, false},
+    {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields), tp__conv2d_build, true,
+     false, false},
     {"FullyConnected", "fully_connected", sizeof(tp_fully_connected_desc), tp__fully_connected_fields,
      TP_COUNT(tp__fully_connected_fields), tp__fully_connected_build, true, false, false},
     {"MaxPooling", "max_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
      tp__max_pooling_build, true, false, false},
     {"AvgPooling", "avg_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
      tp__avg_pooling_build, true, false, false},
-    {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc),
-     tp__global_avg_pooling_fields, TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build,
-     true, false, false},
-    {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields,
-     TP_COUNT(tp__batch_norm_fields), tp__batch_norm_build, false, false, false},
-    {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields),
-     tp__dropout_build, false, true, true},
+    {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc), tp__global_avg_pooling_fields,
+     TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build, true, false, false},
+    {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields, TP_COUNT(tp__batch_norm_fields),
+     tp__batch_norm_build, false, false, false},
+    {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields), tp__dropout_build,
+     false, true, true},
     {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true},
 };
 
@@ -1192,8 +1163,8 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
     for (int i = 0; i < type->n_fields; i++) {
         const tp_layer_field *f = &type->fields[i];
         if (f->offset > type->desc_size || f->size > type->desc_size - f->offset || f->probe > f->size) {
-            tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s': its option '%s' lies outside its descriptor",
-                          type->name, f->name);
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s': its option '%s' lies outside its descriptor", type->name,
+                          f->name);
             return;
         }
     }
@@ -1267,8 +1238,7 @@ static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const c
 /* The items of a collection that this tower regularizes: its own, or everybody's if it shares. */
 static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n)
 {
-    return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n)
-                                                          : tp_collection(g, key, n);
+    return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
 }
 
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name)
@@ -1284,8 +1254,7 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
                              "%s: tp_regularize_cost needs a regular expression for variable names", name);
     if (!r.fn)
         return tp_graph_fail(g, NULL, TP_ERR_ARG,
-                             "%s: tp_regularize_cost needs a regularizer: tp_l2_regularizer(scale), say",
-                             name);
+                             "%s: tp_regularize_cost needs a regularizer: tp_l2_regularizer(scale), say", name);
     if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
 
     int n_all = 0, n = 0;
@@ -1303,8 +1272,8 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
         tp_node *l = r.fn(all[i], r.scale);
         if (!l) continue;
         if (!tp_is_poison(l) && !tp_dtype_is_float(l->dtype))
-            tp_graph_fail(g, NULL, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float",
-                          name, var, tp_dtype_name(l->dtype));
+            tp_graph_fail(g, NULL, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float", name,
+                          var, tp_dtype_name(l->dtype));
         loss[n++] = l;
         const size_t prefix = strlen(tower->vs_name);
         const bool own = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
@@ -1312,8 +1281,7 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
     }
     tp_name_scope_pop(g);
     tp_log(TP_LOG_INFO, "regularize_cost() found %d variables to regularize.", n);
-    if (n > 0 && names.data)
-        tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
+    if (n > 0 && names.data) tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
     tp_buf_free(&names);
     return tp__regularize_sum(g, loss, n, name);
 }
@@ -1324,9 +1292,9 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
     if (!name) name = "regularize_cost";
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     if (!tower)
-        return tp_graph_fail(
-            g, NULL, TP_ERR_STATE,
-            "%s: tp_regularize_cost_from_collection is called outside a tower: tp_tower_enter first", name);
+        return tp_graph_fail(g, NULL, TP_ERR_STATE,
+                             "%s: tp_regularize_cost_from_collection is called outside a tower: tp_tower_enter first",
+                             name);
     if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
     int n = 0;
     tp_node *const *all = tp__regularize_items(g, TP_KEY_REGULARIZATION_LOSSES, &n);
@@ -1334,8 +1302,7 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
     if (!loss) return tp_poison(g);
     for (int i = 0; i < n; i++) loss[i] = all[i];
     if (n > 0)
-        tp_log(TP_LOG_INFO,
-               "regularize_cost_from_collection() found %d regularizers in REGULARIZATION_LOSSES.", n);
+        tp_log(TP_LOG_INFO, "regularize_cost_from_collection() found %d regularizers in REGULARIZATION_LOSSES.", n);
     return tp__regularize_sum(g, loss, n, name);
 }
 

@@ -79,15 +79,14 @@ struct tp_optimizer {
     const char *const *slot_names; /* "m", "v"; n_slots of them */
     int n_slots;
     tp_optimizer *inner; /* what a proxy wraps, else NULL */
-    tp_node *pred; /* during apply_gradients: a scalar bool, update only where it is true; NULL: always */
+    tp_node *pred;       /* during apply_gradients: a scalar bool, update only where it is true; NULL: always */
     void *user;
     struct tp__slot *slots; /* made by tp_optimizer_slot */
 };
 
 TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user);
 /* Forwards everything to `inner`, but apply_gradients to the function, if there is one. [optimizer: ProxyOptimizer] */
-TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients,
-                                        void *user);
+TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user);
 
 /* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
@@ -96,8 +95,7 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
 
 /* The slot of a variable, made at first use: same shape and dtype, not trained, saved; named <var>/<suffix>, made
  * unique by _1, _2, .... suffix NULL = the optimizer's name. */
-TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix,
-                                  tp_init init);
+TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix, tp_init init);
 /* The same for a scalar float32 that belongs to no variable: named `name` at the root. */
 TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init);
 /* NULL if there is none. */
@@ -201,8 +199,8 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
                                      bool staircase);
 /* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last of n
  * boundaries, which rise. */
-TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries,
-                                      const float *values, int n);
+TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values,
+                                      int n);
 
 #ifdef __cplusplus
 }
@@ -263,12 +261,10 @@ static tp_node *tp__proxy_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     return tp_apply_gradients_if(o->inner, gvs, n, o->pred);
 }
 
-TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients,
-                                        void *user)
+TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user)
 {
     if (!inner) return NULL;
-    tp_optimizer *o =
-        tp_optimizer_new(inner->graph, name, apply_gradients ? apply_gradients : tp__proxy_apply, user);
+    tp_optimizer *o = tp_optimizer_new(inner->graph, name, apply_gradients ? apply_gradients : tp__proxy_apply, user);
     if (!o) return NULL;
     o->inner = inner;
     o->learning_rate = inner->learning_rate;
@@ -278,9 +274,9 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, t
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
 {
     if (!o)
-        return n > 0 && gvs[0].var ? tp_graph_fail(tp_node_graph(gvs[0].var), NULL, TP_ERR_ARG,
-                                                   "there is no optimizer: it is NULL")
-                                   : NULL;
+        return n > 0 && gvs[0].var
+                   ? tp_graph_fail(tp_node_graph(gvs[0].var), NULL, TP_ERR_ARG, "there is no optimizer: it is NULL")
+                   : NULL;
     tp_graph *g = o->graph;
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     tp_grad_var *live = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *live);
@@ -289,16 +285,14 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
     for (int i = 0; i < n; i++) {
         const tp_variable *v = gvs[i].var ? tp_node_variable(gvs[i].var) : NULL;
         if (!v)
-            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable, so it cannot be trained",
-                                 o->name, gvs[i].var ? tp_node_name(gvs[i].var) : "NULL");
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable, so it cannot be trained", o->name,
+                                 gvs[i].var ? tp_node_name(gvs[i].var) : "NULL");
         for (int j = 0; j < kept; j++)
             if (live[j].var == gvs[i].var)
-                return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has two gradients", o->name,
-                                     v->name);
+                return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has two gradients", o->name, v->name);
         if (gvs[i].grad) live[kept++] = gvs[i];
     }
-    if (kept == 0)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: no gradients were given for any variable", o->name);
+    if (kept == 0) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: no gradients were given for any variable", o->name);
     tp_node *outer = o->pred;
     o->pred = pred;
     tp_node *op = o->apply_gradients(o, live, kept);
@@ -330,8 +324,7 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     int len = snprintf(full, sizeof full, "%s", wanted);
     for (int i = 1; tp_find_variable(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
     if (len < 0 || (size_t)len >= sizeof full)
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name,
-                             wanted);
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name, wanted);
     struct tp__slot *s = (struct tp__slot *)tp_graph_alloc(g, sizeof *s);
     if (!s || !(s->name = tp_graph_strdup(g, slot))) return tp_poison(g);
     d->name = full;
@@ -343,16 +336,15 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     return s->node;
 }
 
-TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix,
-                                  tp_init init)
+TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix, tp_init init)
 {
     tp_variable_desc d;
     char name[960];
     if (tp_is_poison(var)) return var;
     const int len = snprintf(name, sizeof name, "%s/%s", tp_node_name(var), suffix ? suffix : o->name);
     if (len < 0 || (size_t)len >= sizeof name)
-        return tp_graph_fail(o->graph, NULL, TP_ERR_NAME, "%s: the name of a slot of '%s' is too long",
-                             o->name, tp_node_name(var));
+        return tp_graph_fail(o->graph, NULL, TP_ERR_NAME, "%s: the name of a slot of '%s' is too long", o->name,
+                             tp_node_name(var));
     memset(&d, 0, sizeof d);
     d.dtype = var->dtype;
     d.shape = var->shape;
@@ -424,10 +416,8 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
             if (v->dtype != dtype) continue;
             group.var[group.n] = v;
             group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
-            if (o->n_slots > 0)
-                group.slot1[group.n] = tp_optimizer_slot(o, v, o->slot_names[0], NULL, tp_init_zeros());
-            if (o->n_slots > 1)
-                group.slot2[group.n] = tp_optimizer_slot(o, v, o->slot_names[1], NULL, tp_init_zeros());
+            if (o->n_slots > 0) group.slot1[group.n] = tp_optimizer_slot(o, v, o->slot_names[0], NULL, tp_init_zeros());
+            if (o->n_slots > 1) group.slot2[group.n] = tp_optimizer_slot(o, v, o->slot_names[1], NULL, tp_init_zeros());
             group.n++;
         }
         group.lr = tp__as_dtype(o->learning_rate, dtype);
@@ -440,15 +430,13 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
 static tp_node *tp__apply_end(tp_optimizer *o, tp_node **ops, int n)
 {
     tp_graph *g = o->graph;
-    tp_node *op = tp_graph_status(g) != TP_OK ? tp_poison(g)
-                  : n == 1                    ? ops[0]
-                                              : tp_group(g, ops, n, "update");
+    tp_node *op = tp_graph_status(g) != TP_OK ? tp_poison(g) : n == 1 ? ops[0] : tp_group(g, ops, n, "update");
     tp_name_scope_pop(g);
     return op;
 }
 
-static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at, tp_apply_fn fn,
-                                        const void *desc, size_t size)
+static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at, tp_apply_fn fn, const void *desc,
+                                        size_t size)
 {
     char t[TP_SHAPE_TEXT];
     if (!lr) {
@@ -465,8 +453,7 @@ static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at,
     memcpy(copy, desc, size);
     o->learning_rate = lr;
     if (!tp_is_poison(lr) && (lr->shape.ndim != 0 || !tp_dtype_is_float(lr->dtype)))
-        tp_graph_fail(g, &at, TP_ERR_SHAPE,
-                      "%s: the learning rate '%s' is %s %s: it must be a floating scalar", name,
+        tp_graph_fail(g, &at, TP_ERR_SHAPE, "%s: the learning rate '%s' is %s %s: it must be a floating scalar", name,
                       tp_node_name(lr), tp_dtype_name(lr->dtype), tp_shape_text(&lr->shape, t));
     return o;
 }
@@ -481,8 +468,8 @@ static float tp__optim_float(float v, float otherwise)
 static void tp__optim_check_rate(tp_optimizer *o, tp_at at, const char *option, float v)
 {
     if (!(v >= 0.0f && v < 1.0f))
-        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is at least 0 and less than 1", o->name,
-                      option, (double)v);
+        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is at least 0 and less than 1", o->name, option,
+                      (double)v);
 }
 
 /* -- gradient descent -------------------------------------------------------------------- >>optimizer sgd */
@@ -515,8 +502,7 @@ static const char *const tp__momentum_slots[] = {"momentum"};
 static tp_node *tp__momentum_group(tp_optimizer *o, const tp__apply_group *p)
 {
     const tp_momentum_desc *d = (const tp_momentum_desc *)o->user;
-    return tp_apply_momentum(p->var, p->slot1, p->grad, p->n, p->lr, d->momentum, d->use_nesterov == TP_YES,
-                             o->pred);
+    return tp_apply_momentum(p->var, p->slot1, p->grad, p->n, p->lr, d->momentum, d->use_nesterov == TP_YES, o->pred);
 }
 
 static tp_node *tp__momentum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
@@ -560,8 +546,8 @@ static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
     const tp_dtype dtype = p->var[0]->dtype;
     return tp_apply_adam(p->var, p->slot1, p->slot2, p->grad, p->n, p->lr,
                          tp__as_dtype(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
-                         tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype), d->beta1,
-                         d->beta2, d->epsilon, o->pred);
+                         tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype), d->beta1, d->beta2,
+                         d->epsilon, o->pred);
 }
 
 static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
@@ -572,8 +558,7 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
             *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
     int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, ops);
-    if (tp_graph_status(o->graph) ==
-        TP_OK) { /* the update reads the powers as they were at the start of the run */
+    if (tp_graph_status(o->graph) == TP_OK) { /* the update reads the powers as they were at the start of the run */
         ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
         ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
     }
@@ -595,15 +580,14 @@ TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d)
     tp__optim_check_rate(o, r.at_, "beta1", r.beta1);
     tp__optim_check_rate(o, r.at_, "beta2", r.beta2);
     if (!(r.epsilon >= 0.0f))
-        tp_graph_fail(o->graph, &r.at_, TP_ERR_ARG, "Adam has .epsilon %g: it is not negative",
-                      (double)r.epsilon);
+        tp_graph_fail(o->graph, &r.at_, TP_ERR_ARG, "Adam has .epsilon %g: it is not negative", (double)r.epsilon);
     return o;
 }
 
 /* ==== >>gradproc ====================================================================================== */
 
-static tp_gradproc tp__gradproc_make(const char *name, int (*process)(const tp_gradproc *p, tp_graph *g,
-                                                                      tp_grad_var *gvs, int n))
+static tp_gradproc tp__gradproc_make(const char *name,
+                                     int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n))
 {
     tp_gradproc p;
     memset(&p, 0, sizeof p);
@@ -619,8 +603,7 @@ TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, 
     const int left = p->process(p, g, gvs, n);
     tp_name_scope_pop(g);
     if (left >= 0 && left <= n) return left;
-    tp_graph_fail(g, NULL, TP_ERR, "%s left %d of %d gradients: it may drop some, not add any", p->name, left,
-                  n);
+    tp_graph_fail(g, NULL, TP_ERR, "%s left %d of %d gradients: it may drop some, not add any", p->name, left, n);
     return n;
 }
 
@@ -637,8 +620,7 @@ static int tp__gradproc_filter_none(const tp_gradproc *p, tp_graph *g, tp_grad_v
         else tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(gvs[i].var));
     }
     if (left < n && !p->quiet)
-        tp_log(TP_LOG_WARN, "No gradient w.r.t. %d trainable variables: %s", n - left,
-               names.data ? names.data : "");
+        tp_log(TP_LOG_WARN, "No gradient w.r.t. %d trainable variables: %s", n - left, names.data ? names.data : "");
     tp_buf_free(&names);
     return left;
 }
@@ -695,15 +677,13 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         bool matched = false;
         for (int r = 0; r < n_rules && !matched; r++) {
             if (!rules[r].regex || !*rules[r].regex) {
-                tp_graph_fail(g, NULL, TP_ERR_ARG,
-                              "ScaleGradient needs a regular expression for variable names");
+                tp_graph_fail(g, NULL, TP_ERR_ARG, "ScaleGradient needs a regular expression for variable names");
                 return n;
             }
             matched = tp_regex_match(rules[r].regex, name, true);
             if (matched) multiplier = rules[r].multiplier;
         }
-        if (matched && !p->quiet)
-            tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
+        if (matched && !p->quiet) tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
         if (multiplier == 0.0f) continue;
         gvs[left] = gvs[i];
         if (matched && gvs[i].grad) gvs[left].grad = tp_affine(gvs[i].grad, multiplier, 0.0f);
@@ -744,8 +724,7 @@ static int tp__gradproc_map(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs,
         }
         gvs[left++] = gv;
     }
-    if (!matched)
-        tp_log(TP_LOG_WARN, "[MapGradient] No match was found for regex %s.", p->regex ? p->regex : ".*");
+    if (!matched) tp_log(TP_LOG_WARN, "[MapGradient] No match was found for regex %s.", p->regex ? p->regex : ".*");
     return left;
 }
 
@@ -822,8 +801,7 @@ static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *what)
     if (!step) step = tp_get_global_step_var(g);
     if (tp_is_poison(step)) return step;
     if (step->shape.ndim != 0 || (step->dtype != TP_I64 && step->dtype != TP_I32))
-        return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
-                             "%s: the step '%s' is %s %s: it must be an integer scalar", what,
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "%s: the step '%s' is %s %s: it must be an integer scalar", what,
                              tp_node_name(step), tp_dtype_name(step->dtype), tp_shape_text(&step->shape, t));
     return tp__as_dtype(step, TP_I64);
 }
@@ -832,38 +810,34 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
                                      bool staircase)
 {
     if (decay_steps < 1)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG,
-                             "exponential_decay: decay_steps is %lld: it must be 1 or more",
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "exponential_decay: decay_steps is %lld: it must be 1 or more",
                              (long long)decay_steps);
     tp_name_scope_push(g, "ExponentialDecay");
     tp_node *count = tp__schedule_step(g, step, "exponential_decay"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
         /* the whole part is divided as integers, so that a step falls exactly where it should */
         tp_node *every = tp_const_as(g, TP_I64, (double)decay_steps);
-        tp_node *power = staircase
-                             ? tp_cast(tp_floordiv(count, every), TP_F32)
-                             : tp_affine(tp_cast(count, TP_F32), (float)(1.0 / (double)decay_steps), 0.0f);
+        tp_node *power = staircase ? tp_cast(tp_floordiv(count, every), TP_F32)
+                                   : tp_affine(tp_cast(count, TP_F32), (float)(1.0 / (double)decay_steps), 0.0f);
         y = tp_affine(tp_pow(tp_const(g, rate), power), lr, 0.0f);
     }
     tp_name_scope_pop(g);
     return y;
 }
 
-TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries,
-                                      const float *values, int n)
+TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values, int n)
 {
     for (int i = 1; i < n; i++)
         if (boundaries[i] <= boundaries[i - 1])
-            return tp_graph_fail(g, NULL, TP_ERR_ARG,
-                                 "piecewise_constant: boundary %lld follows %lld: they must rise",
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "piecewise_constant: boundary %lld follows %lld: they must rise",
                                  (long long)boundaries[i], (long long)boundaries[i - 1]);
     tp_name_scope_push(g, "PiecewiseConstant");
     tp_node *count = tp__schedule_step(g, step, "piecewise_constant"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
         y = tp_const(g, values[n]);
         for (int i = n - 1; i >= 0; i--)
-            y = tp_select(tp_less_equal(count, tp_const_as(g, TP_I64, (double)boundaries[i])),
-                          tp_const(g, values[i]), y);
+            y = tp_select(tp_less_equal(count, tp_const_as(g, TP_I64, (double)boundaries[i])), tp_const(g, values[i]),
+                          y);
     }
     tp_name_scope_pop(g);
     return y;

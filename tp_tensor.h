@@ -112,9 +112,10 @@ typedef struct tp_at {
     const char *file;
     int line;
 } tp_at;
-#define TP_AT \
-    {         \
-        __FILE__, __LINE__ }
+#define TP_AT              \
+    {                      \
+        __FILE__, __LINE__ \
+    }
 
 /* "0.1.0". The program and the headers agree on the version or do not link. [tfutils: get_tf_version_tuple] */
 TP_DEF const char *tp_version(void);
@@ -127,14 +128,14 @@ typedef enum tp_status {
     TP_END = 2,  /* the input has no more data */
     TP_INTR = 3, /* Ctrl-C */
     TP_ERR = -1,
-    TP_ERR_ARG = -2,    /* an argument or option makes no sense */
-    TP_ERR_SHAPE = -3,  /* shapes do not fit */
-    TP_ERR_DTYPE = -4,  /* element types do not fit */
-    TP_ERR_NOMEM = -5,  /* out of memory */
-    TP_ERR_IO = -6,     /* the operating system refused a file operation */
-    TP_ERR_FORMAT = -7, /* a file is damaged or of another kind */
-    TP_ERR_NAME = -8,   /* no such name, or a name that is taken */
-    TP_ERR_STATE = -9,  /* called at the wrong time */
+    TP_ERR_ARG = -2,      /* an argument or option makes no sense */
+    TP_ERR_SHAPE = -3,    /* shapes do not fit */
+    TP_ERR_DTYPE = -4,    /* element types do not fit */
+    TP_ERR_NOMEM = -5,    /* out of memory */
+    TP_ERR_IO = -6,       /* the operating system refused a file operation */
+    TP_ERR_FORMAT = -7,   /* a file is damaged or of another kind */
+    TP_ERR_NAME = -8,     /* no such name, or a name that is taken */
+    TP_ERR_STATE = -9,    /* called at the wrong time */
     TP_ERR_NUMERIC = -10, /* NaN or infinity where a check was asked for */
     TP_ERR_TIMEOUT = -11,
     TP_ERR_UNSUPPORTED = -12 /* this build or device cannot do it */
@@ -250,9 +251,8 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b); /* unknow
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
 #ifndef __cplusplus
 /* tp_make_shape(2, 3): a shape from its dimensions (at least one). */
-#define tp_make_shape(...)                                                           \
-    tp_make_shape_n((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
-                    (const int64_t[]){__VA_ARGS__})
+#define tp_make_shape(...) \
+    tp_make_shape_n((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 #endif
 
 /* What kind of value: an element type and a shape. */
@@ -294,7 +294,7 @@ TP_DEF uint64_t tp_random_key(uint64_t seed, uint64_t stream);
 TP_DEF uint32_t tp_random_u32(uint64_t key, uint64_t step, uint64_t index);
 TP_DEF float tp_random_uniform(uint64_t key, uint64_t step, uint64_t index); /* in [0,1), 24 bits */
 TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index); /* mean 0, deviation 1 (Box-Muller) */
-TP_DEF uint64_t tp_hash(const void *p, size_t n); /* FNV-1a, 64 bits, mixed; for names */
+TP_DEF uint64_t tp_hash(const void *p, size_t n);                            /* FNV-1a, 64 bits, mixed; for names */
 TP_DEF uint64_t tp_hash_name(const char *s);
 /* A permutation of 0..n-1 into `order`, a function of key and n alone. */
 TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
@@ -357,7 +357,7 @@ typedef struct tp_call {
     const uint64_t *step;  /* the run's random step, in device memory */
     void *scratch;         /* what the row's scratch() asked for; contents undefined */
     size_t scratch_bytes;
-    void *user; /* host ops: what the builder registered */
+    void *user;       /* host ops: what the builder registered */
     const char *name; /* of the operation, for sentences */
     int64_t *fault;   /* two words in device memory, {0,0}: fine; see tp_kernel_fault */
     int64_t fault_id;
@@ -372,7 +372,7 @@ typedef void (*tp_kernel_fn)(const tp_call *k);
 /* A device: memory and a stream of kernels in order. All functions but open are required; `host` says that its
  * memory can be read by the CPU. record/replay may be NULL (plans then run kernel by kernel). */
 struct tp_device {
-    unsigned abi; /* TP_ABI of the unit that made it */
+    unsigned abi;  /* TP_ABI of the unit that made it */
     char name[32]; /* "cpu:0" */
     bool host;
     void *(*alloc)(tp_device *d, size_t bytes); /* 64-byte aligned; NULL when full */
@@ -387,8 +387,8 @@ struct tp_device {
     tp_status (*replay)(tp_device *d, void *recording);
     void (*record_free)(tp_device *d, void *recording);
     void (*close)(tp_device *d);
-    tp_pool *pool;                 /* host devices: the threads kernels run on */
-    const struct tp__isa *isa;     /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
+    tp_pool *pool;             /* host devices: the threads kernels run on */
+    const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
     void *impl;
 };
 
@@ -445,9 +445,23 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
  * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. */
 typedef enum tp_vec {
     TP_VEC_NONE = 0,
-    TP_VEC_ADD, TP_VEC_SUB, TP_VEC_MUL, TP_VEC_DIV, TP_VEC_MAX, TP_VEC_MIN, /* binary */
-    TP_VEC_NEG, TP_VEC_ABS, TP_VEC_SQUARE, TP_VEC_SQRT, TP_VEC_RSQRT, TP_VEC_RECIPROCAL, /* unary */
-    TP_VEC_EXP, TP_VEC_LOG, TP_VEC_TANH, TP_VEC_SIGMOID, TP_VEC_RELU,
+    TP_VEC_ADD,
+    TP_VEC_SUB,
+    TP_VEC_MUL,
+    TP_VEC_DIV,
+    TP_VEC_MAX,
+    TP_VEC_MIN, /* binary */
+    TP_VEC_NEG,
+    TP_VEC_ABS,
+    TP_VEC_SQUARE,
+    TP_VEC_SQRT,
+    TP_VEC_RSQRT,
+    TP_VEC_RECIPROCAL, /* unary */
+    TP_VEC_EXP,
+    TP_VEC_LOG,
+    TP_VEC_TANH,
+    TP_VEC_SIGMOID,
+    TP_VEC_RELU,
     TP_VEC_RELU_GRAD, /* in: dy, y.  y > 0 ? dy : 0 */
     TP_VEC_COUNT
 } tp_vec;
@@ -511,7 +525,8 @@ typedef struct tp_dict {
     int n, cap;
 } tp_dict;
 TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name); /* NULL if absent */
-TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name); /* empty tensor to fill; the old one if it exists; NULL: no memory */
+/* empty tensor to fill; the old one if it exists; NULL: no memory */
+TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name);
 TP_DEF void tp_dict_free(tp_dict *d);
 
 /* .npz, stored or deflated, zip64 included; sizes, overlaps and CRCs are checked before anything is believed. */
@@ -681,8 +696,8 @@ static void tp__log_line(FILE *out, bool colour, tp_log_level level, const char 
     const char *mark_colour = !colour || !*mark ? "" : level == TP_LOG_DEBUG ? "\033[33m" : "\033[31m";
     char when[32];
     tp__local_time(when, sizeof when, "%m%d %H:%M:%S");
-    fprintf(out, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark, *mark ? plain : "",
-            *mark ? " " : "", message);
+    fprintf(out, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark, *mark ? plain : "", *mark ? " " : "",
+            message);
     fflush(out);
 }
 
@@ -733,8 +748,7 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
         if (!once || tp__log_first_time(message)) {
             tp__log_send(level, message);
             if (once && known < TP__LOG_ONCES && tp__logger.n_once == TP__LOG_ONCES)
-                tp__log_send(TP_LOG_WARN,
-                             "256 different once-only messages were shown; new ones no longer are");
+                tp__log_send(TP_LOG_WARN, "256 different once-only messages were shown; new ones no longer are");
         }
         tp__log_inside = false;
         tp__log_unlock();
@@ -825,8 +839,7 @@ static bool tp__holds_working_dir(const char *dir)
     char path[TP__PATH];
     if (stat(dir, &wanted) != 0 || !getcwd(path, sizeof path)) return false;
     for (;;) {
-        if (stat(path, &here) == 0 && here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino)
-            return true;
+        if (stat(path, &here) == 0 && here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino) return true;
         char *slash = strrchr(path, '/');
         if (!slash || path[1] == 0) return false;
         if (slash == path) slash++; /* "/usr" -> "/" */
@@ -843,8 +856,7 @@ static tp_status tp__unused_name(char *out, size_t size, const char *base, const
     for (int i = 1; i < 1000; i++) {
         int n = i == 1 ? snprintf(out, size, "%s%s%s", base, sep, when)
                        : snprintf(out, size, "%s%s%s-%d", base, sep, when, i);
-        if (n < 0 || (size_t)n >= size)
-            return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", base);
+        if (n < 0 || (size_t)n >= size) return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", base);
         if (lstat(out, &st) != 0) return TP_OK;
     }
     return tp_fail(TP_ERR_IO, "log directory: no free name beside '%s'; remove old backups", base);
@@ -859,8 +871,7 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
 
     if (action == 'd') {
         if (tp__holds_working_dir(dir))
-            return tp_fail(TP_ERR_ARG, "log directory: '%s' holds the working directory and is not deleted",
-                           dir);
+            return tp_fail(TP_ERR_ARG, "log directory: '%s' holds the working directory and is not deleted", dir);
         int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0 || tp__empty_dir(fd) != 0)
             return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, strerror(errno));
@@ -870,16 +881,14 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
         tp_status st = tp__unused_name(other, sizeof other, dir, "");
         if (st != TP_OK) return st;
         if (rename(dir, other) != 0)
-            return tp_fail(TP_ERR_IO, "log directory: cannot rename '%s' to '%s': %s", dir, other,
-                           strerror(errno));
+            return tp_fail(TP_ERR_IO, "log directory: cannot rename '%s' to '%s': %s", dir, other, strerror(errno));
         tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, other);
         return TP_OK;
     }
     if (action == 'n') {
         tp_status st = tp__unused_name(other, sizeof other, dir, "");
         if (st != TP_OK) return st;
-        if (strlen(other) >= size)
-            return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", other);
+        if (strlen(other) >= size) return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", other);
         memcpy(dir, other, strlen(other) + 1);
         tp_log(TP_LOG_INFO, "Use a new log directory %s", dir);
         return TP_OK;
@@ -914,8 +923,7 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
             st = tp__unused_name(backup, sizeof backup, log_path, ".");
             if (st != TP_OK) return st;
             if (rename(log_path, backup) != 0)
-                return tp_fail(TP_ERR_IO, "cannot rename '%s' to '%s': %s", log_path, backup,
-                               strerror(errno));
+                return tp_fail(TP_ERR_IO, "cannot rename '%s' to '%s': %s", log_path, backup, strerror(errno));
             tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
         }
         file = fopen(log_path, "w");
@@ -939,12 +947,10 @@ TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, c
     const char *dot = strrchr(base, '.');
     size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
     if (n == 0 || n > INT_MAX / 2)
-        return tp_fail(TP_ERR_ARG, "log directory: '%s' has no program name in it; pass argv[0] or __FILE__",
-                       program);
+        return tp_fail(TP_ERR_ARG, "log directory: '%s' has no program name in it; pass argv[0] or __FILE__", program);
     char dir[TP__PATH];
     bool named = name && name[0];
-    int len =
-        snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? ":" : "", named ? name : "");
+    int len = snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? ":" : "", named ? name : "");
     if (len < 0 || (size_t)len >= sizeof dir)
         return tp_fail(TP_ERR_ARG, "log directory: the program's name is too long");
     return tp_logger_set_dir(dir, action);
@@ -1104,11 +1110,10 @@ struct tp__arena_block {
     size_t used, cap; /* bytes after the header */
 };
 
-#define TP__ARENA_ALIGN ((size_t)16)
-#define TP__ARENA_HEADER \
-    ((sizeof(struct tp__arena_block) + TP__ARENA_ALIGN - 1) / TP__ARENA_ALIGN * TP__ARENA_ALIGN)
-#define TP__ARENA_FIRST ((size_t)4 << 10)
-#define TP__ARENA_LARGE ((size_t)1 << 20)
+#define TP__ARENA_ALIGN  ((size_t)16)
+#define TP__ARENA_HEADER ((sizeof(struct tp__arena_block) + TP__ARENA_ALIGN - 1) / TP__ARENA_ALIGN * TP__ARENA_ALIGN)
+#define TP__ARENA_FIRST  ((size_t)4 << 10)
+#define TP__ARENA_LARGE  ((size_t)1 << 20)
 
 TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size)
 {
@@ -1280,7 +1285,7 @@ TP_DEF uint16_t tp_f32_to_f16(float f)
     uint32_t u = tp__float_bits(f), sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
     if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* NaN stays NaN, quiet */
-    if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* from 65520 on: infinity */
+    if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);                       /* from 65520 on: infinity */
     if (u >= 0x38800000u) { /* normal: add just under half, one more if odd */
         u += 0xfffu + ((u >> 13) & 1u);
         return (uint16_t)(sign | (u - 0x38000000u) >> 13);
@@ -1367,8 +1372,7 @@ static void tp__store_floats(void *to, tp_dtype dtype, const double *x, int n)
         for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_bf16(tp__round_to_odd(x[i]));
         break;
     case TP_I32:
-        for (int i = 0; i < n; i++)
-            ((int32_t *)to)[i] = (int32_t)tp__float_to_int(x[i], INT32_MIN, INT32_MAX);
+        for (int i = 0; i < n; i++) ((int32_t *)to)[i] = (int32_t)tp__float_to_int(x[i], INT32_MIN, INT32_MAX);
         break;
     case TP_I64:
         for (int i = 0; i < n; i++) ((int64_t *)to)[i] = tp__float_to_int(x[i], INT64_MIN, INT64_MAX);
@@ -1546,10 +1550,9 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
     if (!tp_shape_known(shape))
         return tp_fail(TP_ERR_SHAPE, "tensor: the shape %s is not fully known", tp_shape_text(shape, text));
     int64_t n = tp_shape_size(shape);
-    if (n == INT64_MAX || (uint64_t)n > SIZE_MAX || !tp_mul_size((size_t)n, size, bytes) ||
-        *bytes > PTRDIFF_MAX)
-        return tp_fail(TP_ERR_SHAPE, "tensor: %s of shape %s is larger than memory can be",
-                       tp_dtype_name(dtype), tp_shape_text(shape, text));
+    if (n == INT64_MAX || (uint64_t)n > SIZE_MAX || !tp_mul_size((size_t)n, size, bytes) || *bytes > PTRDIFF_MAX)
+        return tp_fail(TP_ERR_SHAPE, "tensor: %s of shape %s is larger than memory can be", tp_dtype_name(dtype),
+                       tp_shape_text(shape, text));
     return TP_OK;
 }
 
@@ -1894,9 +1897,7 @@ static int tp__processors(void)
         if (strncmp(line, "Cpus_allowed:", 13) != 0) continue;
         long allowed = 0;
         for (const char *c = line + 13; *c; c++) {
-            int digit = isdigit((unsigned char)*c)    ? *c - '0'
-                        : isxdigit((unsigned char)*c) ? (*c | 32) - 'a' + 10
-                                                      : 0;
+            int digit = isdigit((unsigned char)*c) ? *c - '0' : isxdigit((unsigned char)*c) ? (*c | 32) - 'a' + 10 : 0;
             for (; digit; digit &= digit - 1) allowed++;
         }
         if (allowed > 0 && allowed < n) n = allowed;
@@ -1991,8 +1992,7 @@ static void tp__pool_work(tp_pool *p)
 {
     int64_t done = 0, n = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     while (left > 0) {
-        if (!__atomic_compare_exchange_n(&p->left, &left, left - 1, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE))
+        if (!__atomic_compare_exchange_n(&p->left, &left, left - 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue; /* `left` is now what another thread made of it */
         n = p->n;
         p->fn(p->user, n - left);
@@ -2015,8 +2015,7 @@ static void *tp__pool_worker(void *user)
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
             pthread_mutex_lock(&p->lock);
             __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
-            while (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 &&
-                   !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
+            while (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 && !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
                 pthread_cond_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
             pthread_mutex_unlock(&p->lock);
@@ -2029,8 +2028,8 @@ static void *tp__pool_worker(void *user)
 TP_DEF tp_pool *tp_pool_new(int threads)
 {
     if (threads < 0 || threads > TP__MAX_THREADS) {
-        tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; use 1 to %d, or 0 for one a processor",
-                threads, TP__MAX_THREADS);
+        tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; use 1 to %d, or 0 for one a processor", threads,
+                TP__MAX_THREADS);
         return NULL;
     }
     int processors = tp__processors();
@@ -2054,8 +2053,8 @@ TP_DEF tp_pool *tp_pool_new(int threads)
     for (; p->started < threads - 1; p->started++) {
         int err = tp__thread_create(&p->id[p->started], tp__pool_worker, p);
         if (err == 0) continue;
-        tp_fail(TP_ERR, "thread pool: cannot start thread %d of %d: %s; ask for fewer", p->started + 2,
-                threads, strerror(err));
+        tp_fail(TP_ERR, "thread pool: cannot start thread %d of %d: %s; ask for fewer", p->started + 2, threads,
+                strerror(err));
         tp_pool_free(p);
         return NULL;
     }
@@ -2368,14 +2367,14 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
     if (d->close != tp__cpu_close)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s: kernels can be added to CPU devices only", d->name);
     if (!op || !op[0] || strlen(op) >= TP__KERNEL_NAME || !fn)
-        return tp_fail(TP_ERR_ARG, "device %s: a kernel needs a function and an op's name of 1 to %d bytes",
-                       d->name, TP__KERNEL_NAME - 1);
+        return tp_fail(TP_ERR_ARG, "device %s: a kernel needs a function and an op's name of 1 to %d bytes", d->name,
+                       TP__KERNEL_NAME - 1);
     tp__cpu *cpu = (tp__cpu *)d->impl;
     int i = tp__cpu_kernel_index(cpu, op);
     if (i < 0) {
         if (cpu->n == TP__CPU_KERNELS)
-            return tp_fail(TP_ERR_NOMEM, "device %s: no room for a kernel of '%s', %d were added already",
-                           d->name, op, TP__CPU_KERNELS);
+            return tp_fail(TP_ERR_NOMEM, "device %s: no room for a kernel of '%s', %d were added already", d->name, op,
+                           TP__CPU_KERNELS);
         i = cpu->n++;
         memcpy(cpu->name[i], op, strlen(op) + 1);
     }
@@ -2389,8 +2388,8 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 {
     int64_t none = 0;
     TP_ASSERT(k->fault_id != 0);
-    if (k->fault && __atomic_compare_exchange_n(&k->fault[0], &none, k->fault_id, false, __ATOMIC_RELAXED,
-                                                __ATOMIC_RELAXED))
+    if (k->fault &&
+        __atomic_compare_exchange_n(&k->fault[0], &none, k->fault_id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         k->fault[1] = value;
 }
 
@@ -2535,9 +2534,9 @@ TP_DEF float tp_tanhf(float x)
 /* erf(x) = x q(x^2) up to 1, a polynomial around 2.5 up to 4, then 1. In double, so only the last rounding shows. */
 TP_DEF float tp_erff(float x)
 {
-    static const double near0[9] = {1.058938064107501918e-6,  -0.00001390934002187459859, 0.0001195656256820732956,
-                                    -0.0008542637997087229627, 0.005223783477189248115,   -0.02686613323509559156,
-                                    0.1128379130860458145,    -0.3761263888963530677,     1.128379167094676733};
+    static const double near0[9] = {1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
+                                    -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
+                                    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733};
     static const double far[20] = {
         -3.081087956223102243e-10, -1.040770312862922697e-8,  3.671727481959035322e-8,   1.166502541929139251e-7,
         -6.857376319747032222e-7,  3.441233790237675883e-7,   4.75762503647729159e-6,    -0.00001433696114350751576,
@@ -2551,8 +2550,7 @@ TP_DEF float tp_erff(float x)
     }
     if (a < 4.0)
         for (int i = 0; i < TP_COUNT(far); i++) y = y * (a - 2.5) + far[i];
-    else
-        y = a != a ? a : 1.0;
+    else y = a != a ? a : 1.0;
     return (float)(x < 0.0f ? -y : y);
 }
 
@@ -2734,8 +2732,7 @@ struct tp__isa {
     void (*adam)(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2, float eps);
     void (*taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
                  bool relu);
-    void (*tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
-                     float *acc);
+    void (*tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step, float *acc);
     tp_vec_fn vec[TP_VEC_COUNT];
 };
 
@@ -2755,11 +2752,26 @@ static void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
 #elif __GNUC__ >= 12
 #define TP__PRODUCT(x_) __builtin_assoc_barrier(x_)
 #elif defined(__SSE2__)
-#define TP__PRODUCT(x_) __extension__({ __typeof__(x_) t_ = (x_); __asm__("" : "+v"(t_)); t_; })
+#define TP__PRODUCT(x_)           \
+    __extension__({               \
+        __typeof__(x_) t_ = (x_); \
+        __asm__("" : "+v"(t_));   \
+        t_;                       \
+    })
 #elif defined(__aarch64__)
-#define TP__PRODUCT(x_) __extension__({ __typeof__(x_) t_ = (x_); __asm__("" : "+w"(t_)); t_; })
+#define TP__PRODUCT(x_)           \
+    __extension__({               \
+        __typeof__(x_) t_ = (x_); \
+        __asm__("" : "+w"(t_));   \
+        t_;                       \
+    })
 #else
-#define TP__PRODUCT(x_) __extension__({ __typeof__(x_) t_ = (x_); __asm__("" : "+m"(t_)); t_; })
+#define TP__PRODUCT(x_)           \
+    __extension__({               \
+        __typeof__(x_) t_ = (x_); \
+        __asm__("" : "+m"(t_));   \
+        t_;                       \
+    })
 #endif
 
 #if defined(__SSE2__)
@@ -2770,15 +2782,15 @@ static void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
 
 /* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
 #if defined(__SSE2__)
-#define TP__ISA_BASE tp__isa_sse2
+#define TP__ISA_BASE   tp__isa_sse2
 #define TP__ISA_SUFFIX sse2
 #define TP__ISA_NAME   "sse2"
 #elif defined(__aarch64__)
-#define TP__ISA_BASE tp__isa_neon
+#define TP__ISA_BASE   tp__isa_neon
 #define TP__ISA_SUFFIX neon
 #define TP__ISA_NAME   "neon"
 #else
-#define TP__ISA_BASE tp__isa_generic
+#define TP__ISA_BASE   tp__isa_generic
 #define TP__ISA_SUFFIX generic
 #define TP__ISA_NAME   "generic"
 #endif
@@ -2873,10 +2885,11 @@ static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
     if (!name || !*name) return have[n - 1];
     for (int i = 0; i < n; i++)
         if (strcmp(name, have[i]->name) == 0) return have[i];
-    *st = tp_fail(TP_ERR_UNSUPPORTED,
-                  "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
-                  name, n > 0 ? ", " : "", n > 0 ? have[0]->name : "", n > 1 ? ", " : "",
-                  n > 1 ? have[1]->name : "", n > 2 ? ", " : "", n > 2 ? have[2]->name : "");
+    *st =
+        tp_fail(TP_ERR_UNSUPPORTED,
+                "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
+                name, n > 0 ? ", " : "", n > 0 ? have[0]->name : "", n > 1 ? ", " : "", n > 1 ? have[1]->name : "",
+                n > 2 ? ", " : "", n > 2 ? have[2]->name : "");
 #else
     if (name && *name)
         *st = tp_fail(TP_ERR_UNSUPPORTED, "instruction set '%s': this build was made with TP_NAIVE and has only: naive",
@@ -3078,16 +3091,12 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     for (;;) {
         int64_t work = p->mb * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
-        if (work < TP__CHUNK_MIN / 2 && p->mb < M)
-            p->mb = tp__min64(M, 2 * p->mb);
-        else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels)
-            p->pb = tp__min64(p->panels, 2 * p->pb);
+        if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
+        else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
         else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > 2 * mr)
             p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
-        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1)
-            p->pb = (p->pb + 1) / 2;
-        else
-            break;
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
+        else break;
     }
     p->m_blocks = tp__ceil_div(M, p->mb);
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
@@ -3097,10 +3106,8 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr);
     p->pack_a = p->pb > 1 && !p->dots && (a->ta || (M > mr && (a->lda % 512 == 0 || p->pb >= 6)));
     p->packed_from = 0;
-    if (p->dots)
-        p->packed_from = p->panels;
-    else if (p->b_in_place)
-        p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
+    if (p->dots) p->packed_from = p->panels;
+    else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
     p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
@@ -3116,10 +3123,8 @@ static void tp__gemm_pack_b(void *user, int64_t chunk)
     int64_t column = (p->packed_from + chunk) * p->nr, n = tp__min64(g->N - column, p->nr);
     int64_t width = tp__panel_width(p->isa, n);
     float *panel = p->packed + chunk * p->nr * g->K;
-    if (g->tb)
-        tp__transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
-    else
-        tp__copy_rows(panel, width, g->B + column, g->ldb, n, g->K);
+    if (g->tb) tp__transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
+    else tp__copy_rows(panel, width, g->B + column, g->ldb, n, g->K);
     tp__panel_zero(panel, width, n, g->K);
 }
 
@@ -3141,12 +3146,9 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
         for (int64_t i = 0; i < mb;) {
             int m = tp__tile_rows(mb - i, mr);
             float *to = dst + i * kn + k * m;
-            if (m == 14)
-                memcpy(to, src + i, 14 * sizeof *to);
-            else if (m == 6)
-                memcpy(to, src + i, 6 * sizeof *to);
-            else
-                memcpy(to, src + i, (size_t)m * sizeof *to);
+            if (m == 14) memcpy(to, src + i, 14 * sizeof *to);
+            else if (m == 6) memcpy(to, src + i, 6 * sizeof *to);
+            else memcpy(to, src + i, (size_t)m * sizeof *to);
             i += m;
         }
     }
@@ -3186,12 +3188,9 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
             t.m = tp__tile_rows(mb - i, isa->mr);
             t.step = p->pack_a ? t.m : g->ta ? g->lda : 1;
             for (int j = 0; j < t.m; j++) {
-                if (p->pack_a)
-                    t.a[j] = packed_a + i * kn + j;
-                else if (g->ta)
-                    t.a[j] = g->A + k * g->lda + row0 + i + j;
-                else
-                    t.a[j] = g->A + (row0 + i + j) * g->lda + k;
+                if (p->pack_a) t.a[j] = packed_a + i * kn + j;
+                else if (g->ta) t.a[j] = g->A + k * g->lda + row0 + i + j;
+                else t.a[j] = g->A + (row0 + i + j) * g->lda + k;
             }
             tp__tile_pad(&t, isa->mr);
             for (int64_t panel = panel0; panel < panel1; panel++) {
@@ -3274,12 +3273,12 @@ static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
  * the image is copied into a buffer with zeros around it, unless no position looks over the edge. */
 typedef struct tp__grid {
     const float *src;
-    int64_t images, h, w, c, pixel;    /* the source: size, channels looked at, floats from pixel to pixel */
-    int64_t rows, cols, sy, sx;        /* positions, and the stride between them */
-    int64_t top, left, tall, wide;     /* the window, relative to a position times its stride */
+    int64_t images, h, w, c, pixel; /* the source: size, channels looked at, floats from pixel to pixel */
+    int64_t rows, cols, sy, sx;     /* positions, and the stride between them */
+    int64_t top, left, tall, wide;  /* the window, relative to a position times its stride */
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
-    int64_t row_floats, image_floats;  /* from row to row, from image to image, of what is read */
+    int64_t row_floats, image_floats; /* from row to row, from image to image, of what is read */
     int64_t buffer_floats;
 } tp__grid;
 
@@ -3298,9 +3297,11 @@ static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
                   (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
     /* 1. rows of an image in a piece: all, unless that is too much work or too large a buffer */
     int64_t cuts = tp__max64(1, image / (2 * work));
-    if (g->images * cuts < TP__CHUNK_MANY) cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
+    if (g->images * cuts < TP__CHUNK_MANY)
+        cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
     g->piece_rows = tp__ceil_div(g->rows, tp__min64(tp__max64(1, cuts), g->rows));
-    while (!g->in_place && g->piece_rows > 1 && ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row > TP__BUFFER_FLOATS)
+    while (!g->in_place && g->piece_rows > 1 &&
+           ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row > TP__BUFFER_FLOATS)
         g->piece_rows = (g->piece_rows + 1) / 2;
     /* 2. whole images in a piece, when one is too little */
     g->piece_images = 1;
@@ -3338,9 +3339,9 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     }
     p.at = buffer;
     const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->tall, c = g->c;
-    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide);          /* zeros on the left */
+    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide); /* zeros on the left */
     const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
-    const int64_t after = wide - before - inside;                            /* zeros on the right */
+    const int64_t after = wide - before - inside; /* zeros on the right */
     for (int64_t i = 0; i < p.images; i++)
         for (int64_t y = 0; y < tall; y++) {
             float *row = buffer + i * g->image_floats + y * g->row_floats;
@@ -3350,11 +3351,10 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
             }
             memset(row, 0, (size_t)(before * c) * sizeof *row);
             if (inside > 0) {
-                const float *src = g->src + (((p.image + i) * g->h + y0 + y) * g->w + g->left + before) * g->pixel + channel;
-                if (g->pixel == c)
-                    memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
-                else
-                    tp__copy_rows(row + before * c, c, src, g->pixel, c, inside);
+                const float *src =
+                    g->src + (((p.image + i) * g->h + y0 + y) * g->w + g->left + before) * g->pixel + channel;
+                if (g->pixel == c) memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
+                else tp__copy_rows(row + before * c, c, src, g->pixel, c, inside);
             }
             memset(row + (before + inside) * c, 0, (size_t)(after * c) * sizeof *row);
         }
@@ -3372,7 +3372,7 @@ typedef struct tp__tap {
 } tp__tap;
 
 typedef struct tp__k_block {
-    int64_t k;          /* first row of B */
+    int64_t k; /* first row of B */
     int first_run, runs;
 } tp__k_block;
 
@@ -3381,10 +3381,10 @@ typedef struct tp__gather {
     const tp_conv_args *a;
     const struct tp__isa *isa;
     bool input_grad;
-    int64_t phase_y, phase_x;                         /* of dst: the first position, then every step-th */
-    int64_t step_y, step_x, dst_h, dst_w, dst_pixel;  /* dst_pixel: all channels */
-    int64_t ic, oc, groups;                           /* channels of one group, in and out */
-    int64_t taps, K, nr, panels, group_floats;        /* group_floats: packed weights of a group */
+    int64_t phase_y, phase_x;                        /* of dst: the first position, then every step-th */
+    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: all channels */
+    int64_t ic, oc, groups;                          /* channels of one group, in and out */
+    int64_t taps, K, nr, panels, group_floats;       /* group_floats: packed weights of a group */
     int runs, k_blocks;
     float *dst, *packed;
     tp__tap *tap;
@@ -3553,8 +3553,7 @@ static void tp__gather_pack(void *user, int64_t chunk)
         if (g->input_grad) { /* B[tap, o][c] = w[r, s, c, o] */
             const float *src = a->w + (g->tap[i].w * g->oc + column) * a->O + group * g->ic;
             tp__transpose(dst, width, src, a->O, n, g->ic);
-        } else
-            tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->O + group * g->oc + column, a->O, n, g->ic);
+        } else tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->O + group * g->oc + column, a->O, n, g->ic);
     }
     tp__panel_zero(panel, width, n, g->K);
 }
@@ -3588,7 +3587,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 for (int j = 0; j < t.m; j++) {
                     int64_t y = g->phase_y + (p.row + row) * g->step_y, x = g->phase_x + col * g->step_x;
                     t.a[j] = p.at + image * q->image_floats + row * q->sy * q->row_floats + col * q->sx * g->ic;
-                    out[j] = g->dst + (((p.image + image) * g->dst_h + y) * g->dst_w + x) * g->dst_pixel + group * g->oc;
+                    out[j] =
+                        g->dst + (((p.image + image) * g->dst_h + y) * g->dst_w + x) * g->dst_pixel + group * g->oc;
                     if (++col == q->cols) {
                         col = 0;
                         if (++row == p.rows) {
@@ -3632,10 +3632,10 @@ typedef struct tp__filter_grad {
     tp__grid grid;
     const tp_conv_args *a;
     const struct tp__isa *isa;
-    int64_t cg, og, K;                /* channels of a group; K weights an output channel */
-    int64_t nr, panels, blocks, mb;   /* blocks of mb rows of dw that are chunks of their own */
+    int64_t cg, og, K;              /* channels of a group; K weights an output channel */
+    int64_t nr, panels, blocks, mb; /* blocks of mb rows of dw that are chunks of their own */
     int parts;
-    bool pack;                        /* dy of a piece is packed into panels */
+    bool pack; /* dy of a piece is packed into panels */
     int64_t piece_pixels;
     float *part;
     tp__slots slots;
@@ -3687,7 +3687,8 @@ static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_co
     const int64_t run_floats = (runs * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
     f->part = (float *)tp__carve(&c, parts > 1 ? parts * size : 0, sizeof(float));
     tp__slots_carve(&f->slots, d, &c,
-                    run_floats + (q->buffer_floats + 15) / 16 * 16 + (f->pack ? f->panels * f->nr * f->piece_pixels : 0));
+                    run_floats + (q->buffer_floats + 15) / 16 * 16 +
+                        (f->pack ? f->panels * f->nr * f->piece_pixels : 0));
     return tp__carved(&c);
 }
 
@@ -3999,23 +4000,17 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
         if (tp__conv_is_gemm(a)) {
             tp_gemm_args g = tp__conv_as_gemm(a, what);
             tp_gemm(d, &g, scratch);
-        } else if (tp__conv_is_depthwise(a))
-            tp__depthwise_run(d, a, what, scratch);
-        else if (what == TP_CONV_FILTER_GRAD)
-            tp__filter_grad_run(d, a, scratch);
-        else if (a->B > 0)
-            tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
+        } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
+        else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
+        else if (a->B > 0) tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
         return;
     }
 #endif
     (void)d;
     (void)scratch;
-    if (what == TP_CONV_FORWARD)
-        tp__conv_naive(a);
-    else if (what == TP_CONV_INPUT_GRAD)
-        tp__conv_input_grad_naive(a);
-    else
-        tp__conv_filter_grad_naive(a);
+    if (what == TP_CONV_FORWARD) tp__conv_naive(a);
+    else if (what == TP_CONV_INPUT_GRAD) tp__conv_input_grad_naive(a);
+    else tp__conv_filter_grad_naive(a);
 }
 
 TP_DEF tp_vec_fn tp_vec_find(tp_device *d, tp_vec what)
@@ -4073,10 +4068,8 @@ static float tp__sum_run(tp_device *d, tp_vec what, int64_t n, const float *x, c
     s.piece = ((n + parts - 1) / parts + 31) / 32 * 32;
     parts = (n + s.piece - 1) / s.piece;
     for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP_VEC_MAX ? -INFINITY : 0.0f;
-    if (parts == 1)
-        tp__sum_chunk(&s, 0);
-    else
-        tp_device_parallel(d, parts, tp__sum_chunk, &s);
+    if (parts == 1) tp__sum_chunk(&s, 0);
+    else tp_device_parallel(d, parts, tp__sum_chunk, &s);
     return what == TP_VEC_MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
 }
 
@@ -4148,10 +4141,10 @@ TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, c
 #include <unistd.h>
 
 #ifndef O_CLOEXEC
-#    define O_CLOEXEC 0
+#define O_CLOEXEC 0
 #endif
 #ifndef O_DIRECTORY
-#    define O_DIRECTORY 0
+#define O_DIRECTORY 0
 #endif
 
 /* No file, and no array in one, may be larger than this unless the caller says so. */
@@ -4244,14 +4237,8 @@ static uint32_t tp__crc(uint32_t poly, uint32_t crc, const void *data, size_t n)
     return ~(n < 1024 ? tp__crc_short(poly, ~crc, p, n) : tp__crc_long(poly, ~crc, p, n));
 }
 
-TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n)
-{
-    return tp__crc(0xEDB88320u, crc, data, n);
-}
-TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n)
-{
-    return tp__crc(0x82F63B78u, crc, data, n);
-}
+TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n) { return tp__crc(0xEDB88320u, crc, data, n); }
+TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n) { return tp__crc(0x82F63B78u, crc, data, n); }
 
 /* -- inflate ----------------------------------------------------------------------------- >>inflate */
 /* Deflate (RFC 1951): blocks of literals and (length, distance) copies under Huffman codes. A code is decoded
@@ -4309,8 +4296,7 @@ static uint32_t tp__huff_entry(tp__huff_kind kind, int symbol)
 /* The decoding table of a canonical code given by the lengths of its n (at most 288) codes. False if the
  * lengths are no prefix code. A code with holes is accepted only where encoders make one: no distance at
  * all, or one code of 1 bit. */
-static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n,
-                           tp__huff_kind kind)
+static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n, tp__huff_kind kind)
 {
     int count[16] = {0}, start[16], sorted[288], max = 0, codes = 0, left = 1;
     for (int i = 0; i < n; i++) count[lengths[i]]++;
@@ -4349,11 +4335,9 @@ static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *l
                 next += 1 << sub_bits;
                 if (next > room) return false;
                 for (int i = sub_at; i < next; i++) table[i] = (uint32_t)TP__HUFF_BAD << 8;
-                table[prefix] =
-                    (uint32_t)sub_at << 16 | (uint32_t)(TP__HUFF_SUB | sub_bits) << 8 | (uint32_t)root;
+                table[prefix] = (uint32_t)sub_at << 16 | (uint32_t)(TP__HUFF_SUB | sub_bits) << 8 | (uint32_t)root;
             }
-            for (int i = (int)(reversed >> root); i < 1 << sub_bits; i += 1 << (len - root))
-                table[sub_at + i] = entry;
+            for (int i = (int)(reversed >> root); i < 1 << sub_bits; i += 1 << (len - root)) table[sub_at + i] = entry;
         }
         count[len]--;
         code++;
@@ -4364,8 +4348,7 @@ static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *l
 static uint32_t tp__huff_look(const uint32_t *table, int root, uint64_t bits)
 {
     uint32_t e = table[bits & ((1u << root) - 1)];
-    if (e >> 8 & TP__HUFF_SUB)
-        e = table[(e >> 16) + (uint32_t)((bits >> root) & ((1u << (e >> 8 & 15)) - 1))];
+    if (e >> 8 & TP__HUFF_SUB) e = table[(e >> 16) + (uint32_t)((bits >> root) & ((1u << (e >> 8 & 15)) - 1))];
     return e;
 }
 
@@ -4541,11 +4524,9 @@ static bool tp__inflate_fixed_tables(tp__inflate *s)
     if (s->fixed) return true;
     s->fixed = true;
     for (int i = 0; i < 288; i++) lengths[i] = (uint8_t)(i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8);
-    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, 288, TP__HUFF_OF_LITERALS))
-        return false;
+    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, 288, TP__HUFF_OF_LITERALS)) return false;
     memset(lengths, 5, 32);
-    return tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths, 32,
-                          TP__HUFF_OF_DISTANCES);
+    return tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths, 32, TP__HUFF_OF_DISTANCES);
 }
 
 /* The tables of a dynamic block: code lengths, themselves under a Huffman code and with runs. */
@@ -4583,8 +4564,7 @@ static const char *tp__inflate_dynamic_tables(tp__inflate *s)
         i += repeat;
     }
     if (lengths[256] == 0) return tp__inflate_bad; /* the block could never end */
-    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, (int)nlit,
-                        TP__HUFF_OF_LITERALS) ||
+    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, (int)nlit, TP__HUFF_OF_LITERALS) ||
         !tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths + nlit, (int)ndist,
                         TP__HUFF_OF_DISTANCES))
         return tp__inflate_bad;
@@ -4642,8 +4622,7 @@ TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t ou
 }
 
 /* Start with room for `guess` bytes, so that growing is rare; there is always one more for a NUL. */
-static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_size, size_t limit,
-                                     size_t guess)
+static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_size, size_t limit, size_t guess)
 {
     s->in = (const uint8_t *)in;
     s->end = s->in + in_size;
@@ -4703,8 +4682,7 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
 }
 
 /* All members of a gzip file, one after the other. `what` names it in sentences. */
-static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data,
-                            size_t *size)
+static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data, size_t *size)
 {
     tp__inflate s;
     const uint8_t *end = p + n;
@@ -4729,8 +4707,7 @@ static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t
         if (why) break;
         size_t made = s.len - before;
         if (end - s.in < 8) why = tp__inflate_short;
-        else if (tp__le32(s.in) != tp_crc32(0, made ? s.out + before : p, made))
-            why = "the checksum does not match";
+        else if (tp__le32(s.in) != tp_crc32(0, made ? s.out + before : p, made)) why = "the checksum does not match";
         else if (tp__le32(s.in + 4) != (uint32_t)(made & 0xFFFFFFFFu)) why = "the size does not match";
         else s.in += 8;
     }
@@ -4958,8 +4935,7 @@ TP_DEF bool tp_file_exists(const char *path)
 }
 
 /* Everything from fd into *data, with a NUL behind it. `expect` is how much there should be. */
-static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t limit, char **data,
-                              size_t *size)
+static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t limit, char **data, size_t *size)
 {
     size_t cap = expect + 1, len = 0;
     char *p = (char *)tp_malloc(cap + 1);
@@ -4986,8 +4962,7 @@ static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t li
         len += (size_t)got;
         if (len > limit) {
             tp_free(p);
-            return tp_fail(TP_ERR_FORMAT, "%s is larger than the %llu bytes allowed", path,
-                           (unsigned long long)limit);
+            return tp_fail(TP_ERR_FORMAT, "%s is larger than the %llu bytes allowed", path, (unsigned long long)limit);
         }
     }
     p[len] = 0;
@@ -5044,10 +5019,8 @@ TP_DEF tp_status tp_make_dirs(const char *path)
         if (mkdir(p, 0777) != 0) {
             int error = errno;
             struct stat st;
-            if (stat(p, &st) != 0)
-                s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, strerror(error));
-            else if (!S_ISDIR(st.st_mode))
-                s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
+            if (stat(p, &st) != 0) s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, strerror(error));
+            else if (!S_ISDIR(st.st_mode)) s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
         }
         p[i] = c;
         if (c == 0) break;
@@ -5094,9 +5067,9 @@ static tp_status tp__writer_write(tp_writer *w, const void *data, size_t n, int6
         ssize_t put = at < 0 ? write(w->fd, p, want) : pwrite(w->fd, p, want, (off_t)at);
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0)
-            return tp__writer_fail(
-                w, tp_fail(TP_ERR_IO, "%s cannot be written: %s; an old file of this name is untouched",
-                           w->path, put < 0 ? strerror(errno) : "the disk takes no more"));
+            return tp__writer_fail(w,
+                                   tp_fail(TP_ERR_IO, "%s cannot be written: %s; an old file of this name is untouched",
+                                           w->path, put < 0 ? strerror(errno) : "the disk takes no more"));
         p += put;
         n -= (size_t)put;
         if (at >= 0) at += put;
@@ -5200,8 +5173,7 @@ static tp_status tp__sync_dir(const char *path)
     tp_status s = TP_OK;
     if (fd >= 0) {
         if (fsync(fd) != 0 && errno != EINVAL)
-            s = tp_fail(TP_ERR_IO, "%s is written, but its directory cannot be synced: %s", path,
-                        strerror(errno));
+            s = tp_fail(TP_ERR_IO, "%s is written, but its directory cannot be synced: %s", path, strerror(errno));
         close(fd);
     }
     tp_free(dir);
@@ -5249,8 +5221,7 @@ static tp_status tp__npy_check(const tp_tensor *t, const char *what, size_t *byt
     int64_t n = tp_shape_size(&t->shape);
     if (n < 0 || n == INT64_MAX || (uint64_t)n > SIZE_MAX ||
         !tp_mul_size((size_t)n, t->dtype == TP_BF16 ? 4 : tp_dtype_size(t->dtype), bytes))
-        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: its shape is %s", what,
-                       tp_shape_text(&t->shape, text));
+        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: its shape is %s", what, tp_shape_text(&t->shape, text));
     if (n > 0 && !t->data) return tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", what);
     return TP_OK;
 }
@@ -5259,11 +5230,10 @@ static size_t tp__npy_header(const tp_tensor *t, char out[TP__NPY_HEADER])
 {
     static const char *const kind[TP_DTYPE_COUNT] = {"", "f4", "f8", "f2", "f4", "i4", "i8", "|u1", "|b1"};
     const char *k = kind[t->dtype], *order = k[0] == '|' ? "" : tp__little_endian() ? "<" : ">";
-    int n = 10 + snprintf(out + 10, TP__NPY_HEADER - 10,
-                          "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, k);
+    int n =
+        10 + snprintf(out + 10, TP__NPY_HEADER - 10, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, k);
     for (int i = 0; i < t->shape.ndim; i++)
-        n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s%lld", i ? ", " : "",
-                      (long long)t->shape.dim[i]);
+        n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s%lld", i ? ", " : "", (long long)t->shape.dim[i]);
     n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s), }", t->shape.ndim == 1 ? "," : "");
     int total = (n + 1 + 63) / 64 * 64;
     memset(out + n, ' ', (size_t)(total - n - 1));
@@ -5369,23 +5339,20 @@ static tp_status tp__npy_descr(tp__npy_text *p, tp__npy *h)
     size_t n;
     if (tp__npy_peek(p) == '[' || tp__npy_peek(p) == '(')
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: a structured array; only plain numbers are read", p->what);
-    if (!tp__npy_quoted(p, &text, &n))
-        return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    if (!tp__npy_quoted(p, &text, &n)) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
     tp__printable shown;
     tp__make_printable(&shown, text, n);
     char order = '=';
     if (n > 0 && strchr("<>=|", text[0]) && text[0]) order = *text++, n--;
     if (n > 0 && text[0] == 'O')
-        return tp_fail(
-            TP_ERR_UNSUPPORTED,
-            "%s: it holds pickled Python objects, which are never read; save plain arrays in an npz instead",
-            p->what);
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "%s: it holds pickled Python objects, which are never read; save plain arrays in an npz instead",
+                       p->what);
     static const struct {
         char name[3];
         tp_dtype dtype;
-    } known[] = {{"b1", TP_BOOL}, {"i1", TP_I32}, {"i2", TP_I32}, {"i4", TP_I32},
-                 {"i8", TP_I64},  {"u1", TP_U8},  {"u2", TP_I32}, {"u4", TP_I64},
-                 {"u8", TP_I64},  {"f2", TP_F16}, {"f4", TP_F32}, {"f8", TP_F64}};
+    } known[] = {{"b1", TP_BOOL}, {"i1", TP_I32}, {"i2", TP_I32}, {"i4", TP_I32}, {"i8", TP_I64}, {"u1", TP_U8},
+                 {"u2", TP_I32},  {"u4", TP_I64}, {"u8", TP_I64}, {"f2", TP_F16}, {"f4", TP_F32}, {"f8", TP_F64}};
     for (int i = 0; i < TP_COUNT(known); i++) {
         if (n != 2 || memcmp(text, known[i].name, 2) != 0) continue;
         h->kind = text[0];
@@ -5394,17 +5361,15 @@ static tp_status tp__npy_descr(tp__npy_text *p, tp__npy *h)
         h->dtype = known[i].dtype;
         return TP_OK;
     }
-    return tp_fail(TP_ERR_UNSUPPORTED,
-                   "%s: elements of type '%s' are not read; convert them to float32 or int64 first", p->what,
-                   shown.text);
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s: elements of type '%s' are not read; convert them to float32 or int64 first",
+                   p->what, shown.text);
 }
 
 static tp_status tp__npy_shape(tp__npy_text *p, tp__npy *h)
 {
     bool comma = true;
     h->shape.ndim = 0;
-    if (!tp__npy_eat(p, '('))
-        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+    if (!tp__npy_eat(p, '(')) return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
     while (!tp__npy_eat(p, ')')) {
         char c = tp__npy_peek(p);
         if (!comma || c < '0' || c > '9')
@@ -5446,9 +5411,7 @@ static tp_status tp__npy_dict(tp__npy_text *p, tp__npy *h)
         else if (key == 2) s = tp__npy_shape(p, h);
         else if (tp__npy_word(p, "True")) h->fortran = true;
         else if (tp__npy_word(p, "False")) h->fortran = false;
-        else
-            s = tp_fail(TP_ERR_FORMAT, "%s: fortran_order in the npy header is neither True nor False",
-                        p->what);
+        else s = tp_fail(TP_ERR_FORMAT, "%s: fortran_order in the npy header is neither True nor False", p->what);
         comma = tp__npy_eat(p, ',');
     }
     if (s) return s;
@@ -5479,8 +5442,7 @@ static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, si
 {
     size_t size = (size_t)h->size;
     bool order = !h->fortran || h->shape.ndim < 2;
-    bool same =
-        !h->swap && size == tp_dtype_size(h->dtype) && h->kind != 'b' && (h->kind != 'u' || size == 1);
+    bool same = !h->swap && size == tp_dtype_size(h->dtype) && h->kind != 'b' && (h->kind != 'u' || size == 1);
     if (order && same) {
         if (n) memcpy(dst, src, n * size);
         return true;
@@ -5534,15 +5496,13 @@ static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, b
     size_t n = 1, whole = 1, room = h.dtype == TP_I32 || h.dtype == TP_I64 ? 8 : (size_t)h.size;
     for (int i = 0; i < h.shape.ndim; i++) {
         uint64_t d = (uint64_t)h.shape.dim[i];
-        if (d > SIZE_MAX || !tp_mul_size(whole, d ? (size_t)d : 1, &whole) ||
-            whole > (size_t)PTRDIFF_MAX / room)
+        if (d > SIZE_MAX || !tp_mul_size(whole, d ? (size_t)d : 1, &whole) || whole > (size_t)PTRDIFF_MAX / room)
             return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", what);
         n *= (size_t)d; /* at most `whole` */
     }
     size_t there = size - begin - length, bytes = n * (size_t)h.size;
     if (there < bytes || (exact && there != bytes))
-        return tp_fail(TP_ERR_FORMAT,
-                       "%s: %s: the npy header promises %llu bytes of elements, there are %llu", what,
+        return tp_fail(TP_ERR_FORMAT, "%s: %s: the npy header promises %llu bytes of elements, there are %llu", what,
                        there < bytes ? "it is cut short" : "there is too much", (unsigned long long)bytes,
                        (unsigned long long)there);
     s = tp_tensor_resize(t, h.dtype, h.shape);
@@ -5640,8 +5600,8 @@ static tp_status tp__zip_bad(const char *what, const char *why)
 }
 
 /* Find the central directory: n members in [*begin, *end). */
-static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *what, uint64_t *n,
-                                   uint64_t *begin, uint64_t *end)
+static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *what, uint64_t *n, uint64_t *begin,
+                                   uint64_t *end)
 {
     uint64_t at = size, lowest = size > TP__ZIP_END + 65535u ? size - TP__ZIP_END - 65535u : 0;
     if (size < TP__ZIP_END) return tp__zip_bad(what, "it is too short");
@@ -5704,12 +5664,9 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
                                tp__zip_member *m)
 {
     const uint8_t *c = p + *at;
-    if (end - *at < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u)
-        return tp__zip_bad(what, "its directory is wrong");
-    uint32_t flags = tp__le16(c + 8), nlen = tp__le16(c + 28), xlen = tp__le16(c + 30),
-             clen = tp__le16(c + 32);
-    if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen)
-        return tp__zip_bad(what, "its directory is wrong");
+    if (end - *at < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u) return tp__zip_bad(what, "its directory is wrong");
+    uint32_t flags = tp__le16(c + 8), nlen = tp__le16(c + 28), xlen = tp__le16(c + 30), clen = tp__le16(c + 32);
+    if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen) return tp__zip_bad(what, "its directory is wrong");
     m->name = (const char *)c + TP__ZIP_CENTRAL;
     m->nlen = nlen;
     m->method = tp__le16(c + 10);
@@ -5718,8 +5675,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     m->usize = tp__le32(c + 24);
     m->local = tp__le32(c + 42);
     *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
-    if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m))
-        return tp__zip_bad(what, "a zip64 field is wrong");
+    if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(what, "a zip64 field is wrong");
 
     tp__printable shown;
     tp__make_printable(&shown, m->name, nlen);
@@ -5738,8 +5694,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     if (tp__le32(l) != 0x04034b50u || tp__le16(l + 8) != m->method || (tp__le16(l + 6) & 1) ||
         tp__le16(l + 26) != nlen || begin - m->local - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
         memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
-        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what,
-                       shown.text);
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, shown.text);
     m->data = m->local + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
     if (m->csize > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
     /* deflate cannot do better than 1032 to 1 */
@@ -5781,8 +5736,7 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
     for (size_t i = 1; i < n; i++)
-        if (sorted[i - 1]->data + sorted[i - 1]->csize > sorted[i]->local)
-            return tp__zip_bad(what, "members overlap");
+        if (sorted[i - 1]->data + sorted[i - 1]->csize > sorted[i]->local) return tp__zip_bad(what, "members overlap");
     return TP_OK;
 }
 
@@ -5868,7 +5822,7 @@ TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
 /* From this on, a size or offset moves to a 64-bit field, and its 32-bit field is all ones. Tests lower
  * it, to see zip64 without files of 4 GiB. */
 #ifndef TP__ZIP64_FROM
-#    define TP__ZIP64_FROM 0xFFFFFFFFu
+#define TP__ZIP64_FROM 0xFFFFFFFFu
 #endif
 
 static uint64_t tp__zip_field32(uint64_t v) { return v < TP__ZIP64_FROM ? v : 0xFFFFFFFFu; }
@@ -5984,8 +5938,8 @@ static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nle
 }
 
 /* The fields that the two kinds of header share, from "version needed" to "extra length". */
-static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool deflated, uint32_t crc,
-                               uint64_t csize, uint64_t usize, size_t nlen, size_t xlen)
+static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool deflated, uint32_t crc, uint64_t csize,
+                               uint64_t usize, size_t nlen, size_t xlen)
 {
     h = tp__put_le(h, wide ? 45 : 20, 2);
     h = tp__put_le(h, flags, 2);
@@ -6003,8 +5957,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
 {
     size_t bytes = 0, nlen = name ? strlen(name) : 0, full = nlen + 4;
     tp__printable shown;
-    if (nlen == 0 || full > 0xFFFF)
-        return tp_fail(TP_ERR_NAME, "an array in an npz needs a name of 1 to 65531 bytes");
+    if (nlen == 0 || full > 0xFFFF) return tp_fail(TP_ERR_NAME, "an array in an npz needs a name of 1 to 65531 bytes");
     tp__make_printable(&shown, name, nlen);
     tp_status s = tp__npy_check(t, shown.text, &bytes);
     if (s) return s;
@@ -6247,8 +6200,8 @@ TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126
 TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 {
     const V zero = vset(0.0f);
-#define X(i)                        \
-    const float *a##i = t->a[i];    \
+#define X(i)                     \
+    const float *a##i = t->a[i]; \
     V p##i = zero, q##i = zero;
     TP__ROWS(X)
 #undef X
@@ -6260,11 +6213,11 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
         int64_t at = t->run[s].at;
         for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
-#define X(i)                                      \
-    if (mr > i) {                                 \
-        V x = vset(a##i[at]);                     \
-        p##i = vfma(x, b0, p##i);                 \
-        if (nv == 2) q##i = vfma(x, b1, q##i);    \
+#define X(i)                                   \
+    if (mr > i) {                              \
+        V x = vset(a##i[at]);                  \
+        p##i = vfma(x, b0, p##i);              \
+        if (nv == 2) q##i = vfma(x, b1, q##i); \
     }
             TP__ROWS(X)
 #undef X
@@ -6275,11 +6228,11 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     /* 2. a ragged right edge leaves through memory */
     if (t->n < nv * TP__VW) {
         float row[2 * TP__VW];
-#define X(i)                                        \
-    if (mr > i && t->m > i) {                       \
-        vstore(row, p##i);                          \
-        if (nv == 2) vstore(row + TP__VW, q##i);    \
-        tp__tile_finish(t, t->c[i], row);           \
+#define X(i)                                     \
+    if (mr > i && t->m > i) {                    \
+        vstore(row, p##i);                       \
+        if (nv == 2) vstore(row + TP__VW, q##i); \
+        tp__tile_finish(t, t->c[i], row);        \
     }
         TP__ROWS(X)
 #undef X
@@ -6290,53 +6243,63 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     const V bias0 = t->bias ? vload(t->bias) : zero;
     const V bias1 = t->bias && nv == 2 ? vload(t->bias + TP__VW) : zero;
     const bool add = t->add, bias = t->bias != NULL, relu = t->relu;
-#define X(i)                                                      \
-    if (mr > i && t->m > i) {                                     \
-        float *c = t->c[i];                                       \
-        if (add) {                                                \
-            p##i += vload(c);                                     \
-            if (nv == 2) q##i += vload(c + TP__VW);               \
-        }                                                         \
-        if (bias) {                                               \
-            p##i += bias0;                                        \
-            if (nv == 2) q##i += bias1;                           \
-        }                                                         \
-        if (relu) {                                               \
-            p##i = vmax(zero, p##i);                              \
-            if (nv == 2) q##i = vmax(zero, q##i);                 \
-        }                                                         \
-        vstore(c, p##i);                                          \
-        if (nv == 2) vstore(c + TP__VW, q##i);                    \
+#define X(i)                                        \
+    if (mr > i && t->m > i) {                       \
+        float *c = t->c[i];                         \
+        if (add) {                                  \
+            p##i += vload(c);                       \
+            if (nv == 2) q##i += vload(c + TP__VW); \
+        }                                           \
+        if (bias) {                                 \
+            p##i += bias0;                          \
+            if (nv == 2) q##i += bias1;             \
+        }                                           \
+        if (relu) {                                 \
+            p##i = vmax(zero, p##i);                \
+            if (nv == 2) q##i = vmax(zero, q##i);   \
+        }                                           \
+        vstore(c, p##i);                            \
+        if (nv == 2) vstore(c + TP__VW, q##i);      \
     }
     TP__ROWS(X)
 #undef X
 }
 #undef TP__ROWS
 
-#define TP__TILE(mr_)                                                                                   \
-    static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1); }              \
+#define TP__TILE(mr_)                                                                      \
+    static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1); } \
     static void TP__F(TP__CAT(tile2_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 2); }
 #define TP__T(nv_, mr_) TP__F(TP__CAT(TP__CAT(tile, nv_), TP__CAT(_, mr_)))
 #if TP__MR == 14
-TP__TILE(1) TP__TILE(2) TP__TILE(4) TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
-#define TP__TILES(nv_)                                                                                        \
-    {                                                                                                         \
-        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6),       \
-            TP__T(nv_, 8), TP__T(nv_, 8), TP__T(nv_, 10), TP__T(nv_, 10), TP__T(nv_, 12), TP__T(nv_, 12),     \
-            TP__T(nv_, 14), TP__T(nv_, 14)                                                                    \
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(4)
+/* clang-format off */
+TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
+/* clang-format on */
+#define TP__TILES(nv_)                                                                                                 \
+    {                                                                                                                  \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), TP__T(nv_, 8), \
+            TP__T(nv_, 8), TP__T(nv_, 10), TP__T(nv_, 10), TP__T(nv_, 12), TP__T(nv_, 12), TP__T(nv_, 14),             \
+            TP__T(nv_, 14)                                                                                             \
     }
 #else
-TP__TILE(1) TP__TILE(2) TP__TILE(3) TP__TILE(4) TP__TILE(5) TP__TILE(6)
-#define TP__TILES(nv_)                                                                                        \
-    {                                                                                                         \
-        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 3), TP__T(nv_, 4), TP__T(nv_, 5), TP__T(nv_, 6), NULL, \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL                                                          \
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(3)
+/* clang-format off */
+TP__TILE(4) TP__TILE(5) TP__TILE(6)
+/* clang-format on */
+#define TP__TILES(nv_)                                                                                              \
+    {                                                                                                               \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 3), TP__T(nv_, 4), TP__T(nv_, 5), TP__T(nv_, 6), NULL, NULL, \
+            NULL, NULL, NULL, NULL, NULL, NULL                                                                      \
     }
 #endif
 
-/* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
-static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
-                       const float *bias, bool relu)
+    /* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
+    static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
+                           const float *bias, bool relu)
 {
     const V zero = vset(0.0f);
     V s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
@@ -6489,7 +6452,7 @@ TP__INLINE V TP__F(vlog)(V x)
     V low = vfma(vmul(f2, f), q, vmul(k, vset(TP__LN2_LO)));
     low = vfma(f2, vset(-0.5f), low);
     V y = vmul(k, vset(TP__LN2_HI)) + (f + low);
-    y = vsel((VI)(x < vset(INFINITY)), y, x);                      /* inf, and NaN for now */
+    y = vsel((VI)(x < vset(INFINITY)), y, x); /* inf, and NaN for now */
     y = vsel((VI)(x > vset(0.0f)), y, vset(-INFINITY));
     return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
 }
@@ -6516,33 +6479,33 @@ TP__INLINE V TP__F(vsigmoid)(V x)
 
 /* A function over n floats from one over a vector: the last, partial vector is padded, so that an element's bits do
  * not depend on where it lies. */
-#define TP__UNARY(name_, expr_)                                                     \
-    static void TP__F(name_)(int64_t n, float *y, const float *const *in)           \
-    {                                                                               \
-        const float *x = in[0];                                                     \
-        int64_t i = 0;                                                              \
-        for (; i + TP__VW <= n; i += TP__VW) {                                      \
-            V a = vload(x + i);                                                     \
-            vstore(y + i, expr_);                                                   \
-        }                                                                           \
-        if (i < n) {                                                                \
-            V a = vget(x + i, n - i, 1.0f);                                         \
-            vput(y + i, n - i, expr_);                                              \
-        }                                                                           \
+#define TP__UNARY(name_, expr_)                                           \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in) \
+    {                                                                     \
+        const float *x = in[0];                                           \
+        int64_t i = 0;                                                    \
+        for (; i + TP__VW <= n; i += TP__VW) {                            \
+            V a = vload(x + i);                                           \
+            vstore(y + i, expr_);                                         \
+        }                                                                 \
+        if (i < n) {                                                      \
+            V a = vget(x + i, n - i, 1.0f);                               \
+            vput(y + i, n - i, expr_);                                    \
+        }                                                                 \
     }
-#define TP__BINARY(name_, expr_)                                                    \
-    static void TP__F(name_)(int64_t n, float *y, const float *const *in)           \
-    {                                                                               \
-        const float *x0 = in[0], *x1 = in[1];                                       \
-        int64_t i = 0;                                                              \
-        for (; i + TP__VW <= n; i += TP__VW) {                                      \
-            V a = vload(x0 + i), b = vload(x1 + i);                                 \
-            vstore(y + i, expr_);                                                   \
-        }                                                                           \
-        if (i < n) {                                                                \
-            V a = vget(x0 + i, n - i, 1.0f), b = vget(x1 + i, n - i, 1.0f);         \
-            vput(y + i, n - i, expr_);                                              \
-        }                                                                           \
+#define TP__BINARY(name_, expr_)                                            \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)   \
+    {                                                                       \
+        const float *x0 = in[0], *x1 = in[1];                               \
+        int64_t i = 0;                                                      \
+        for (; i + TP__VW <= n; i += TP__VW) {                              \
+            V a = vload(x0 + i), b = vload(x1 + i);                         \
+            vstore(y + i, expr_);                                           \
+        }                                                                   \
+        if (i < n) {                                                        \
+            V a = vget(x0 + i, n - i, 1.0f), b = vget(x1 + i, n - i, 1.0f); \
+            vput(y + i, n - i, expr_);                                      \
+        }                                                                   \
     }
 
 TP__BINARY(vec_add, a + b)
@@ -6596,8 +6559,8 @@ static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g,
 /* -- depthwise convolution ------------------------------------------------------------------------------- */
 
 /* y[c] = sum over taps of x[tap][c] w[tap][c], then bias and activation. */
-static void TP__F(taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y,
-                        const float *bias, bool relu)
+static void TP__F(taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
+                        bool relu)
 {
     int64_t c = 0;
     for (; c + TP__VW <= C; c += TP__VW) {
@@ -6637,9 +6600,18 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
 /* -- the table ------------------------------------------------------------------------------------------- */
 
 static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
-    TP__ISA_NAME, TP__VW, TP__MR,
+    TP__ISA_NAME,
+    TP__VW,
+    TP__MR,
     {TP__TILES(1), TP__TILES(2)},
-    TP__F(row), TP__F(dot4), TP__F(sum), TP__F(dot), TP__F(max), TP__F(adam), TP__F(taps), TP__F(tap_grad),
+    TP__F(row),
+    TP__F(dot4),
+    TP__F(sum),
+    TP__F(dot),
+    TP__F(max),
+    TP__F(adam),
+    TP__F(taps),
+    TP__F(tap_grad),
     {NULL, TP__F(vec_add), TP__F(vec_sub), TP__F(vec_mul), TP__F(vec_div), TP__F(vec_max), TP__F(vec_min),
      TP__F(vec_neg), TP__F(vec_abs), TP__F(vec_square), TP__F(vec_sqrt), TP__F(vec_rsqrt), TP__F(vec_reciprocal),
      TP__F(vec_exp), TP__F(vec_log), TP__F(vec_tanh), TP__F(vec_sigmoid), TP__F(vec_relu), TP__F(vec_relu_grad)}};

@@ -79,7 +79,7 @@
 #include "tp_callbacks.h"
 #include "tp_optim.h"
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
-#    error "tp_train.h 0.1 needs tp_callbacks.h 0.1: copy all tp headers from the same version"
+#error "tp_train.h 0.1 needs tp_callbacks.h 0.1: copy all tp headers from the same version"
 #endif
 
 #ifdef __cplusplus
@@ -109,10 +109,10 @@ struct tp_trainer {
     tp_graph *graph;      /* its own, from the beginning: a graph may be built by hand, without setup_graph */
     tp_node *train_op;    /* may be set */
     tp_status (*build)(tp_trainer *t, const tp_model *m); /* towers and train_op; may be set */
-    tp_status (*run_step)(tp_trainer *t); /* one iteration; may be set: yours calls tp_hooked_run */
-    tp_session_creator creator;           /* of the session; may be set before initialize */
-    bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
-    void *user;         /* yours */
+    tp_status (*run_step)(tp_trainer *t);                 /* one iteration; may be set: yours calls tp_hooked_run */
+    tp_session_creator creator;                           /* of the session; may be set before initialize */
+    bool feed_dataflow;      /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
+    void *user;              /* yours */
     tp_callback **callback_; /* registered, until they become the group */
     int n_callback_, cap_callback_;
     tp_callback *group_;
@@ -183,11 +183,9 @@ typedef struct tp_train_config {
     tp_input_source *data;
     tp_callback *const *callbacks; /* TP_CALLBACKS(...) sets both */
     int n_callbacks;
-    tp_callback *const
-        *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
+    tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
     int n_extra_callbacks;
-    tp_monitor *const
-        *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
+    tp_monitor *const *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
     int n_monitors;
     const tp_session_creator *session_creator; /* NULL: made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
@@ -195,20 +193,20 @@ typedef struct tp_train_config {
     int64_t starting_epoch;  /* 0 = 1 */
     int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
     int64_t max_epoch;       /* 0 = 99999 */
-    int auto_resume;   /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
-    int always_resume; /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
-    uint64_t seed;     /* of the graph; 0 = 42 */
+    int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
+    int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
+    uint64_t seed;           /* of the graph; 0 = 42 */
 } tp_train_config;
 #ifndef __cplusplus
-#    define TP_CALLBACKS(...)                             \
-        .callbacks = (tp_callback *const[]){__VA_ARGS__}, \
-        .n_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
-#    define TP_EXTRA_CALLBACKS(...)                             \
-        .extra_callbacks = (tp_callback *const[]){__VA_ARGS__}, \
-        .n_extra_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
-#    define TP_MONITORS(...)                            \
-        .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
-        .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
+#define TP_CALLBACKS(...)                             \
+    .callbacks = (tp_callback *const[]){__VA_ARGS__}, \
+    .n_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
+#define TP_EXTRA_CALLBACKS(...)                             \
+    .extra_callbacks = (tp_callback *const[]){__VA_ARGS__}, \
+    .n_extra_callbacks = (int)(sizeof((tp_callback *const[]){__VA_ARGS__}) / sizeof(tp_callback *))
+#define TP_MONITORS(...)                            \
+    .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
+    .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
 #endif
 
 /* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
@@ -259,16 +257,12 @@ static tp_status tp__trainer_poll(tp_train_state *train)
 static tp_status tp__step_train_op(tp_trainer *t)
 {
     if (!t->train_op)
-        return tp_fail(TP_ERR_STATE,
-                       "%s has no train_op: call tp_trainer_setup_graph, or set train_op or run_step",
+        return tp_fail(TP_ERR_STATE, "%s has no train_op: call tp_trainer_setup_graph, or set train_op or run_step",
                        t->name);
     return tp_hooked_run(t->state.hooked_session, &t->train_op, 1, NULL);
 }
 
-static tp_status tp__step_hooks_only(tp_trainer *t)
-{
-    return tp_hooked_run(t->state.hooked_session, NULL, 0, NULL);
-}
+static tp_status tp__step_hooks_only(tp_trainer *t) { return tp_hooked_run(t->state.hooked_session, NULL, 0, NULL); }
 
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t) { return t->run_step(t); }
 
@@ -292,8 +286,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
         return;
     }
     if (cost->shape.ndim != 0) {
-        tp_graph_fail(g, NULL, TP_ERR_SHAPE,
-                      "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
                       tp_node_name(cost), tp_shape_text(&cost->shape, text));
         return;
     }
@@ -310,15 +303,13 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     const tp_gradproc filter = tp_gradproc_filter_none();
     n = tp_gradproc_run(&filter, g, gv, n);
     if (n == 0) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG,
-                      "the cost depends on no trainable variable: there is nothing to train");
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost depends on no trainable variable: there is nothing to train");
         return;
     }
     tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
     if (!opt) {
         tp_graph_fail(g, NULL, TP_ERR_ARG,
-                      m->optimizer ? "the model's optimizer function returned NULL"
-                                   : "the model has no optimizer");
+                      m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
         return;
     }
     t->train_op = tp_apply_gradients(opt, gv, n);
@@ -434,8 +425,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     t->graph_ready_ = true;
     t->input_ = t->state.input = input;
     if (!input)
-        return tp_fail(TP_ERR_ARG,
-                       "%s: the input source is NULL: none was given, or there was no memory for it",
+        return tp_fail(TP_ERR_ARG, "%s: the input source is NULL: none was given, or there was no memory for it",
                        t->name);
     if (!m->inputs || m->n_inputs < 1 || !m->build_graph)
         return tp_fail(TP_ERR_ARG, "%s: the model needs .inputs and .build_graph", t->name);
@@ -473,8 +463,7 @@ TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
     return st;
 }
 
-static void tp__free_lists(tp_callback *const *callbacks, int n_callbacks, tp_monitor *const *monitors,
-                           int n_monitors)
+static void tp__free_lists(tp_callback *const *callbacks, int n_callbacks, tp_monitor *const *monitors, int n_monitors)
 {
     for (int i = 0; callbacks && i < n_callbacks; i++) tp_callback_free(callbacks[i]);
     for (int i = 0; monitors && i < n_monitors; i++) tp_monitor_free(monitors[i]);
@@ -497,14 +486,12 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     tp_status st = tp_trainer_register_callback(t, tp_cb_maintain_step_counter());
     for (int i = 0; i < n_callbacks; i++) {
         if (st == TP_OK && callbacks[i] && callbacks[i]->is_monitor)
-            st = tp_fail(TP_ERR_ARG,
-                         "the monitor '%s' is among the callbacks: give it as one of the .monitors",
+            st = tp_fail(TP_ERR_ARG, "the monitor '%s' is among the callbacks: give it as one of the .monitors",
                          callbacks[i]->name);
         if (st == TP_OK) st = tp_trainer_register_callback(t, callbacks[i]);
         else tp_callback_free(callbacks[i]);
     }
-    tp_monitor **accepted =
-        (tp_monitor **)tp_calloc((size_t)(n_monitors > 0 ? n_monitors : 0) + 1, sizeof *accepted);
+    tp_monitor **accepted = (tp_monitor **)tp_calloc((size_t)(n_monitors > 0 ? n_monitors : 0) + 1, sizeof *accepted);
     int n = 0;
     if (!accepted && st == TP_OK) st = TP_ERR_NOMEM;
     for (int i = 0; i < n_monitors; i++) {
@@ -586,8 +573,8 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
         t->state.session = t->creator.create(&t->creator, t->graph);
-        t->owns_session_ = t->state.session &&
-                           t->creator.user != (void *)t->state.session; /* a session to reuse is borrowed */
+        t->owns_session_ =
+            t->state.session && t->creator.user != (void *)t->state.session; /* a session to reuse is borrowed */
         if (!t->state.session) st = TP_ERR;
     }
     if (st == TP_OK) {
@@ -662,8 +649,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     return st;
 }
 
-TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
-                                      int64_t max_epoch)
+TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch)
 {
     tp_train_state *s = &t->state;
     char sentence[TP__ERROR_TEXT];
@@ -689,8 +675,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
     if (st == TP_STOP) {
-        tp_log(TP_LOG_INFO, "Training was stopped by exception %s.",
-               *s->stop_reason ? s->stop_reason : "StopTraining");
+        tp_log(TP_LOG_INFO, "Training was stopped by exception %s.", *s->stop_reason ? s->stop_reason : "StopTraining");
     } else if (st == TP_END) {
         const char *why = "";
         if (s->input && tp_input_failure(s->input, &why) != TP_OK)
@@ -714,13 +699,12 @@ static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, in
 {
     *steps = d->steps_per_epoch == TP_NO_STEPS ? 0 : d->steps_per_epoch;
     if (d->steps_per_epoch == 0 || *steps < 0)
-        return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)",
-                       t->name);
+        return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)", t->name);
     return TP_OK;
 }
 
-static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callback *const *callbacks,
-                                int n_callbacks, tp_monitor *const *monitors, int n_monitors)
+static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callback *const *callbacks, int n_callbacks,
+                                tp_monitor *const *monitors, int n_monitors)
 {
     int64_t steps = 0;
     tp_session_init *init = d->session_init;
@@ -773,10 +757,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
 }
 
 TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d) { return tp__train_lists(t, d, false); }
-TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
-{
-    return tp__train_lists(t, d, true);
-}
+TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d) { return tp__train_lists(t, d, true); }
 
 /* ==== >>config ======================================================================================== */
 
@@ -804,8 +785,7 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
     int64_t in_checkpoint = -1, in_json = -1;
     bool found = false;
     if (!dir)
-        return tp_fail(TP_ERR_STATE,
-                       "auto_resume needs the logger's directory: tp_logger_set_dir(dir, 'k') first");
+        return tp_fail(TP_ERR_STATE, "auto_resume needs the logger's directory: tp_logger_set_dir(dir, 'k') first");
     const bool look_init = always || !c->session_init, look_epoch = always || !c->starting_epoch;
     tp_status st = look_init ? tp_checkpoint_state_latest(dir, latest, sizeof latest) : TP_ERR_NAME;
     if (st == TP_OK) {
@@ -827,10 +807,9 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
                        found ? latest : "none", epoch >= 0 ? "yes" : "none", dir);
     if (!found) return TP_OK;
     if (in_checkpoint >= 0 && in_json >= 0 && in_json != in_checkpoint)
-        tp_log(
-            TP_LOG_WARN,
-            "The latest checkpoint is of epoch %lld, stats.json ends with epoch %lld: the checkpoint counts.",
-            (long long)in_checkpoint, (long long)in_json);
+        tp_log(TP_LOG_WARN,
+               "The latest checkpoint is of epoch %lld, stats.json ends with epoch %lld: the checkpoint counts.",
+               (long long)in_checkpoint, (long long)in_json);
     tp_session_init *init = tp_saver_restore(latest);
     if (!init) return TP_ERR_NOMEM;
     if (c->session_init)
@@ -891,8 +870,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
         if (bad != TP_OK) return bad;
         steps = c->dataflow ? tp_df_size(c->dataflow) : tp_input_size(c->data);
         if (steps < 0)
-            return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch: the size of the data is unknown",
-                           t->name);
+            return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch: the size of the data is unknown", t->name);
         if (steps == 0) steps = TP_NO_STEPS;
     }
     tp_status st = c->seed ? tp_trainer_set_seed(t, c->seed) : TP_OK;

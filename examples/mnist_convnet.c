@@ -27,17 +27,13 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     (void)user;
 
     /* Every Conv2D inside this block has these options unless it says otherwise. */
-    TP_ARGSCOPE(g, conv2d, .filters = 32, .kernel_size = 3, .activation = tp_relu) {
-        logits = tp_linear(image,
-            TP_CONV2D("conv0"),
-            TP_MAX_POOLING("pool0", .pool_size = 2),
-            TP_CONV2D("conv1"),
-            TP_CONV2D("conv2"),
-            TP_MAX_POOLING("pool1", .pool_size = 2),
-            TP_CONV2D("conv3"),
-            TP_FULLY_CONNECTED("fc0", .units = 512, .activation = tp_relu),
-            TP_DROPOUT("dropout", .rate = 0.5f), /* the identity at inference */
-            TP_FULLY_CONNECTED("fc1", .units = 10));
+    TP_ARGSCOPE(g, conv2d, .filters = 32, .kernel_size = 3, .activation = tp_relu)
+    {
+        logits = tp_linear(image, TP_CONV2D("conv0"), TP_MAX_POOLING("pool0", .pool_size = 2), TP_CONV2D("conv1"),
+                           TP_CONV2D("conv2"), TP_MAX_POOLING("pool1", .pool_size = 2), TP_CONV2D("conv3"),
+                           TP_FULLY_CONNECTED("fc0", .units = 512, .activation = tp_relu),
+                           TP_DROPOUT("dropout", .rate = 0.5f), /* the identity at inference */
+                           TP_FULLY_CONNECTED("fc1", .units = 10));
     }
 
     tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, label)), "cross_entropy_loss");
@@ -74,12 +70,14 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
         else if (strcmp(argv[i], "--resume") == 0) resume = 1;
         else {
-            fprintf(stderr, "usage: %s [--data folder] [--epochs n] [--steps n] [--seed n] [--threads n] [--resume]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--data folder] [--epochs n] [--steps n] [--seed n] [--threads n] [--resume]\n",
+                    argv[0]);
             return 2;
         }
     }
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
-    tp_dataflow *test = data ? tp_df_mnist("test", .dir = data, .shuffle = TP_NO) : tp_df_digits("test", .shuffle = TP_NO);
+    tp_dataflow *test =
+        data ? tp_df_mnist("test", .dir = data, .shuffle = TP_NO) : tp_df_digits("test", .shuffle = TP_NO);
     train = tp_df_batch(train, BATCH);
     test = tp_df_batch(test, 2 * BATCH, .remainder = TP_YES);
     if (steps == 0) steps = (int)tp_df_size(train);
@@ -89,21 +87,27 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", tp_last_error());
         return 1;
     }
-    st = tp_launch_train_with_config(&(tp_train_config){
-        .model = {.inputs = inputs, .n_inputs = TP_COUNT(inputs), .build_graph = build_graph, .optimizer = optimizer, .user = &steps},
-        .dataflow = train,
-        TP_CALLBACKS(
-            tp_cb_model_saver(),
-            tp_cb_inference_runner(test, .inferencers = {
-                tp_inf_scalar_stats({"cross_entropy_loss", "accuracy"}),
-                tp_inf_classification_error("incorrect_vector", "validation_error")}),
-            tp_cb_max_saver("validation_accuracy"), /* after inference, which makes its score */
-            tp_cb_estimated_time_left()),
-        .session_config = &session,
-        .steps_per_epoch = steps,
-        .max_epoch = epochs,
-        .auto_resume = resume ? TP_YES : TP_NO,
-        .seed = (uint64_t)seed,
-    }, tp_simple_trainer());
+    st = tp_launch_train_with_config(
+        &(tp_train_config){
+            .model = {.inputs = inputs,
+                      .n_inputs = TP_COUNT(inputs),
+                      .build_graph = build_graph,
+                      .optimizer = optimizer,
+                      .user = &steps},
+            .dataflow = train,
+            TP_CALLBACKS(
+                tp_cb_model_saver(),
+                tp_cb_inference_runner(
+                    test, .inferencers = {tp_inf_scalar_stats({"cross_entropy_loss", "accuracy"}),
+                                          tp_inf_classification_error("incorrect_vector", "validation_error")}),
+                tp_cb_max_saver("validation_accuracy"), /* after inference, which makes its score */
+                tp_cb_estimated_time_left()),
+            .session_config = &session,
+            .steps_per_epoch = steps,
+            .max_epoch = epochs,
+            .auto_resume = resume ? TP_YES : TP_NO,
+            .seed = (uint64_t)seed,
+        },
+        tp_simple_trainer());
     return st == TP_OK ? 0 : 1;
 }

@@ -33,8 +33,7 @@ static void fuzz_npy(const uint8_t *p, size_t n)
         if (tp_tensor_bytes(&t)) tp_buf_put(&out, t.data, tp_tensor_bytes(&t));
         if (tp_npy_parse(out.data, out.len, "again.npy", &back)) fuzz_fail("npy, written again");
         if (back.dtype != t.dtype || !tp_shape_equal(&back.shape, &t.shape)) fuzz_fail("npy, another type");
-        if (tp_tensor_bytes(&t) && memcmp(back.data, t.data, tp_tensor_bytes(&t)) != 0)
-            fuzz_fail("npy, other data");
+        if (tp_tensor_bytes(&t) && memcmp(back.data, t.data, tp_tensor_bytes(&t)) != 0) fuzz_fail("npy, other data");
     }
     tp_buf_free(&out);
     tp_tensor_free(&t);
@@ -63,8 +62,7 @@ static void fuzz_inflate(const uint8_t *p, size_t n)
             fuzz_fail("inflate, exactly");
         tp_free(exact);
         if (tp_deflate(out, size, &packed)) fuzz_fail("deflate");
-        if (tp_inflate_alloc(packed.data, packed.len, 1 << 20, &again, &size2, &used))
-            fuzz_fail("inflate, again");
+        if (tp_inflate_alloc(packed.data, packed.len, 1 << 20, &again, &size2, &used)) fuzz_fail("inflate, again");
         if (size2 != size || memcmp(again, out, size) != 0) fuzz_fail("deflate and inflate");
     }
     tp_buf_free(&packed);
@@ -78,8 +76,7 @@ static void fuzz_deflate(const uint8_t *p, size_t n)
     char *out = (char *)tp_malloc(n + 1);
     if (!out) return;
     if (tp_deflate(p, n, &packed)) fuzz_fail("deflate");
-    if (tp_inflate(packed.data, packed.len, out, n) || (n && memcmp(out, p, n) != 0))
-        fuzz_fail("deflate, back");
+    if (tp_inflate(packed.data, packed.len, out, n) || (n && memcmp(out, p, n) != 0)) fuzz_fail("deflate, back");
     tp_buf_free(&packed);
     tp_free(out);
 }

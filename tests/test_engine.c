@@ -105,8 +105,7 @@ static void check_gemm(int64_t M, int64_t N, int64_t K, int bits, tp_device *con
         bool outside = true;
         for (int64_t i = 0; i < M; i++)
             for (int64_t j = 0; j < a.ldc; j++) {
-                if (j >= N)
-                    outside = outside && C[i * a.ldc + j] == C0[i * a.ldc + j];
+                if (j >= N) outside = outside && C[i * a.ldc + j] == C0[i * a.ldc + j];
                 else {
                     double e = fabs((double)C[i * a.ldc + j] - want[i * N + j]);
                     if (!(e <= worst)) worst = e == e ? e : INFINITY;
@@ -271,8 +270,8 @@ static void check_conv(const tp_conv_args *shape, tp_device *const *devices, int
             e = error_of(got, want[what], size[what], terms[what]);
             CHECK_MSG(e <= 5, "%s %d: B%d %dx%dx%d O%d K%dx%d s%d,%d d%d,%d p%d,%d g%d -> %dx%d: error %g",
                       tp_device_isa(devices[d]), what, (int)a.B, (int)a.H, (int)a.W, (int)a.C, (int)a.O, (int)a.KH,
-                      (int)a.KW, (int)a.stride_h, (int)a.stride_w, (int)a.dilation_h, (int)a.dilation_w,
-                      (int)a.pad_top, (int)a.pad_left, (int)a.groups, (int)a.OH, (int)a.OW, e);
+                      (int)a.KW, (int)a.stride_h, (int)a.stride_w, (int)a.dilation_h, (int)a.dilation_w, (int)a.pad_top,
+                      (int)a.pad_left, (int)a.groups, (int)a.OH, (int)a.OW, e);
             if (d % group == 0) {
                 free(first);
                 first = copy_array(got, size[what]);
@@ -379,11 +378,16 @@ TEST(vec_unary_against_libm)
         double (*fn)(double);
         const char *name;
         double limit;
-    } f[] = {{TP_VEC_EXP, exp, "exp", 1.0},       {TP_VEC_LOG, log, "log", 1.0},
-             {TP_VEC_TANH, tanh, "tanh", 2.0},    {TP_VEC_SIGMOID, sigmoid, "sigmoid", 2.5},
-             {TP_VEC_NEG, dneg, "neg", 0},        {TP_VEC_ABS, fabs, "abs", 0},
-             {TP_VEC_SQUARE, dsquare, "square", 0.5}, {TP_VEC_SQRT, sqrt, "sqrt", 0.5},
-             {TP_VEC_RSQRT, drsqrt, "rsqrt", 1.5}, {TP_VEC_RECIPROCAL, drecip, "reciprocal", 0.5},
+    } f[] = {{TP_VEC_EXP, exp, "exp", 1.0},
+             {TP_VEC_LOG, log, "log", 1.0},
+             {TP_VEC_TANH, tanh, "tanh", 2.0},
+             {TP_VEC_SIGMOID, sigmoid, "sigmoid", 2.5},
+             {TP_VEC_NEG, dneg, "neg", 0},
+             {TP_VEC_ABS, fabs, "abs", 0},
+             {TP_VEC_SQUARE, dsquare, "square", 0.5},
+             {TP_VEC_SQRT, sqrt, "sqrt", 0.5},
+             {TP_VEC_RSQRT, drsqrt, "rsqrt", 1.5},
+             {TP_VEC_RECIPROCAL, drecip, "reciprocal", 0.5},
              {TP_VEC_RELU, drelu, "relu", 0}};
     enum { N = 1 << 16 };
     float *x = (float *)malloc(N * sizeof *x), *y = (float *)malloc(N * sizeof *y);
@@ -447,7 +451,8 @@ TEST(vec_special_values)
         in[0] = x;
         in[1] = two;
         tp_vec_find(d, TP_VEC_LOG)(7, y, in);
-        CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] != y[2] && y[3] == -INFINITY && y[4] == -INFINITY && y[6] != y[6]);
+        CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] != y[2] && y[3] == -INFINITY && y[4] == -INFINITY &&
+              y[6] != y[6]);
         tp_vec_find(d, TP_VEC_EXP)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 0 && y[3] == 1 && y[4] == 1);
         tp_vec_find(d, TP_VEC_TANH)(7, y, in);
@@ -487,13 +492,15 @@ TEST(vec_position_does_not_matter)
                 fn(n, part + at, in);
             }
             bool same = true;
-            for (int j = 0; j < 200; j++) same = same && (memcmp(&y[j], &part[j], 4) == 0 || (y[j] != y[j] && part[j] != part[j]));
+            for (int j = 0; j < 200; j++)
+                same = same && (memcmp(&y[j], &part[j], 4) == 0 || (y[j] != y[j] && part[j] != part[j]));
             CHECK_MSG(same, "%s: function %d depends on the position", isa_names[i], k);
             memcpy(part, x, sizeof part); /* in place */
             in[0] = part;
             in[1] = z;
             fn(200, part, in);
-            for (int j = 0; j < 200; j++) same = same && (memcmp(&y[j], &part[j], 4) == 0 || (y[j] != y[j] && part[j] != part[j]));
+            for (int j = 0; j < 200; j++)
+                same = same && (memcmp(&y[j], &part[j], 4) == 0 || (y[j] != y[j] && part[j] != part[j]));
             CHECK_MSG(same, "%s: function %d does not work in place", isa_names[i], k);
         }
         d->close(d);
@@ -521,7 +528,8 @@ TEST(sums)
         CHECK_NEAR((double)dot0, dot, tol, 0);
         for (int i = 0; i < n; i++) {
             float v = tp_vec_sum(d[i], size[s], x), w = tp_vec_dot(d[i], size[s], x, y);
-            CHECK_MSG(v == sum0, "%s: sum of %d: %.9g, naive %.9g", tp_device_isa(d[i]), (int)size[s], (double)v, (double)sum0);
+            CHECK_MSG(v == sum0, "%s: sum of %d: %.9g, naive %.9g", tp_device_isa(d[i]), (int)size[s], (double)v,
+                      (double)sum0);
             CHECK_NEAR((double)w, dot, tol, 0);
             if (i % 3 == 0) isa_dot = w;
             CHECK(w == isa_dot);

@@ -113,8 +113,7 @@ typedef struct zip {
     size_t last; /* where the last member's local header is */
 } zip;
 
-static void zip_add(zip *z, const char *name, const void *packed, size_t csize, const void *plain,
-                    size_t usize, lie l)
+static void zip_add(zip *z, const char *name, const void *packed, size_t csize, const void *plain, size_t usize, lie l)
 {
     uint32_t crc = tp_crc32(0, plain, usize) + l.crc;
     const char *ln = l.local_name ? l.local_name : name;
@@ -280,8 +279,7 @@ TEST(inflate_known)
     CHECK_ERR(tp_inflate_alloc(in, n, 135, &p, &size, &used), TP_ERR_FORMAT, "more bytes than allowed");
     CHECK(p == NULL);
     for (size_t cut = 0; cut < n; cut++) {
-        uint8_t *copy =
-            (uint8_t *)malloc(cut ? cut : 1); /* exact, so that the sanitizer sees a read behind it */
+        uint8_t *copy = (uint8_t *)malloc(cut ? cut : 1); /* exact, so that the sanitizer sees a read behind it */
         memcpy(copy, in, cut);
         CHECK_ERR(tp_inflate(copy, cut, out, 136), TP_ERR_FORMAT, "cut short");
         CHECK_ERR(tp_inflate_alloc(copy, cut, 0, &p, &size, &used), TP_ERR_FORMAT, "cut short");
@@ -315,8 +313,8 @@ TEST(inflate_hostile)
     size_t size, used;
     for (int i = 0; i < TP_COUNT(row); i++) {
         tp_status s = tp_inflate_alloc(in, unhex(row[i].hex, in), 1000, &p, &size, &used);
-        CHECK_MSG(s == TP_ERR_FORMAT && strstr(tp_last_error(), row[i].part), "row %d: %s: %s", i,
-                  tp_status_name(s), tp_last_error());
+        CHECK_MSG(s == TP_ERR_FORMAT && strstr(tp_last_error(), row[i].part), "row %d: %s: %s", i, tp_status_name(s),
+                  tp_last_error());
         tp_free(p);
     }
 }
@@ -571,8 +569,7 @@ TEST(disk_full)
 
     CHECK_OK(tp_writer_open(&w, path));
     CHECK_OK(tp_writer_put(w, block, sizeof block));
-    CHECK_ERR(tp_writer_put(w, block, sizeof block), TP_ERR_IO,
-              "cannot be written"); /* after a short write */
+    CHECK_ERR(tp_writer_put(w, block, sizeof block), TP_ERR_IO, "cannot be written"); /* after a short write */
     tp_fail(TP_ERR, "something else");
     CHECK_ERR(tp_writer_put(w, block, 1), TP_ERR_IO, "cannot be written");
     tp_fail(TP_ERR, "something else");
@@ -747,11 +744,9 @@ TEST(npy_types)
             CHECK_OK(parse_npy(dict, row[i].hex, &t));
             CHECK_MSG(t.dtype == row[i].dtype && tp_tensor_get(&t, 0) == row[i].v[0] &&
                           tp_tensor_get(&t, 1) == row[i].v[1],
-                      "%s: %s %g %g", dict, tp_dtype_name(t.dtype), tp_tensor_get(&t, 0),
-                      tp_tensor_get(&t, 1));
+                      "%s: %s %g %g", dict, tp_dtype_name(t.dtype), tp_tensor_get(&t, 0), tp_tensor_get(&t, 1));
         }
-    CHECK_OK(parse_npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3)}", "000100040002000500030006",
-                       &t));
+    CHECK_OK(parse_npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3)}", "000100040002000500030006", &t));
     for (int i = 0; i < 6; i++) CHECK(tp_tensor_get(&t, i) == i + 1);
     CHECK_ERR(parse_npy("{'descr': '<u8', 'fortran_order': False, 'shape': (1,)}", "0000000000000080", &t),
               TP_ERR_UNSUPPORTED, "does not fit int64");
@@ -784,20 +779,14 @@ TEST(npy_headers)
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (1 2)}", TP_ERR_FORMAT, "shape"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (1", TP_ERR_FORMAT, "shape"},
         {"{'descr': '<i4', 'fortran_order': 0, 'shape': (1,)}", TP_ERR_FORMAT, "neither True nor False"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}", TP_ERR_FORMAT,
-         "unknown or repeated"},
-        {"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT,
-         "repeated"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), 'x': 1}", TP_ERR_FORMAT, "unknown or repeated"},
+        {"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "repeated"},
         {"{'descr': '<i4' 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "damaged"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", TP_ERR_FORMAT, "promises 8 bytes"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", TP_ERR_UNSUPPORTED,
-         "more than 8"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", TP_ERR_FORMAT,
-         "too large"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", TP_ERR_FORMAT,
-         "large"},
-        {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}", TP_ERR_FORMAT,
-         "large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", TP_ERR_UNSUPPORTED, "more than 8"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", TP_ERR_FORMAT, "too large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", TP_ERR_FORMAT, "large"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}", TP_ERR_FORMAT, "large"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (2305843009213693952,)}", TP_ERR_FORMAT, "large"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "pickle"},
         {"{'descr': '|S4', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'|S4'"},
@@ -805,8 +794,7 @@ TEST(npy_headers)
         {"{'descr': '<V2', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<V2'"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<c8'"},
         {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "''"},
-        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED,
-         "structured"},
+        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "structured"},
     };
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -1126,8 +1114,7 @@ TEST(npz_bombs_overlaps_duplicates)
     memset(z, 0, sizeof *z);
     zip_add(z, "a\x1b[31m.txt", "hello", 5, "hello", 5, honest());
     zip_end(z, false);
-    CHECK_ERR(load_bytes(z->file.p, z->file.n, &d), TP_ERR_FORMAT,
-              "array 'a?[31m.txt': this is no npy array");
+    CHECK_ERR(load_bytes(z->file.p, z->file.n, &d), TP_ERR_FORMAT, "array 'a?[31m.txt': this is no npy array");
     tp_dict_free(&d);
     memset(z, 0, sizeof *z);
     zip_two(z, "", honest());
@@ -1211,8 +1198,7 @@ TEST(dict)
 TEST(allocation_failure)
 {
     const char *dir = tp_test_tmpdir();
-    const char *npz = tp_test_path(dir, "a.npz"), *npy = tp_test_path(dir, "a.npy"),
-               *gz = tp_test_path(dir, "a.gz");
+    const char *npz = tp_test_path(dir, "a.npz"), *npy = tp_test_path(dir, "a.npy"), *gz = tp_test_path(dir, "a.gz");
     tp_dict d = {NULL, 0, 0};
     for (int i = 0; i < 70; i++) {
         char name[16];
@@ -1331,8 +1317,7 @@ TEST(numpy_reads_ours)
     CHECK(run_python(read_by_numpy, arguments) == 0);
     if (system("unzip -v >/dev/null 2>&1") == 0) {
         char command[2200];
-        snprintf(command, sizeof command, "unzip -tq %s >/dev/null && unzip -tq %s >/dev/null", stored,
-                 packed);
+        snprintf(command, sizeof command, "unzip -tq %s >/dev/null && unzip -tq %s >/dev/null", stored, packed);
         CHECK(system(command) == 0);
     }
     tp_dict_free(&d);

@@ -278,7 +278,8 @@ TEST(gradients_sum_over_consumers_and_differentiate_twice)
     tp_graph *g = tp_graph_new(NULL);
     tp_node *x = tp_get_variable_as(g, "x", TP_F32, scalar(), tp_init_constant(3));
     tp_node *y = tp_add(tp_mul(x, x), tp_mul(tp_exp(tp_affine(x, 0, 0)), x)); /* x^2 + x */
-    tp_node *dx = NULL, *ddx = NULL, *none = NULL, *other = tp_get_variable_as(g, "z", TP_F32, scalar(), tp_init_zeros());
+    tp_node *dx = NULL, *ddx = NULL, *none = NULL,
+            *other = tp_get_variable_as(g, "z", TP_F32, scalar(), tp_init_zeros());
     tp_gradients(y, &x, 1, &dx);
     tp_gradients(tp_mul(tp_square(x), x), &x, 1, &ddx); /* 3x^2 */
     tp_gradients(ddx, &x, 1, &ddx);                     /* 6x */
@@ -312,7 +313,8 @@ static net build_net(void)
     n.x = tp_placeholder(n.g, "x", TP_F32, tp_make_shape_n(4, in));
     n.label = tp_placeholder(n.g, "label", TP_I32, shape1(TP_ANY));
     tp_node *vars[4], *grads[4];
-    vars[0] = tp_get_variable_as(n.g, "conv/W", TP_F32, tp_make_shape_n(4, kernel), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
+    vars[0] = tp_get_variable_as(n.g, "conv/W", TP_F32, tp_make_shape_n(4, kernel),
+                                 tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
     vars[1] = tp_get_variable_as(n.g, "conv/b", TP_F32, shape1(8), tp_init_zeros());
     vars[2] = tp_get_variable_as(n.g, "fc/W", TP_F32, shape2(4 * 4 * 8, 5), tp_init_glorot_uniform());
     vars[3] = tp_get_variable_as(n.g, "fc/b", TP_F32, shape1(5), tp_init_zeros());
@@ -320,7 +322,8 @@ static net build_net(void)
     n.hidden = tp_relu(tp_nn_bias_add(n.conv, vars[1], 0));
     tp_node *pooled = tp_nn_dropout(tp_nn_max_pool(n.hidden, &pool), 0.25f);
     tp_node *logits = tp_nn_bias_add(tp_matmul(tp_batch_flatten(pooled), vars[2]), vars[3], 0);
-    n.cost = tp_add(tp_mean(tp_sparse_softmax_cross_entropy(logits, n.label)), tp_affine(tp_l2_loss(vars[2]), 1e-3f, 0));
+    n.cost =
+        tp_add(tp_mean(tp_sparse_softmax_cross_entropy(logits, n.label)), tp_affine(tp_l2_loss(vars[2]), 1e-3f, 0));
     tp_gradients(n.cost, vars, 4, grads);
     n.train = tp_apply_gradient_descent(vars, grads, 4, tp_const(n.g, 0.1f), NULL);
     return n;
@@ -457,8 +460,10 @@ TEST(broadcasts_of_every_kind_in_one_chain)
 {
     tp_graph *g = tp_graph_new(NULL);
     const int64_t s4[4] = {2, 3, 4, 5}, mid[4] = {1, 3, 1, 5}, outer[4] = {2, 3, 1, 1};
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, s4)), *m = tp_placeholder(g, "m", TP_F32, tp_make_shape_n(4, mid));
-    tp_node *o = tp_placeholder(g, "o", TP_F32, tp_make_shape_n(4, outer)), *v = tp_placeholder(g, "v", TP_F32, shape1(5));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, s4)),
+            *m = tp_placeholder(g, "m", TP_F32, tp_make_shape_n(4, mid));
+    tp_node *o = tp_placeholder(g, "o", TP_F32, tp_make_shape_n(4, outer)),
+            *v = tp_placeholder(g, "v", TP_F32, shape1(5));
     tp_node *c = tp_placeholder(g, "c", TP_F32, scalar());
     tp_node *y = tp_add(tp_mul(tp_add(tp_add(x, m), o), v), c);
     float xd[120], md[15], od[6], vd[5], cd = 0.5f;
@@ -477,7 +482,8 @@ TEST(broadcasts_of_every_kind_in_one_chain)
     CHECK_OK(tp_session_run(s, f, 5, &y, 1, &out));
     for (int i = 0; out && i < 120; i++) {
         const int d3 = i % 5, d1 = i / 20 % 3, d0 = i / 60;
-        CHECK_NEAR(((const float *)out->data)[i], (xd[i] + md[d1 * 5 + d3] + od[d0 * 3 + d1]) * vd[d3] + cd, 1e-3, 1e-6);
+        CHECK_NEAR(((const float *)out->data)[i], (xd[i] + md[d1 * 5 + d3] + od[d0 * 3 + d1]) * vd[d3] + cd, 1e-3,
+                   1e-6);
     }
     tp_plan_info info;
     CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
@@ -490,8 +496,10 @@ TEST(initial_values_are_a_function_of_the_name)
 {
     tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
     tp_get_variable_as(h, "other", TP_F32, shape1(7), tp_init_normal(0, 1));
-    tp_node *a = tp_get_variable_as(g, "W", TP_F32, shape2(60, 50), tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL));
-    tp_node *b = tp_get_variable_as(h, "W", TP_F32, shape2(60, 50), tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL));
+    tp_node *a = tp_get_variable_as(g, "W", TP_F32, shape2(60, 50),
+                                    tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL));
+    tp_node *b = tp_get_variable_as(h, "W", TP_F32, shape2(60, 50),
+                                    tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL));
     tp_session *s = tp_session_new(g, NULL), *t = tp_session_new(h, NULL);
     tp_tensor x, y;
     memset(&x, 0, sizeof x);
@@ -586,7 +594,8 @@ TEST(checkpoints_come_back)
     tp_node *w = tp_get_variable_as(g, "conv0/W", TP_F32, shape2(3, 4), tp_init_normal(0, 1));
     tp_node *step = tp_get_global_step_var(g);
     tp_session *s = tp_session_new(g, NULL), *t = tp_session_new(g, NULL);
-    tp_node *bump = tp_assign_add(step, tp_const_as(g, TP_I64, 7), NULL), *twice = tp_assign(w, tp_affine(w, 2, 0), NULL);
+    tp_node *bump = tp_assign_add(step, tp_const_as(g, TP_I64, 7), NULL),
+            *twice = tp_assign(w, tp_affine(w, 2, 0), NULL);
     tp_node *both[2];
     both[0] = bump, both[1] = twice;
     CHECK_OK(tp_session_run(s, NULL, 0, both, 2, NULL));
@@ -798,7 +807,8 @@ TEST(session_initialisers_load_what_fits)
     memset(&d, 0, sizeof d);
     put(&d, "net/b", TP_F32, shape1(3), 5);
     init = tp_dict_restore(&d, false);
-    CHECK_ERR(tp_session_init_run(init, s), TP_ERR_SHAPE, "Trying to load an array of shape (3) into variable 'net/b' whose shape is (2)");
+    CHECK_ERR(tp_session_init_run(init, s), TP_ERR_SHAPE,
+              "Trying to load an array of shape (3) into variable 'net/b' whose shape is (2)");
     tp_session_init_free(init);
     memset(&d, 0, sizeof d);
     put(&d, "net/b", TP_F32, shape1(3), 5);

@@ -41,8 +41,7 @@ static const char *walk_from(tp_dataflow *df, int64_t first, int passes, int mos
                 if (c) n += (size_t)snprintf(text + n, sizeof text - n, ",");
                 if (dp.c[c].shape.ndim) n += (size_t)snprintf(text + n, sizeof text - n, "[");
                 for (int64_t k = 0; k < tp_tensor_size(&dp.c[c]); k++)
-                    n += (size_t)snprintf(text + n, sizeof text - n, k ? " %g" : "%g",
-                                          tp_tensor_get(&dp.c[c], k));
+                    n += (size_t)snprintf(text + n, sizeof text - n, k ? " %g" : "%g", tp_tensor_get(&dp.c[c], k));
                 if (dp.c[c].shape.ndim) n += (size_t)snprintf(text + n, sizeof text - n, "]");
             }
         }
@@ -97,8 +96,8 @@ static tp_status augment(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
 TEST(golden_batch)
 {
     check_walk(tp_df_batch(numbers(7, TP_NO), 3), 1, "[0 1 2] [3 4 5]", 2);
-    check_walk(tp_df_batch(numbers(7, TP_NO), 3, .remainder = TP_YES), 2,
-               "[0 1 2] [3 4 5] [6] | [0 1 2] [3 4 5] [6]", 3);
+    check_walk(tp_df_batch(numbers(7, TP_NO), 3, .remainder = TP_YES), 2, "[0 1 2] [3 4 5] [6] | [0 1 2] [3 4 5] [6]",
+               3);
     check_walk(tp_df_batch(numbers(6, TP_NO), 3, .remainder = TP_YES), 1, "[0 1 2] [3 4 5]", 2);
     tp_dataflow *df = tp_df_batch(numbers(2, TP_NO), 3);
     tp_datapoint dp = {0, NULL, 0};
@@ -111,8 +110,7 @@ TEST(golden_fixed_size)
 {
     check_walk(tp_df_fixed_size(numbers(5, TP_NO), 3), 4, "0 1 2 | 3 4 0 | 1 2 3 | 4 0 1", 3);
     check_walk(tp_df_fixed_size(numbers(5, TP_NO), 3, .keep_state = TP_NO), 2, "0 1 2 | 0 1 2", 3);
-    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 6, .keep_state = TP_NO), 2, "0 1 2 3 4 0 | 0 1 2 3 4 0",
-               6);
+    check_walk(tp_df_fixed_size(numbers(5, TP_NO), 6, .keep_state = TP_NO), 2, "0 1 2 3 4 0 | 0 1 2 3 4 0", 6);
     tp_dataflow *df = tp_df_fixed_size(numbers(5, TP_NO), 3);
     CHECK_STR(walk_from(df, 3, 1, 9), "4 0 1"); /* straight to a later pass, and back */
     CHECK_STR(walk_from(df, 1, 2, 9), "3 4 0 | 1 2 3");
@@ -189,8 +187,8 @@ TEST(shuffles_are_functions_of_seed_and_pass)
 TEST(locally_shuffle_keeps_its_promises)
 {
     for (int reuse = 1; reuse <= 3; reuse++) {
-        tp_dataflow *df = tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 4, .num_reuse = reuse,
-                                                .shuffle_interval = 2);
+        tp_dataflow *df =
+            tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 4, .num_reuse = reuse, .shuffle_interval = 2);
         CHECK(tp_df_size(df) == 10 * reuse);
         tp_datapoint dp = {0, NULL, 0};
         int seen[10] = {0}, given = 0, moved = 0;
@@ -269,24 +267,22 @@ TEST(seek_is_replay_for_every_flow)
                 CHECK_OK(tp_df_seek(seek, n - taken, &skipped));
                 int64_t replayed = 0;
                 for (; replayed < n && (sa = tp_df_next(replay, &a)) == TP_OK; replayed++) {}
-                CHECK_MSG(skipped + taken == replayed,
-                          "flow %d (%s) pass %d: skipped %d of %d, replay gave %d", which, seek->name,
-                          (int)pass, (int)skipped, (int)(n - taken), (int)replayed);
+                CHECK_MSG(skipped + taken == replayed, "flow %d (%s) pass %d: skipped %d of %d, replay gave %d", which,
+                          seek->name, (int)pass, (int)skipped, (int)(n - taken), (int)replayed);
                 for (int i = 0; i < 40; i++) {
                     sa = tp_df_next(replay, &a);
                     sb = tp_df_next(seek, &b);
-                    if (!CHECK_MSG(sa == sb, "flow %d (%s) after %d: %d and %d", which, seek->name, (int)n,
-                                   (int)sa, (int)sb) ||
+                    if (!CHECK_MSG(sa == sb, "flow %d (%s) after %d: %d and %d", which, seek->name, (int)n, (int)sa,
+                                   (int)sb) ||
                         sa != TP_OK)
                         break;
                     CHECK(a.n == b.n);
                     for (int c = 0; c < a.n && c < b.n; c++) {
                         CHECK(a.c[c].dtype == b.c[c].dtype && tp_shape_equal(&a.c[c].shape, &b.c[c].shape));
                         if (tp_tensor_bytes(&a.c[c]) == tp_tensor_bytes(&b.c[c]))
-                            CHECK_MSG(
-                                memcmp(a.c[c].data, b.c[c].data, tp_tensor_bytes(&a.c[c])) == 0,
-                                "flow %d (%s) pass %d: component %d differs %d datapoints after skipping %d",
-                                which, seek->name, (int)pass, c, i, (int)n);
+                            CHECK_MSG(memcmp(a.c[c].data, b.c[c].data, tp_tensor_bytes(&a.c[c])) == 0,
+                                      "flow %d (%s) pass %d: component %d differs %d datapoints after skipping %d",
+                                      which, seek->name, (int)pass, c, i, (int)n);
                     }
                 }
             }
@@ -458,8 +454,7 @@ TEST(idx_hostile_files)
 {
     unsigned char file[256], *exact;
     tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
-    const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu},
-                   big[3] = {60000, 28, 28};
+    const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu}, big[3] = {60000, 28, 28};
     unsigned char data[25] = {0};
     size_t n = idx(file, 8, dim, 3, data, 24);
     for (size_t cut = 0; cut < n;
@@ -470,8 +465,7 @@ TEST(idx_hostile_files)
         CHECK(tp_idx_parse(exact, cut, "cut.idx", &t) == TP_ERR_FORMAT);
         free(exact);
     }
-    CHECK_HAS(tp_last_error(),
-              "cut.idx is truncated, or its header lies: the shape (2,3,4) needs 40 bytes, it has 39");
+    CHECK_HAS(tp_last_error(), "cut.idx is truncated, or its header lies: the shape (2,3,4) needs 40 bytes, it has 39");
     n = idx(file, 8, dim, 3, data, 25);
     CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "1 bytes follow");
     n = idx(file, 8, huge, 3, data, 24);
@@ -516,8 +510,7 @@ TEST(mnist_files_that_lie)
     CHECK_ERR(tp_df_status(df), TP_ERR_FORMAT, "holds uint8 (3,2,2), MNIST has uint8 labels");
     tp_df_free(df);
     labels = 3;
-    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file,
-                  idx(file, 8, &labels, 1, "\x05\x00\x09", 3));
+    tp_test_write(tp_test_path(dir, "train-labels-idx1-ubyte"), file, idx(file, 8, &labels, 1, "\x05\x00\x09", 3));
     df = tp_df_mnist("train", .dir = dir, .shuffle = TP_NO);
     tp_datapoint dp = {0, NULL, 0};
     CHECK_OK(tp_df_next(df, &dp));
@@ -525,8 +518,7 @@ TEST(mnist_files_that_lie)
     CHECK_NEAR(tp_tensor_get(&dp.c[0], 3), 51 / 255.0, 1e-7, 0);
     CHECK(tp_tensor_get(&dp.c[1], 0) == 5);
     tp_df_free(df);
-    const char *paths[2] = {tp_test_path(dir, "train-images-idx3-ubyte"),
-                            tp_test_path(dir, "train-labels-idx1-ubyte")};
+    const char *paths[2] = {tp_test_path(dir, "train-images-idx3-ubyte"), tp_test_path(dir, "train-labels-idx1-ubyte")};
     df = tp_df_idx(paths, 2, .shuffle = TP_NO);
     CHECK_STR(walk(df, 1), "[0 17 34 51],5 [68 85 102 119],0 [136 153 170 187],9");
     tp_df_free(df);
@@ -580,8 +572,7 @@ TEST(digits)
     tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
     int count[10] = {0};
     CHECK(tp_df_size(test) == 2000 && tp_df_size(other) == 12000);
-    for (int i = 0; i < 3;
-         i++) { /* image i does not depend on the size of the set, but on the set and the seed */
+    for (int i = 0; i < 3; i++) { /* image i does not depend on the size of the set, but on the set and the seed */
         CHECK_OK(tp_df_next(df, &a));
         CHECK_OK(tp_df_next(more, &b));
         CHECK(memcmp(a.c[0].data, b.c[0].data, 784 * 4) == 0);
@@ -672,8 +663,7 @@ static const char *machine_walk(machine *m, int steps)
             snprintf(text + n, sizeof text - n, " %s", tp_status_name(st));
             break;
         }
-        for (int t = 0; t < m->towers; t++)
-            n += (size_t)snprintf(text + n, sizeof text - n, n ? " %d" : "%d", got[t]);
+        for (int t = 0; t < m->towers; t++) n += (size_t)snprintf(text + n, sizeof text - n, n ? " %d" : "%d", got[t]);
     }
     return text;
 }
@@ -829,8 +819,7 @@ TEST(signature_mismatches_are_sentences)
             CHECK(hooks == tp_input_hooks(s, &n) && n == 1);
             tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
             tp_status st = tp_hooked_run(h, in, 2, NULL);
-            if (wrong == 2)
-                CHECK_ERR(st, TP_ERR_SHAPE, "datapoint 0 has 1 components, the input signature has 2");
+            if (wrong == 2) CHECK_ERR(st, TP_ERR_SHAPE, "datapoint 0 has 1 components, the input signature has 2");
             else
                 CHECK_ERR(st, TP_ERR_DTYPE,
                           wrong ? "component 1 ('label') of datapoint 0 is int64 (), the input signature "
@@ -872,8 +861,7 @@ TEST(a_run_that_failed_consumes_nothing)
 {
     for (int queue = 0; queue < 2; queue++) {
         machine m;
-        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_NO)) : tp_feed_input(numbers(5, TP_NO)),
-                           1));
+        CHECK(machine_open(&m, queue ? tp_queue_input(numbers(5, TP_NO)) : tp_feed_input(numbers(5, TP_NO)), 1));
         int n, at = 3, got[4];
         tp_hook spoiler;
         memset(&spoiler, 0, sizeof spoiler);
@@ -928,8 +916,7 @@ TEST(placeholders_are_shared_by_name)
     CHECK(n == 2);
     for (int i = 0; i < n; i++) {
         const tp_summary_attrs *info = tp_summary_info(summaries[i]);
-        CHECK_STR(info ? info->tag : NULL,
-                  i ? "QueueInput_1/queue_size-summary" : "QueueInput/queue_size-summary");
+        CHECK_STR(info ? info->tag : NULL, i ? "QueueInput_1/queue_size-summary" : "QueueInput/queue_size-summary");
     }
     CHECK(tp_input_hooks(plain, &n) == NULL && n == 0 && tp_input_size(plain) == -1);
     CHECK_ERR(tp_input_seek(plain, 3), TP_ERR_UNSUPPORTED, "PlaceholderInput");
@@ -981,13 +968,11 @@ TEST(steps_allocate_nothing)
         machine m;
         tp_test_fail_after(0);
         CHECK(machine_open(
-            &m, queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 4) : tp_feed_input(numbers(5, TP_YES)),
-            1));
+            &m, queue ? tp_queue_input(numbers(5, TP_YES), .capacity = 4) : tp_feed_input(numbers(5, TP_YES)), 1));
         machine_walk(&m, 30);
         const long before = tp_test_alloc_count();
         machine_walk(&m, 100);
-        CHECK_MSG(tp_test_alloc_count() == before, "%s: %ld allocations", m.s->name,
-                  tp_test_alloc_count() - before);
+        CHECK_MSG(tp_test_alloc_count() == before, "%s: %ld allocations", m.s->name, tp_test_alloc_count() - before);
         machine_close(&m);
         CHECK(tp_test_live_blocks() == 0);
         tp_test_alloc_reset();
@@ -1009,8 +994,7 @@ TEST(sources_survive_out_of_memory)
             failed = tp_test_alloc_failed();
             if (!failed) CHECK(open && st == TP_OK);
             machine_close(&m);
-            CHECK_MSG(tp_test_live_blocks() == 0, "%s: allocation %ld leaks",
-                      queue ? "QueueInput" : "FeedInput", n);
+            CHECK_MSG(tp_test_live_blocks() == 0, "%s: allocation %ld leaks", queue ? "QueueInput" : "FeedInput", n);
         }
     tp_test_alloc_reset();
 }

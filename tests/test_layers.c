@@ -43,8 +43,8 @@ static void done(tp_graph *g)
 }
 
 /* Runs y (and what else is to run) with x fed; copies the result's elements. */
-static void run(tp_session *s, tp_node *x, tp_shape shape, const float *data, tp_node *const *fetch,
-                int n_fetch, float *out, int n)
+static void run(tp_session *s, tp_node *x, tp_shape shape, const float *data, tp_node *const *fetch, int n_fetch,
+                float *out, int n)
 {
     tp_feed feed = {x, {0}};
     tp_tensor_view(&feed.value, TP_F32, shape, data);
@@ -59,8 +59,7 @@ static double variable(tp_session *s, const char *name)
     tp_tensor t = {0};
     const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
     double r = -1e300;
-    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t)))
-        r = tp_tensor_get(&t, 0);
+    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t))) r = tp_tensor_get(&t, 0);
     tp_tensor_free(&t);
     return r;
 }
@@ -71,8 +70,8 @@ TEST(conv2d_names_and_shapes)
 {
     tp_graph *g = tower(true);
     tp_node *x = image(g, 28, 28, 3);
-    tp_node *y = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 5, .kernel_size_w = 3, .strides = 2,
-                           .activation = tp_relu);
+    tp_node *y =
+        tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 5, .kernel_size_w = 3, .strides = 2, .activation = tp_relu);
     ok(g);
     CHECK_STR(tp_node_name(y), "conv0/output");
     shape_is(y, "(?,14,14,32)");
@@ -93,8 +92,8 @@ TEST(conv2d_names_and_shapes)
                            .dilation_rate = 2);
     shape_is(v, "(?,24,24,4)");
     CHECK(!tp_find_variable(g, "valid/b"));
-    tp_node *z = tp_conv2d(tp_transpose(x, (int[]){0, 3, 1, 2}, 4), "nchw", .filters = 6, .kernel_size = 3,
-                           .split = 3, .data_format = TP_NCHW);
+    tp_node *z = tp_conv2d(tp_transpose(x, (int[]){0, 3, 1, 2}, 4), "nchw", .filters = 6, .kernel_size = 3, .split = 3,
+                           .data_format = TP_NCHW);
     shape_is(z, "(?,6,28,28)");
     shape_is(tp_find_variable(g, "nchw/W")->node, "(3,3,1,6)");
     ok(g);
@@ -223,8 +222,7 @@ static void batch_norm_case(int ndim, tp_ema_update how, float want_mean, float 
     static const float x4[4] = {1, 2, 3, 6}, want[4] = {-1.06904f, -.53452f, 0, 1.60357f};
     tp_graph *g = tower(true);
     const tp_shape shape = ndim == 4 ? tp_make_shape(4, 1, 1, 1) : tp_make_shape(4, 1);
-    tp_node *x =
-        tp_placeholder(g, "x", TP_F32, ndim == 4 ? tp_make_shape(TP_ANY, 1, 1, 1) : tp_make_shape(TP_ANY, 1));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, ndim == 4 ? tp_make_shape(TP_ANY, 1, 1, 1) : tp_make_shape(TP_ANY, 1));
     tp_node *y = tp_batch_norm(x, "bn", .ema_update = how);
     ok(g);
     CHECK_STR(tp_node_name(y), "bn/output");
@@ -274,8 +272,7 @@ TEST(batch_norm_epsilon_is_clamped_in_4d)
     const float x4[2] = {0, 0.002f};
     for (int ndim = 2; ndim <= 4; ndim += 2) {
         tp_graph *g = tower(true);
-        tp_node *x =
-            tp_placeholder(g, "x", TP_F32, ndim == 4 ? tp_make_shape(2, 1, 1, 1) : tp_make_shape(2, 1));
+        tp_node *x = tp_placeholder(g, "x", TP_F32, ndim == 4 ? tp_make_shape(2, 1, 1, 1) : tp_make_shape(2, 1));
         tp_node *y = tp_batch_norm(x, "bn", .epsilon = 1e-9f);
         tp_tower_leave(g);
         tp_session *s = tp_session_new(g, NULL);
@@ -352,8 +349,7 @@ TEST(dropout)
         double sum = 0;
         bool two_values = true;
         run(s, x, shape, data, &half, 1, out, 10000);
-        for (int i = 0; i < 10000; i++)
-            two_values = two_values && (out[i] == 0 || out[i] == 6), sum += (double)out[i];
+        for (int i = 0; i < 10000; i++) two_values = two_values && (out[i] == 0 || out[i] == 6), sum += (double)out[i];
         CHECK(two_values);
         CHECK_NEAR(sum / 10000, 3, 0.12, 0);
         run(s, x, shape, data, &fifth, 1, out, 10000);
@@ -513,8 +509,8 @@ static void one_by_one(tp_graph *g)
     l = tp_affine(l, 0.5f, 0.0f);
     l = tp_tanh(l);
     tp_fully_connected(l, "fc1", .units = 10, .activation = tp_identity);
-    l = tp_conv2d(tp_reshape(image_, TP_ANY, 1, 28, 28), "conv3", .filters = 32, .kernel_size = 1,
-                  .strides = 2, .data_format = TP_NCHW, .activation = tp_relu);
+    l = tp_conv2d(tp_reshape(image_, TP_ANY, 1, 28, 28), "conv3", .filters = 32, .kernel_size = 1, .strides = 2,
+                  .data_format = TP_NCHW, .activation = tp_relu);
     tp_max_pooling(l, "pool3", .pool_size = 2, .data_format = TP_NCHW);
 }
 
@@ -564,8 +560,8 @@ static tp_node *scaled_build(tp_node *x, const void *desc)
 {
     const tp_scaled_desc *d = (const tp_scaled_desc *)desc;
     tp_graph *g = tp_node_graph(x);
-    tp_node *k = tp_get_variable_as(g, "k", TP_F32, tp_make_shape_n(0, NULL),
-                                    tp_init_constant(d->by != 0 ? d->by : 2.0f));
+    tp_node *k =
+        tp_get_variable_as(g, "k", TP_F32, tp_make_shape_n(0, NULL), tp_init_constant(d->by != 0 ? d->by : 2.0f));
     tp_layer_hold(g, "k", k);
     return tp_mul(x, k);
 }
@@ -573,21 +569,12 @@ static tp_node *scaled_build(tp_node *x, const void *desc)
 TEST(a_layer_of_the_users_own)
 {
     tp_graph *g = tower(true);
-    const tp_layer_type t = {"Scaled",
-                             "scaled",
-                             sizeof(tp_scaled_desc),
-                             scaled_fields,
-                             TP_COUNT(scaled_fields),
-                             scaled_build,
-                             true,
-                             false,
-                             false};
+    const tp_layer_type t = {
+        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), scaled_build, true,
+        false,    false};
     tp_layer_register(g, &t);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = NULL;
-    TP_ARGSCOPE(g, scaled, .by = 3)
-    {
-        y = tp_linear(x, TP_LAYER(scaled, "s0"), TP_LAYER(scaled, "s1", .by = 4));
-    }
+    TP_ARGSCOPE(g, scaled, .by = 3) { y = tp_linear(x, TP_LAYER(scaled, "s0"), TP_LAYER(scaled, "s1", .by = 4)); }
     ok(g);
     CHECK_STR(tp_node_name(y), "s1/output");
     CHECK(tp_find_variable(g, "s0/k")->init.a == 3.0f && tp_find_variable(g, "s1/k")->init.a == 4.0f);
@@ -639,8 +626,7 @@ static double value_of(tp_graph *g, tp_node *n)
     tp_session *s = tp_session_new(g, NULL);
     tp_tensor t = {0};
     double v = -1e300;
-    if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_eval(s, n, &t)))
-        v = tp_tensor_get(&t, 0);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_eval(s, n, &t))) v = tp_tensor_get(&t, 0);
     tp_tensor_free(&t);
     tp_session_free(s);
     return v;
@@ -703,8 +689,7 @@ TEST(accuracy_counts_ties_as_correct)
     tp_graph *g = tower(true);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3, 3));
     tp_node *label = tp_cast(tp_reduce_sum(x, (int[]){1}, 1, false), TP_I32); /* 2, 0, 1 below */
-    tp_node *wrong = tp_sym_prediction_incorrect(x, label, 0, NULL),
-            *acc = tp_sym_accuracy(x, label, 1, NULL);
+    tp_node *wrong = tp_sym_prediction_incorrect(x, label, 0, NULL), *acc = tp_sym_accuracy(x, label, 1, NULL);
     ok(g);
     CHECK_STR(tp_node_name(wrong), "incorrect_vector");
     CHECK_STR(tp_node_name(acc), "accuracy");
@@ -862,8 +847,7 @@ TEST(memory_may_run_out_anywhere)
                 tp_tower_leave(g);
             }
             failed = tp_test_alloc_failed();
-            CHECK(failed ? tp_graph_status(g) == TP_ERR_NOMEM || !tp_is_poison(y)
-                         : tp_graph_status(g) == TP_OK);
+            CHECK(failed ? tp_graph_status(g) == TP_ERR_NOMEM || !tp_is_poison(y) : tp_graph_status(g) == TP_OK);
         } else {
             failed = tp_test_alloc_failed();
             CHECK(failed);
@@ -884,10 +868,9 @@ TEST(gradients_flow_through_every_layer)
     tp_node *y = tp_linear(x, TP_CONV2D("conv0", .filters = 4, .kernel_size = 3, .activation = tp_bn_relu),
                            TP_MAX_POOLING("pool0", .pool_size = 2),
                            TP_CONV2D("conv1", .filters = 4, .kernel_size = 3, .split = 2),
-                           TP_AVG_POOLING("pool1", .pool_size = 2), TP_DROPOUT("drop"),
-                           TP_GLOBAL_AVG_POOLING("gap"), TP_FULLY_CONNECTED("fc", .units = 3));
-    tp_node *cost =
-        tp_add(tp_mean(tp_square(y)), tp_regularize_cost(g, ".*/W", tp_l2_regularizer(1e-3f), NULL));
+                           TP_AVG_POOLING("pool1", .pool_size = 2), TP_DROPOUT("drop"), TP_GLOBAL_AVG_POOLING("gap"),
+                           TP_FULLY_CONNECTED("fc", .units = 3));
+    tp_node *cost = tp_add(tp_mean(tp_square(y)), tp_regularize_cost(g, ".*/W", tp_l2_regularizer(1e-3f), NULL));
     int n = 0;
     tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n), *grad[16] = {0}, *fetch[16];
     CHECK(n == 8);

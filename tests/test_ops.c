@@ -42,8 +42,7 @@ static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
     const tp_dtype dtype = dtype_of(name);
     p += used;
     for (int d = 0; d < ndim; d++) dim[d] = strtoll(p, &p, 10);
-    if (dtype == TP_DTYPE_UNSET || tp_tensor_resize(t, dtype, tp_make_shape_n(ndim, dim)) != TP_OK)
-        return false;
+    if (dtype == TP_DTYPE_UNSET || tp_tensor_resize(t, dtype, tp_make_shape_n(ndim, dim)) != TP_OK) return false;
     const int64_t n = tp_tensor_size(t);
     while (*p == ' ') p++;
     if (strncmp(p, "rand", 4) == 0) {
@@ -51,15 +50,13 @@ static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
         if (sscanf(p + 4, "%lf %lf", &low, &high) != 2) return false;
         for (int64_t i = 0; i < n; i++) {
             const double u = (double)tp_random_uniform(key, 0, (uint64_t)i);
-            tp_tensor_set(
-                t, i, tp_dtype_is_float(dtype) ? low + (high - low) * u : floor(low + (high - low + 1) * u));
+            tp_tensor_set(t, i, tp_dtype_is_float(dtype) ? low + (high - low) * u : floor(low + (high - low + 1) * u));
         }
         return true;
     }
     for (int64_t i = 0; i < n; i++) {
         char *end = p;
-        if (dtype == TP_I64)
-            ((int64_t *)t->data)[i] = strtoll(p, &end, 10); /* a double does not hold all of them */
+        if (dtype == TP_I64) ((int64_t *)t->data)[i] = strtoll(p, &end, 10); /* a double does not hold all of them */
         else tp_tensor_set(t, i, strtod(p, &end));
         if (end == p) return false;
         p = end;
@@ -168,8 +165,7 @@ static bool fill_attrs(const op_case *c, const tp_op *row, bool f64, void *attrs
         char *p = (char *)(uintptr_t)v;
         const tp_attr *a = row->attr;
         while (a && a->name && strcmp(a->name, name) != 0) a++;
-        if (!a || !a->name)
-            return CHECK_MSG(false, "%s:%d: %s has no attribute '%s'", c->file, c->line, c->op, name);
+        if (!a || !a->name) return CHECK_MSG(false, "%s:%d: %s has no attribute '%s'", c->file, c->line, c->op, name);
         void *to = (char *)attrs + a->offset;
         switch (a->kind) {
         case TP_ATTR_INT: *(int *)to = (int)strtol(v, NULL, 10); break;
@@ -203,7 +199,7 @@ static bool fill_attrs(const op_case *c, const tp_op *row, bool f64, void *attrs
 typedef struct built {
     tp_graph *g;
     tp_node *in[MAX_VALUES], *var[MAX_VALUES];
-    tp_operation *op; /* NULL: the graph says why */
+    tp_operation *op;             /* NULL: the graph says why */
     tp_feed feed[3 * MAX_VALUES]; /* of in, and what a test adds */
     int n_feed;
     tp_tensor f64[MAX_VALUES]; /* inputs in double */
@@ -285,22 +281,22 @@ static tp_session *open_session(tp_graph *g, int threads, const char *isa)
 /* ==== >>values ======================================================================================== */
 
 /* Are a and b equal up to tol, relative to the magnitude? Whole numbers must be equal. */
-static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a,
-                         const tp_tensor *b, double tol)
+static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a, const tp_tensor *b,
+                         double tol)
 {
     char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
     if (a->dtype != b->dtype || !tp_shape_equal(&a->shape, &b->shape))
-        return CHECK_MSG(false, "%s:%d: %s: %s, output %d is %s %s, expected %s %s", c->file, c->line, c->op,
-                         what, which, tp_dtype_name(a->dtype), tp_shape_text(&a->shape, ta),
-                         tp_dtype_name(b->dtype), tp_shape_text(&b->shape, tb));
+        return CHECK_MSG(false, "%s:%d: %s: %s, output %d is %s %s, expected %s %s", c->file, c->line, c->op, what,
+                         which, tp_dtype_name(a->dtype), tp_shape_text(&a->shape, ta), tp_dtype_name(b->dtype),
+                         tp_shape_text(&b->shape, tb));
     const int64_t n = tp_tensor_size(b);
     double scale = 0;
     if (!tp_dtype_is_float(b->dtype)) {
         if (n == 0 || memcmp(a->data, b->data, tp_tensor_bytes(b)) == 0) return true;
         for (int64_t i = 0; i < n; i++)
             if (tp_tensor_get(a, i) != tp_tensor_get(b, i))
-                return CHECK_MSG(false, "%s:%d: %s: %s, output %d[%lld] is %g, expected %g", c->file, c->line,
-                                 c->op, what, which, (long long)i, tp_tensor_get(a, i), tp_tensor_get(b, i));
+                return CHECK_MSG(false, "%s:%d: %s: %s, output %d[%lld] is %g, expected %g", c->file, c->line, c->op,
+                                 what, which, (long long)i, tp_tensor_get(a, i), tp_tensor_get(b, i));
         return CHECK_MSG(false, "%s:%d: %s: %s, output %d differs", c->file, c->line, c->op, what, which);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -308,26 +304,23 @@ static bool close_enough(const op_case *c, const char *what, int which, const tp
         if (isfinite(v) && v < 1e30 && v > scale) scale = v;
     }
     for (int64_t i = 0; i < n; i++) {
-        const double x = tp_tensor_get(a, i), y = tp_tensor_get(b, i),
-                     most = tol * (fabs(y) + 0.1 * scale) + 1e-45;
+        const double x = tp_tensor_get(a, i), y = tp_tensor_get(b, i), most = tol * (fabs(y) + 0.1 * scale) + 1e-45;
         if ((isnan(x) && isnan(y)) || x == y || fabs(x - y) <= most) continue;
-        return CHECK_MSG(false, "%s:%d: %s: %s, output %d[%lld] is %.9g, expected %.9g", c->file, c->line,
-                         c->op, what, which, (long long)i, x, y);
+        return CHECK_MSG(false, "%s:%d: %s: %s, output %d[%lld] is %.9g, expected %.9g", c->file, c->line, c->op, what,
+                         which, (long long)i, x, y);
     }
     return true;
 }
 
 /* Run a case's op with all its outputs fetched; copies of the outputs go to y. */
-static bool run_case(const op_case *c, const tp_op *row, bool unknown, int threads, const char *isa,
-                     tp_tensor *y, int *n_out, bool compare)
+static bool run_case(const op_case *c, const tp_op *row, bool unknown, int threads, const char *isa, tp_tensor *y,
+                     int *n_out, bool compare)
 {
     built b;
     bool ok = build(c, row, false, unknown, &b);
     tp_session *s = NULL;
     *n_out = 0;
-    if (ok && !b.op) {
-        ok = CHECK_MSG(false, "%s:%d: %s: %s", c->file, c->line, c->op, tp_graph_error(b.g));
-    }
+    if (ok && !b.op) { ok = CHECK_MSG(false, "%s:%d: %s: %s", c->file, c->line, c->op, tp_graph_error(b.g)); }
     if (ok) s = open_session(b.g, threads, isa);
     if (s) {
         tp_node *fetch[MAX_VALUES] = {NULL};
@@ -383,15 +376,13 @@ TEST(rows_give_the_reference_values)
     for (int i = 0; i < l.n; i++) {
         const op_case *c = &l.item[i];
         const tp_op *row = tp_op_find(c->op);
-        if (!CHECK_MSG(row != NULL, "%s:%d: there is no op '%s'", c->file, c->line, c->op) || c->n_out == 0)
-            continue;
+        if (!CHECK_MSG(row != NULL, "%s:%d: there is no op '%s'", c->file, c->line, c->op) || c->n_out == 0) continue;
         for (int unknown = 0; unknown < 2; unknown++) {
             tp_tensor y[MAX_VALUES];
             int n = 0;
             memset(y, 0, sizeof y);
             if (run_case(c, row, unknown != 0, 1, "naive", y, &n, true) &&
-                CHECK_MSG(n == c->n_out, "%s:%d: %s has %d outputs, the case %d", c->file, c->line, c->op, n,
-                          c->n_out))
+                CHECK_MSG(n == c->n_out, "%s:%d: %s has %d outputs, the case %d", c->file, c->line, c->op, n, c->n_out))
                 for (int k = 0; k < n; k++)
                     if (c->out[k].dtype)
                         close_enough(c, unknown ? "unknown dimensions" : "naive", k, &y[k], &c->out[k],
@@ -418,8 +409,7 @@ TEST(fast_kernels_agree_with_naive_loops_and_threads_change_nothing)
         memset(one, 0, sizeof one);
         memset(three, 0, sizeof three);
         if (run_case(c, row, false, 1, "naive", naive, &n, false) &&
-            run_case(c, row, false, 1, NULL, one, &n1, false) &&
-            run_case(c, row, false, 3, NULL, three, &n3, false))
+            run_case(c, row, false, 1, NULL, one, &n1, false) && run_case(c, row, false, 3, NULL, three, &n3, false))
             for (int k = 0; k < n && k < n1 && k < n3; k++) {
                 close_enough(c, "fast", k, &one[k], &naive[k], c->tol > 0 ? c->tol : 1e-5);
                 CHECK_MSG(tp_tensor_bytes(&one[k]) == 0 ||
@@ -493,8 +483,8 @@ static double gradient_error(const op_case *c, const tp_op *row, int order, char
                 char name[16];
                 snprintf(name, sizeof name, "u%d", i);
                 if (dx[i])
-                    term[n_term++] = tp_sum(
-                        tp_mul(dx[i], random_like(&b, &source[i]->shape, name, (uint64_t)i + 77, &u[i])));
+                    term[n_term++] =
+                        tp_sum(tp_mul(dx[i], random_like(&b, &source[i]->shape, name, (uint64_t)i + 77, &u[i])));
             }
             loss = n_term == 0 ? NULL : n_term == 1 ? term[0] : tp_add_n(term, n_term);
             memset(dx, 0, sizeof dx);
@@ -527,8 +517,7 @@ static double gradient_error(const op_case *c, const tp_op *row, int order, char
             double f[2] = {NAN, NAN};
             for (int side = 0; side < 2; side++) {
                 ((double *)source[i]->data)[k] = side ? v + h : v - h;
-                if (tp_session_run(s, b.feed, b.n_feed, &loss, 1, &value) == TP_OK)
-                    f[side] = tp_tensor_get(value, 0);
+                if (tp_session_run(s, b.feed, b.n_feed, &loss, 1, &value) == TP_OK) f[side] = tp_tensor_get(value, 0);
             }
             ((double *)source[i]->data)[k] = v;
             const double measured = (f[1] - f[0]) / (2 * h), stated = dx[i] ? tp_tensor_get(&given, k) : 0;
@@ -560,8 +549,7 @@ static void check_gradients(int order)
         const op_case *c = &l.item[i];
         const tp_op *row = tp_op_find(c->op);
         char why[256];
-        if (!row || !row->grad || c->n_out == 0 || c->n_var || c->nograd[0] || (order == 2 && c->nograd2[0]))
-            continue;
+        if (!row || !row->grad || c->n_out == 0 || c->n_var || c->nograd[0] || (order == 2 && c->nograd2[0])) continue;
         const double error = gradient_error(c, row, order, why, sizeof why);
         CHECK_MSG(!(error > 1), "%s:%d: %s: derivative %d %s", c->file, c->line, c->op, order, why);
         n += error >= 0;
@@ -588,22 +576,15 @@ static tp_status cube_infer(tp_infer *s)
     return TP_OK;
 }
 static void right_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), 3, 0)); }
-static void flipped_grad(tp_grad *g)
-{
-    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), -3, 0));
-}
-static void scaled_grad(tp_grad *g)
-{
-    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), 3.001f, 0));
-}
+static void flipped_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), -3, 0)); }
+static void scaled_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(g->in[0]), 3.001f, 0)); }
 static void zero_grad(tp_grad *g) { g->din[0] = tp_zeros_like(g->in[0]); }
 static void missing_grad(tp_grad *g) { (void)g; }
 static void nan_grad(tp_grad *g) { g->din[0] = tp_ln(tp_neg(tp_square(g->in[0]))); }
 
 TEST(wrong_gradients_are_found)
 {
-    void (*const grad[])(tp_grad *) = {right_grad, flipped_grad, scaled_grad,
-                                       zero_grad,  missing_grad, nan_grad};
+    void (*const grad[])(tp_grad *) = {right_grad, flipped_grad, scaled_grad, zero_grad, missing_grad, nan_grad};
     for (int i = 0; i < TP_COUNT(grad); i++) {
         tp_op row = {"cube",  "Cube", TP_OP_ELEMENTWISE,
                      1,       1,      1,
@@ -630,12 +611,8 @@ TEST(wrong_gradients_are_found)
 
 /* Rows that no case uses, and where they are tested instead. */
 static const char *const tested_elsewhere[][2] = {
-    {"placeholder", "every case feeds one"},
-    {"constant", "test_graph.c"},
-    {"variable", "test_graph.c"},
-    {"read_after", "test_graph.c"},
-    {"dropout", "test_ops_nn.c"},
-    {"random", "test_ops_nn.c"},
+    {"placeholder", "every case feeds one"}, {"constant", "test_graph.c"}, {"variable", "test_graph.c"},
+    {"read_after", "test_graph.c"},          {"dropout", "test_ops_nn.c"}, {"random", "test_ops_nn.c"},
 };
 
 TEST(every_row_has_a_case)
@@ -654,8 +631,7 @@ TEST(every_row_has_a_case)
         for (const tp_attr *a = row->attr; a && a->name; a++) CHECK(a->offset < row->attr_size);
     }
     for (int k = 0; k < TP_COUNT(tested_elsewhere); k++)
-        CHECK_MSG(tp_op_find(tested_elsewhere[k][0]) != NULL, "there is no row '%s' any more",
-                  tested_elsewhere[k][0]);
+        CHECK_MSG(tp_op_find(tested_elsewhere[k][0]) != NULL, "there is no row '%s' any more", tested_elsewhere[k][0]);
     CHECK(tp_op_registry(-1) == NULL && tp_op_find("no such op") == NULL);
     free_cases(&l);
 }
@@ -679,8 +655,7 @@ static void shape_is(int line, const tp_node *n, const char *expected)
 TEST(builders_infer_shapes_with_unknown_dimensions)
 {
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = input(g, 3, TP_ANY, 4, 6), *y = input(g, 2, 4, TP_ANY, 0), *z = input(g, 1, 6, 0, 0),
-            *part[4], *index;
+    tp_node *x = input(g, 3, TP_ANY, 4, 6), *y = input(g, 2, 4, TP_ANY, 0), *z = input(g, 1, 6, 0, 0), *part[4], *index;
     const int axes[] = {0, -1}, perm[] = {2, 0, 1};
     const int64_t zero[3] = {0, 0, 0}, size[3] = {-1, 2, 3}, two[3] = {2, 1, 2};
 #define SHAPE(node_, text_) shape_is(__LINE__, node_, text_)
@@ -738,31 +713,30 @@ TEST(builders_infer_shapes_with_unknown_dimensions)
 }
 
 /* Each builder makes one mistake in a graph of its own; the sentence must hold `part`. */
-#define MISTAKE(part_, call_)                                                                                  \
-    do {                                                                                                       \
-        tp_graph *g = tp_graph_new(NULL);                                                                      \
-        tp_node *x = input(g, 2, 2, 3, 0), *v = input(g, 1, 4, 0, 0), *h = input(g, 2, TP_ANY, TP_ANY, 0);     \
-        tp_node *i = tp_cast(x, TP_I32), *c = tp_greater(x, x), *out[4], *list[2];                             \
-        list[0] = x;                                                                                           \
-        list[1] = v;                                                                                           \
-        (void)h;                                                                                               \
-        (void)c;                                                                                               \
-        (void)i;                                                                                               \
-        (void)out;                                                                                             \
-        (void)list;                                                                                            \
-        CHECK(tp_graph_status(g) == TP_OK);                                                                    \
-        CHECK(tp_is_poison(call_));                                                                            \
-        CHECK(tp_graph_status(g) != TP_OK);                                                                    \
-        CHECK_HAS(tp_graph_error(g), part_);                                                                   \
-        CHECK(tp_is_poison(tp_mean(tp_relu(tp_poison(g)))));                                                   \
-        tp_graph_free(g);                                                                                      \
+#define MISTAKE(part_, call_)                                                                              \
+    do {                                                                                                   \
+        tp_graph *g = tp_graph_new(NULL);                                                                  \
+        tp_node *x = input(g, 2, 2, 3, 0), *v = input(g, 1, 4, 0, 0), *h = input(g, 2, TP_ANY, TP_ANY, 0); \
+        tp_node *i = tp_cast(x, TP_I32), *c = tp_greater(x, x), *out[4], *list[2];                         \
+        list[0] = x;                                                                                       \
+        list[1] = v;                                                                                       \
+        (void)h;                                                                                           \
+        (void)c;                                                                                           \
+        (void)i;                                                                                           \
+        (void)out;                                                                                         \
+        (void)list;                                                                                        \
+        CHECK(tp_graph_status(g) == TP_OK);                                                                \
+        CHECK(tp_is_poison(call_));                                                                        \
+        CHECK(tp_graph_status(g) != TP_OK);                                                                \
+        CHECK_HAS(tp_graph_error(g), part_);                                                               \
+        CHECK(tp_is_poison(tp_mean(tp_relu(tp_poison(g)))));                                               \
+        tp_graph_free(g);                                                                                  \
     } while (0)
 
 TEST(mistakes_are_sentences)
 {
     const int twice[] = {1, 1}, far[] = {5}, bad_perm[] = {0, 0};
-    const int64_t three[2] = {3, 3}, minus[2] = {-1, 0}, one[2] = {1, 1}, five[1] = {5},
-                  anys[2] = {TP_ANY, TP_ANY};
+    const int64_t three[2] = {3, 3}, minus[2] = {-1, 0}, one[2] = {1, 1}, five[1] = {5}, anys[2] = {TP_ANY, TP_ANY};
     MISTAKE("shapes (2,3) and (4) do not broadcast", tp_add(x, v));
     MISTAKE("float32 and int32 differ", tp_mul(x, i));
     MISTAKE("div does not work on int32", tp_div(i, i));
@@ -820,8 +794,7 @@ TEST(bad_values_fail_the_run)
     feed[1].node = i;
     tp_tensor_view(&feed[0].value, TP_F32, s, values);
     tp_tensor_view(&feed[1].value, TP_I32, s, index);
-    CHECK_ERR(tp_session_run(session, feed, 1, &checked, 1, &y), TP_ERR_NUMERIC,
-              "element 1 is NaN or infinite");
+    CHECK_ERR(tp_session_run(session, feed, 1, &checked, 1, &y), TP_ERR_NUMERIC, "element 1 is NaN or infinite");
     values[1] = 5;
     CHECK_OK(tp_session_run(session, feed, 1, &checked, 1, &y));
     CHECK(tp_session_run(session, feed, 2, &rows, 1, &y) < 0);
@@ -844,8 +817,7 @@ TEST(half_precision_goes_through_float)
         memset(&out, 0, sizeof out);
         tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &three), values);
         tp_node *x = tp_cast(tp_identity(tp_constant(g, &t)), half[i]), *one = tp_const_as(g, half[i], 1);
-        tp_node *y =
-            tp_select(tp_greater(x, one), tp_mul(tp_add(x, one), x), tp_neg(tp_exp(tp_zeros_like(x))));
+        tp_node *y = tp_select(tp_greater(x, one), tp_mul(tp_add(x, one), x), tp_neg(tp_exp(tp_zeros_like(x))));
         tp_session *s = open_session(g, 1, NULL);
         CHECK(y->dtype == half[i]);
         if (s && CHECK_OK(tp_session_eval(s, y, &out))) {

@@ -6,7 +6,8 @@
 static tp_shape shape1(int64_t a) { return tp_make_shape_n(1, &a); }
 
 /* n random values of a fresh graph with this seed, at run `run` (from 0), on so many threads. */
-static void draw(tp_node *(*make)(tp_graph *g, tp_shape s, float a, float b), float a, float b, uint64_t seed, int run, int threads, float *out, int64_t n)
+static void draw(tp_node *(*make)(tp_graph *g, tp_shape s, float a, float b), float a, float b, uint64_t seed, int run,
+                 int threads, float *out, int64_t n)
 {
     tp_graph_config gc;
     memset(&gc, 0, sizeof gc);
@@ -65,7 +66,8 @@ TEST(dropout_keeps_scales_and_gives_its_mask_to_the_gradient)
 {
     enum { N = 10000 };
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_get_variable_as(g, "x", TP_F32, shape1(N), tp_init_constant(3)), *y = tp_nn_dropout(x, 0.3f), *dx = NULL, *other = tp_nn_dropout(x, 0.3f);
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, shape1(N), tp_init_constant(3)), *y = tp_nn_dropout(x, 0.3f),
+            *dx = NULL, *other = tp_nn_dropout(x, 0.3f);
     tp_gradients(tp_sum(y), &x, 1, &dx);
     tp_session *s = tp_session_new(g, NULL);
     tp_node *fetch[3];
@@ -95,7 +97,8 @@ TEST(a_label_outside_the_classes_fails_the_run)
 {
     tp_graph *g = tp_graph_new(NULL);
     const int64_t two[2] = {2, 3};
-    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape_n(2, two), tp_init_zeros()), *label = tp_placeholder(g, "label", TP_I32, shape1(2));
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape_n(2, two), tp_init_zeros()),
+            *label = tp_placeholder(g, "label", TP_I32, shape1(2));
     tp_node *y = tp_named(tp_sparse_softmax_cross_entropy(x, label), "loss");
     tp_session *s = tp_session_new(g, NULL);
     const int32_t bad[2] = {1, 3}, good[2] = {1, 2};
@@ -137,7 +140,8 @@ TEST(batch_norm_with_given_statistics_has_its_gradient)
     tp_graph *g = tp_graph_new(NULL);
     tp_node *in[6], *grads[3];
     static const char *const names[] = {"x", "gamma", "beta", "mean", "var", "w"};
-    for (int i = 0; i < 6; i++) in[i] = tp_placeholder(g, names[i], TP_F64, i == 0 || i == 5 ? tp_make_shape_n(2, bc) : shape1(C));
+    for (int i = 0; i < 6; i++)
+        in[i] = tp_placeholder(g, names[i], TP_F64, i == 0 || i == 5 ? tp_make_shape_n(2, bc) : shape1(C));
     tp_node *loss = tp_sum(tp_mul(tp_nn_batch_norm_infer(in[0], in[1], in[2], in[3], in[4], 1, 1e-3f), in[5]));
     tp_gradients(loss, in, 3, grads);
     double value[6][B * C];

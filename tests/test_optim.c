@@ -31,18 +31,14 @@ static tp_node *weight(tp_graph *g, const char *name, float init)
     return tp_get_variable_as(g, name, TP_F32, tp_make_shape(1), tp_init_constant(init));
 }
 static tp_node *rate(tp_graph *g, float lr) { return tp_get_scalar_variable(g, "learning_rate", lr); }
-static tp_node *input(tp_graph *g, const char *name)
-{
-    return tp_placeholder(g, name, TP_F32, tp_make_shape(1));
-}
+static tp_node *input(tp_graph *g, const char *name) { return tp_placeholder(g, name, TP_F32, tp_make_shape(1)); }
 
 static double variable(tp_session *s, const char *name)
 {
     tp_tensor t = {0};
     const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
     double r = -1e300;
-    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t)))
-        r = tp_tensor_get(&t, 0);
+    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t))) r = tp_tensor_get(&t, 0);
     tp_tensor_free(&t);
     return r;
 }
@@ -96,10 +92,7 @@ static tp_optimizer *make_nesterov(tp_node *lr) { return tp_nesterov(lr); }
 static tp_optimizer *make_nesterov2(tp_node *lr) { return tp_momentum(lr, .use_nesterov = TP_YES); }
 static tp_optimizer *make_adam(tp_node *lr) { return tp_adam(lr); }
 static tp_optimizer *make_adam_eps(tp_node *lr) { return tp_adam(lr, .epsilon = 1e-3f); }
-static tp_optimizer *make_proxy(tp_node *lr)
-{
-    return tp_optimizer_proxy(tp_momentum(lr), "Proxy", NULL, NULL);
-}
+static tp_optimizer *make_proxy(tp_node *lr) { return tp_optimizer_proxy(tp_momentum(lr), "Proxy", NULL, NULL); }
 
 TEST(sgd) { two_updates(make_sgd, -.1, -.3, 1e-7); }
 TEST(momentum) { two_updates(make_momentum, -.1, -.39, 1e-7); }
@@ -113,8 +106,7 @@ TEST(a_proxy_forwards) { two_updates(make_proxy, -.1, -.39, 1e-7); }
 TEST(slots_have_tensorflows_names)
 {
     tp_graph *g = graph();
-    tp_grad_var gv[2] = {{input(g, "g0"), weight(g, "conv0/W", 0)},
-                         {input(g, "g1"), weight(g, "conv0/b", 0)}};
+    tp_grad_var gv[2] = {{input(g, "g0"), weight(g, "conv0/W", 0)}, {input(g, "g1"), weight(g, "conv0/b", 0)}};
     tp_variable_scope_desc inside = {.name = "somewhere"};
     tp_variable_scope_push(g, &inside);
     tp_optimizer *adam = tp_adam(rate(g, 0.1f), .beta1 = 0.5f), *mom = tp_momentum(rate(g, 0.1f)),
@@ -123,10 +115,9 @@ TEST(slots_have_tensorflows_names)
                        tp_apply_gradients(second, gv, 1)};
     tp_variable_scope_pop(g);
     ok(g);
-    static const char *const names[] = {"conv0/W/Adam",     "conv0/W/Adam_1",   "conv0/b/Adam",
-                                        "conv0/b/Adam_1",   "beta1_power",      "beta2_power",
-                                        "conv0/W/Momentum", "conv0/b/Momentum", "conv0/W/Adam_2",
-                                        "conv0/W/Adam_3",   "beta1_power_1",    "beta2_power_1"};
+    static const char *const names[] = {"conv0/W/Adam",   "conv0/W/Adam_1", "conv0/b/Adam",     "conv0/b/Adam_1",
+                                        "beta1_power",    "beta2_power",    "conv0/W/Momentum", "conv0/b/Momentum",
+                                        "conv0/W/Adam_2", "conv0/W/Adam_3", "beta1_power_1",    "beta2_power_1"};
     for (int i = 0; i < TP_COUNT(names); i++) {
         const tp_variable *v = tp_find_variable(g, names[i]);
         if (CHECK_MSG(v != NULL, "no %s", names[i])) CHECK(!v->trainable && !v->local);
@@ -162,8 +153,7 @@ TEST(slots_have_tensorflows_names)
 TEST(variables_of_two_dtypes)
 {
     tp_graph *g = graph();
-    tp_node *a = weight(g, "a", 0),
-            *b = tp_get_variable_as(g, "b", TP_F64, tp_make_shape(1), tp_init_zeros());
+    tp_node *a = weight(g, "a", 0), *b = tp_get_variable_as(g, "b", TP_F64, tp_make_shape(1), tp_init_zeros());
     tp_node *cost = tp_add(tp_sum(a), tp_cast(tp_sum(b), TP_F32));
     tp_node *vars[2] = {a, b};
     tp_grad_var gv[2];
@@ -187,8 +177,7 @@ TEST(an_update_may_wait_for_a_predicate)
     tp_graph *g = graph();
     tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
     tp_node *go = input(g, "go");
-    tp_optimizer *opt =
-        tp_apply_grad_processors(tp_adam(rate(g, 0.1f)), TP_GRADPROCS(tp_gradproc_scale("w", 2)));
+    tp_optimizer *opt = tp_apply_grad_processors(tp_adam(rate(g, 0.1f)), TP_GRADPROCS(tp_gradproc_scale("w", 2)));
     tp_node *op = tp_apply_gradients_if(opt, &gv, 1, tp_greater(tp_sum(go), tp_const(g, 0)));
     ok(g);
     tp_session *s = tp_session_new(g, NULL);
@@ -238,8 +227,7 @@ static tp_node *sign_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     for (int i = 0; i < n; i++) {
         tp_node *count = tp_optimizer_slot(o, gvs[i].var, "count", NULL, tp_init_zeros());
         tp_node *add[1] = {tp_assign_add(count, tp_ones_like(gvs[i].grad), o->pred)};
-        ops[i] = tp_assign_sub(gvs[i].var,
-                               tp_with_dependencies(tp_mul(o->learning_rate, tp_sign(gvs[i].grad)), add, 1),
+        ops[i] = tp_assign_sub(gvs[i].var, tp_with_dependencies(tp_mul(o->learning_rate, tp_sign(gvs[i].grad)), add, 1),
                                o->pred);
     }
     return tp_group(o->graph, ops, n, "sign");
@@ -362,8 +350,8 @@ TEST(scale_gradient_takes_the_first_match_and_zero_drops)
 TEST(map_gradient)
 {
     float three = 3;
-    const tp_gradproc p = tp_gradproc_map(add_user, &three, "conv.*|fc"),
-                      q = tp_gradproc_map(drop, NULL, NULL), none = tp_gradproc_map(drop, NULL, "nothing");
+    const tp_gradproc p = tp_gradproc_map(add_user, &three, "conv.*|fc"), q = tp_gradproc_map(drop, NULL, NULL),
+                      none = tp_gradproc_map(drop, NULL, "nothing");
     proc_case(&p, (const char *const[]){"fcx/W", "conv1/W", "fc"}, (const double[]){1, 4, 4});
     proc_case(&q, (const char *const[]){"fc1/W", "conv1/W", "fc2/W"}, (const double[]){NAN, 1, NAN});
     CHECK(!strstr(logged, "No match"));
@@ -374,8 +362,7 @@ TEST(map_gradient)
 TEST(filter_none_names_what_it_drops)
 {
     tp_graph *g = graph();
-    tp_grad_var gv[3] = {
-        {NULL, weight(g, "a", 0)}, {input(g, "x"), weight(g, "b", 0)}, {NULL, weight(g, "c", 0)}};
+    tp_grad_var gv[3] = {{NULL, weight(g, "a", 0)}, {input(g, "x"), weight(g, "b", 0)}, {NULL, weight(g, "c", 0)}};
     const tp_gradproc p = tp_gradproc_filter_none();
     CHECK(tp_gradproc_run(&p, g, gv, 3) == 1);
     CHECK_STR(tp_node_name(gv[0].var), "b");
@@ -525,8 +512,7 @@ static void mistake(int i, tp_graph *g)
     case 4: tp_apply_gradients(tp_momentum(lr), &shape, 1); break;
     case 5: tp_compute_gradients(tp_square(w), &w, 1, gv); break;
     case 6:
-        tp_apply_gradients(
-            tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_global_norm_clip(0))), gv, 1);
+        tp_apply_gradients(tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_global_norm_clip(0))), gv, 1);
         break;
     case 7: tp_adam(lr, .beta1 = 1.5f); break;
     case 8: tp_exponential_decay(g, 1, NULL, 0, .5f, true); break;
@@ -536,8 +522,7 @@ static void mistake(int i, tp_graph *g)
     case 12: tp_apply_gradients(tp_sgd(NULL), gv, 1); break;
     case 13: own.process = NULL, tp_apply_grad_processors(tp_sgd(lr), &own, 1); break;
     case 14:
-        tp_apply_gradients(tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_scale(".*", 0))), gv,
-                           1);
+        tp_apply_gradients(tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_scale(".*", 0))), gv, 1);
         break;
     }
 }
@@ -581,12 +566,11 @@ TEST(memory_may_run_out_anywhere)
             tp_grad_var gv = {NULL, NULL};
             tp_compute_gradients(tp_sum(tp_square(w)), &w, 1, &gv);
             tp_optimizer *opt = tp_adam(tp_exponential_decay(g, 1, NULL, 10, .5f, true));
-            opt = tp_apply_grad_processors(
-                opt, TP_GRADPROCS(tp_gradproc_global_norm_clip(1), tp_gradproc_scale("w", 2)));
+            opt =
+                tp_apply_grad_processors(opt, TP_GRADPROCS(tp_gradproc_global_norm_clip(1), tp_gradproc_scale("w", 2)));
             tp_node *op = opt ? tp_apply_gradients(opt, &gv, 1) : NULL;
             failed = tp_test_alloc_failed();
-            CHECK(failed ? tp_graph_status(g) != TP_OK || op
-                         : tp_graph_status(g) == TP_OK && op && !tp_is_poison(op));
+            CHECK(failed ? tp_graph_status(g) != TP_OK || op : tp_graph_status(g) == TP_OK && op && !tp_is_poison(op));
             tp_graph_free(g);
         } else {
             failed = tp_test_alloc_failed();

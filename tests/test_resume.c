@@ -15,17 +15,17 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
 {
     tp_node *logits = NULL, *image = tp_expand_dims(in[0], 3);
     (void)user;
-    TP_ARGSCOPE(g, conv2d, .filters = 8, .kernel_size = 3, .strides = 2) {
-        logits = tp_linear(image,
-            TP_CONV2D("conv0", .activation = tp_relu),
-            TP_CONV2D("conv1", .activation = tp_bn_relu, .use_bias = TP_NO),
-            TP_DROPOUT("dropout", .rate = 0.3f),
-            TP_FULLY_CONNECTED("fc0", .units = 32, .activation = tp_relu),
-            TP_FULLY_CONNECTED("fc1", .units = 10));
+    TP_ARGSCOPE(g, conv2d, .filters = 8, .kernel_size = 3, .strides = 2)
+    {
+        logits = tp_linear(
+            image, TP_CONV2D("conv0", .activation = tp_relu),
+            TP_CONV2D("conv1", .activation = tp_bn_relu, .use_bias = TP_NO), TP_DROPOUT("dropout", .rate = 0.3f),
+            TP_FULLY_CONNECTED("fc0", .units = 32, .activation = tp_relu), TP_FULLY_CONNECTED("fc1", .units = 10));
     }
     tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, in[1])), "cost");
     tp_sym_prediction_incorrect(logits, in[1], 1, "incorrect_vector");
-    tp_node *total = tp_named(tp_add(cost, tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(1e-4f), NULL)), "total_cost");
+    tp_node *total =
+        tp_named(tp_add(cost, tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(1e-4f), NULL)), "total_cost");
     tp_add_moving_summary(cost, total);
     return total;
 }
@@ -78,14 +78,20 @@ static tp_status train(const char *dir, int threads, bool queue, bool resume, pl
     watch->user = p;
     watch->trigger_step = step;
     watch->trigger = epoch_end;
-    return tp_launch_train_with_config(&(tp_train_config){
-        .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
-        .dataflow = df,
-        TP_CALLBACKS(tp_cb_model_saver(), watch,
-                     tp_cb_inference_runner(tp_df_batch(tp_df_digits("test", .size = 200, .shuffle = TP_NO), 64, .remainder = TP_YES),
-                                            .inferencers = {tp_inf_classification_error("incorrect_vector", "validation_error")})),
-        .session_config = &session, .steps_per_epoch = STEPS, .max_epoch = EPOCHS, .auto_resume = resume ? TP_YES : TP_NO,
-    }, queue ? tp_queue_input_trainer() : tp_simple_trainer());
+    return tp_launch_train_with_config(
+        &(tp_train_config){
+            .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
+            .dataflow = df,
+            TP_CALLBACKS(tp_cb_model_saver(), watch,
+                         tp_cb_inference_runner(
+                             tp_df_batch(tp_df_digits("test", .size = 200, .shuffle = TP_NO), 64, .remainder = TP_YES),
+                             .inferencers = {tp_inf_classification_error("incorrect_vector", "validation_error")})),
+            .session_config = &session,
+            .steps_per_epoch = STEPS,
+            .max_epoch = EPOCHS,
+            .auto_resume = resume ? TP_YES : TP_NO,
+        },
+        queue ? tp_queue_input_trainer() : tp_simple_trainer());
 }
 
 /* The same in a process of its own; how it ended as waitpid says. */
@@ -155,7 +161,8 @@ TEST(killed_and_resumed_is_as_if_it_was_not)
     for (int round = 0; round < rounds; round++) {
         memset(&p, 0, sizeof p);
         /* any step after the first checkpoint; twice, so that a resumed run is resumed again */
-        p.kill_at = STEPS + 1 + (int64_t)(tp_random_u32((uint64_t)time(NULL), 0, (uint64_t)round) % (STEPS * (EPOCHS - 1) - 1));
+        p.kill_at =
+            STEPS + 1 + (int64_t)(tp_random_u32((uint64_t)time(NULL), 0, (uint64_t)round) % (STEPS * (EPOCHS - 1) - 1));
         if (round == 1) p.kill_at = 0, p.kill_in_save = 2;
         folder(broken, sizeof broken, "broken");
         int status = train_apart(broken, 1 + round % 2, round % 2 == 0, false, &p);
@@ -199,9 +206,23 @@ TEST(the_state_of_a_run_is_named_in_its_checkpoint)
     CHECK(train_apart(folder(dir, sizeof dir, "named"), 2, true, false, NULL) == 0);
     snprintf(path, sizeof path, "%s/model-%d.npz", dir, STEPS * EPOCHS);
     CHECK_OK(tp_npz_load(path, &d));
-    static const char *const names[] = {"conv0/W", "conv0/b", "conv1/W", "conv1/bn/gamma", "conv1/bn/beta", "conv1/bn/mean/EMA", "conv1/bn/variance/EMA",
-                                        "fc0/W", "fc0/W/Adam", "fc0/W/Adam_1", "beta1_power", "learning_rate", "global_step", "tp:random_step", "tp:input/consumed",
-                                        "tp:epoch", "tp:isa"};
+    static const char *const names[] = {"conv0/W",
+                                        "conv0/b",
+                                        "conv1/W",
+                                        "conv1/bn/gamma",
+                                        "conv1/bn/beta",
+                                        "conv1/bn/mean/EMA",
+                                        "conv1/bn/variance/EMA",
+                                        "fc0/W",
+                                        "fc0/W/Adam",
+                                        "fc0/W/Adam_1",
+                                        "beta1_power",
+                                        "learning_rate",
+                                        "global_step",
+                                        "tp:random_step",
+                                        "tp:input/consumed",
+                                        "tp:epoch",
+                                        "tp:isa"};
     for (int i = 0; i < TP_COUNT(names); i++) CHECK_MSG(tp_dict_find(&d, names[i]) != NULL, "%s is missing", names[i]);
     CHECK(tp_dict_find(&d, "conv1/b") == NULL);
     const tp_tensor *consumed = tp_dict_find(&d, "tp:input/consumed"), *step_var = tp_dict_find(&d, "global_step");

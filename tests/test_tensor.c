@@ -398,8 +398,7 @@ static tp_status allocate_everything(void)
     memset(&t, 0, sizeof t);
     memset(&u, 0, sizeof u);
     char *s = tp_strdup("x");
-    if (!s || !tp_arena_alloc(&a, 10) || !tp_arena_strdup(&a, "y") || !tp_arena_printf(&a, "%d", 1))
-        goto done;
+    if (!s || !tp_arena_alloc(&a, 10) || !tp_arena_strdup(&a, "y") || !tp_arena_printf(&a, "%d", 1)) goto done;
     if (!tp_arena_alloc(&a, 1 << 20)) goto done;
     tp_buf_printf(&b, "%d", 5);
     for (int i = 0; i < 100; i++) tp_buf_put(&b, "0123456789", 10);
@@ -474,8 +473,7 @@ TEST(f16_all_values)
         if ((h & 0x7fff) > 0x7c00) {
             if (!CHECK(isnan(f) && back == (h | 0x200))) return; /* quiet, payload kept */
         } else {
-            if (!CHECK((double)f == half_value(h) && back == h && (signbit(f) != 0) == (h >> 15 != 0)))
-                return;
+            if (!CHECK((double)f == half_value(h) && back == h && (signbit(f) != 0) == (h >> 15 != 0))) return;
         }
     }
     /* Around every midpoint between neighbours: below rounds down, above rounds up, the middle to even. */
@@ -483,13 +481,10 @@ TEST(f16_all_values)
         double lo = half_value(h), hi = h + 1 == 0x7c00 ? 65536.0 : half_value(h + 1);
         float mid = (float)((lo + hi) / 2); /* exact */
         if (!CHECK(tp_f32_to_f16(mid) == (h & 1 ? h + 1 : h))) return;
-        if (!CHECK(tp_f32_to_f16(nextafterf(mid, 0)) == h &&
-                   tp_f32_to_f16(nextafterf(mid, INFINITY)) == h + 1))
-            return;
+        if (!CHECK(tp_f32_to_f16(nextafterf(mid, 0)) == h && tp_f32_to_f16(nextafterf(mid, INFINITY)) == h + 1)) return;
         if (!CHECK(tp_f32_to_f16(-mid) == ((h & 1 ? h + 1 : h) | 0x8000))) return;
     }
-    CHECK(tp_f32_to_f16(FLT_MAX) == 0x7c00 && tp_f32_to_f16(-INFINITY) == 0xfc00 &&
-          tp_f32_to_f16(1e-40f) == 0);
+    CHECK(tp_f32_to_f16(FLT_MAX) == 0x7c00 && tp_f32_to_f16(-INFINITY) == 0xfc00 && tp_f32_to_f16(1e-40f) == 0);
 }
 
 TEST(bf16_all_values)
@@ -556,8 +551,7 @@ TEST(convert_edges)
     CHECK(h[0] == 0x3c01 && h[2] == 0x7bff && h[3] == 0x7c00);
     tp_convert(h, TP_BF16, d, TP_F64, 4);
     CHECK(h[1] == 0x3f81 && h[3] == 0x7f80);
-    const int64_t w[] = {((int64_t)257 << 54) + 1, (int64_t)257 << 54, -(((int64_t)257 << 54) + 1),
-                         INT64_MIN};
+    const int64_t w[] = {((int64_t)257 << 54) + 1, (int64_t)257 << 54, -(((int64_t)257 << 54) + 1), INT64_MIN};
     tp_convert(h, TP_BF16, w, TP_I64, 4); /* 257 lies between 256 and 258 */
     CHECK(h[0] == 0x5e81 && h[1] == 0x5e80 && h[2] == 0xde81 && h[3] == 0xdf00);
 }
@@ -579,8 +573,7 @@ TEST(shapes)
     CHECK(tp_shape_known(&s) && !tp_shape_known(&any) && tp_shape_known(&scalar));
     CHECK(tp_shape_compatible(&s, &any) && !tp_shape_equal(&s, &any) && tp_shape_equal(&any, &any));
     tp_shape other = shape_of(3, 2, 3, 5), flat = shape_of(1, 24, 0, 0);
-    CHECK(!tp_shape_compatible(&other, &any) && !tp_shape_compatible(&flat, &s) &&
-          !tp_shape_equal(&flat, &s));
+    CHECK(!tp_shape_compatible(&other, &any) && !tp_shape_compatible(&flat, &s) && !tp_shape_equal(&flat, &s));
     CHECK_STR(tp_shape_text(&any, text), "(?,3,4)");
     CHECK_STR(tp_shape_text(&scalar, text), "()");
 
@@ -640,8 +633,7 @@ TEST(tensors)
     CHECK_ERR(tp_tensor_resize(&t, TP_F32, shape_of(2, TP_ANY, 4, 0)), TP_ERR_SHAPE, "(?,4)");
     CHECK_ERR(tp_tensor_resize(&t, TP_DTYPE_UNSET, shape_of(1, 1, 0, 0)), TP_ERR_DTYPE, "dtype");
     CHECK_ERR(tp_tensor_resize(&t, TP_F32, shape_of(3, INT64_MAX, 4, 4)), TP_ERR_SHAPE, "larger than memory");
-    CHECK_ERR(tp_tensor_resize(&t, TP_F64, shape_of(1, INT64_MAX / 4, 1, 0)), TP_ERR_SHAPE,
-              "larger than memory");
+    CHECK_ERR(tp_tensor_resize(&t, TP_F64, shape_of(1, INT64_MAX / 4, 1, 0)), TP_ERR_SHAPE, "larger than memory");
     CHECK(t.dtype == TP_F64 && t.shape.ndim == 2); /* unchanged */
 
     float x = 2.5f;
@@ -673,8 +665,7 @@ TEST(random_streams)
     uint32_t r[4];
     uint64_t key = tp_random_key(1, tp_hash_name("conv0/W"));
     CHECK(key == tp_random_key(1, tp_hash_name("conv0/W")));
-    CHECK(key != tp_random_key(2, tp_hash_name("conv0/W")) &&
-          key != tp_random_key(1, tp_hash_name("conv1/W")));
+    CHECK(key != tp_random_key(2, tp_hash_name("conv0/W")) && key != tp_random_key(1, tp_hash_name("conv1/W")));
     CHECK(tp_random_key(1, 2) != tp_random_key(2, 1));
     tp_philox(key, 25, 7, r);
     for (uint64_t i = 0; i < 4; i++) {
@@ -948,8 +939,7 @@ static void flush_chunk(void *user, int64_t chunk)
 
 TEST(pool_fixes_the_float_mode)
 {
-    unsigned before = __builtin_ia32_stmxcsr(),
-             up = (before & ~0x6000u) | 0x4000u; /* round up, denormals kept */
+    unsigned before = __builtin_ia32_stmxcsr(), up = (before & ~0x6000u) | 0x4000u; /* round up, denormals kept */
     float x[16];
     tp_pool *p = tp_pool_new(4), *one = tp_pool_new(1);
     if (!CHECK(p && one)) return;

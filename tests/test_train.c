@@ -65,8 +65,7 @@ static tp_status record(tp_callback *cb, const char *hook)
     const recorder *r = (const recorder *)cb->user;
     const tp_train_state *t = cb->train;
     if (r->counters)
-        trace_add("%s.%s(%d,%d,%d)", r->letter, hook, (int)t->epoch_num, (int)t->global_step,
-                  (int)t->local_step);
+        trace_add("%s.%s(%d,%d,%d)", r->letter, hook, (int)t->epoch_num, (int)t->global_step, (int)t->local_step);
     else trace_add("%s.%s", r->letter, hook);
     if (!r->fail_in || strcmp(r->fail_in, hook) != 0 || t->global_step < r->at_step) return TP_OK;
     if (r->sigint) raise(SIGINT);
@@ -209,10 +208,9 @@ TEST(callbacks_take_turns)
     tp_callback *cb[2] = {rec_new("A", false), rec_new("B", false)};
     cb[1]->trigger_epoch = rec_trigger_epoch;
     if (!CHECK_OK(run_noop(cb, 2, 1, 1, 1))) return;
-    CHECK_STR(trace,
-              "A.setup_graph B.setup_graph A.before_train B.before_train A.before_epoch B.before_epoch "
-              "A.before_run B.before_run A.after_run B.after_run A.trigger_step B.trigger_step "
-              "A.after_epoch B.after_epoch A.trigger B.trigger_epoch A.after_train B.after_train");
+    CHECK_STR(trace, "A.setup_graph B.setup_graph A.before_train B.before_train A.before_epoch B.before_epoch "
+                     "A.before_run B.before_run A.after_run B.after_run A.trigger_step B.trigger_step "
+                     "A.after_epoch B.after_epoch A.trigger B.trigger_epoch A.after_train B.after_train");
 }
 
 TEST(stop_in_a_step)
@@ -222,9 +220,8 @@ TEST(stop_in_a_step)
     tp_callback *cb[2] = {rec_fails("A", "trigger_step", TP_STOP, 2), rec_new("B", false)};
     if (!CHECK_OK(run_noop(cb, 2, 3, 1, 5))) return;
     const char *end = strstr(trace, "A.trigger_step B.trigger_step");
-    CHECK_STR(
-        end, "A.trigger_step B.trigger_step A.before_run B.before_run A.after_run B.after_run A.trigger_step "
-             "A.after_train B.after_train");
+    CHECK_STR(end, "A.trigger_step B.trigger_step A.before_run B.before_run A.after_run B.after_run A.trigger_step "
+                   "A.after_train B.after_train");
     CHECK_HAS(logged, "Training was stopped by exception recorder wants it.");
 }
 
@@ -240,8 +237,7 @@ TEST(failing_before_train)
 {
     quiet();
     trace_clear();
-    tp_callback *cb[3] = {rec_new("A", false), rec_fails("B", "before_train", TP_ERR_ARG, 0),
-                          rec_new("C", false)};
+    tp_callback *cb[3] = {rec_new("A", false), rec_fails("B", "before_train", TP_ERR_ARG, 0), rec_new("C", false)};
     CHECK_ERR(run_noop(cb, 3, 1, 1, 1), TP_ERR_ARG, "recorder fails in before_train");
     CHECK_STR(trace, "A.setup_graph B.setup_graph C.setup_graph A.before_train B.before_train "
                      "A.after_train B.after_train C.after_train");
@@ -405,8 +401,7 @@ TEST(periodic_trigger)
     CHECK_STR(trace, "(1,2) (1,2)");
     cb = periodic_trigger(trigger_recorder(), 0, 0, 0);
     CHECK_ERR(run_noop(&cb, 1, 2, 1, 1), TP_ERR_ARG, "every_k_steps");
-    cb = periodic_trigger(periodic_trigger(trigger_recorder(), 0, 0, 0), 1, 0,
-                          0); /* a mistake goes through wrappers */
+    cb = periodic_trigger(periodic_trigger(trigger_recorder(), 0, 0, 0), 1, 0, 0); /* a mistake goes through wrappers */
     CHECK_ERR(run_noop(&cb, 1, 2, 1, 1), TP_ERR_ARG, "every_k_steps");
 }
 
@@ -416,28 +411,23 @@ TEST(periodic_callback)
     trace_clear();
     tp_callback *cb = periodic_callback(rec_new("P", true), 3, 0);
     CHECK_OK(run_noop(&cb, 1, 4, 1, 2));
-    CHECK_STR(
-        trace,
-        "P.setup_graph(0,0,-1) P.before_train(0,0,-1) P.before_epoch(1,0,-1) "
-        "P.before_run(1,0,0) P.after_run(1,1,0) P.trigger_step(1,3,2) P.before_run(1,3,3) P.after_run(1,4,3) "
-        "P.trigger_step(2,6,1) P.before_run(2,6,2) P.after_run(2,7,2) P.after_train(2,8,3)");
+    CHECK_STR(trace,
+              "P.setup_graph(0,0,-1) P.before_train(0,0,-1) P.before_epoch(1,0,-1) "
+              "P.before_run(1,0,0) P.after_run(1,1,0) P.trigger_step(1,3,2) P.before_run(1,3,3) P.after_run(1,4,3) "
+              "P.trigger_step(2,6,1) P.before_run(2,6,2) P.after_run(2,7,2) P.after_train(2,8,3)");
     trace_clear();
     cb = periodic_callback(rec_new("P", true), 0, 2);
     CHECK_OK(run_noop(&cb, 1, 2, 1, 3));
-    CHECK_STR(
-        trace,
-        "P.setup_graph(0,0,-1) P.before_train(0,0,-1) "
-        "P.before_epoch(2,2,1) P.before_run(2,2,0) P.after_run(2,3,0) P.trigger_step(2,3,0) "
-        "P.before_run(2,3,1) P.after_run(2,4,1) P.trigger_step(2,4,1) P.after_epoch(2,4,1) P.trigger(2,4,1) "
-        "P.before_epoch(3,4,1) P.before_run(3,5,1) P.after_run(3,6,1) P.trigger_step(3,6,1) "
-        "P.after_epoch(3,6,1) P.trigger(3,6,1) "
-        "P.after_train(3,6,1)");
+    CHECK_STR(trace,
+              "P.setup_graph(0,0,-1) P.before_train(0,0,-1) "
+              "P.before_epoch(2,2,1) P.before_run(2,2,0) P.after_run(2,3,0) P.trigger_step(2,3,0) "
+              "P.before_run(2,3,1) P.after_run(2,4,1) P.trigger_step(2,4,1) P.after_epoch(2,4,1) P.trigger(2,4,1) "
+              "P.before_epoch(3,4,1) P.before_run(3,5,1) P.after_run(3,6,1) P.trigger_step(3,6,1) "
+              "P.after_epoch(3,6,1) P.trigger(3,6,1) "
+              "P.after_train(3,6,1)");
 }
 
-static bool even_epoch(tp_callback *wrapper, void *user)
-{
-    return wrapper->train->epoch_num % *(const int *)user == 0;
-}
+static bool even_epoch(tp_callback *wrapper, void *user) { return wrapper->train->epoch_num % *(const int *)user == 0; }
 
 TEST(enable_if)
 {
@@ -642,8 +632,7 @@ TEST(schedules)
 /* The cases of tensorpack's own param_test.py. */
 TEST(schedules_of_param_test)
 {
-    static const tp_schedule_point interp[] = {{30, .3}, {40, .4}, {50, .5}},
-                                   plain[] = {{10, .3}, {20, .4}, {30, .5}},
+    static const tp_schedule_point interp[] = {{30, .3}, {40, .4}, {50, .5}}, plain[] = {{10, .3}, {20, .4}, {30, .5}},
                                    mid[] = {{10, .3}, {20, 1.0}, {30, 1.5}};
     quiet();
     tp_callback *cb = scheduled(1, interp, 3, TP_INTERP_LINEAR, TP_YES, 0);
@@ -868,20 +857,16 @@ TEST(model_saver_keeps_the_newest)
     snprintf(dir, sizeof dir, "%s/made/by/saver", tp_test_tmpdir());
     tp_callback *cb = model_saver(dir, 2, 0);
     CHECK_OK(run_noop(&cb, 1, 10, 1, 4));
-    CHECK(!tp_file_exists(tp_test_path(dir, "model-10.npz")) &&
-          !tp_file_exists(tp_test_path(dir, "model-20.npz")));
-    CHECK(step_of(tp_test_path(dir, "model-30.npz")) == 30 &&
-          step_of(tp_test_path(dir, "model-40.npz")) == 40);
+    CHECK(!tp_file_exists(tp_test_path(dir, "model-10.npz")) && !tp_file_exists(tp_test_path(dir, "model-20.npz")));
+    CHECK(step_of(tp_test_path(dir, "model-30.npz")) == 30 && step_of(tp_test_path(dir, "model-40.npz")) == 40);
     CHECK_STR(text_of(tp_test_path(dir, "checkpoint")),
               "model_checkpoint_path: \"model-40\"\nall_model_checkpoint_paths: \"model-30\"\n"
               "all_model_checkpoint_paths: \"model-40\"\n");
     CHECK_HAS(logged, "Model saved to ");
-    cb = model_saver(
-        dir, 1,
-        TP_ZERO); /* what falls out of the list is older than "from now on, every 0 hours": all stay */
+    cb = model_saver(dir, 1,
+                     TP_ZERO); /* what falls out of the list is older than "from now on, every 0 hours": all stay */
     CHECK_OK(run_noop(&cb, 1, 1, 1, 3));
-    CHECK(tp_file_exists(tp_test_path(dir, "model-1.npz")) &&
-          tp_file_exists(tp_test_path(dir, "model-2.npz")));
+    CHECK(tp_file_exists(tp_test_path(dir, "model-1.npz")) && tp_file_exists(tp_test_path(dir, "model-2.npz")));
     CHECK_STR(text_of(tp_test_path(dir, "checkpoint")),
               "model_checkpoint_path: \"model-3\"\nall_model_checkpoint_paths: \"model-3\"\n");
     CHECK(tp_file_exists(tp_test_path(dir, "model-30.npz"))); /* of an earlier run: never touched */
@@ -1017,8 +1002,8 @@ TEST(monitors_dispatch)
     trace_clear();
     tp_summary_value v[4];
     memset(v, 0, sizeof v);
-    static const char *const tags[4] = {"tower0/tower12/x-summary", "a/tower1/b-summary-summary",
-                                        "tower/h-histogram", "mytower3/c"};
+    static const char *const tags[4] = {"tower0/tower12/x-summary", "a/tower1/b-summary-summary", "tower/h-histogram",
+                                        "mytower3/c"};
     for (int i = 0; i < 4; i++) {
         v[i].tag = tags[i];
         v[i].kind = i == 2 ? TP_SUMMARY_HISTOGRAM : TP_SUMMARY_SCALAR;
@@ -1053,8 +1038,7 @@ static tp_status golden_trigger_step(tp_callback *cb)
 }
 static tp_status golden_trigger(tp_callback *cb)
 {
-    const tp_status st =
-        tp_monitors_put_scalar(cb->train->monitors, "val_error", 1.0 / (double)cb->train->epoch_num);
+    const tp_status st = tp_monitors_put_scalar(cb->train->monitors, "val_error", 1.0 / (double)cb->train->epoch_num);
     return st == TP_OK ? tp_monitors_put_int(cb->train->monitors, "n", cb->train->epoch_num) : st;
 }
 static tp_status golden_run(tp_monitor *m, int64_t first, int64_t last, tp_session_init *init)
@@ -1106,8 +1090,8 @@ TEST(json_writer)
     CHECK_OK(tp_load_existing_epoch_number(dir, &epoch));
     CHECK(epoch == 2);
     CHECK_OK(golden_run(tp_monitor_json_writer(), 3, 3, start_at(4)));
-    CHECK_STR(text_of(tp_test_path(dir, "stats.json")), TWO_EPOCHS
-              ", {\"val_error\": 0.3333333333333333, \"n\": 3, \"epoch_num\": 3, \"global_step\": 6}]");
+    CHECK_STR(text_of(tp_test_path(dir, "stats.json")),
+              TWO_EPOCHS ", {\"val_error\": 0.3333333333333333, \"n\": 3, \"epoch_num\": 3, \"global_step\": 6}]");
     CHECK(count_files(dir, "stats.json.") == 0);
     CHECK_OK(golden_run(tp_monitor_json_writer(), 1, 2, NULL));
     CHECK_STR(text_of(tp_test_path(dir, "stats.json")), TWO_EPOCHS "]");
@@ -1174,9 +1158,7 @@ static int event_records(const char *dir, int *files)
             for (int i = 7; i >= 0; i--) length = length << 8 | p[i];
             for (int i = 3; i >= 0; i--) crc = crc << 8 | p[8 + i];
             const uint32_t want = tp_crc32c(0, p, 8);
-            if (!CHECK(crc == ((want >> 15) | (want << 17)) + 0xa282ead8u) ||
-                !CHECK(at + 16 + length <= size))
-                break;
+            if (!CHECK(crc == ((want >> 15) | (want << 17)) + 0xa282ead8u) || !CHECK(at + 16 + length <= size)) break;
             crc = 0;
             for (int i = 3; i >= 0; i--) crc = crc << 8 | p[12 + length + (size_t)i];
             const uint32_t body = tp_crc32c(0, p + 12, length);
@@ -1200,8 +1182,7 @@ TEST(event_writer)
     memset(&d, 0, sizeof d);
     d.logdir = tp_test_tmpdir();
     CHECK_OK(golden_run(tp_monitor_tf_event_writer_(&d), 1, 2, NULL));
-    CHECK(event_records(d.logdir, &files) ==
-          2 + 7); /* version, graph; pre, s, s, and val_error and n in each epoch */
+    CHECK(event_records(d.logdir, &files) == 2 + 7); /* version, graph; pre, s, s, and val_error and n in each epoch */
     CHECK(files == 1);
     d.logdir = tp_test_tmpdir();
     d.split_files = TP_YES;
@@ -1243,8 +1224,7 @@ static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
     tp_node *off = tp_sub(tp_matmul(h, v), in[1]);
     tp_node *cost = tp_named(tp_mean(tp_square(off)), "cost");
     static const int64_t minus[1] = {-1};
-    tp_named(tp_cast(tp_greater(tp_square(tp_reshape_to(off, tp_make_shape_n(1, minus))), tp_const(g, 0.25f)),
-                     TP_F32),
+    tp_named(tp_cast(tp_greater(tp_square(tp_reshape_to(off, tp_make_shape_n(1, minus))), tp_const(g, 0.25f)), TP_F32),
              "wrong");
     tp_add_moving_summary_n(&cost, 1, NULL);
     return cost;
@@ -1344,8 +1324,7 @@ static void check_same_checkpoint(const char *a, const char *b)
 static tp_status train_some(const char *dir, int epochs, int auto_resume, bool queue)
 {
     static const char *const names[] = {"cost"};
-    tp_callback *cb[4] = {model_saver(dir, 0, 0), inference(names, 1), min_saver("validation_cost", dir),
-                          NULL};
+    tp_callback *cb[4] = {model_saver(dir, 0, 0), inference(names, 1), min_saver("validation_cost", dir), NULL};
     tp_cb_hyper_param_setter_with_func_desc d;
     memset(&d, 0, sizeof d);
     d.name = "learning_rate";
@@ -1464,8 +1443,7 @@ static void look_at_stats(tp_callback *cb)
 {
     tp_stat s;
     memset(&s, 0, sizeof s);
-    static const char *const names[] = {"validation_mean_wrong", "validation_error", "val_precision",
-                                        "val_recall"};
+    static const char *const names[] = {"validation_mean_wrong", "validation_error", "val_precision", "val_recall"};
     for (int i = 0; i < 4; i++) {
         if (tp_monitors_get_latest(cb->train->monitors, names[i], &s) == TP_OK)
             trace_add("%s=%.6g@%d", names[i], s.value, (int)s.step);
@@ -1639,8 +1617,7 @@ TEST(data_that_fail)
     c.dataflow = tp_df_from_generator_(&gen);
     c.steps_per_epoch = 3;
     c.max_epoch = 1;
-    CHECK_OK(tp_launch_train_with_config(
-        &c, tp_queue_input_trainer())); /* a queue ends: success, but it is said */
+    CHECK_OK(tp_launch_train_with_config(&c, tp_queue_input_trainer())); /* a queue ends: success, but it is said */
     CHECK_HAS(logged, "The data ended because reading them failed: the data are broken");
 }
 
@@ -1801,8 +1778,7 @@ static tp_status disk_fills(tp_callback *cb)
 {
     struct rlimit full = disk_before;
     full.rlim_cur = 16;
-    return cb->train->epoch_num == 2 && setrlimit(RLIMIT_FSIZE, &full) != 0 ? tp_fail(TP_ERR_IO, "setrlimit")
-                                                                            : TP_OK;
+    return cb->train->epoch_num == 2 && setrlimit(RLIMIT_FSIZE, &full) != 0 ? tp_fail(TP_ERR_IO, "setrlimit") : TP_OK;
 }
 static tp_status disk_empties(tp_callback *cb)
 {
@@ -1824,8 +1800,7 @@ TEST(full_disk_while_saving)
     ignore.sa_handler = SIG_IGN;
     sigaction(SIGXFSZ, &ignore, &before);
     if (!CHECK(getrlimit(RLIMIT_FSIZE, &disk_before) == 0)) return;
-    tp_callback *cb[3] = {tp_callback_new("Fills", 0), model_saver(min_dir, 0, 0),
-                          tp_callback_new("Empties", 0)};
+    tp_callback *cb[3] = {tp_callback_new("Fills", 0), model_saver(min_dir, 0, 0), tp_callback_new("Empties", 0)};
     cb[0]->trigger = disk_fills;
     cb[2]->trigger = disk_empties;
     CHECK_OK(run_noop(cb, 3, 2, 1, 3));
@@ -1974,8 +1949,7 @@ TEST(out_of_memory_at_every_point)
         quiet();
         tp_test_fail_after(n);
         static const char *const names[] = {"cost"};
-        tp_callback *cb[4] = {model_saver(dir, 0, 0), inference(names, 1), min_saver("validation_cost", dir),
-                              NULL};
+        tp_callback *cb[4] = {model_saver(dir, 0, 0), inference(names, 1), min_saver("validation_cost", dir), NULL};
         tp_cb_estimated_time_left_desc eta;
         memset(&eta, 0, sizeof eta);
         cb[3] = periodic_trigger(tp_cb_estimated_time_left_(&eta), 0, 1, 0);
@@ -2091,8 +2065,7 @@ TEST(hooks_and_inferencers_of_a_user)
     tp_cb_dump_tensors_desc printed;
     memset(&printed, 0, sizeof printed);
     printed.names[0] = "cost";
-    tp_callback *cb[3] = {tp_cb_hook(&training.hook), tp_cb_inference_runner_(&d),
-                          tp_cb_tensor_printer_(&printed)};
+    tp_callback *cb[3] = {tp_cb_hook(&training.hook), tp_cb_inference_runner_(&d), tp_cb_tensor_printer_(&printed)};
     CHECK_OK(tp_inference_runner_register_hook(cb[1], &inferring.hook));
     tp_monitor *m = rec_monitor();
     tp_train_config c = config(cb, 3);
@@ -2103,8 +2076,7 @@ TEST(hooks_and_inferencers_of_a_user)
     c.n_monitors = 1;
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
     CHECK(training.begun == 1 && training.created == 1 && training.ended == 1);
-    CHECK_MSG(training.before == 6 && training.after == 6, "%d and %d runs of 6", training.before,
-              training.after);
+    CHECK_MSG(training.before == 6 && training.after == 6, "%d and %d runs of 6", training.before, training.after);
     CHECK_MSG(inferring.before == 6 && inferring.after == 6, "%d and %d batches of 6", inferring.before,
               inferring.after);
     CHECK_HAS(trace, "3 batches in pass 1");
@@ -2121,8 +2093,7 @@ TEST(default_sets_and_prefetch)
     quiet();
     tp_callback *cbs[TP_N_DEFAULT_CALLBACKS];
     tp_monitor *ms[TP_N_DEFAULT_MONITORS];
-    static const char *const cb_names[] = {"MovingAverageSummary", "ProgressBar", "MergeAllSummaries",
-                                           "RunUpdateOps"};
+    static const char *const cb_names[] = {"MovingAverageSummary", "ProgressBar", "MergeAllSummaries", "RunUpdateOps"};
     static const char *const m_names[] = {"TFEventWriter", "JSONWriter", "ScalarPrinter"};
     tp_default_callbacks(cbs);
     for (int i = 0; i < TP_N_DEFAULT_CALLBACKS; i++) {
@@ -2190,8 +2161,7 @@ TEST(keyword_arguments)
                 tp_cb_max_saver("val_cost"),
                 tp_cb_scheduled_hyper_param_setter("learning_rate", {{1, 0.01}, {3, 0.001}},
                                                    .interp = TP_INTERP_LINEAR),
-                tp_cb_scheduled_hyper_param_setter(.param = tp_param_field("x", &x, TP_F64),
-                                                   .schedule = {{1, 0.5}}),
+                tp_cb_scheduled_hyper_param_setter(.param = tp_param_field("x", &x, TP_F64), .schedule = {{1, 0.5}}),
                 tp_cb_periodic_trigger(tp_cb_lambda(.trigger = only_trigger), .every_k_epochs = 2),
                 tp_cb_throughput_tracker(.samples_per_step = 16), tp_cb_host_memory_tracker(),
                 tp_cb_simple_moving_average({"cost"}, .window_size = 2), tp_cb_dump_tensors({"cost"}),

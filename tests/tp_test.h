@@ -30,7 +30,7 @@
 #define TP_TEST_H
 
 #if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE) && !defined(__APPLE__)
-#    define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L
 #endif
 #include "../tp_tensor.h"
 
@@ -84,14 +84,12 @@ static pid_t tp_test__owner; /* a forked child removes nothing */
 #define CHECK(cond_)          tp_test__check((cond_) ? true : false, __FILE__, __LINE__, "%s", #cond_)
 #define CHECK_MSG(cond_, ...) tp_test__check((cond_) ? true : false, __FILE__, __LINE__, __VA_ARGS__)
 /* |a-b| <= atol + rtol*|b|, or the same infinity; never true for a NaN. */
-#define CHECK_NEAR(a_, b_, atol_, rtol_)                                                            \
-    tp_test__near((double)(a_), (double)(b_), (double)(atol_), (double)(rtol_), __FILE__, __LINE__, \
-                  #a_ " ~ " #b_)
-#define CHECK_STR(a_, b_)       tp_test__str((a_), (b_), __FILE__, __LINE__, #a_)
-#define CHECK_HAS(text_, part_) tp_test__has((text_), (part_), __FILE__, __LINE__, #text_)
-#define CHECK_OK(status_)       tp_test__ok((status_), __FILE__, __LINE__, #status_)
-#define CHECK_ERR(status_, code_, part_) \
-    tp_test__err((status_), (code_), (part_), __FILE__, __LINE__, #status_)
+#define CHECK_NEAR(a_, b_, atol_, rtol_) \
+    tp_test__near((double)(a_), (double)(b_), (double)(atol_), (double)(rtol_), __FILE__, __LINE__, #a_ " ~ " #b_)
+#define CHECK_STR(a_, b_)                tp_test__str((a_), (b_), __FILE__, __LINE__, #a_)
+#define CHECK_HAS(text_, part_)          tp_test__has((text_), (part_), __FILE__, __LINE__, #text_)
+#define CHECK_OK(status_)                tp_test__ok((status_), __FILE__, __LINE__, #status_)
+#define CHECK_ERR(status_, code_, part_) tp_test__err((status_), (code_), (part_), __FILE__, __LINE__, #status_)
 
 static bool tp_test__check(bool ok, const char *file, int line, const char *fmt, ...) TP_PRINTF(4, 5);
 TP_TEST__UNUSED static bool tp_test__check(bool ok, const char *file, int line, const char *fmt, ...)
@@ -111,29 +109,25 @@ TP_TEST__UNUSED static bool tp_test__check(bool ok, const char *file, int line, 
     return false;
 }
 
-TP_TEST__UNUSED static bool tp_test__near(double a, double b, double atol, double rtol, const char *file,
-                                          int line, const char *text)
+TP_TEST__UNUSED static bool tp_test__near(double a, double b, double atol, double rtol, const char *file, int line,
+                                          const char *text)
 {
     double off = fabs(a - b), most = atol + rtol * fabs(b);
     bool same_inf = isinf(a) && isinf(b) && (a > 0) == (b > 0);
     bool ok = same_inf || (off <= most && !isinf(b));
-    return tp_test__check(ok, file, line, "%s: %.9g and %.9g differ by %.3g, %.3g allowed", text, a, b, off,
-                          most);
+    return tp_test__check(ok, file, line, "%s: %.9g and %.9g differ by %.3g, %.3g allowed", text, a, b, off, most);
 }
 
-TP_TEST__UNUSED static bool tp_test__str(const char *a, const char *b, const char *file, int line,
-                                         const char *text)
+TP_TEST__UNUSED static bool tp_test__str(const char *a, const char *b, const char *file, int line, const char *text)
 {
-    if (a && b)
-        return tp_test__check(strcmp(a, b) == 0, file, line, "%s is \"%s\", expected \"%s\"", text, a, b);
+    if (a && b) return tp_test__check(strcmp(a, b) == 0, file, line, "%s is \"%s\", expected \"%s\"", text, a, b);
     return tp_test__check(a == b, file, line, "%s is %s, expected %s", text, a ? a : "NULL", b ? b : "NULL");
 }
 
-TP_TEST__UNUSED static bool tp_test__has(const char *a, const char *part, const char *file, int line,
-                                         const char *text)
+TP_TEST__UNUSED static bool tp_test__has(const char *a, const char *part, const char *file, int line, const char *text)
 {
-    return tp_test__check(a && strstr(a, part), file, line, "%s is \"%s\", which lacks \"%s\"", text,
-                          a ? a : "NULL", part);
+    return tp_test__check(a && strstr(a, part), file, line, "%s is \"%s\", which lacks \"%s\"", text, a ? a : "NULL",
+                          part);
 }
 
 TP_TEST__UNUSED static bool tp_test__ok(tp_status s, const char *file, int line, const char *text)
@@ -142,14 +136,14 @@ TP_TEST__UNUSED static bool tp_test__ok(tp_status s, const char *file, int line,
     return tp_test__check(false, file, line, "%s: %s: %s", text, tp_status_name(s), tp_last_error());
 }
 
-TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char *part, const char *file,
-                                         int line, const char *text)
+TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char *part, const char *file, int line,
+                                         const char *text)
 {
     if (s != code)
-        return tp_test__check(false, file, line, "%s: %s, expected %s (last error: %s)", text,
-                              tp_status_name(s), tp_status_name(code), tp_last_error());
-    return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line,
-                          "%s: the sentence \"%s\" lacks \"%s\"", text, tp_last_error(), part);
+        return tp_test__check(false, file, line, "%s: %s, expected %s (last error: %s)", text, tp_status_name(s),
+                              tp_status_name(code), tp_last_error());
+    return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line, "%s: the sentence \"%s\" lacks \"%s\"",
+                          text, tp_last_error(), part);
 }
 
 /* ==== >>files ========================================================================================= */
@@ -277,14 +271,8 @@ TP_TEST__UNUSED static void tp_test_fail_after(long n)
     tp_set_allocator(&a);
 }
 
-TP_TEST__UNUSED static long tp_test_live_blocks(void)
-{
-    return __atomic_load_n(&tp_test__live, __ATOMIC_RELAXED);
-}
-TP_TEST__UNUSED static long tp_test_alloc_count(void)
-{
-    return __atomic_load_n(&tp_test__allocs, __ATOMIC_RELAXED);
-}
+TP_TEST__UNUSED static long tp_test_live_blocks(void) { return __atomic_load_n(&tp_test__live, __ATOMIC_RELAXED); }
+TP_TEST__UNUSED static long tp_test_alloc_count(void) { return __atomic_load_n(&tp_test__allocs, __ATOMIC_RELAXED); }
 TP_TEST__UNUSED static bool tp_test_alloc_failed(void)
 {
     return __atomic_load_n(&tp_test__fired, __ATOMIC_RELAXED) != 0;

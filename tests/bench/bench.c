@@ -25,7 +25,8 @@ static tp_node *dense(tp_node *x, const char *name, int64_t in, int64_t out, boo
     memset(&d, 0, sizeof d);
     d.name = name;
     tp_variable_scope_push(g, &d);
-    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(in, out), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(in, out),
+                                    tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
     tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(out), tp_init_zeros());
     tp_node *y = tp_nn_bias_add(tp_matmul(x, w), b, 0);
     if (relu) y = tp_relu(y);
@@ -43,7 +44,8 @@ static tp_node *conv(tp_node *x, const char *name, int64_t in, int64_t out)
     memset(&a, 0, sizeof a);
     d.name = name;
     tp_variable_scope_push(g, &d);
-    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(3, 3, in, out), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(3, 3, in, out),
+                                    tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL));
     tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(out), tp_init_zeros());
     tp_node *y = tp_relu(tp_nn_bias_add(tp_nn_conv2d(x, w, &a), b, 0));
     tp_variable_scope_pop(g);
@@ -117,12 +119,15 @@ static model mnistcnn(int64_t batch)
         snprintf(name, sizeof name, "%s/Adam_1", tp_node_name(vars[i]));
         vs[i] = tp_get_variable(m.g, &d);
     }
-    tp_node *b1 = tp_get_scalar_variable(m.g, "beta1_power", 0.9f), *b2 = tp_get_scalar_variable(m.g, "beta2_power", 0.999f);
-    m.fetch[m.n_fetch++] = tp_apply_adam(vars, ms, vs, grads, n, tp_const(m.g, 1e-3f), b1, b2, 0.9f, 0.999f, 1e-8f, NULL);
+    tp_node *b1 = tp_get_scalar_variable(m.g, "beta1_power", 0.9f),
+            *b2 = tp_get_scalar_variable(m.g, "beta2_power", 0.999f);
+    m.fetch[m.n_fetch++] =
+        tp_apply_adam(vars, ms, vs, grads, n, tp_const(m.g, 1e-3f), b1, b2, 0.9f, 0.999f, 1e-8f, NULL);
     m.fetch[m.n_fetch++] = tp_assign(b1, tp_affine(b1, 0.9f, 0), NULL);
     m.fetch[m.n_fetch++] = tp_assign(b2, tp_affine(b2, 0.999f, 0), NULL);
     m.fetch[m.n_fetch++] = cost;
-    const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32, fc = 1568.0 * 512 + 5120;
+    const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32,
+                 fc = 1568.0 * 512 + 5120;
     m.flops = 2.0 * (double)batch * (conv0 * 2 + conv12 * 6 + conv3 * 3 + fc * 3);
     return m;
 }
@@ -160,7 +165,12 @@ __attribute__((target("avx2,fma"))) static double peak_avx2(void)
     for (int i = 0; i < 12; i++) s += _mm256_cvtss_f32(a[i]);
     return s > 1e30f ? 0 : 2000000.0 * 12 * 16;
 }
-static void peak_chunk(void *user, int64_t chunk) { ((double *)user)[chunk] = __builtin_cpu_supports("avx512f") ? peak_avx512() : __builtin_cpu_supports("avx2") ? peak_avx2() : 0; }
+static void peak_chunk(void *user, int64_t chunk)
+{
+    ((double *)user)[chunk] = __builtin_cpu_supports("avx512f") ? peak_avx512()
+                              : __builtin_cpu_supports("avx2")  ? peak_avx2()
+                                                                : 0;
+}
 #else
 static void peak_chunk(void *user, int64_t chunk) { ((double *)user)[chunk] = 0; }
 #endif
@@ -209,7 +219,9 @@ int main(int argc, char **argv)
     memset(feed, 0, sizeof feed);
     memset(&x, 0, sizeof x);
     memset(&label, 0, sizeof label);
-    if (tp_tensor_resize(&x, TP_F32, m.x_shape) != TP_OK || tp_tensor_resize(&label, TP_I32, tp_make_shape(batch)) != TP_OK) return 1;
+    if (tp_tensor_resize(&x, TP_F32, m.x_shape) != TP_OK ||
+        tp_tensor_resize(&label, TP_I32, tp_make_shape(batch)) != TP_OK)
+        return 1;
     for (int64_t i = 0; i < tp_tensor_size(&x); i++) tp_tensor_set(&x, i, (double)tp_random_uniform(1, 0, (uint64_t)i));
     for (int64_t i = 0; i < batch; i++) tp_tensor_set(&label, i, (double)(i % 10));
     feed[0].node = m.x;
@@ -246,10 +258,11 @@ int main(int argc, char **argv)
     struct rusage ru;
     getrusage(RUSAGE_SELF, &ru);
     const double peak = peak_gflops(threads);
-    printf("{\"workload\": \"%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_ms\": %.5f, \"best_ms\": %.5f, \"n\": %d, \"mflop\": %.2f, "
+    printf("{\"workload\": \"%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_ms\": %.5f, \"best_ms\": %.5f, \"n\": %d, "
+           "\"mflop\": %.2f, "
            "\"peak_gflops\": %.1f, \"roofline_ms\": %.5f, \"rss_mb\": %.1f, \"first_step_s\": %.4f}\n",
-           w, threads, tp_device_isa(tp_session_device(s, 0)), ms[n / 2], ms[0], n, m.flops / 1e6, peak, peak > 0 ? m.flops / peak / 1e6 : 0.0,
-           (double)ru.ru_maxrss / 1024.0, first);
+           w, threads, tp_device_isa(tp_session_device(s, 0)), ms[n / 2], ms[0], n, m.flops / 1e6, peak,
+           peak > 0 ? m.flops / peak / 1e6 : 0.0, (double)ru.ru_maxrss / 1024.0, first);
     tp_tensor_free(&x);
     tp_tensor_free(&label);
     tp_session_free(s);

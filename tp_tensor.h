@@ -6266,6 +6266,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 }
 #undef TP__ROWS
 
+/* clang-format off */
 #define TP__TILE(mr_)                                                                      \
     static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1); } \
     static void TP__F(TP__CAT(tile2_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 2); }
@@ -6274,9 +6275,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 TP__TILE(1)
 TP__TILE(2)
 TP__TILE(4)
-/* clang-format off */
 TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
-/* clang-format on */
 #define TP__TILES(nv_)                                                                                                 \
     {                                                                                                                  \
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), TP__T(nv_, 8), \
@@ -6287,19 +6286,18 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
 TP__TILE(1)
 TP__TILE(2)
 TP__TILE(3)
-/* clang-format off */
 TP__TILE(4) TP__TILE(5) TP__TILE(6)
-/* clang-format on */
 #define TP__TILES(nv_)                                                                                              \
     {                                                                                                               \
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 3), TP__T(nv_, 4), TP__T(nv_, 5), TP__T(nv_, 6), NULL, NULL, \
             NULL, NULL, NULL, NULL, NULL, NULL                                                                      \
     }
 #endif
+/* clang-format on */
 
-    /* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
-    static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
-                           const float *bias, bool relu)
+/* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
+static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
+                       const float *bias, bool relu)
 {
     const V zero = vset(0.0f);
     V s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;

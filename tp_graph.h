@@ -6084,9 +6084,12 @@ static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
             TP__REAL_MAPS(tp__relu_grad), TP_VEC_RELU_GRAD, NULL, NULL, 0, NULL, NULL);
+static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 {
-    g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
+    tp_node *swapped = g->op->n_in == 1 ? tp__relu_before_pool(g->dout[0], &g->out[0]) : NULL;
+    g->din[0] = swapped;
+    if (!swapped) g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
 static const tp_op tp__op_relu =
     TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
@@ -9422,6 +9425,7 @@ static tp_status tp__bias_add_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
+static tp_node *tp__before_unpooling(tp_node *dy);
 static void tp__bias_add_grad(tp_grad *g)
 {
     const int nchw = ((const tp__bias_attrs *)g->op->attrs)->data_format == TP_NCHW;
@@ -9429,7 +9433,7 @@ static void tp__bias_add_grad(tp_grad *g)
     for (int d = 0; d < g->in[0]->shape.ndim; d++)
         if (d != (nchw ? 1 : g->in[0]->shape.ndim - 1)) axes[n++] = d;
     g->din[0] = g->dout[0];
-    g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
+    g->din[1] = tp_reduce_sum(tp__before_unpooling(g->dout[0]), axes, n, false);
 }
 static const tp_op tp__op_bias_add = TP__ROW(
     "bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
@@ -9599,106 +9603,84 @@ static tp_status tp__max_pool_take_infer(tp_infer *s)
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
 
-/* Fast, NHWC: sixteen channels of an output pixel at a time, so that the loop over them becomes vectors. */
-#define TP__POOL_LANES 16
-#if defined(__GNUC__)
-typedef float tp__f4 __attribute__((vector_size(16)));
-typedef int32_t tp__i4 __attribute__((vector_size(16)));
-TP__HOT static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y,
-                                       uint8_t *arg)
+#if TP__FAST
+/* Fast, NHWC, windows of at most 256: vectors of channels. The elements of a window that lie inside of the image, as
+ * offsets from the window's corner; returns how many. */
+static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap, uint8_t *index)
 {
-    for (int q = 0; q < TP__POOL_LANES; q += 4) {
-        tp__f4 best, e;
-        tp__i4 which = {index[0], index[0], index[0], index[0]};
-        memcpy(&best, x + tap[0] + q, sizeof best);
-        for (int w = 1; w < n_tap; w++) {
-            const int32_t id = index[w];
-            const tp__i4 ids = {id, id, id, id};
-            memcpy(&e, x + tap[w] + q, sizeof e);
-            const tp__i4 better = ~(e <= best) & (best == best); /* larger, or a NaN that comes first */
-            best = (tp__f4)(((tp__i4)e & better) | ((tp__i4)best & ~better));
-            which = (ids & better) | (which & ~better);
+    int n = 0;
+    for (int64_t p = 0; p < g->kh; p++)
+        for (int64_t q = 0; q < g->kw; q++) {
+            const int64_t h = i * g->sh + p - g->top, v = j * g->sw + q - g->left;
+            if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
+            tap[n] = p * g->xh + q * g->xw;
+            index[n++] = (uint8_t)(p * g->kw + q);
         }
-        memcpy(y + q, &best, sizeof best);
-        for (int c = 0; arg && c < 4; c++) arg[q + c] = (uint8_t)which[c];
-    }
+    return n;
 }
-#else
-static void tp__max_pool_lanes(const float *x, int n_tap, const int64_t *tap, const uint8_t *index, float *y,
-                               uint8_t *arg)
-{
-    for (int c = 0; c < TP__POOL_LANES; c++) {
-        float best = x[tap[0] + c];
-        int which = index[0];
-        for (int w = 1; w < n_tap; w++)
-            if (!(x[tap[w] + c] <= best) && best == best) best = x[tap[w] + c], which = index[w];
-        y[c] = best;
-        if (arg) arg[c] = (uint8_t)which;
-    }
-}
-#endif
-
 static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const float *x = (const float *)k->in[0].data;
+    const int all = (int)(g.kh * g.kw);
     int64_t tap[256];
     uint8_t index[256];
+    int n = 0;
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
-            const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
-            float *y = (float *)k->out[0].data + Y;
-            uint8_t *arg = k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL;
-            int n = 0;
-            for (int64_t w = 0; w < g.kh * g.kw; w++) {
-                const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
-                if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
-                tap[n] = b * g.xb + h * g.xh + v * g.xw;
-                index[n++] = (uint8_t)w;
-            }
-            int64_t c = 0;
-            for (; c + TP__POOL_LANES <= g.C; c += TP__POOL_LANES)
-                tp__max_pool_lanes(x + c, n, tap, index, y + c, arg ? arg + c : NULL);
-            for (; c < g.C; c++) {
-                float best = x[tap[0] + c];
-                uint8_t which = index[0];
-                for (int w = 1; w < n; w++) {
-                    const float e = x[tap[w] + c];
-                    if (!(e <= best) && best == best) best = e, which = index[w];
-                }
-                y[c] = best;
-                if (arg) arg[c] = which;
-            }
+            const int64_t Y = b * g.yb + i * g.yh + j * g.yw, h = i * g.sh - g.top, v = j * g.sw - g.left;
+            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
+            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
+            k->device->isa->pool(g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap, index,
+                                 (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
         }
     }
-}
-static void tp__max_pool_fast(const tp_call *k)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    if (g.nchw || g.kh * g.kw > 256 || !k->out[0].data) tp__max_pool_f32(k);
-    else tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
 }
 static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const uint8_t *arg = (const uint8_t *)k->in[1].data;
+    /* windows that tile the image write every element once */
+    const bool tiles = g.kh == g.sh && g.kw == g.sw && g.OH * g.sh == g.H && g.OW * g.sw == g.W;
+    int64_t tap[256];
+    uint8_t index[256];
+    const int n = tiles ? tp__pool_window(&g, 0, 0, tap, index) : 0;
     for (int64_t b = from; b < to; b++) {
         float *dx = (float *)k->out[0].data;
-        memset(dx + b * g.xb, 0, (size_t)g.xb * sizeof(float));
+        if (!tiles) memset(dx + b * g.xb, 0, (size_t)g.xb * sizeof(float));
         for (int64_t i = 0; i < g.OH; i++)
             for (int64_t j = 0; j < g.OW; j++) {
                 const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
                 const float *dy = (const float *)k->in[0].data + Y;
-                for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
+                if (tiles)
+                    k->device->isa->unpool(g.C, n, dy, arg + Y, tap, dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+                else
+                    for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
             }
     }
 }
+#endif
+static void tp__max_pool_fast(const tp_call *k)
+{
+#if TP__FAST
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    if (k->device->isa && !g.nchw && g.kh * g.kw <= 256 && k->out[0].data) {
+        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
+        return;
+    }
+#endif
+    tp__max_pool_f32(k);
+}
 static void tp__max_pool_grad_fast(const tp_call *k)
 {
+#if TP__FAST
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
-    if (g.nchw || k->in[1].dtype != TP_U8) tp__max_pool_grad_f32(k);
-    else tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
+    if (k->device->isa && !g.nchw && k->in[1].dtype == TP_U8) {
+        tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
+        return;
+    }
+#endif
+    tp__max_pool_grad_f32(k);
 }
 
 static void tp__max_pool_take_grad(tp_grad *g);
@@ -9736,6 +9718,23 @@ static const tp_op tp__op_max_pool =
     TP__ROW("max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
             tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
             0, "MaxPool", NULL);
+/* If all that comes back to y = relu(x) comes from pooling it: where the pooled maximum is 0, nothing went through the
+ * relu, so the mask may come first, at the pooled size. The same bits as after it. */
+static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y)
+{
+    const tp_operation *back = dy->op;
+    tp_node *in[3];
+    if (back->row != &tp__op_max_pool_grad || back->in[2] != y || back->in[1]->op->row != &tp__op_max_pool ||
+        back->in[1]->op->in[0] != y)
+        return NULL;
+    in[0] = tp__op2(&tp__op_relu_grad, back->in[0], &back->in[1]->op->out[0], NULL);
+    in[1] = back->in[1];
+    in[2] = y;
+    return tp__opn(&tp__op_max_pool_grad, in, 3, back->attrs);
+}
+/* What max_pool_grad spreads has the same sum per channel as what it makes of it, and fewer elements. */
+static tp_node *tp__before_unpooling(tp_node *dy) { return dy->op->row == &tp__op_max_pool_grad ? dy->op->in[0] : dy; }
+
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 
@@ -10331,7 +10330,28 @@ static void TP__F(tp__dropout)(const tp_call *k) { TP__F(tp__dropout_range)(k, 0
 #ifdef TP__ROWS
 static const tp_attr tp__dropout_schema[] = {{"rate", TP_ATTR_FLOAT, offsetof(tp__dropout_attrs, rate)},
                                              {NULL, TP_ATTR_INT, 0}};
-static void tp__dropout_fast(const tp_call *k) { tp__each_range(k, tp__size(&k->in[0]), 8192, tp__dropout_range_f32); }
+#if TP__FAST
+static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
+{
+    const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
+    const struct tp__isa *isa = k->device->isa;
+    uint32_t words[1024];
+    for (int64_t i = from; i < to; i += 1024) {
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        isa->philox((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
+        isa->dropout(n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
+                     1.0f / (1.0f - rate));
+    }
+}
+#endif
+static void tp__dropout_fast(const tp_call *k)
+{
+    tp__range_fn fn = tp__dropout_range_f32;
+#if TP__FAST
+    if (k->device->isa) fn = tp__dropout_words;
+#endif
+    tp__each_range(k, tp__size(&k->in[0]), 8192, fn);
+}
 static tp_status tp__dropout_infer(tp_infer *s)
 {
     const float rate = ((const tp__dropout_attrs *)s->attrs)->rate;
@@ -10378,25 +10398,31 @@ static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp
                                             {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
                                             {"kind", TP_ATTR_INT, offsetof(tp__random_attrs, kind)},
                                             {NULL, TP_ATTR_INT, 0}};
-static void tp__random_range(const tp_call *k, int64_t from, int64_t to)
+#define TP__RANDOM_PIECE 512 /* elements at a time; a multiple of 4 */
+static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of the piece */
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
     const uint64_t step = *k->step;
-    tp_tensor y;
-    memset(&y, 0, sizeof y);
-    tp_tensor_view(&y, k->out[0].dtype, k->out[0].shape, k->out[0].data);
-    for (int64_t i = from; i < to; i++) {
-        double v = 0;
-        if (t->kind == 0)
-            v = (double)t->a + ((double)t->b - (double)t->a) * (double)tp_random_uniform(k->key, step, (uint64_t)i);
-        else {
-            for (uint64_t attempt = 0; attempt < 1000; attempt++) {
-                v = tp_random_normal(k->key, step + (attempt << 40), (uint64_t)i);
-                if (t->kind == 1 || (v >= -2.0 && v <= 2.0)) break;
+    uint32_t words[2 * TP__RANDOM_PIECE];
+    double v[TP__RANDOM_PIECE];
+    for (int64_t i0 = from; i0 < to; i0 += TP__RANDOM_PIECE) {
+        const int64_t n = to - i0 < TP__RANDOM_PIECE ? to - i0 : TP__RANDOM_PIECE;
+        if (t->kind == 0) {
+            tp__random_words(k->device, k->key, step, (uint64_t)i0 / 4, (n + 3) / 4, words);
+            for (int64_t i = 0; i < n; i++) {
+                const double u = (double)(words[i] >> 8) * (1.0 / 16777216.0);
+                v[i] = tp__mul_add((double)t->b - (double)t->a, u, (double)t->a);
             }
-            v = (double)t->a + (double)t->b * v;
+        } else {
+            tp__random_words(k->device, k->key, step, (uint64_t)i0 / 2, (n + 1) / 2, words);
+            tp__random_normals(k->device, (n + 1) / 2, words, v);
+            for (int64_t i = 0; i < n; i++) {
+                for (uint64_t attempt = 1; t->kind == 2 && !(v[i] >= -2.0 && v[i] <= 2.0) && attempt < 1000; attempt++)
+                    v[i] = tp_random_normal(k->key, step + (attempt << 40), (uint64_t)(i0 + i));
+                v[i] = tp__mul_add((double)t->b, v[i], (double)t->a);
+            }
         }
-        tp_tensor_set(&y, i, v);
+        tp_convert((char *)k->out[0].data + (size_t)i0 * tp_dtype_size(k->out[0].dtype), k->out[0].dtype, v, TP_F64, n);
     }
 }
 static void tp__random_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 4096, tp__random_range); }

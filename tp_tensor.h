@@ -1702,6 +1702,8 @@ static double tp__mul_add(double a, double b, double c)
 
 /* ln(u) for u = k/2^53 in (0,1]: u = 2^e m with m in [sqrt(1/2), sqrt(2)), and with f = (m-1)/(m+1)
  *     ln m = 2 (f + f^3/3 + f^5/5 + ...),  |f| < 0.1716, so twelve terms reach 1e-20. */
+#define TP__LN2_HI_DOUBLE 0x1.62e42fefap-1
+#define TP__LN2_LO_DOUBLE 0x1.cf79abc9e3b3ap-40
 static double tp__log_unit(double u)
 {
     uint64_t bits;
@@ -1718,19 +1720,22 @@ static double tp__log_unit(double u)
     for (int k = 11; k >= 1; k--) sum = tp__mul_add(sum, s, 1.0 / (double)(2 * k + 1));
     double ln_m = tp__mul_add(2.0 * f * s, sum, 2.0 * f);
     /* ln 2 in two parts: e times the first is exact. */
-    const double ln2_hi = 0x1.62e42fefap-1, ln2_lo = 0x1.cf79abc9e3b3ap-40;
-    return tp__mul_add((double)e, ln2_hi, tp__mul_add((double)e, ln2_lo, ln_m));
+    return tp__mul_add((double)e, TP__LN2_HI_DOUBLE, tp__mul_add((double)e, TP__LN2_LO_DOUBLE, ln_m));
 }
 
 /* cos and sin of 2 pi u, u in [0,1): the nearest quarter turn is taken off exactly, and Taylor's series does
- * the rest, |x| <= pi/4. */
+ * the rest, |x| <= pi/4. Adding 1.5 2^52 rounds to a whole number, which then stands in the lowest bits. */
+#define TP__ROUND_DOUBLE 6755399441055744.0
 static void tp__turn(double u, double *c, double *s)
 {
-    int quarter = (int)(4.0 * u + 0.5);
-    double x = 6.283185307179586477 * (u - 0.25 * (double)quarter), xx = -(x * x), sum_c = 1.0, sum_s = 1.0;
+    double quarters = 4.0 * u + TP__ROUND_DOUBLE;
+    uint64_t quarter;
+    memcpy(&quarter, &quarters, sizeof quarter);
+    double x = 6.283185307179586477 * (u - 0.25 * (quarters - TP__ROUND_DOUBLE)), xx = -(x * x), sum_c = 1.0,
+           sum_s = 1.0;
     for (int k = 9; k >= 1; k--) {
-        sum_c = tp__mul_add(xx / (double)(2 * k * (2 * k - 1)), sum_c, 1.0);
-        sum_s = tp__mul_add(xx / (double)(2 * k * (2 * k + 1)), sum_s, 1.0);
+        sum_c = tp__mul_add(xx * (1.0 / (double)(2 * k * (2 * k - 1))), sum_c, 1.0);
+        sum_s = tp__mul_add(xx * (1.0 / (double)(2 * k * (2 * k + 1))), sum_s, 1.0);
     }
     sum_s *= x;
     switch (quarter & 3) {
@@ -1741,17 +1746,26 @@ static void tp__turn(double u, double *c, double *s)
     }
 }
 
-/* Box-Muller: elements 2j and 2j+1 are the cosine and sine side of block (j, step), whose four words make two
- * 53-bit uniforms. Pure arithmetic and a square root, so that no libm decides the bits. */
-TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index)
+/* Box-Muller: the four words of a block make two 53-bit uniforms, and those two normals. Pure arithmetic and a square
+ * root, so that no libm decides the bits; vector kernels do the same operations in the same order. */
+static void tp__normal_pair(const uint32_t r[4], double normal[2])
 {
-    uint32_t r[4];
-    tp_philox(key, index / 2, step, r);
     uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
     const double unit = 1.0 / 9007199254740992.0;
     double radius = sqrt(-2.0 * tp__log_unit((double)(a + 1) * unit)), c, s;
     tp__turn((double)b * unit, &c, &s);
-    return radius * (index % 2 ? s : c);
+    normal[0] = radius * c;
+    normal[1] = radius * s;
+}
+
+/* Elements 2j and 2j+1 are the cosine and the sine side of block (j, step). */
+TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index)
+{
+    uint32_t r[4];
+    double normal[2];
+    tp_philox(key, index / 2, step, r);
+    tp__normal_pair(r, normal);
+    return normal[index % 2];
 }
 
 TP_DEF uint64_t tp_hash(const void *p, size_t n)
@@ -2733,6 +2747,12 @@ struct tp__isa {
     void (*taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
                  bool relu);
     void (*tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step, float *acc);
+    void (*pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
+                 uint8_t *which);
+    void (*unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
+    void (*philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
+    void (*normal)(int64_t blocks, const uint32_t *words, double *out);
+    void (*dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
     tp_vec_fn vec[TP_VEC_COUNT];
 };
 
@@ -4079,6 +4099,35 @@ TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y)
     return tp__sum_run(d, TP_VEC_MUL, n, x, y);
 }
 TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_MAX, n, x, NULL); }
+
+/* -- random numbers in blocks ------------------------------------------------------------------------------------ */
+
+/* Words of blocks first .. first + blocks, four a block: out[4 i + w] = word w of (key, first + i, step). */
+TP__UNUSED static void tp__random_words(const tp_device *d, uint64_t key, uint64_t step, uint64_t first, int64_t blocks,
+                             uint32_t *out)
+{
+#if TP__FAST
+    if (d->isa) {
+        d->isa->philox(blocks, out, key, first, step);
+        return;
+    }
+#endif
+    (void)d;
+    for (int64_t i = 0; i < blocks; i++) tp_philox(key, first + (uint64_t)i, step, out + 4 * i);
+}
+
+/* Two normals from each block of words. */
+TP__UNUSED static void tp__random_normals(const tp_device *d, int64_t blocks, const uint32_t *words, double *out)
+{
+#if TP__FAST
+    if (d->isa) {
+        d->isa->normal(blocks, words, out);
+        return;
+    }
+#endif
+    (void)d;
+    for (int64_t i = 0; i < blocks; i++) tp__normal_pair(words + 4 * i, out + 2 * i);
+}
 
 /* -- adam: element by element, so it may be cut anywhere ------------------------------------------------------------ */
 
@@ -6092,6 +6141,11 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 #define V      TP__F(v)
 #define VI     TP__F(vi)
 #define VU     TP__F(vu)
+#define VD     TP__F(vd)
+#define VQ     TP__F(vq)
+#define VB     TP__F(vb)
+#define vwide  TP__F(vwide)
+#define vdsqrt TP__F(vdsqrt)
 #define vset   TP__F(vset)
 #define viset  TP__F(viset)
 #define vload  TP__F(vload)
@@ -6110,6 +6164,9 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 typedef float V __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef int32_t VI __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias)); /* anywhere in memory */
+typedef double VD __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
 
 /* -- primitives: all that differs between instruction sets ---------------------------------------------- */
 
@@ -6141,6 +6198,8 @@ TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); } /* a > b ? a : b, so b if one is NaN */
 TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
 TP__INLINE V vsqrt(V a) { return _mm512_maskz_sqrt_ps(0xffff, a); }
+TP__INLINE VD vdsqrt(VD a) { return _mm512_maskz_sqrt_pd(0xff, a); }
+TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b); }
 #elif TP__VW == 8
 TP__INLINE V vset(float x) { return _mm256_set1_ps(x); }
 TP__INLINE VI viset(int32_t x) { return (VI)_mm256_set1_epi32(x); }
@@ -6148,6 +6207,8 @@ TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
 TP__INLINE V vsqrt(V a) { return _mm256_sqrt_ps(a); }
+TP__INLINE VD vdsqrt(VD a) { return _mm256_sqrt_pd(a); }
+TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
 #else
 TP__INLINE V vset(float x)
 {
@@ -6176,7 +6237,19 @@ TP__INLINE V vsqrt(V a)
 #if defined(__SSE2__)
 TP__INLINE V vmax(V a, V b) { return _mm_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm_min_ps(a, b); }
+TP__INLINE VD vdsqrt(VD a) { return _mm_sqrt_pd(a); }
+TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm_mul_epu32((__m128i)a, (__m128i)b); }
 #else
+TP__INLINE VD vdsqrt(VD a)
+{
+    VD v = {sqrt(a[0]), sqrt(a[1])};
+    return v;
+}
+TP__INLINE VQ vwide(VQ a, VQ b) /* products of the lower halves */
+{
+    VQ v = {(a[0] & 0xffffffffu) * (b[0] & 0xffffffffu), (a[1] & 0xffffffffu) * (b[1] & 0xffffffffu)};
+    return v;
+}
 TP__INLINE V vmax(V a, V b) { return vsel((VI)(a > b), a, b); }
 TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
 #endif
@@ -6595,6 +6668,174 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
     }
 }
 
+/* -- pooling --------------------------------------------------------------------------------------------- */
+
+/* y[c] = the largest of x[tap[t] + c], the first of ties, a NaN before all; which[c] = index[t] of the chosen one.
+ * which may be NULL. */
+static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
+                        uint8_t *which)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        V best = vload(x + tap[0] + c);
+        VI chosen = viset(index[0]);
+        for (int t = 1; t < n_tap; t++) {
+            V e = vload(x + tap[t] + c);
+            VI better = ~(VI)(e <= best) & (VI)(best == best);
+            best = vsel(better, e, best);
+            chosen = (viset(index[t]) & better) | (chosen & ~better);
+        }
+        vstore(y + c, best);
+        if (which) *(VB *)(void *)(which + c) = __builtin_convertvector(chosen, VB);
+    }
+    for (; c < C; c++) {
+        float best = x[tap[0] + c];
+        uint8_t chosen = index[0];
+        for (int t = 1; t < n_tap; t++) {
+            const float e = x[tap[t] + c];
+            if (!(e <= best) && best == best) best = e, chosen = index[t];
+        }
+        y[c] = best;
+        if (which) which[c] = chosen;
+    }
+}
+
+/* dx[tap[t] + c] = which[c] is t ? dy[c] : 0, for windows that do not overlap */
+static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        const V e = vload(dy + c) + vset(0.0f); /* as in 0 + dy: never -0 */
+        const VI chosen = __builtin_convertvector(*(const VB *)(const void *)(which + c), VI);
+        for (int t = 0; t < n_tap; t++) vstore(dx + tap[t] + c, (V)((VI)e & (VI)(chosen == viset(t))));
+    }
+    for (; c < C; c++)
+        for (int t = 0; t < n_tap; t++) dx[tap[t] + c] = which[c] == t ? dy[c] + 0.0f : 0.0f;
+}
+
+/* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
+
+#define TP__QL (TP__VW / 2) /* 64-bit lanes */
+
+TP__INLINE VQ TP__F(qset)(uint64_t x)
+{
+    VQ v = {x};
+    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    return v;
+}
+TP__INLINE VD TP__F(dset)(double x)
+{
+    VD v = {x};
+    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    return v;
+}
+
+/* Each lane is a block. A word lives in the lower half of its lane; what is above it is never looked at. */
+static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step)
+{
+    const VQ m0 = TP__F(qset)(0xd2511f53u), m1 = TP__F(qset)(0xcd9e8d57u);
+    VQ lane = TP__F(qset)(0);
+    for (int i = 0; i < TP__QL; i++) lane[i] = (uint64_t)i;
+    int64_t b = 0;
+    for (; b + TP__QL <= blocks; b += TP__QL) {
+        VQ c0 = lane + TP__F(qset)(first + (uint64_t)b), c1 = c0 >> 32;
+        VQ c2 = TP__F(qset)(step), c3 = TP__F(qset)(step >> 32);
+        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        for (int round = 0; round < 10; round++) {
+            const VQ p = vwide(c0, m0), q = vwide(c2, m1);
+            c0 = (q >> 32) ^ c1 ^ TP__F(qset)(k0);
+            c1 = q;
+            c2 = (p >> 32) ^ c3 ^ TP__F(qset)(k1);
+            c3 = p;
+            k0 += 0x9e3779b9u;
+            k1 += 0xbb67ae85u;
+        }
+        for (int i = 0; i < TP__QL; i++) {
+            uint32_t *o = out + 4 * (b + i);
+            o[0] = (uint32_t)c0[i];
+            o[1] = (uint32_t)c1[i];
+            o[2] = (uint32_t)c2[i];
+            o[3] = (uint32_t)c3[i];
+        }
+    }
+    for (; b < blocks; b++) tp_philox(key, first + (uint64_t)b, step, out + 4 * b);
+}
+
+/* A whole number up to 2^53 in each lane, as a double: its halves, in the mantissas of 2^52 and 2^84. */
+TP__INLINE VD TP__F(dwhole)(VQ a)
+{
+    const VQ low = (a & TP__F(qset)(0xffffffffu)) | TP__F(qset)(0x4330000000000000u);
+    const VQ high = (a >> 32) | TP__F(qset)(0x4530000000000000u);
+    return ((VD)low - TP__F(dset)(4503599627370496.0)) + ((VD)high - TP__F(dset)(19342813113834066795298816.0));
+}
+TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes) | (~mask & (VQ)no)); }
+
+static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
+{
+    const VD one = TP__F(dset)(1.0), rounder = TP__F(dset)(TP__ROUND_DOUBLE);
+    const VD unit = TP__F(dset)(1.0 / 9007199254740992.0);
+    int64_t b = 0;
+    for (; b + TP__QL <= blocks; b += TP__QL) {
+        VQ w0 = TP__F(qset)(0), w1 = w0;
+        for (int i = 0; i < TP__QL; i++) {
+            const uint32_t *r = words + 4 * (b + i);
+            w0[i] = (uint64_t)r[1] << 32 | r[0];
+            w1[i] = (uint64_t)r[3] << 32 | r[2];
+        }
+        /* ln u, as in tp__log_unit */
+        const VQ bits = (VQ)(TP__F(dwhole)((w0 >> 11) + TP__F(qset)(1)) * unit);
+        VD e = TP__F(dwhole)(bits >> 52) - TP__F(dset)(1023.0);
+        VD m = (VD)((bits & TP__F(qset)(0xfffffffffffffu)) | TP__F(qset)(0x3ff0000000000000u));
+        const VQ large = (VQ)(m > TP__F(dset)(1.4142135623730951));
+        m = TP__F(dsel)(large, m * TP__F(dset)(0.5), m);
+        e = TP__F(dsel)(large, e + one, e);
+        const VD f = (m - one) / (m + one), f2 = TP__PRODUCT(f * f);
+        VD sum = TP__F(dset)(0.0);
+        for (int k = 11; k >= 1; k--) sum = TP__PRODUCT(sum * f2) + TP__F(dset)(1.0 / (double)(2 * k + 1));
+        const VD twice = TP__F(dset)(2.0) * f;
+        VD ln = TP__PRODUCT(TP__PRODUCT(twice * f2) * sum) + twice;
+        ln = TP__PRODUCT(e * TP__F(dset)(TP__LN2_LO_DOUBLE)) + ln;
+        ln = TP__PRODUCT(e * TP__F(dset)(TP__LN2_HI_DOUBLE)) + ln;
+        const VD radius = vdsqrt(TP__F(dset)(-2.0) * ln);
+        /* cosine and sine of 2 pi u, as in tp__turn */
+        const VD u = TP__F(dwhole)(w1 >> 11) * unit, quarters = TP__F(dset)(4.0) * u + rounder;
+        const VD x = TP__F(dset)(6.283185307179586477) * (u - TP__F(dset)(0.25) * (quarters - rounder));
+        const VD xx = -TP__PRODUCT(x * x);
+        VD c = one, s = one;
+        for (int k = 9; k >= 1; k--) {
+            c = TP__PRODUCT(TP__PRODUCT(xx * TP__F(dset)(1.0 / (double)(2 * k * (2 * k - 1)))) * c) + one;
+            s = TP__PRODUCT(TP__PRODUCT(xx * TP__F(dset)(1.0 / (double)(2 * k * (2 * k + 1)))) * s) + one;
+        }
+        s = TP__PRODUCT(s * x);
+        /* by the quarters modulo 4: (c, s), (-s, c), (-c, -s), (s, -c) */
+        const VQ turn = (VQ)quarters, odd = TP__F(qset)(0) - (turn & TP__F(qset)(1));
+        VQ cosine = (VQ)TP__F(dsel)(odd, s, c), sine = (VQ)TP__F(dsel)(odd, c, s);
+        cosine ^= ((turn ^ (turn >> 1)) & TP__F(qset)(1)) << 63;
+        sine ^= ((turn >> 1) & TP__F(qset)(1)) << 63;
+        const VD n0 = radius * (VD)cosine, n1 = radius * (VD)sine;
+        for (int i = 0; i < TP__QL; i++) {
+            out[2 * (b + i)] = n0[i];
+            out[2 * (b + i) + 1] = n1[i];
+        }
+    }
+    for (; b < blocks; b++) tp__normal_pair(words + 4 * b, out + 2 * b);
+}
+
+/* y = u >= rate ? x scale : 0, where u in [0,1) is the upper 24 bits of a word */
+static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const int64_t left = n - i < TP__VW ? n - i : TP__VW;
+        const float *word = (const float *)(const void *)(words + i);
+        const VI top = ((VI)(left == TP__VW ? vload(word) : vget(word, left, 0.0f)) >> 8) & viset(0xffffff);
+        const V u = __builtin_convertvector(top, V) * vset(5.9604644775390625e-8f);
+        const V v = left == TP__VW ? vload(x + i) : vget(x + i, left, 0.0f);
+        const V kept = (V)((VI)(u >= vset(rate)) & (VI)(v * vset(scale)));
+        if (left == TP__VW) vstore(y + i, kept);
+        else vput(y + i, left, kept);
+    }
+}
+
 /* -- the table ------------------------------------------------------------------------------------------- */
 
 static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
@@ -6610,6 +6851,11 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
     TP__F(adam),
     TP__F(taps),
     TP__F(tap_grad),
+    TP__F(pool),
+    TP__F(unpool),
+    TP__F(philox),
+    TP__F(normal),
+    TP__F(dropout),
     {NULL, TP__F(vec_add), TP__F(vec_sub), TP__F(vec_mul), TP__F(vec_div), TP__F(vec_max), TP__F(vec_min),
      TP__F(vec_neg), TP__F(vec_abs), TP__F(vec_square), TP__F(vec_sqrt), TP__F(vec_rsqrt), TP__F(vec_reciprocal),
      TP__F(vec_exp), TP__F(vec_log), TP__F(vec_tanh), TP__F(vec_sigmoid), TP__F(vec_relu), TP__F(vec_relu_grad)}};
@@ -6620,11 +6866,17 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
 #undef TP__TILES
 #undef TP__T
 #undef TP__LV
+#undef TP__QL
 #undef TP__UNARY
 #undef TP__BINARY
 #undef V
 #undef VI
 #undef VU
+#undef VD
+#undef VQ
+#undef VB
+#undef vwide
+#undef vdsqrt
 #undef vset
 #undef viset
 #undef vload

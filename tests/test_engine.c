@@ -639,4 +639,109 @@ TEST(print_bits)
     close_all(d, n);
 }
 
+/* -- random numbers, dropout, pooling: vectors give the bits of their scalar twins ------------------------- */
+
+#if TP__FAST
+TEST(random_blocks)
+{
+    static const uint64_t firsts[] = {0, 7, 0xfffffffeu, UINT64_MAX - 5}; /* the last one wraps around */
+    uint32_t words[4 * 37];
+    double normal[2 * 37], want[2];
+    for (int i = 0; i < 5; i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int f = 0; f < 4; f++)
+            for (int64_t blocks = 0; blocks <= 37; blocks += blocks < 5 ? 1 : 4) {
+                const uint64_t step = 3 + ((uint64_t)f << 40);
+                tp__random_words(d, 0x123456789abcdefu, step, firsts[f], blocks, words);
+                tp__random_normals(d, blocks, words, normal);
+                for (int64_t b = 0; b < blocks; b++) {
+                    uint32_t r[4];
+                    tp_philox(0x123456789abcdefu, firsts[f] + (uint64_t)b, step, r);
+                    CHECK_MSG(memcmp(r, words + 4 * b, sizeof r) == 0, "%s: block %lld of %lld", isa_names[i],
+                              (long long)b, (long long)blocks);
+                    tp__normal_pair(r, want);
+                    CHECK_MSG(memcmp(want, normal + 2 * b, sizeof want) == 0,
+                              "%s: normals of block %lld: %g %g, not %g %g", isa_names[i], (long long)b, normal[2 * b],
+                              normal[2 * b + 1], want[0], want[1]);
+                }
+            }
+        /* the ends of the range of uniforms */
+        static const uint32_t ends[4][4] = {{0, 0, 0, 0},
+                                            {0xffffffffu, 0xffffffffu, 0xffffffffu, 0xffffffffu},
+                                            {0, 0x80000000u, 0, 0x80000000u},
+                                            {0x7ffu, 0, 0, 0x40000000u}};
+        for (int e = 0; e < 4; e++) {
+            for (int b = 0; b < 16; b++) memcpy(words + 4 * b, ends[e], sizeof ends[e]);
+            tp__random_normals(d, 16, words, normal);
+            tp__normal_pair(ends[e], want);
+            for (int b = 0; b < 16; b++)
+                CHECK_MSG(memcmp(want, normal + 2 * b, sizeof want) == 0, "%s: end %d: %g %g, not %g %g", isa_names[i],
+                          e, normal[2 * b], normal[2 * b + 1], want[0], want[1]);
+        }
+        d->close(d);
+    }
+}
+
+TEST(dropout_of_any_length)
+{
+    uint32_t words[100];
+    tp_philox(1, 2, 3, words);
+    for (int i = 0; i < 25; i++) tp_philox(9, (uint64_t)i, 0, words + 4 * i);
+    float *x = rnd_array(100, 5), y[101];
+    for (int i = 0; i < 5; i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int64_t n = 0; n <= 100; n++) {
+            const float rate = (float)(n % 10) / 10.0f, scale = 1.0f / (1.0f - rate);
+            y[n] = -7.0f;
+            d->isa->dropout(n, y, x, words, rate, scale);
+            for (int64_t k = 0; k < n; k++)
+                CHECK(y[k] == ((float)(words[k] >> 8) * (1.0f / 16777216.0f) >= rate ? x[k] * scale : 0.0f));
+            CHECK(y[n] == -7.0f);
+        }
+        d->close(d);
+    }
+    free(x);
+}
+
+TEST(pool_of_any_width)
+{
+    static const int64_t tap[4] = {0, 70, 140, 210};
+    static const uint8_t index[4] = {0, 1, 2, 3};
+    float *x = rnd_array(280, 11), y[71], dx[281];
+    uint8_t which[71];
+    x[5] = x[75] = NAN;   /* the first NaN wins */
+    x[6] = x[146] = 2.0f; /* the first of ties wins */
+    for (int i = 0; i < 5; i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int64_t C = 1; C <= 70; C++) {
+            y[C] = -7.0f, which[C] = 99;
+            d->isa->pool(C, 4, x, tap, index, y, which);
+            CHECK(y[C] == -7.0f && which[C] == 99);
+            for (int64_t c = 0; c < C; c++) {
+                int best = 0;
+                for (int t = 1; t < 4; t++) {
+                    const float e = x[tap[t] + c], m = x[tap[best] + c];
+                    if (e > m || (e != e && m == m)) best = t;
+                }
+                CHECK_MSG(which[c] == best && memcmp(&y[c], &x[tap[best] + c], sizeof y[c]) == 0, "%s: %lld of %lld",
+                          isa_names[i], (long long)c, (long long)C);
+            }
+            for (int k = 0; k < 281; k++) dx[k] = -7.0f;
+            d->isa->unpool(C, 4, y, which, tap, dx);
+            for (int t = 0; t < 4; t++)
+                for (int64_t c = 0; c < 70; c++) {
+                    const float want = c >= C ? -7.0f : which[c] == t ? y[c] + 0.0f : 0.0f;
+                    CHECK(memcmp(&dx[tap[t] + c], &want, sizeof want) == 0);
+                }
+            CHECK(dx[280] == -7.0f);
+        }
+        d->close(d);
+    }
+    free(x);
+}
+#endif
+
 TEST_MAIN()

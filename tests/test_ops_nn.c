@@ -198,4 +198,40 @@ TEST(moving_averages_are_debiased)
     tp_graph_free(g);
 }
 
+/* relu and max_pool: the mask moves before the unpooling, the bias's gradient is summed there; the numbers stay. */
+TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
+{
+    static const tp_pool_attrs windows[] = {{2, 2, 0, 0, TP_VALID, TP_NHWC},
+                                            {3, 3, 2, 2, TP_SAME, TP_NHWC},
+                                            {3, 2, 1, 1, TP_SAME, TP_NHWC},
+                                            {2, 2, 0, 0, TP_VALID, TP_NCHW}};
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const tp_pool_attrs *a = &windows[i];
+        const int64_t dims[4] = {3, 7, 6, 5}, channels = a->data_format == TP_NCHW ? 7 : 5;
+        tp_node *x = tp_rand_normal(g, tp_make_shape_n(4, dims), 0.1f, 1),
+                *b = tp_rand_normal(g, shape1(channels), 0, 1);
+        tp_node *xs[2], *moved[2], *plain[2];
+        xs[0] = x, xs[1] = b;
+        tp_node *y = tp_relu(tp_nn_bias_add(x, b, a->data_format));
+        tp_node *pooled = tp_nn_max_pool(y, a), *apart = tp_nn_max_pool(tp_add(y, tp_const(g, 0)), a);
+        tp_node *weights = tp_stop_gradient(tp_rand_normal_like(pooled, 0, 1));
+        tp_gradients(tp_sum(tp_mul(pooled, weights)), xs, 2, moved);
+        tp_gradients(tp_sum(tp_mul(apart, weights)), xs, 2, plain);
+        CHECK_STR(moved[0]->op->row->name, "max_pool_grad");
+        CHECK(strcmp(plain[0]->op->row->name, "max_pool_grad") != 0);
+        tp_node *fetch[4];
+        const tp_tensor *v[4] = {NULL, NULL, NULL, NULL};
+        fetch[0] = moved[0], fetch[1] = plain[0], fetch[2] = moved[1], fetch[3] = plain[1];
+        tp_session *s = tp_session_new(g, NULL);
+        if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 4, v))) {
+            CHECK(memcmp(v[0]->data, v[1]->data, tp_tensor_bytes(v[0])) == 0);
+            for (int64_t c = 0; c < channels; c++)
+                CHECK_NEAR(((const float *)v[2]->data)[c], ((const float *)v[3]->data)[c], 1e-4, 1e-5);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

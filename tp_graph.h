@@ -1865,35 +1865,56 @@ static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
     return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978));
 }
 
+/* A tensor to be filled, in pieces that threads may share. */
+#define TP__FILL_PIECE 8192
+typedef struct tp__init_job {
+    tp_init init;
+    const struct tp__isa *isa;
+    uint64_t key;
+    tp_tensor *t;
+} tp__init_job;
+
+static void tp__fill_chunk(void *user, int64_t chunk)
+{
+    const tp__init_job *f = (const tp__init_job *)user;
+    const int64_t i0 = chunk * TP__FILL_PIECE, all = tp_tensor_size(f->t);
+    const int64_t n = all - i0 < TP__FILL_PIECE ? all - i0 : TP__FILL_PIECE;
+    char *out = (char *)f->t->data + (size_t)i0 * tp_dtype_size(f->t->dtype);
+    const double a = (double)f->init.a;
+    if (f->init.kind == TP_INIT_VALUES) tp_convert(out, f->t->dtype, f->init.values + i0, TP_F32, n);
+    else if (f->init.kind == TP_INIT_CONSTANT)
+        for (int64_t i = 0; i < n; i++)
+            tp_convert(out + (size_t)i * tp_dtype_size(f->t->dtype), f->t->dtype, &a, TP_F64, 1);
+    else
+        tp__random_values(f->isa,
+                          f->init.kind == TP_INIT_UNIFORM  ? TP__UNIFORM
+                          : f->init.kind == TP_INIT_NORMAL ? TP__NORMAL
+                                                           : TP__TRUNCATED,
+                          a, (double)f->init.b, f->key, 0, 1, i0, n, f->t->dtype, out);
+}
+
+static tp_status tp__init_fill(tp_device *d, const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
+{
+    tp__init_job f;
+    const int64_t n = tp_tensor_size(t), chunks = (n + TP__FILL_PIECE - 1) / TP__FILL_PIECE;
+    f.init = tp__init_resolve(init, &t->shape);
+    f.isa = d ? d->isa : NULL;
+    f.key = tp_random_key(seed, tp_hash_name(name));
+    f.t = t;
+    if (f.init.kind < TP_INIT_CONSTANT || f.init.kind > TP_INIT_VALUES)
+        return tp_fail(TP_ERR_ARG, "'%s' has an initialiser of unknown kind %d", name, f.init.kind);
+    if (f.init.kind == TP_INIT_VALUES && f.init.n_values != n)
+        return tp_fail(TP_ERR_SHAPE, "'%s' has %lld elements, its initial values are %lld", name, (long long)n,
+                       (long long)f.init.n_values);
+    if (d) tp_device_parallel(d, chunks, tp__fill_chunk, &f);
+    else
+        for (int64_t i = 0; i < chunks; i++) tp__fill_chunk(&f, i);
+    return TP_OK;
+}
+
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
 {
-    const tp_init r = tp__init_resolve(init, &t->shape);
-    const uint64_t key = tp_random_key(seed, tp_hash_name(name));
-    const int64_t n = tp_tensor_size(t);
-    if (r.kind == TP_INIT_VALUES && r.n_values != n)
-        return tp_fail(TP_ERR_SHAPE, "'%s' has %lld elements, its initial values are %lld", name, (long long)n,
-                       (long long)r.n_values);
-    for (int64_t i = 0; i < n; i++) {
-        double v = 0;
-        switch (r.kind) {
-        case TP_INIT_CONSTANT: v = (double)r.a; break;
-        case TP_INIT_UNIFORM:
-            v = (double)r.a + ((double)r.b - (double)r.a) * (double)tp_random_uniform(key, 0, (uint64_t)i);
-            break;
-        case TP_INIT_NORMAL: v = (double)r.a + (double)r.b * tp_random_normal(key, 0, (uint64_t)i); break;
-        case TP_INIT_TRUNCATED_NORMAL:
-            for (uint64_t attempt = 0; attempt < 1000; attempt++) {
-                v = tp_random_normal(key, attempt, (uint64_t)i);
-                if (v >= -2.0 && v <= 2.0) break;
-            }
-            v = (double)r.a + (double)r.b * v;
-            break;
-        case TP_INIT_VALUES: v = (double)r.values[i]; break;
-        default: return tp_fail(TP_ERR_ARG, "'%s' has an initialiser of unknown kind %d", name, r.kind);
-        }
-        tp_tensor_set(t, i, v);
-    }
-    return TP_OK;
+    return tp__init_fill(NULL, init, seed, name, t);
 }
 
 /* ==== >>towers and towers' functions ================================================================== */
@@ -4070,7 +4091,7 @@ static tp_status tp__session_grow(tp_session *s)
         if (st != TP_OK) return st;
         const size_t bytes = tp_tensor_bytes(&t);
         void *data = NULL;
-        st = tp_init_fill(&v->init, s->graph->seed, v->name, &t);
+        st = tp__init_fill(s->device[0]->host ? s->device[0] : NULL, &v->init, s->graph->seed, v->name, &t);
         if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1)))
             st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
         if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
@@ -10398,32 +10419,13 @@ static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp
                                             {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
                                             {"kind", TP_ATTR_INT, offsetof(tp__random_attrs, kind)},
                                             {NULL, TP_ATTR_INT, 0}};
-#define TP__RANDOM_PIECE 512 /* elements at a time; a multiple of 4 */
-static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of the piece */
+static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
-    const uint64_t step = *k->step;
-    uint32_t words[2 * TP__RANDOM_PIECE];
-    double v[TP__RANDOM_PIECE];
-    for (int64_t i0 = from; i0 < to; i0 += TP__RANDOM_PIECE) {
-        const int64_t n = to - i0 < TP__RANDOM_PIECE ? to - i0 : TP__RANDOM_PIECE;
-        if (t->kind == 0) {
-            tp__random_words(k->device, k->key, step, (uint64_t)i0 / 4, (n + 3) / 4, words);
-            for (int64_t i = 0; i < n; i++) {
-                const double u = (double)(words[i] >> 8) * (1.0 / 16777216.0);
-                v[i] = tp__mul_add((double)t->b - (double)t->a, u, (double)t->a);
-            }
-        } else {
-            tp__random_words(k->device, k->key, step, (uint64_t)i0 / 2, (n + 1) / 2, words);
-            tp__random_normals(k->device, (n + 1) / 2, words, v);
-            for (int64_t i = 0; i < n; i++) {
-                for (uint64_t attempt = 1; t->kind == 2 && !(v[i] >= -2.0 && v[i] <= 2.0) && attempt < 1000; attempt++)
-                    v[i] = tp_random_normal(k->key, step + (attempt << 40), (uint64_t)(i0 + i));
-                v[i] = tp__mul_add((double)t->b, v[i], (double)t->a);
-            }
-        }
-        tp_convert((char *)k->out[0].data + (size_t)i0 * tp_dtype_size(k->out[0].dtype), k->out[0].dtype, v, TP_F64, n);
-    }
+    const tp_dtype dtype = k->out[0].dtype;
+    tp__random_values(k->device->isa, (tp__distribution)t->kind, (double)t->a, (double)t->b, k->key, *k->step,
+                      (uint64_t)1 << 40, from, to - from, dtype,
+                      (char *)k->out[0].data + (size_t)from * tp_dtype_size(dtype));
 }
 static void tp__random_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 4096, tp__random_range); }
 static tp_status tp__random_infer(tp_infer *s)

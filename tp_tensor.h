@@ -4103,30 +4103,60 @@ TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__su
 /* -- random numbers in blocks ------------------------------------------------------------------------------------ */
 
 /* Words of blocks first .. first + blocks, four a block: out[4 i + w] = word w of (key, first + i, step). */
-TP__UNUSED static void tp__random_words(const tp_device *d, uint64_t key, uint64_t step, uint64_t first, int64_t blocks,
+static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t step, uint64_t first, int64_t blocks,
                              uint32_t *out)
 {
 #if TP__FAST
-    if (d->isa) {
-        d->isa->philox(blocks, out, key, first, step);
+    if (isa) {
+        isa->philox(blocks, out, key, first, step);
         return;
     }
 #endif
-    (void)d;
+    (void)isa;
     for (int64_t i = 0; i < blocks; i++) tp_philox(key, first + (uint64_t)i, step, out + 4 * i);
 }
 
 /* Two normals from each block of words. */
-TP__UNUSED static void tp__random_normals(const tp_device *d, int64_t blocks, const uint32_t *words, double *out)
+static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
 {
 #if TP__FAST
-    if (d->isa) {
-        d->isa->normal(blocks, words, out);
+    if (isa) {
+        isa->normal(blocks, words, out);
         return;
     }
 #endif
-    (void)d;
+    (void)isa;
     for (int64_t i = 0; i < blocks; i++) tp__normal_pair(words + 4 * i, out + 2 * i);
+}
+
+/* Elements i0 .. i0 + n of a distribution: uniform in [a,b), or normal with mean a and deviation b, which truncation
+ * redraws beyond two deviations, attempt k at step + k retry. i0 is a multiple of 4. */
+typedef enum { TP__UNIFORM, TP__NORMAL, TP__TRUNCATED } tp__distribution;
+#define TP__RANDOM_PIECE 512
+TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribution kind, double a, double b,
+                                         uint64_t key, uint64_t step, uint64_t retry, int64_t i0, int64_t n,
+                                         tp_dtype dtype, void *out)
+{
+    uint32_t words[2 * TP__RANDOM_PIECE];
+    double v[TP__RANDOM_PIECE];
+    for (int64_t at = 0; at < n; at += TP__RANDOM_PIECE) {
+        const int64_t piece = n - at < TP__RANDOM_PIECE ? n - at : TP__RANDOM_PIECE;
+        const uint64_t first = (uint64_t)(i0 + at);
+        if (kind == TP__UNIFORM) {
+            tp__random_words(isa, key, step, first / 4, (piece + 3) / 4, words);
+            for (int64_t i = 0; i < piece; i++)
+                v[i] = tp__mul_add(b - a, (double)(words[i] >> 8) * (1.0 / 16777216.0), a);
+        } else {
+            tp__random_words(isa, key, step, first / 2, (piece + 1) / 2, words);
+            tp__random_normals(isa, (piece + 1) / 2, words, v);
+            for (int64_t i = 0; i < piece; i++) {
+                for (uint64_t k = 1; kind == TP__TRUNCATED && !(v[i] >= -2.0 && v[i] <= 2.0) && k < 1000; k++)
+                    v[i] = tp_random_normal(key, step + k * retry, first + (uint64_t)i);
+                v[i] = tp__mul_add(b, v[i], a);
+            }
+        }
+        tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
+    }
 }
 
 /* -- adam: element by element, so it may be cut anywhere ------------------------------------------------------------ */

@@ -653,8 +653,8 @@ TEST(random_blocks)
         for (int f = 0; f < 4; f++)
             for (int64_t blocks = 0; blocks <= 37; blocks += blocks < 5 ? 1 : 4) {
                 const uint64_t step = 3 + ((uint64_t)f << 40);
-                tp__random_words(d, 0x123456789abcdefu, step, firsts[f], blocks, words);
-                tp__random_normals(d, blocks, words, normal);
+                tp__random_words(d->isa, 0x123456789abcdefu, step, firsts[f], blocks, words);
+                tp__random_normals(d->isa, blocks, words, normal);
                 for (int64_t b = 0; b < blocks; b++) {
                     uint32_t r[4];
                     tp_philox(0x123456789abcdefu, firsts[f] + (uint64_t)b, step, r);
@@ -673,7 +673,7 @@ TEST(random_blocks)
                                             {0x7ffu, 0, 0, 0x40000000u}};
         for (int e = 0; e < 4; e++) {
             for (int b = 0; b < 16; b++) memcpy(words + 4 * b, ends[e], sizeof ends[e]);
-            tp__random_normals(d, 16, words, normal);
+            tp__random_normals(d->isa, 16, words, normal);
             tp__normal_pair(ends[e], want);
             for (int b = 0; b < 16; b++)
                 CHECK_MSG(memcmp(want, normal + 2 * b, sizeof want) == 0, "%s: end %d: %g %g, not %g %g", isa_names[i],

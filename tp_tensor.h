@@ -2029,7 +2029,8 @@ static void *tp__pool_worker(void *user)
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
             pthread_mutex_lock(&p->lock);
             __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
-            while (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 && !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
+            /* Once: who is woken too late for a short run spins, to be in time for the next one. */
+            if (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 && !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
                 pthread_cond_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
             pthread_mutex_unlock(&p->lock);

@@ -7,6 +7,7 @@ only=${1:-}
 out=build/test
 mkdir -p "$out"
 passed=0 failed=0 skipped=0
+run_with="" # what runs a test that the machine itself cannot run
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 
 note() { # status name
@@ -21,7 +22,7 @@ run_test() {
     if ! "$@" -Itests -I. "tests/$name.c" -o "$exe" -lm -lpthread >"$log" 2>&1; then
         note 1 "$config/$name (does not compile)"; head -n 20 "$log"; return 0
     fi
-    "$exe" >"$log" 2>&1 </dev/null
+    $run_with "$exe" >"$log" 2>&1 </dev/null
     local rc=$?
     local line
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
@@ -52,6 +53,14 @@ for t in $tests; do
     run_test asan "$t" gcc -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $warn
 done
 for t in test_tensor test_engine test_input test_train test_graph; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
+# NEON, run by an emulator where there is one
+if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
+    run_with="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    for t in test_engine test_ops; do run_test neon "$t" aarch64-linux-gnu-gcc -std=c11 -O2 $warn; done
+    run_with=""
+else
+    echo "     neon: not run (Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
+fi
 run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
 run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
 run_test no-threads test_train gcc -std=c11 -O2 -DTP_NO_THREADS $warn

@@ -638,10 +638,12 @@ TEST(schedules_of_param_test)
     tp_callback *cb = scheduled(1, interp, 3, TP_INTERP_LINEAR, TP_YES, 0);
     CHECK_OK(run_noop_and(&cb, 1, 10, 1, 5, NULL, NULL));
     CHECK(set_log_n > 0 && set_log_step[0] == 30 && set_log_value[0] == .3);
+    int seen = 0;
     for (int i = 0; i < set_log_n; i++) {
-        if (set_log_step[i] == 40) CHECK(set_log_value[i] == .4);
-        if (set_log_step[i] == 45) CHECK(set_log_value[i] == .45);
+        if (set_log_step[i] == 40) seen++, CHECK(set_log_value[i] == .4);
+        if (set_log_step[i] == 45) seen++, CHECK(set_log_value[i] == .45);
     }
+    CHECK(seen == 2);
     cb = scheduled(1, plain, 3, TP_INTERP_NONE, 0, 0);
     CHECK_OK(run_noop(&cb, 1, 1, 1, 50));
     CHECK(set_log_n == 3 && set_log_step[0] == 10);
@@ -1549,10 +1551,8 @@ TEST(mistakes_are_sentences)
                  {4, "give .dataflow or .data"},
                  {5, "give .dataflow or .data, not both"},
                  {6, "steps_per_epoch"},
-                 {7, ".build_graph"},
-                 {8, "'nothing' of REGULARIZATION"},
-                 {9, "auto_resume needs"}};
-    for (int i = 0; i < TP_COUNT(cases) - 2; i++) {
+                 {7, ".build_graph"}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
         tp_callback *cb[2] = {stat_source("x", none), rec_new("A", false)};
         tp_train_config c = config(cb, 2);
         c.max_epoch = 1;

@@ -3124,6 +3124,38 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
     return e;
 }
 
+/* -- 6a'. batch norm does the ReLU that follows it, and its gradient the mask that precedes it: one pass over memory
+ * less each, the same bits. The step stands where the batch norm stood; the other op is marked as replaced by it. */
+
+static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
+{
+    const int v = c->first_value[o->id];
+    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || c->value[v].type.dtype != TP_F32)
+        return -1;
+    const int id = tp__sole_direct_consumer(c, v);
+    if (id < 0) return -1;
+    const tp_operation *r = (const tp_operation *)c->g->op.item[id];
+    return r->row == &tp__op_relu && r->n_ctrl == 0 && !c->folded[id] ? id : -1;
+}
+
+static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
+{
+    if (o->row != &tp__op_batch_norm_grad || c->value[c->first_value[o->id]].type.dtype != TP_F32) return -1;
+    const tp_operation *mask = o->in[0]->op;
+    if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
+    const int v = c->first_value[mask->id];
+    if (c->fed[v] >= 0 || tp__sole_direct_consumer(c, v) != o->id) return -1;
+    const tp_operation *relu = mask->in[1]->op, *bn = relu->n_in == 1 ? relu->in[0]->op : NULL;
+    if (relu->row != &tp__op_relu || bn->row != &tp__op_batch_norm || relu->in[0]->index != 0) return -1;
+    if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3]) return -1;
+    /* nobody fed a value in between, and beta is still what it was */
+    if (c->fed[tp__value_of(c, mask->in[1])] >= 0 || c->fed[tp__value_of(c, relu->in[0])] >= 0) return -1;
+    const int beta = tp__root(c, tp__value_of(c, bn->in[2]));
+    const tp_variable *var = tp_node_variable(bn->in[2]);
+    if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return -1;
+    return c->value[beta].type.dtype == TP_F32 ? mask->id : -1;
+}
+
 /* -- 6b. element-wise groups */
 
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
@@ -3606,32 +3638,35 @@ static void tp__plan_in_place(tp__compiler *c)
 static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap)
 {
     tp__plan *p = c->plan;
+    const int relu = tp__find_bn_relu(c, o), mask = tp__find_bn_mask(c, o);
+    const bool bn_relu = relu >= 0 && c->replaced_by[relu] == o->id;
+    const bool bn_mask = mask >= 0 && c->replaced_by[mask] == o->id;
     const bool bias = ep.bias_op >= 0;
-    const int last_op = ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
-    tp__step *s = tp__add_step(c, o->row, o->name, o->n_in + (bias ? 1 : 0), o->n_out, o->n_var);
+    const int last_op = bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
+    tp__step *s = tp__add_step(c, o->row, o->name, o->n_in + (bias || bn_mask ? 1 : 0), o->n_out, o->n_var);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = o->attrs;
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
     s->call.fault_id = o->id + 1;
-    for (int i = 0; i < o->n_in; i++) {
-        const int v = tp__value_of(c, o->in[i]);
+    for (int i = 0; i < o->n_in + (bias || bn_mask ? 1 : 0); i++) {
+        const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
+        const tp_node *in = i < o->n_in ? o->in[i] : bias ? m->in[1] : m->in[1]->op->in[0]->op->in[2];
+        if (bn_mask && i == 0) in = m->in[0];
+        const int v = tp__value_of(c, in);
         s->operand[i] = tp__operand(&c->value[v].type);
-        if (tp__shape_only(o->row, i)) continue;
+        if (i < o->n_in && tp__shape_only(o->row, i)) continue;
         s->buffer[i] = c->value[tp__root(c, v)].buffer;
         tp__touch(p, s->buffer[i], at);
     }
-    if (bias) {
-        const tp_operation *b = (const tp_operation *)c->g->op.item[ep.bias_op];
-        const int v = tp__value_of(c, b->in[1]);
-        s->operand[o->n_in] = tp__operand(&c->value[v].type);
-        s->buffer[o->n_in] = c->value[tp__root(c, v)].buffer;
-        tp__touch(p, s->buffer[o->n_in], at);
+    if (bias || bn_relu || bn_mask) {
         void *attrs = tp_arena_alloc(&p->arena, o->row->attr_size);
         if (!attrs) return tp__nomem_plan();
         memcpy(attrs, o->attrs, o->row->attr_size);
-        if (o->row == &tp__op_conv2d) {
+        if (!bias) {
+            ((tp__bn_attrs *)attrs)->relu_ = true;
+        } else if (o->row == &tp__op_conv2d) {
             ((tp_conv2d_attrs *)attrs)->fused_bias = 1;
             ((tp_conv2d_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
         } else {
@@ -3639,7 +3674,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
             ((tp__matmul_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
         }
         s->call.attrs = attrs;
-        p->info.n_fused += 1 + (ep.act_op >= 0);
+        p->info.n_fused += 1 + (bias && ep.act_op >= 0);
     }
     const int n_in = s->call.n_in;
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
@@ -3863,6 +3898,9 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         for (int k = 0; k < c.n_order; k++) {
             const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
             if (c.folded[o->id] || c.replaced_by[o->id] >= 0) continue;
+            const int relu = tp__find_bn_relu(&c, o), mask = tp__find_bn_mask(&c, o);
+            if (relu >= 0) c.replaced_by[relu] = o->id;
+            if (mask >= 0) c.replaced_by[mask] = o->id;
             const tp__epilogue_plan ep = tp__find_epilogue(&c, o);
             if (ep.bias_op < 0) continue;
             /* run where the last of them stood: the bias must not be written in between, nor anything else it reads */
@@ -8418,9 +8456,35 @@ static void tp__pad_grad_grad(tp_grad *g)
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
     g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
 }
-static const tp_op tp__op_pad_grad = TP__ROW(
-    "pad_grad", "PadGrad", TP_OP_PURE, 2, 2, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_grad_infer,
-    tp__pad_grad_grad, TP__KERNELS(tp__pad_grad_f32, tp__pad_grad_f64, NULL), tp__flops_of_input, NULL, 2u, NULL, NULL);
+static void tp__pad_grad_rows(const tp_call *k, int64_t from,
+                              int64_t to) /* of a constant border: the box inside of it */
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
+    const int last = x->ndim - 1;
+    const int64_t n = x->dim[last];
+    for (int64_t r = from; r < to; r++) {
+        int64_t at = 0, stride = 1, row = r;
+        for (int d = last - 1; d >= 0; d--) {
+            at += (row % x->dim[d] + t->before[d]) * stride;
+            row /= x->dim[d];
+            stride *= y->dim[d];
+        }
+        memcpy((float *)k->out[0].data + r * n, (const float *)k->in[0].data + at * y->dim[last] + t->before[last],
+               (size_t)n * sizeof(float));
+    }
+}
+static void tp__pad_grad_fast(const tp_call *k)
+{
+    const tp_shape *x = &k->out[0].shape;
+    if (((const tp__pad_attrs *)k->attrs)->mode != TP_PAD_CONSTANT || x->ndim < 1) tp__pad_grad_f32(k);
+    else if (tp__size(&k->out[0]) > 0)
+        tp__each_range(k, tp__product(x, 0, x->ndim - 1), tp__grain(x->dim[x->ndim - 1]), tp__pad_grad_rows);
+}
+static const tp_op tp__op_pad_grad =
+    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, 2, 2, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_grad_infer,
+            tp__pad_grad_grad, TP__KERNELS(tp__pad_grad_f32, tp__pad_grad_f64, tp__pad_grad_fast), tp__flops_of_input,
+            NULL, 2u, NULL, NULL);
 static void tp__pad_back(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
@@ -9639,6 +9703,11 @@ static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap
         }
     return n;
 }
+/* Windows that tile the image: each element belongs to one. */
+static bool tp__pool_tiles(const tp__pool *g)
+{
+    return g->kh == g->sh && g->kw == g->sw && g->OH * g->sh == g->H && g->OW * g->sw == g->W;
+}
 static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
@@ -9661,8 +9730,7 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const uint8_t *arg = (const uint8_t *)k->in[1].data;
-    /* windows that tile the image write every element once */
-    const bool tiles = g.kh == g.sh && g.kw == g.sw && g.OH * g.sh == g.H && g.OW * g.sw == g.W;
+    const bool tiles = tp__pool_tiles(&g);
     int64_t tap[256];
     uint8_t index[256];
     const int n = tiles ? tp__pool_window(&g, 0, 0, tap, index) : 0;
@@ -9801,23 +9869,76 @@ static tp_status tp__avg_pool_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
+#if TP__FAST
+static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    int64_t tap[256];
+    uint8_t index[256];
+    for (int64_t r = from; r < to; r++) {
+        const int64_t b = r / g.OH, i = r % g.OH;
+        for (int64_t j = 0; j < g.OW; j++) {
+            const int n = tp__pool_window(&g, i, j, tap, index);
+            k->device->isa->mean_taps(g.C, n,
+                                      (const float *)k->in[0].data + b * g.xb + (i * g.sh - g.top) * g.xh +
+                                          (j * g.sw - g.left) * g.xw,
+                                      tap, (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
+        }
+    }
+}
+static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
+    int64_t tap[256];
+    uint8_t index[256];
+    const int n = tp__pool_window(&g, 0, 0, tap, index);
+    for (int64_t r = from; r < to; r++) {
+        const int64_t b = r / g.OH, i = r % g.OH;
+        for (int64_t j = 0; j < g.OW; j++)
+            k->device->isa->spread(g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
+                                   (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+    }
+}
+#endif
+static void tp__avg_pool_fast(const tp_call *k)
+{
+#if TP__FAST
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    if (k->device->isa && !g.nchw && g.kh * g.kw <= 256) {
+        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_rows);
+        return;
+    }
+#endif
+    tp__avg_pool_f32(k);
+}
+static void tp__avg_pool_grad_fast(const tp_call *k)
+{
+#if TP__FAST
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
+    if (k->device->isa && !g.nchw && g.kh * g.kw <= 256 && tp__pool_tiles(&g)) {
+        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_grad_rows);
+        return;
+    }
+#endif
+    tp__avg_pool_grad_f32(k);
+}
 static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 1); }
 static void tp__avg_pool_grad_grad(tp_grad *g)
 {
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
-static const tp_op tp__op_avg_pool_grad =
-    TP__ROW("avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
-            tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
-            TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, NULL), NULL, NULL, 1u << 1, NULL, NULL);
+static const tp_op tp__op_avg_pool_grad = TP__ROW(
+    "avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
+    TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, tp__avg_pool_grad_fast), NULL, NULL, 1u << 1, NULL, NULL);
 static void tp__avg_pool_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
 }
 static const tp_op tp__op_avg_pool =
     TP__ROW("avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
-            tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, NULL), tp__pool_flops, NULL, 0,
-            "AveragePool", NULL);
+            tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, tp__avg_pool_fast), tp__pool_flops, NULL,
+            0, "AveragePool", NULL);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
 #undef TP__POOL_LOOP
 #endif
@@ -9833,6 +9954,7 @@ typedef struct tp__bn_attrs {
     int axis;
     float epsilon;
     bool unbiased;
+    bool relu_; /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
 } tp__bn_attrs;
 /* x as (outer, C, inner) */
 static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)
@@ -9871,6 +9993,7 @@ static void TP__F(tp__batch_norm)(const tp_call *k)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
                 y[at] = (x[at] - (real)mean) * inv * gamma[c] + beta[c];
+                if (t->relu_ && 0 > y[at]) y[at] = 0;
             }
     }
 }
@@ -9879,6 +10002,7 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
     const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data,
                *gamma = (const real *)k->in[2].data;
     const real *mean = (const real *)k->in[3].data, *inv = (const real *)k->in[4].data;
+    const real *beta = ((const tp__bn_attrs *)k->attrs)->relu_ ? (const real *)k->in[5].data : NULL;
     real *dx = (real *)k->out[0].data;
     int64_t outer, C, inner;
     tp__bn_split(k, &k->in[1], &outer, &C, &inner);
@@ -9888,6 +10012,7 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
         for (int64_t o = 0; o < outer; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
+                if (beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0)) continue;
                 dbeta += (double)dy[at];
                 dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
             }
@@ -9896,14 +10021,17 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
         for (int64_t o = 0; o < outer && dx; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                dx[at] =
-                    gamma[c] * inv[c] * (dy[at] - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
+                const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
+                dx[at] = gamma[c] * inv[c] *
+                         ((stopped ? 0 : dy[at]) - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
             }
     }
 }
 static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, beta, mean, var */
 {
-    const real epsilon = (real)((const tp__bn_attrs *)k->attrs)->epsilon;
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const real epsilon = (real)t->epsilon;
+    real *y = (real *)k->out[0].data;
     int64_t outer, C, inner;
     tp__bn_split(k, &k->in[0], &outer, &C, &inner);
     for (int64_t c = 0; c < C; c++) {
@@ -9912,7 +10040,8 @@ static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, 
         for (int64_t o = 0; o < outer; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                ((real *)k->out[0].data)[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
+                y[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
+                if (t->relu_ && 0 > y[at]) y[at] = 0;
             }
     }
 }
@@ -9962,145 +10091,186 @@ static tp_status tp__batch_norm_infer_infer(tp_infer *s)
     return st;
 }
 
-/* Fast: channels last, rows in at most 32 pieces whose sums are added in order. */
+/* Fast: channels last, rows in at most 32 pieces. Sums are taken in float over blocks of rows that stay in the cache, and
+ * added up in double: blocks, then pieces, in order. */
+#define TP__BN_PIECES 32
+#define TP__BN_BLOCK  64
+#if TP__FAST
 typedef struct tp__bn_job {
     const tp_call *k;
-    int64_t rows, C, pieces;
-    double *part; /* pieces x 2 x C */
-    const float *x, *dy, *mean, *inv;
-    const double *mean64;
-    int pass;
+    const struct tp__isa *isa;
+    int64_t rows, pieces;
+    const float *x, *dy; /* dy: NULL when the statistics of x are wanted */
+    float *dx;           /* y or dx */
+    double *part;        /* pieces x 2 x C: mean and sum of squared distances from it; or the sums of bn_sums */
+    float *block;        /* pieces x 2 x C */
+    float *stat;         /* 4 x C: mean, scale, c1, c2 */
+    tp__bn ch;
 } tp__bn_job;
+
+/* Mean and squares of n rows join those of `have` rows. */
+static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
+                         const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
+{
+    const double share = n / (have + n), weight = have * share;
+    for (int64_t c = 0; c < C; c++) {
+        const double d = (mean_n ? (double)mean_n[c] : mean_n64[c]) - mean[c];
+        mean[c] += d * share;
+        squares[c] += (squares_n ? (double)squares_n[c] : squares_n64[c]) + d * d * weight;
+    }
+}
+static int64_t tp__bn_begin_of(const tp__bn_job *j, int64_t piece) { return piece * j->rows / j->pieces; }
 static void tp__bn_piece(void *user, int64_t piece)
 {
     const tp__bn_job *j = (const tp__bn_job *)user;
-    const int64_t C = j->C, from = piece * j->rows / j->pieces, to = (piece + 1) * j->rows / j->pieces;
-    double *a = j->part + piece * 2 * C, *b = a + C;
+    const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
+    double *a = j->part + piece * 2 * C;
+    float *s = j->block + piece * 2 * C;
     for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
-    for (int64_t r = from; r < to; r++) {
-        const float *x = j->x + r * C;
-        if (j->pass == 0)
-            for (int64_t c = 0; c < C; c++) a[c] += (double)x[c];
-        else if (j->pass == 1)
-            for (int64_t c = 0; c < C; c++) {
-                const double d = (double)x[c] - j->mean64[c];
-                a[c] += d * d;
-            }
-        else {
-            const float *dy = j->dy + r * C;
-            for (int64_t c = 0; c < C; c++) {
-                a[c] += (double)dy[c];
-                b[c] += (double)dy[c] * (double)((x[c] - j->mean[c]) * j->inv[c]);
-            }
-        }
+    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
+        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
+        j->isa->bn_sums(&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
+        if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s, NULL, s + C, NULL, (double)n);
+        else
+            for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
     }
 }
-/* Sums of one pass over all pieces, into the first piece's place. */
-static void tp__bn_sums(tp__bn_job *j, int pass)
+/* The sums over all pieces, in the first one's place. */
+static void tp__bn_reduce(tp__bn_job *j)
 {
-    j->pass = pass;
+    const int64_t C = j->ch.C;
     tp_device_parallel(j->k->device, j->pieces, tp__bn_piece, j);
-    for (int64_t p = 1; p < j->pieces; p++)
-        for (int64_t c = 0; c < 2 * j->C; c++) j->part[c] += j->part[p * 2 * j->C + c];
+    for (int64_t p = 1; p < j->pieces; p++) {
+        const double *a = j->part + p * 2 * C;
+        if (!j->dy)
+            tp__bn_merge(C, j->part, j->part + C, (double)tp__bn_begin_of(j, p), NULL, a, NULL, a + C,
+                         (double)(tp__bn_begin_of(j, p + 1) - tp__bn_begin_of(j, p)));
+        else
+            for (int64_t c = 0; c < 2 * C; c++) j->part[c] += a[c];
+    }
+}
+static void tp__bn_rows(void *user, int64_t piece)
+{
+    const tp__bn_job *j = (const tp__bn_job *)user;
+    const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
+    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
+        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
+        if (j->dy) j->isa->bn_back(&j->ch, n, j->dy + r * C, j->x + r * C, j->dx + r * C);
+        else j->isa->bn_apply(&j->ch, n, j->x + r * C, j->dx + r * C);
+    }
 }
 static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
 {
-    int64_t outer, inner;
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    int64_t outer, inner, C;
     memset(j, 0, sizeof *j);
+    tp__bn_split(k, x, &outer, &C, &inner);
     j->k = k;
-    tp__bn_split(k, x, &outer, &j->C, &inner);
+    j->isa = k->device->isa;
     j->rows = outer;
-    j->pieces = outer * j->C < 65536 ? 1 : outer < 32 ? outer : 32;
-    if (j->pieces < 1) j->pieces = 1;
+    j->pieces = tp__max64(1, tp__min64(TP__BN_PIECES, tp__min64(outer, outer * C / 4096)));
     j->x = (const float *)x->data;
     j->part = (double *)k->scratch;
-    return inner == 1;
+    j->block = (float *)(void *)(j->part + TP__BN_PIECES * 2 * C);
+    j->stat = j->block + TP__BN_PIECES * 2 * C;
+    j->ch.C = C;
+    j->ch.mean = j->stat;
+    j->ch.scale = j->stat + C;
+    j->ch.c1 = j->stat + 2 * C;
+    j->ch.c2 = j->stat + 3 * C;
+    j->ch.relu = t->relu_;
+    return j->isa && inner == 1 && outer > 0;
 }
-static void tp__bn_normalize_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const int64_t C = k->in[1].shape.dim[0];
-    const float *gamma = (const float *)k->in[1].data, *beta = (const float *)k->in[2].data,
-                *stat = (const float *)k->scratch;
-    for (int64_t r = from; r < to; r++) {
-        const float *x = (const float *)k->in[0].data + r * C;
-        float *y = (float *)k->out[0].data + r * C;
-        for (int64_t c = 0; c < C; c++) y[c] = (x[c] - stat[c]) * stat[C + c] * gamma[c] + beta[c];
-    }
-}
-static void tp__batch_norm_fast(const tp_call *k)
+static void tp__batch_norm_vectors(const tp_call *k, tp__bn_job *j)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const int64_t C = j->ch.C;
+    const double n = (double)j->rows;
+    tp__bn_reduce(j);
+    for (int64_t c = 0; c < C; c++) {
+        const double var = j->part[C + c] / n;
+        const float inv = (float)(1.0 / sqrt(var + (double)t->epsilon));
+        j->stat[c] = (float)j->part[c];
+        j->stat[C + c] = inv * ((const float *)k->in[1].data)[c];
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = j->stat[c];
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
+        if (k->out[3].data) ((float *)k->out[3].data)[c] = inv;
+    }
+    j->ch.beta = (const float *)k->in[2].data;
+    j->dx = (float *)k->out[0].data;
+    if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
+}
+static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
+{
+    const int64_t C = j->ch.C;
+    const float *gamma = (const float *)k->in[2].data, *inv = (const float *)k->in[4].data;
+    const double n = (double)j->rows;
+    j->dy = (const float *)k->in[0].data;
+    j->ch.beta = j->ch.relu ? (const float *)k->in[5].data : NULL;
+    for (int64_t c = 0; c < C; c++) {
+        j->stat[c] = ((const float *)k->in[3].data)[c];
+        j->stat[C + c] = inv[c] * gamma[c];
+    }
+    tp__bn_reduce(j);
+    for (int64_t c = 0; c < C; c++) {
+        const double dgamma = j->part[C + c] * (double)inv[c];
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)dgamma;
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)j->part[c];
+        j->stat[2 * C + c] = (float)(j->part[c] / n);
+        j->stat[3 * C + c] = (float)(dgamma / n * (double)inv[c]);
+    }
+    j->dx = (float *)k->out[0].data;
+    if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
+}
+#endif
+static void tp__batch_norm_fast(const tp_call *k)
+{
+#if TP__FAST
     tp__bn_job j;
-    if (!tp__bn_begin(k, &k->in[0], &j)) {
-        tp__batch_norm_f32(k);
+    if (tp__bn_begin(k, &k->in[0], &j)) {
+        tp__batch_norm_vectors(k, &j);
         return;
     }
-    const double n = (double)j.rows;
-    double *mean = j.part + 32 * 2 * j.C;
-    tp__bn_sums(&j, 0);
-    for (int64_t c = 0; c < j.C; c++) mean[c] = j.part[c] / n;
-    j.mean64 = mean;
-    tp__bn_sums(&j, 1);
-    float *stat = (float *)k->scratch; /* the sums are read and replaced in ascending order */
-    double var[1];
-    for (int64_t c = 0; c < j.C; c++) {
-        var[0] = j.part[c] / n;
-        const float inv = (float)(1.0 / sqrt(var[0] + (double)t->epsilon));
-        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)mean[c];
-        if (k->out[2].data)
-            ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var[0] * (n / (n - 1)) : var[0]);
-        if (k->out[3].data) ((float *)k->out[3].data)[c] = inv;
-        mean[j.C + c] = (double)inv;
-    }
-    for (int64_t c = 0; c < j.C; c++) {
-        stat[c] = (float)mean[c];
-        stat[j.C + c] = (float)mean[j.C + c];
-    }
-    if (k->out[0].data) tp__each_range(k, j.rows, tp__grain(j.C), tp__bn_normalize_rows);
-}
-static void tp__bn_grad_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const int64_t C = k->in[2].shape.dim[0];
-    const float *gamma = (const float *)k->in[2].data, *mean = (const float *)k->in[3].data,
-                *inv = (const float *)k->in[4].data, *stat = (const float *)k->scratch;
-    for (int64_t r = from; r < to; r++) {
-        const float *dy = (const float *)k->in[0].data + r * C, *x = (const float *)k->in[1].data + r * C;
-        float *dx = (float *)k->out[0].data + r * C;
-        for (int64_t c = 0; c < C; c++)
-            dx[c] = gamma[c] * inv[c] * (dy[c] - stat[c] - (x[c] - mean[c]) * inv[c] * stat[C + c]);
-    }
+#endif
+    tp__batch_norm_f32(k);
 }
 static void tp__batch_norm_grad_fast(const tp_call *k)
 {
+#if TP__FAST
     tp__bn_job j;
-    if (!tp__bn_begin(k, &k->in[1], &j)) {
-        tp__batch_norm_grad_f32(k);
+    if (tp__bn_begin(k, &k->in[1], &j)) {
+        tp__batch_norm_grad_vectors(k, &j);
         return;
     }
-    const double n = (double)j.rows;
-    j.dy = (const float *)k->in[0].data;
-    j.mean = (const float *)k->in[3].data;
-    j.inv = (const float *)k->in[4].data;
-    tp__bn_sums(&j, 2);
-    double *keep = j.part + 32 * 2 * j.C;
-    for (int64_t c = 0; c < j.C; c++) {
-        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)j.part[j.C + c];
-        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)j.part[c];
-        keep[c] = j.part[c] / n;
-        keep[j.C + c] = j.part[j.C + c] / n;
+#endif
+    tp__batch_norm_grad_f32(k);
+}
+static void tp__batch_norm_infer_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__bn_job j;
+    if (tp__bn_begin(k, &k->in[0], &j)) {
+        const float epsilon = ((const tp__bn_attrs *)k->attrs)->epsilon;
+        for (int64_t c = 0; c < j.ch.C; c++)
+            j.stat[j.ch.C + c] = ((const float *)k->in[1].data)[c] / sqrtf(((const float *)k->in[4].data)[c] + epsilon);
+        j.ch.mean = (const float *)k->in[3].data;
+        j.ch.beta = (const float *)k->in[2].data;
+        j.dx = (float *)k->out[0].data;
+        tp_device_parallel(k->device, j.pieces, tp__bn_rows, &j);
+        return;
     }
-    for (int64_t c = 0; c < 2 * j.C; c++) ((float *)k->scratch)[c] = (float)keep[c];
-    if (k->out[0].data) tp__each_range(k, j.rows, tp__grain(j.C), tp__bn_grad_rows);
+#endif
+    tp__batch_norm_infer_loop_f32(k);
 }
 static size_t tp__bn_scratch(const tp_call *k)
 {
-    const tp_operand *gamma = k->n_out == 4 ? &k->in[1] : &k->in[2];
-    return (size_t)gamma->shape.dim[0] * (32 * 2 + 2) * sizeof(double);
+    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* three: the gradient */
+    return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
 }
 static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
 
 static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 5, 3, tp__bn_schema, sizeof(tp__bn_attrs),
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
             tp__batch_norm_grad_infer, NULL,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
@@ -10140,8 +10310,8 @@ static void tp__batch_norm_infer_back(tp_grad *g)
 static const tp_op tp__op_batch_norm_infer =
     TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
             tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
-            TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, NULL), NULL, NULL, 0,
-            "BatchNormalization", NULL);
+            TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
+            tp__bn_scratch, 0, "BatchNormalization", NULL);
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var)
 {

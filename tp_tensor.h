@@ -2733,6 +2733,14 @@ typedef struct tp__tile {
     bool add, relu;
 } tp__tile;
 
+/* What batch normalisation needs of each of C channels, the last axis: y = (x - mean) scale + beta, then the ReLU if
+ * there is one; backward dx = scale (dy - c1 - (x - mean) c2), where dy counts only where y > 0. */
+typedef struct tp__bn {
+    int64_t C;
+    const float *mean, *scale, *beta, *c1, *c2;
+    bool relu;
+} tp__bn;
+
 /* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
 struct tp__isa {
     const char *name;
@@ -2751,6 +2759,11 @@ struct tp__isa {
     void (*pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                  uint8_t *which);
     void (*unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
+    void (*mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
+    void (*spread)(int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
+    void (*bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
+    void (*bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y);
+    void (*bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
     void (*philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
     void (*normal)(int64_t blocks, const uint32_t *words, double *out);
     void (*dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
@@ -6744,6 +6757,122 @@ static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *
         for (int t = 0; t < n_tap; t++) dx[tap[t] + c] = which[c] == t ? dy[c] + 0.0f : 0.0f;
 }
 
+/* A value of a channel vector that may not be whole. */
+TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
+TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
+{
+    if (n >= TP__VW) vstore(p, v);
+    else vput(p, n, v);
+}
+
+/* y[c] = mean of x[tap[t] + c] over taps; the other way: dx[tap[t] + c] = dy[c] / taps */
+static void TP__F(mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
+{
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        V sum = vset(0.0f);
+        for (int t = 0; t < n_tap; t++) sum += TP__F(part)(x + tap[t] + c, C - c);
+        TP__F(put_part)(y + c, C - c, sum / vset((float)n_tap));
+    }
+}
+static void TP__F(spread)(int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx)
+{
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const V d = TP__F(part)(dy + c, C - c) / vset((float)n_tap);
+        for (int t = 0; t < n_tap; t++) TP__F(put_part)(dx + tap[t] + c, C - c, d);
+    }
+}
+
+/* -- batch normalisation: a vector of channels down the rows, which a caller hands over in blocks that stay in L1 */
+
+/* dy where the ReLU let y through */
+TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
+{
+    return (V)((VI)(vfma(d, scale, beta) > vset(0.0f)) & (VI)dy);
+}
+
+/* Without dy: s1 = mean of the rows, s2 = sum of (x - s1)^2. With dy: s1 = sum of dy, s2 = sum of dy (x - mean). Two
+ * sums each, over even and odd rows. */
+static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2)
+{
+    const V zero = vset(0.0f);
+    for (int64_t c = 0; c < b->C; c += TP__VW) {
+        const int64_t n = b->C - c, C = b->C;
+        const float *p = x + c, *q = dy ? dy + c : NULL;
+        V a0 = zero, a1 = zero, b0 = zero, b1 = zero;
+        int64_t r = 0;
+        if (!dy) {
+            for (; r + 2 <= rows; r += 2) {
+                a0 += TP__F(part)(p + r * C, n);
+                a1 += TP__F(part)(p + (r + 1) * C, n);
+            }
+            if (r < rows) a0 += TP__F(part)(p + r * C, n);
+            const V mean = (a0 + a1) / vset((float)rows);
+            for (r = 0; r + 2 <= rows; r += 2) {
+                const V d0 = TP__F(part)(p + r * C, n) - mean, d1 = TP__F(part)(p + (r + 1) * C, n) - mean;
+                b0 = vfma(d0, d0, b0);
+                b1 = vfma(d1, d1, b1);
+            }
+            if (r < rows) {
+                const V d0 = TP__F(part)(p + r * C, n) - mean;
+                b0 = vfma(d0, d0, b0);
+            }
+            a0 = mean;
+        } else {
+            const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+            const V beta = b->relu ? TP__F(part)(b->beta + c, n) : zero;
+            for (; r + 2 <= rows; r += 2) {
+                V g0 = TP__F(part)(q + r * C, n), g1 = TP__F(part)(q + (r + 1) * C, n);
+                const V d0 = TP__F(part)(p + r * C, n) - mean, d1 = TP__F(part)(p + (r + 1) * C, n) - mean;
+                if (b->relu) g0 = TP__F(bn_mask)(g0, d0, scale, beta), g1 = TP__F(bn_mask)(g1, d1, scale, beta);
+                a0 += g0;
+                a1 += g1;
+                b0 = vfma(g0, d0, b0);
+                b1 = vfma(g1, d1, b1);
+            }
+            if (r < rows) {
+                V g0 = TP__F(part)(q + r * C, n);
+                const V d0 = TP__F(part)(p + r * C, n) - mean;
+                if (b->relu) g0 = TP__F(bn_mask)(g0, d0, scale, beta);
+                a0 += g0;
+                b0 = vfma(g0, d0, b0);
+            }
+            a0 += a1;
+        }
+        TP__F(put_part)(s1 + c, n, a0);
+        TP__F(put_part)(s2 + c, n, b0 + b1);
+    }
+}
+
+static void TP__F(bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y)
+{
+    for (int64_t c = 0; c < b->C; c += TP__VW) {
+        const int64_t n = b->C - c, C = b->C;
+        const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+        const V beta = TP__F(part)(b->beta + c, n);
+        for (int64_t r = 0; r < rows; r++) {
+            V v = vfma(TP__F(part)(x + r * C + c, n) - mean, scale, beta);
+            if (b->relu) v = vmax(vset(0.0f), v);
+            TP__F(put_part)(y + r * C + c, n, v);
+        }
+    }
+}
+
+static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx)
+{
+    for (int64_t c = 0; c < b->C; c += TP__VW) {
+        const int64_t n = b->C - c, C = b->C;
+        const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+        const V c1 = TP__F(part)(b->c1 + c, n), c2 = -TP__F(part)(b->c2 + c, n);
+        const V beta = b->relu ? TP__F(part)(b->beta + c, n) : c1;
+        for (int64_t r = 0; r < rows; r++) {
+            V g = TP__F(part)(dy + r * C + c, n);
+            const V d = TP__F(part)(x + r * C + c, n) - mean;
+            if (b->relu) g = TP__F(bn_mask)(g, d, scale, beta);
+            TP__F(put_part)(dx + r * C + c, n, vmul(scale, vfma(d, c2, g - c1)));
+        }
+    }
+}
+
 /* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
 
 #define TP__QL (TP__VW / 2) /* 64-bit lanes */
@@ -6884,6 +7013,11 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
     TP__F(tap_grad),
     TP__F(pool),
     TP__F(unpool),
+    TP__F(mean_taps),
+    TP__F(spread),
+    TP__F(bn_sums),
+    TP__F(bn_apply),
+    TP__F(bn_back),
     TP__F(philox),
     TP__F(normal),
     TP__F(dropout),

@@ -12,7 +12,7 @@
 
 typedef struct model {
     tp_graph *g;
-    tp_node *x, *label, *fetch[8];
+    tp_node *x, *label, *fetch[64];
     int n_fetch;
     tp_shape x_shape;
     double flops; /* of the multiplications and additions of one step, counted by layer */
@@ -132,6 +132,111 @@ static model mnistcnn(int64_t batch)
     return m;
 }
 
+/* A convolution without bias; *flops grows by forward, filter gradient and, unless first, input gradient. */
+static tp_node *res_conv(tp_node *x, const char *name, int64_t out, int stride, bool first, double *flops)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_conv2d_attrs a;
+    char full[64];
+    memset(&a, 0, sizeof a);
+    a.stride_h = a.stride_w = stride;
+    const int64_t in = x->shape.dim[3];
+    snprintf(full, sizeof full, "%s/W", name);
+    tp_node *w = tp_get_variable_as(g, full, TP_F32, tp_make_shape(3, 3, in, out),
+                                    tp_init_variance_scaling(2, TP_FAN_OUT, TP_DIST_NORMAL));
+    tp_node *y = tp_nn_conv2d(x, w, &a);
+    *flops += 2.0 * (double)(y->shape.dim[1] * y->shape.dim[2] * 9 * in * out) * (first ? 2 : 3);
+    return y;
+}
+
+/* Batch norm and ReLU; when training, the running averages follow. */
+static tp_node *bn_relu(model *m, tp_node *x, const char *name, bool training)
+{
+    tp_graph *g = tp_node_graph(x);
+    const tp_shape c = tp_make_shape(x->shape.dim[3]);
+    static const char *const parts[] = {"gamma", "beta", "mean/EMA", "variance/EMA"};
+    tp_node *v[4];
+    for (int i = 0; i < 4; i++) {
+        char full[64];
+        tp_variable_desc d;
+        memset(&d, 0, sizeof d);
+        snprintf(full, sizeof full, "%s/%s", name, parts[i]);
+        d.name = full;
+        d.shape = c;
+        d.init = i % 3 == 0 ? tp_init_ones() : tp_init_zeros();
+        d.trainable = i < 2 ? TP_YES : TP_NO;
+        v[i] = tp_get_variable(g, &d);
+    }
+    if (!training) return tp_relu(tp_nn_batch_norm_infer(x, v[0], v[1], v[2], v[3], -1, 1e-5f));
+    tp_node *mean, *var, *y = tp_relu(tp_nn_batch_norm_train(x, v[0], v[1], -1, 1e-5f, true, &mean, &var));
+    m->fetch[m->n_fetch++] = tp_assign_moving_average(v[2], mean, 0.9f, NULL);
+    m->fetch[m->n_fetch++] = tp_assign_moving_average(v[3], var, 0.9f, NULL);
+    return y;
+}
+
+/* tensorpack's cifar10-resnet with n = 3: pre-activation blocks of 16, 32 and 64 channels. */
+static model resnet20(int64_t batch, bool training)
+{
+    model m;
+    tp_pool_attrs p;
+    memset(&m, 0, sizeof m);
+    memset(&p, 0, sizeof p);
+    p.size_h = p.size_w = 2;
+    double flops = 0;
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(batch, 32, 32, 3);
+    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 32, 32, 3));
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *l = bn_relu(&m, res_conv(tp_affine(m.x, 1 / 128.0f, 0), "conv0", 16, 1, true, &flops), "bn0", training);
+    for (int stage = 0; stage < 3; stage++)
+        for (int k = 0; k < 3; k++) {
+            char name[32];
+            const bool wider = stage > 0 && k == 0;
+            const int64_t in = l->shape.dim[3], out = (int64_t)16 << stage;
+            snprintf(name, sizeof name, "res%d.%d/bn0", stage, k);
+            tp_node *c = stage == 0 && k == 0 ? l : bn_relu(&m, l, name, training);
+            snprintf(name, sizeof name, "res%d.%d/conv1", stage, k);
+            c = res_conv(c, name, out, wider ? 2 : 1, false, &flops);
+            snprintf(name, sizeof name, "res%d.%d/bn1", stage, k);
+            c = bn_relu(&m, c, name, training);
+            snprintf(name, sizeof name, "res%d.%d/conv2", stage, k);
+            c = res_conv(c, name, out, 1, false, &flops);
+            if (wider) {
+                const int64_t pad[4] = {0, 0, 0, in / 2};
+                l = tp_pad(tp_nn_avg_pool(l, &p), pad, pad, TP_PAD_CONSTANT, 0);
+            }
+            l = tp_add(c, l);
+        }
+    const int axes[2] = {1, 2};
+    l = tp_reduce_mean(bn_relu(&m, l, "bnlast", training), axes, 2, false);
+    tp_node *logits = dense(l, "fc", 64, 10, false, NULL);
+    m.flops = (double)batch * flops;
+    if (!training) {
+        m.flops /= 3;
+        m.fetch[m.n_fetch++] = logits;
+        return m;
+    }
+    tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
+    tp_node *vars[80], *grads[80], *accums[80];
+    const int n = trainable(m.g, vars, 80);
+    tp_gradients(cost, vars, n, grads);
+    for (int i = 0; i < n; i++) {
+        char name[300];
+        tp_variable_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = name;
+        d.shape = vars[i]->shape;
+        d.init = tp_init_zeros();
+        d.trainable = TP_NO;
+        snprintf(name, sizeof name, "%s/Momentum", tp_node_name(vars[i]));
+        accums[i] = tp_get_variable(m.g, &d);
+        grads[i] = tp_add(grads[i], tp_affine(vars[i], 2e-4f, 0));
+    }
+    m.fetch[m.n_fetch++] = tp_apply_momentum(vars, accums, grads, n, tp_const(m.g, 0.01f), 0.9f, false, NULL);
+    m.fetch[m.n_fetch++] = cost;
+    return m;
+}
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -203,6 +308,8 @@ int main(int argc, char **argv)
     model m;
     if (strncmp(w, "mlp.", 4) == 0 && batch > 0) m = mlp(batch);
     else if (strncmp(w, "mnistcnn.", 9) == 0 && batch > 0) m = mnistcnn(batch);
+    else if (strncmp(w, "resnet20.", 9) == 0 && batch > 0) m = resnet20(batch, true);
+    else if (strcmp(w, "infer.resnet20") == 0) m = resnet20(1, false);
     else {
         fprintf(stderr, "bench: no workload '%s'; there are mlp.b<batch> and mnistcnn.b<batch>\n", w);
         return 2;

@@ -2731,7 +2731,9 @@ typedef struct tp__tile {
     int64_t step, ldb;
     const float *b, *bias;
     bool add, relu;
+    int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
 } tp__tile;
+#define TP__MAX_EVEN 16 /* rows of an even tile */
 
 /* What batch normalisation needs of each of C channels, the last axis: y = (x - mean) scale + beta, then the ReLU if
  * there is one; backward dx = scale (dy - c1 - (x - mean) c2), where dy counts only where y > 0. */
@@ -2746,6 +2748,7 @@ struct tp__isa {
     const char *name;
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
+    void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
     void (*row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
                 const float *bias, bool relu);
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
@@ -2997,6 +3000,24 @@ static int tp__tile_rows(int64_t left, int mr)
 {
     if (left >= 2 * mr || left == mr) return mr;
     return (int)(left < mr ? left : (left + 1) / 2);
+}
+
+/* Rows of the next even tile when `left` remain; 0 if there is none. */
+static int tp__even_rows(const struct tp__isa *isa, int64_t left)
+{
+    for (int m = left < TP__MAX_EVEN ? (int)left : TP__MAX_EVEN; m > 0; m--)
+        if (isa->even[m]) return m;
+    return 0;
+}
+/* Do even tiles make up n rows without a rest? */
+static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
+{
+    while (n > 0) {
+        const int m = tp__even_rows(isa, n);
+        if (m == 0) return false;
+        n -= m;
+    }
+    return true;
 }
 
 /* A panel is at most two vectors of columns, stored row after row, padded with zeros to whole vectors. */
@@ -3420,6 +3441,7 @@ typedef struct tp__gather {
     int64_t ic, oc, groups;                          /* channels of one group, in and out */
     int64_t taps, K, nr, panels, group_floats;       /* group_floats: packed weights of a group */
     int runs, k_blocks;
+    bool even; /* one vector of output channels, and rows that even tiles cover */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -3522,6 +3544,7 @@ static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a
     q->tall = g->taps ? y1 - q->top + 1 : 1;
     q->wide = g->taps ? x1 - q->left + 1 : 1;
     g->K = g->taps * g->ic;
+    g->even = g->oc <= g->isa->vw && tp__even_covers(g->isa, q->cols);
     g->nr = 2 * g->isa->vw;
     g->panels = tp__ceil_div(g->oc, g->nr);
     g->group_floats = g->panels * g->nr * g->K;
@@ -3592,6 +3615,42 @@ static void tp__gather_pack(void *user, int64_t chunk)
     tp__panel_zero(panel, width, n, g->K);
 }
 
+/* A piece with few output channels: even tiles along each row of positions. */
+static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group)
+{
+    const tp__grid *q = &g->grid;
+    const tp_epilogue *e = &g->a->epilogue;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = 1;
+    t.a_gap = q->sx * g->ic;
+    t.c_gap = g->step_x * g->dst_pixel;
+    t.ldb = g->isa->vw;
+    t.n = (int)g->oc;
+    for (int kb = 0; kb < g->k_blocks; kb++) {
+        const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+        t.run = g->run + g->k_block[kb].first_run;
+        t.n_run = g->k_block[kb].runs;
+        t.b = g->packed + group * g->group_floats + g->k_block[kb].k * t.ldb;
+        t.add = kb > 0;
+        t.relu = last && e->act == TP_EPILOGUE_RELU;
+        t.bias = last && e->bias ? e->bias + group * g->oc : NULL;
+        for (int64_t i = 0; i < p->images; i++)
+            for (int64_t row = 0; row < p->rows; row++) {
+                const int64_t y = g->phase_y + (p->row + row) * g->step_y;
+                const float *a = p->at + i * q->image_floats + row * q->sy * q->row_floats;
+                float *c =
+                    g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+                for (int64_t col = 0; col < q->cols; col += t.m) {
+                    t.m = tp__even_rows(g->isa, q->cols - col);
+                    t.a[0] = a + col * t.a_gap;
+                    t.c[0] = c + col * t.c_gap;
+                    g->isa->even[t.m](&t);
+                }
+            }
+    }
+}
+
 /* A chunk: one piece of the grid in one group. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
@@ -3606,6 +3665,11 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     memset(&t, 0, sizeof t);
     t.step = 1;
 
+    if (g->even) {
+        tp__gather_even(g, &p, group);
+        tp__slot_give(&g->slots, slot);
+        return;
+    }
     for (int kb = 0; kb < g->k_blocks; kb++)
         for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
             const int64_t panel1 = tp__min64(panel0 + block_panels, g->panels);
@@ -3670,6 +3734,7 @@ typedef struct tp__filter_grad {
     int64_t nr, panels, blocks, mb; /* blocks of mb rows of dw that are chunks of their own */
     int parts;
     bool pack; /* dy of a piece is packed into panels */
+    bool even; /* one vector of output channels, and channels that even tiles cover */
     int64_t piece_pixels;
     float *part;
     tp__slots slots;
@@ -3714,6 +3779,7 @@ static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_co
            f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
+    f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
     f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else rows of dy are a panel as they lie */
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
@@ -3763,6 +3829,21 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             tp__panel_zero(to, width, n, pixels);
         }
         t.add = index > first;
+        if (f->even) {
+            t.n = (int)f->og;
+            t.ldb = f->pack ? f->isa->vw : a->O;
+            t.b = f->pack ? packed : dy;
+            t.a_gap = 1;
+            t.c_gap = a->O;
+            for (int64_t k = 0; k < f->K; k += t.m) { /* channels of one tap lie side by side */
+                const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
+                t.m = tp__even_rows(f->isa, f->cg - ch);
+                t.a[0] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
+                t.c[0] = dw + k * a->O;
+                f->isa->even[t.m](&t);
+            }
+            continue;
+        }
         for (int64_t panel = 0; panel < f->panels; panel++) {
             const int64_t column = panel * f->nr, n = tp__min64(f->og - column, f->nr);
             t.ldb = f->pack ? tp__panel_width(f->isa, n) : a->O;
@@ -6412,6 +6493,59 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 #endif
 /* clang-format on */
 
+/* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
+ * addresses serve sixteen. X(row, address, gaps beyond it). */
+#define TP__EVEN(X)                                                                                                \
+    X(0, 0, 0)                                                                                                     \
+    X(1, 0, 1) X(2, 0, 2) X(3, 1, 0) X(4, 1, 1) X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) \
+        X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
+TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
+{
+    const V zero = vset(0.0f);
+    const int64_t gap = t->a_gap, step = t->step, ldb = t->ldb;
+    const float *b = t->b;
+#define X(i, r, k) V p##i = zero;
+    TP__EVEN(X)
+#undef X
+    for (int s = 0; s < t->n_run; s++) {
+        const float *a0 = t->a[0] + t->run[s].at, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
+        const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap;
+        for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
+            const V b0 = vload(b);
+#define X(i, r, k) \
+    if (mr > i) p##i = vfma(vset(a##r[k * gap]), b0, p##i);
+            TP__EVEN(X)
+#undef X
+            a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
+            /* the compiler shall keep these six, not make sixteen of them that do not fit */
+            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
+        }
+    }
+    const V bias = t->bias && t->n == TP__VW ? vload(t->bias) : zero;
+#define X(i, r, k)                                \
+    if (mr > i) {                                 \
+        float *c = t->c[0] + i * t->c_gap;        \
+        if (t->n < TP__VW) {                      \
+            float row[TP__VW];                    \
+            vstore(row, p##i);                    \
+            tp__tile_finish(t, c, row);           \
+        } else {                                  \
+            if (t->add) p##i += vload(c);         \
+            if (t->bias) p##i += bias;            \
+            if (t->relu) p##i = vmax(zero, p##i); \
+            vstore(c, p##i);                      \
+        }                                         \
+    }
+    TP__EVEN(X)
+#undef X
+}
+#undef TP__EVEN
+static void TP__F(even8)(const tp__tile *t) { TP__F(tile_even)(t, 8); }
+#if TP__MR == 14
+static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
+static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
+#endif
+
 /* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
 static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
                        const float *bias, bool relu)
@@ -7003,6 +7137,12 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
     TP__VW,
     TP__MR,
     {TP__TILES(1), TP__TILES(2)},
+#if TP__MR == 14
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP__F(even8), NULL, NULL, NULL, NULL, NULL, TP__F(even14), NULL,
+     TP__F(even16)},
+#else
+    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL},
+#endif
     TP__F(row),
     TP__F(dot4),
     TP__F(sum),

@@ -339,13 +339,18 @@ TEST(conv_random_shapes)
 TEST(conv_layers_and_threads)
 {
     tp_conv_args s[] = {
-        conv_shape(8, 28, 28, 1, 32, 3, 3, 1, 1, 1, 1),   conv_shape(5, 16, 16, 3, 16, 3, 3, 1, 1, 1, 1),
-        conv_shape(6, 14, 14, 32, 32, 3, 3, 1, 1, 1, 1),  conv_shape(40, 7, 7, 20, 36, 3, 3, 1, 1, 1, 1),
-        conv_shape(4, 16, 16, 16, 32, 3, 3, 2, 1, 1, 1),  conv_shape(4, 16, 16, 16, 32, 1, 1, 2, 1, 0, 1),
-        conv_shape(4, 9, 9, 32, 48, 1, 1, 1, 1, 0, 1),    conv_shape(2, 6, 6, 200, 300, 3, 3, 1, 1, 1, 1),
+        conv_shape(8, 28, 28, 1, 32, 3, 3, 1, 1, 1, 1), conv_shape(5, 16, 16, 3, 16, 3, 3, 1, 1, 1, 1),
+        conv_shape(6, 14, 14, 32, 32, 3, 3, 1, 1, 1, 1), conv_shape(40, 7, 7, 20, 36, 3, 3, 1, 1, 1, 1),
+        conv_shape(4, 16, 16, 16, 32, 3, 3, 2, 1, 1, 1), conv_shape(4, 16, 16, 16, 32, 1, 1, 2, 1, 0, 1),
+        conv_shape(4, 9, 9, 32, 48, 1, 1, 1, 1, 0, 1), conv_shape(2, 6, 6, 200, 300, 3, 3, 1, 1, 1, 1),
         conv_shape(1, 32, 32, 24, 24, 3, 3, 1, 1, 1, 24), conv_shape(3, 15, 15, 40, 40, 3, 3, 2, 1, 1, 40),
-        conv_shape(2, 20, 20, 8, 12, 3, 3, 1, 2, 2, 4),   conv_shape(3, 5, 5, 16, 40, 5, 5, 1, 1, 0, 1),
-        conv_shape(2, 11, 11, 3, 64, 7, 7, 2, 1, 3, 1),   conv_shape(1, 64, 64, 40, 8, 3, 3, 1, 1, 1, 1)};
+        conv_shape(2, 20, 20, 8, 12, 3, 3, 1, 2, 2, 4), conv_shape(3, 5, 5, 16, 40, 5, 5, 1, 1, 0, 1),
+        conv_shape(2, 11, 11, 3, 64, 7, 7, 2, 1, 3, 1), conv_shape(1, 64, 64, 40, 8, 3, 3, 1, 1, 1, 1),
+        /* few output channels and rows that even tiles cover, on one instruction set or another */
+        conv_shape(3, 32, 32, 16, 16, 3, 3, 1, 1, 1, 1), conv_shape(2, 32, 32, 16, 16, 3, 3, 2, 1, 1, 1),
+        conv_shape(2, 14, 14, 16, 10, 3, 3, 1, 1, 1, 1), conv_shape(2, 16, 16, 32, 32, 3, 3, 1, 1, 1, 2),
+        conv_shape(2, 28, 28, 8, 16, 3, 3, 1, 2, 2, 1), conv_shape(3, 8, 8, 24, 7, 5, 5, 1, 1, 2, 1),
+        conv_shape(2, 24, 24, 8, 4, 3, 3, 1, 1, 1, 1), conv_shape(2, 16, 16, 48, 3, 2, 2, 2, 1, 0, 1)};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     for (int i = 0; i < TP_COUNT(s); i++) check_conv(&s[i], d, n, 3);

@@ -234,4 +234,49 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
     }
 }
 
+/* Batch norm with its ReLU in one pass, and its gradient with the mask: the bits of the separate ops, which a fetch of what
+ * lies between brings back. */
+TEST(batch_norm_and_relu_together_are_as_apart)
+{
+    static const int64_t sizes[][2] = {{1, 3}, {7, 5}, {130, 16}, {300, 33}, {5000, 20}};
+    for (int i = 0; i < 5; i++)
+        for (int training = 0; training < 2; training++) {
+            tp_graph *g = tp_graph_new(NULL);
+            const int64_t n = sizes[i][0], c = sizes[i][1];
+            const int64_t dims[2] = {n, c};
+            tp_node *x = tp_rand_normal(g, tp_make_shape_n(2, dims), 0.3f, 2);
+            tp_node *gamma = tp_rand_normal(g, shape1(c), 1, 0.5f), *beta = tp_rand_normal(g, shape1(c), 0, 0.5f);
+            tp_node *mean = tp_rand_normal(g, shape1(c), 0, 1), *var = tp_rand_uniform(g, shape1(c), 0.5f, 2);
+            tp_node *bn = training ? tp_nn_batch_norm_train(x, gamma, beta, 1, 1e-5f, false, NULL, NULL)
+                                   : tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, 1e-5f);
+            tp_node *y = tp_relu(bn), *xs[3], *grads[3], *fetch[6];
+            xs[0] = x, xs[1] = gamma, xs[2] = beta;
+            tp_gradients(tp_sum(tp_mul(y, tp_stop_gradient(tp_rand_normal_like(y, 0, 1)))), xs, 3, grads);
+            fetch[0] = y, fetch[1] = grads[0], fetch[2] = grads[1], fetch[3] = grads[2];
+            fetch[4] = bn;
+            fetch[5] = training ? grads[0]->op->in[0] : bn; /* the masked gradient */
+            if (training) CHECK_STR(fetch[5]->op->row->name, "relu_grad");
+            tp_session *s[2];
+            const tp_tensor *v[2][6];
+            for (int apart = 0; apart < 2; apart++) {
+                s[apart] = tp_session_new(g, NULL);
+                CHECK_OK(tp_session_run(s[apart], NULL, 0, fetch, apart ? 6 : 4, v[apart]));
+                tp_buf plan;
+                memset(&plan, 0, sizeof plan);
+                tp_exec_print_plan(tp_session_exec(s[apart]), fetch, apart ? 6 : 4, &plan);
+                CHECK((strstr(plan.data, " relu ") != NULL) == (apart == 1)); /* a step of its own, or none */
+                tp_buf_free(&plan);
+            }
+            for (int k = 0; k < 4; k++)
+                CHECK_MSG(memcmp(v[0][k]->data, v[1][k]->data, tp_tensor_bytes(v[0][k])) == 0,
+                          "%lld x %lld, training %d: value %d differs", (long long)n, (long long)c, training, k);
+            int positive = 0;
+            for (int64_t k = 0; k < n * c; k++) positive += ((const float *)v[0][0]->data)[k] > 0;
+            CHECK(positive > 0 || n == 1);
+            tp_session_free(s[0]);
+            tp_session_free(s[1]);
+            tp_graph_free(g);
+        }
+}
+
 TEST_MAIN()

@@ -3127,15 +3127,25 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
 /* -- 6a'. batch norm does the ReLU that follows it, and its gradient the mask that precedes it: one pass over memory
  * less each, the same bits. The step stands where the batch norm stood; the other op is marked as replaced by it. */
 
+/* The same, looking through views (a name is one). */
+static int tp__sole_consumer(const tp__compiler *c, int v)
+{
+    for (;;) {
+        const int id = tp__sole_direct_consumer(c, v);
+        if (id < 0 || c->alias[c->first_value[id]] != v || ((const tp_operation *)c->g->op.item[id])->n_ctrl) return id;
+        v = c->first_value[id];
+    }
+}
+
 static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id];
     if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || c->value[v].type.dtype != TP_F32)
         return -1;
-    const int id = tp__sole_direct_consumer(c, v);
+    const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
-    return r->row == &tp__op_relu && r->n_ctrl == 0 && !c->folded[id] ? id : -1;
+    return r->row == &tp__op_relu && r->n_ctrl == 0 && c->fed[c->first_value[id]] < 0 && !c->folded[id] ? id : -1;
 }
 
 static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
@@ -3145,11 +3155,16 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
     const int v = c->first_value[mask->id];
     if (c->fed[v] >= 0 || tp__sole_direct_consumer(c, v) != o->id) return -1;
-    const tp_operation *relu = mask->in[1]->op, *bn = relu->n_in == 1 ? relu->in[0]->op : NULL;
-    if (relu->row != &tp__op_relu || bn->row != &tp__op_batch_norm || relu->in[0]->index != 0) return -1;
+    const tp_operation *relu = mask->in[1]->op;
+    if (relu->row != &tp__op_relu) return -1;
+    const tp_node *y = tp__unnamed(relu->in[0]);
+    const tp_operation *bn = y->op;
+    if (bn->row != &tp__op_batch_norm || y->index != 0) return -1;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3]) return -1;
     /* nobody fed a value in between, and beta is still what it was */
-    if (c->fed[tp__value_of(c, mask->in[1])] >= 0 || c->fed[tp__value_of(c, relu->in[0])] >= 0) return -1;
+    for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
+        if (c->fed[tp__value_of(c, n)] >= 0) return -1;
+    if (c->fed[tp__value_of(c, y)] >= 0) return -1;
     const int beta = tp__root(c, tp__value_of(c, bn->in[2]));
     const tp_variable *var = tp_node_variable(bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return -1;
@@ -3652,7 +3667,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     s->call.fault_id = o->id + 1;
     for (int i = 0; i < o->n_in + (bias || bn_mask ? 1 : 0); i++) {
         const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
-        const tp_node *in = i < o->n_in ? o->in[i] : bias ? m->in[1] : m->in[1]->op->in[0]->op->in[2];
+        const tp_node *in = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
         if (bn_mask && i == 0) in = m->in[0];
         const int v = tp__value_of(c, in);
         s->operand[i] = tp__operand(&c->value[v].type);
@@ -7809,6 +7824,13 @@ static const tp_op tp__op_identity =
 static const tp_op tp__op_stop_gradient =
     TP__ROW("stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
             TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
+/* What stands behind names: identities of it. */
+static tp_node *tp__unnamed(tp_node *x)
+{
+    while (x->op->row == &tp__op_identity) x = x->op->in[0];
+    return x;
+}
+
 TP_DEF tp_node *tp_identity(tp_node *x) { return tp__op1(&tp__op_identity, x, NULL); }
 TP_DEF tp_node *tp_stop_gradient(tp_node *x) { return tp__op1(&tp__op_stop_gradient, x, NULL); }
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
@@ -9813,8 +9835,8 @@ static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y)
 {
     const tp_operation *back = dy->op;
     tp_node *in[3];
-    if (back->row != &tp__op_max_pool_grad || back->in[2] != y || back->in[1]->op->row != &tp__op_max_pool ||
-        back->in[1]->op->in[0] != y)
+    if (back->row != &tp__op_max_pool_grad || tp__unnamed(back->in[2]) != y ||
+        back->in[1]->op->row != &tp__op_max_pool || tp__unnamed(back->in[1]->op->in[0]) != y)
         return NULL;
     in[0] = tp__op2(&tp__op_relu_grad, back->in[0], &back->in[1]->op->out[0], NULL);
     in[1] = back->in[1];

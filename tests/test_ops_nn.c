@@ -214,6 +214,7 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
         tp_node *xs[2], *moved[2], *plain[2];
         xs[0] = x, xs[1] = b;
         tp_node *y = tp_relu(tp_nn_bias_add(x, b, a->data_format));
+        if (i % 2) y = tp_named(y, "activation");
         tp_node *pooled = tp_nn_max_pool(y, a), *apart = tp_nn_max_pool(tp_add(y, tp_const(g, 0)), a);
         tp_node *weights = tp_stop_gradient(tp_rand_normal_like(pooled, 0, 1));
         tp_gradients(tp_sum(tp_mul(pooled, weights)), xs, 2, moved);
@@ -249,7 +250,8 @@ TEST(batch_norm_and_relu_together_are_as_apart)
             tp_node *mean = tp_rand_normal(g, shape1(c), 0, 1), *var = tp_rand_uniform(g, shape1(c), 0.5f, 2);
             tp_node *bn = training ? tp_nn_batch_norm_train(x, gamma, beta, 1, 1e-5f, false, NULL, NULL)
                                    : tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, 1e-5f);
-            tp_node *y = tp_relu(bn), *xs[3], *grads[3], *fetch[6];
+            tp_node *y = tp_relu(i % 2 ? tp_named(bn, "bn") : bn), *xs[3], *grads[3],
+                    *fetch[6]; /* a name is no obstacle */
             xs[0] = x, xs[1] = gamma, xs[2] = beta;
             tp_gradients(tp_sum(tp_mul(y, tp_stop_gradient(tp_rand_normal_like(y, 0, 1)))), xs, 3, grads);
             fetch[0] = y, fetch[1] = grads[0], fetch[2] = grads[1], fetch[3] = grads[2];

@@ -551,6 +551,11 @@ TP_DEF tp_node *tp_log_softmax(tp_node *x);
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* dense labels (B,C) -> (B) */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* element-wise, stable */
+/* LSTM over all steps of x, (T,B,I) or with batch_major (B,T,I): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
+ * first step, last_h, last_c (either may be NULL) the one after the last. kernel (I+H,4H), rows of x above those of h,
+ * columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
+TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
+                           bool batch_major, tp_node **last_h, tp_node **last_c);
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate); /* kept with probability 1-rate and divided by it */
 
 /* -- shapes */
@@ -8929,10 +8934,12 @@ static const tp_op *const tp__math_rows[] = {
 #ifdef TP__REAL_IS_FLOAT
 #define TP__REXP(x_)  tp_expf(x_)
 #define TP__RLOG(x_)  tp_logf(x_)
+#define TP__RTANH(x_) tp_tanhf(x_)
 #define TP__RSQRT(x_) sqrtf(x_)
 #else
 #define TP__REXP(x_)  exp(x_)
 #define TP__RLOG(x_)  log(x_)
+#define TP__RTANH(x_) tanh(x_)
 #define TP__RSQRT(x_) sqrt(x_)
 #endif
 
@@ -10518,6 +10525,386 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 }
 #endif
 
+/* -- lstm: i, j, f, o = [x_t, h_t-1] W + b;  c_t = sig(f + forget_bias) c_t-1 + sig(i) tanh(j);  h_t = sig(o) tanh(c_t) --- >>op lstm
+ * x (T,B,I), or (B,T,I) if batch_major; W (I+H,4H), b (4H), h0, c0 (B,H). Outputs y = all h_t, the last h and c, and for the
+ * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. Backward, from the last step on:
+ *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
+ *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
+ * lstm_grad has no gradient itself. Fast: the products with x over all steps at once; then each block of samples goes
+ * through all its steps alone, with no waiting for other threads, Wh being packed once. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__lstm_attrs {
+    float forget_bias;
+    bool batch_major;
+} tp__lstm_attrs;
+typedef struct tp__rnn {
+    int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
+} tp__rnn;
+static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
+{
+    tp__rnn r;
+    r.T = x->dim[batch_major ? 1 : 0];
+    r.B = x->dim[batch_major ? 0 : 1];
+    r.I = x->dim[2];
+    r.H = h0->dim[1];
+    r.st = batch_major ? 1 : r.B;
+    r.sb = batch_major ? r.T : 1;
+    return r;
+}
+#endif
+static real TP__F(tp__logistic)(real x) { return x < 0 ? TP__REXP(x) / (1 + TP__REXP(x)) : 1 / (1 + TP__REXP(-x)); }
+static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
+{
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->in[3].shape, t->batch_major);
+    const int64_t H = r.H, G = 4 * r.H;
+    const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data, *bias = (const real *)k->in[2].data;
+    real *y = (real *)k->out[0].data, *gates = (real *)k->out[3].data, *cells = (real *)k->out[4].data;
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* of one sample */
+    for (int64_t b = 0; b < r.B; b++) {
+        for (int64_t u = 0; u < H; u++) {
+            h[u] = ((const real *)k->in[3].data)[b * H + u];
+            c[u] = ((const real *)k->in[4].data)[b * H + u];
+        }
+        for (int64_t step = 0; step < r.T; step++) {
+            const int64_t row = step * r.st + b * r.sb;
+            for (int64_t q = 0; q < G; q++) {
+                real s = bias[q];
+                for (int64_t i = 0; i < r.I; i++) s += x[row * r.I + i] * w[i * G + q];
+                for (int64_t u = 0; u < H; u++) s += h[u] * w[(r.I + u) * G + q];
+                const int64_t kind = q / H;
+                g[q] = kind == 1 ? TP__RTANH(s) : TP__F(tp__logistic)(kind == 2 ? s + (real)t->forget_bias : s);
+            }
+            for (int64_t u = 0; u < H; u++) {
+                c[u] = g[2 * H + u] * c[u] + g[u] * g[H + u];
+                h[u] = g[3 * H + u] * TP__RTANH(c[u]);
+                if (y) y[row * H + u] = h[u];
+                if (cells) cells[row * H + u] = c[u];
+            }
+            for (int64_t q = 0; q < G && gates; q++) gates[row * G + q] = g[q];
+        }
+        for (int64_t u = 0; u < H; u++) {
+            if (k->out[1].data) ((real *)k->out[1].data)[b * H + u] = h[u];
+            if (k->out[2].data) ((real *)k->out[2].data)[b * H + u] = c[u];
+        }
+    }
+}
+static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
+{
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[5].shape, t->batch_major);
+    const int64_t H = r.H, G = 4 * r.H;
+    const real *x = (const real *)k->in[3].data, *w = (const real *)k->in[4].data, *y = (const real *)k->in[7].data;
+    const real *gates = (const real *)k->in[8].data, *cells = (const real *)k->in[9].data;
+    real *dx = (real *)k->out[0].data, *dw = (real *)k->out[1].data, *db = (real *)k->out[2].data;
+    real *dh = (real *)k->scratch, *dc = dh + H, *dg = dc + H;
+    for (int64_t e = 0; dw && e < tp__size(&k->out[1]); e++) dw[e] = 0;
+    for (int64_t q = 0; db && q < G; q++) db[q] = 0;
+    for (int64_t b = 0; b < r.B; b++) {
+        for (int64_t u = 0; u < H; u++) {
+            dh[u] = ((const real *)k->in[1].data)[b * H + u];
+            dc[u] = ((const real *)k->in[2].data)[b * H + u];
+        }
+        for (int64_t step = r.T - 1; step >= 0; step--) {
+            const int64_t row = step * r.st + b * r.sb;
+            const real *g = gates + row * G, *c = cells + row * H;
+            const real *h0 = step ? y + (row - r.st) * H : (const real *)k->in[5].data + b * H;
+            const real *c0 = step ? cells + (row - r.st) * H : (const real *)k->in[6].data + b * H;
+            for (int64_t u = 0; u < H; u++) {
+                const real i = g[u], j = g[H + u], f = g[2 * H + u], o = g[3 * H + u], tc = TP__RTANH(c[u]);
+                const real d = ((const real *)k->in[0].data)[row * H + u] + dh[u],
+                           dcell = dc[u] + d * o * (1 - tc * tc);
+                dg[u] = dcell * j * i * (1 - i);
+                dg[H + u] = dcell * i * (1 - j * j);
+                dg[2 * H + u] = dcell * c0[u] * f * (1 - f);
+                dg[3 * H + u] = d * tc * o * (1 - o);
+                dc[u] = dcell * f;
+            }
+            for (int64_t i = 0; i < r.I; i++) {
+                real s = 0;
+                for (int64_t q = 0; q < G; q++) {
+                    s += dg[q] * w[i * G + q];
+                    if (dw) dw[i * G + q] += x[row * r.I + i] * dg[q];
+                }
+                if (dx) dx[row * r.I + i] = s;
+            }
+            for (int64_t u = 0; u < H; u++) {
+                real s = 0;
+                for (int64_t q = 0; q < G; q++) {
+                    s += dg[q] * w[(r.I + u) * G + q];
+                    if (dw) dw[(r.I + u) * G + q] += h0[u] * dg[q];
+                }
+                dh[u] = s;
+            }
+            for (int64_t q = 0; db && q < G; q++) db[q] += dg[q];
+        }
+        for (int64_t u = 0; u < H; u++) {
+            if (k->out[3].data) ((real *)k->out[3].data)[b * H + u] = dh[u];
+            if (k->out[4].data) ((real *)k->out[4].data)[b * H + u] = dc[u];
+        }
+    }
+}
+#ifdef TP__ROWS
+#if TP__FAST
+#define TP__RNN_BLOCK 32 /* samples that a chunk takes through all steps */
+typedef struct tp__lstm_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    tp__rnn r;
+    float forget_bias;
+    tp_gemm_args gemm[2]; /* forward: x Wx; backward: dgates Wx^T and [x,h]^T dgates */
+    float *packed, *gates, *h, *c, *xh, *db;
+    void *gemm_scratch;
+} tp__lstm_job;
+
+/* Everything that follows from the shapes; returns the bytes of scratch. */
+static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
+{
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp_operand *x = &k->in[back ? 3 : 0], *w = &k->in[back ? 4 : 1], *h0 = &k->in[back ? 5 : 3];
+    tp__carver c = tp__carver_over(scratch);
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->r = tp__rnn_of(&x->shape, &h0->shape, t->batch_major);
+    j->forget_bias = t->forget_bias;
+    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, G = 4 * H,
+                  blocks = tp__ceil_div(j->r.B, TP__RNN_BLOCK);
+    tp_gemm_args *a = j->gemm;
+    a[0].M = rows;
+    j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    j->c = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    if (!back) {
+        j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, G), sizeof(float));
+        j->gates = (float *)k->out[3].data;
+        if (!j->gates) j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
+        a[0].N = G, a[0].K = I;
+        a[0].A = (const float *)x->data, a[0].B = (const float *)w->data, a[0].C = j->gates;
+        a[0].lda = I, a[0].ldb = a[0].ldc = G;
+        a[0].epilogue.bias = (const float *)k->in[2].data;
+    } else {
+        j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, G, H), sizeof(float));
+        j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
+        j->xh = (float *)tp__carve(&c, rows * (I + H), sizeof(float));
+        j->db = (float *)tp__carve(&c, blocks * G, sizeof(float));
+        a[0].tb = true;
+        a[0].N = I, a[0].K = G;
+        a[0].A = j->gates, a[0].B = (const float *)w->data, a[0].C = (float *)k->out[0].data;
+        a[0].lda = a[0].ldb = G, a[0].ldc = I;
+        a[1].ta = true;
+        a[1].M = I + H, a[1].N = G, a[1].K = rows;
+        a[1].A = j->xh, a[1].B = j->gates, a[1].C = (float *)k->out[1].data;
+        a[1].lda = I + H, a[1].ldb = a[1].ldc = G;
+    }
+    size_t most = tp_gemm_scratch(k->device, &a[0]);
+    if (back && tp_gemm_scratch(k->device, &a[1]) > most) most = tp_gemm_scratch(k->device, &a[1]);
+    j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
+    return tp__carved(&c);
+}
+static void tp__lstm_block(void *user, int64_t block)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const tp__rnn *r = &j->r;
+    const int64_t H = r->H, G = 4 * H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    float *y = (float *)j->k->out[0].data, *cells = (float *)j->k->out[4].data;
+    const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
+    for (int64_t step = 0; step < r->T; step++) {
+        const int64_t row0 = step * r->st + b0 * r->sb;
+        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
+        const int64_t ldh = step > 0 && y ? r->sb * H : H;
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, j->gates + row0 * G, r->sb * G, j->packed, H, G, true);
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            float *c = cells ? cells + row * H : j->c + b * H;
+            const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
+            j->isa->lstm_cell(H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
+        }
+    }
+    for (int64_t b = b0; b < b1; b++) {
+        const int64_t row = (r->T - 1) * r->st + b * r->sb;
+        const float *h = r->T == 0 ? h0 + b * H : y ? y + row * H : j->h + b * H;
+        const float *c = r->T == 0 ? c0 + b * H : cells ? cells + row * H : j->c + b * H;
+        if (j->k->out[1].data) memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
+        if (j->k->out[2].data) memcpy((float *)j->k->out[2].data + b * H, c, (size_t)H * sizeof(float));
+    }
+}
+static void tp__lstm_grad_block(void *user, int64_t block)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const tp_call *k = j->k;
+    const tp__rnn *r = &j->r;
+    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    const float *x = (const float *)k->in[3].data, *y = (const float *)k->in[7].data;
+    const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
+    float *db = j->db + block * G;
+    memset(db, 0, (size_t)G * sizeof(float));
+    memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+    memcpy(j->c + b0 * H, (const float *)k->in[2].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+    for (int64_t step = r->T - 1; step >= 0; step--) {
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
+            const float *c0 = step ? cells + (row - r->st) * H : (const float *)k->in[6].data + b * H;
+            const float *sum[2];
+            j->isa->lstm_back(H, gates + row * G, c0, cells + row * H, (const float *)k->in[0].data + row * H,
+                              j->h + b * H, j->c + b * H, j->gates + row * G);
+            sum[0] = db, sum[1] = j->gates + row * G;
+            j->isa->vec[TP_VEC_ADD](G, db, sum);
+            memcpy(j->xh + row * (I + H), x + row * I, (size_t)I * sizeof(float));
+            memcpy(j->xh + row * (I + H) + I, h0, (size_t)H * sizeof(float));
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, j->gates + (step * r->st + b0 * r->sb) * G, r->sb * G, j->h + b0 * H, H,
+                           j->packed, G, H, false);
+    }
+    if (k->out[3].data)
+        memcpy((float *)k->out[3].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+    if (k->out[4].data)
+        memcpy((float *)k->out[4].data + b0 * H, j->c + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+}
+#endif
+static void tp__lstm_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__lstm_job j;
+    if (k->device->isa) {
+        tp__lstm_make(&j, k, false, k->scratch);
+        const int64_t G = 4 * j.r.H;
+        tp__pack_matrix(j.isa, j.packed, (const float *)k->in[1].data + j.r.I * G, G, false, j.r.H, G);
+        tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
+        tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__lstm_block, &j);
+        return;
+    }
+#endif
+    tp__lstm_f32(k);
+}
+static void tp__lstm_grad_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__lstm_job j;
+    if (k->device->isa) {
+        tp__lstm_make(&j, k, true, k->scratch);
+        const int64_t G = 4 * j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
+        tp__pack_matrix(j.isa, j.packed, (const float *)k->in[4].data + j.r.I * G, G, true, G, j.r.H);
+        tp_device_parallel(k->device, blocks, tp__lstm_grad_block, &j);
+        if (j.gemm[0].C && j.r.I > 0) tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
+        if (j.gemm[1].C) tp_gemm(k->device, &j.gemm[1], j.gemm_scratch);
+        if (!k->out[2].data) return;
+        if (blocks > 0) tp__tree_add(j.isa, j.db, G, (int)blocks, G);
+        if (blocks > 0) memcpy(k->out[2].data, j.db, (size_t)G * sizeof(float));
+        else memset(k->out[2].data, 0, (size_t)G * sizeof(float));
+        return;
+    }
+#endif
+    tp__lstm_grad_f32(k);
+}
+static size_t tp__lstm_scratch_of(const tp_call *k, bool back)
+{
+    size_t fast = 0, naive = (size_t)k->in[back ? 5 : 3].shape.dim[1] * 6 * sizeof(double);
+#if TP__FAST
+    tp__lstm_job j;
+    if (k->device->isa && k->in[0].dtype == TP_F32) fast = tp__lstm_make(&j, k, back, NULL);
+#endif
+    return fast > naive ? fast : naive;
+}
+static size_t tp__lstm_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, false); }
+static size_t tp__lstm_grad_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, true); }
+static double tp__lstm_flops(const tp_call *k)
+{
+    const tp_operand *x = &k->in[k->n_in == 5 ? 0 : 3], *w = &k->in[k->n_in == 5 ? 1 : 4];
+    const double once = 2.0 * (double)(x->shape.dim[0] * x->shape.dim[1]) * (double)tp__size(w);
+    return k->n_in == 5 ? once : 2 * once;
+}
+static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
+                                          {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
+                                          {NULL, TP_ATTR_INT, 0}};
+/* Is it a matrix of this size, as far as both are known? */
+static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
+{
+    return s->ndim == 2 && (s->dim[0] < 0 || rows < 0 || s->dim[0] == rows) &&
+           (s->dim[1] < 0 || columns < 0 || s->dim[1] == columns);
+}
+static tp_status tp__lstm_infer(tp_infer *s)
+{
+    const bool batch_major = ((const tp__lstm_attrs *)s->attrs)->batch_major;
+    const tp_shape *x = &s->in[0].shape, *w = &s->in[1].shape, *h0 = &s->in[3].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    for (int i = 1; i < 5; i++)
+        if (s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: input %d is %s, x is %s", s->op->name, i,
+                                 tp_dtype_name(s->in[i].dtype), tp_dtype_name(s->in[0].dtype));
+    if (x->ndim != 3)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: x is %s, needs 3 dimensions %s", s->op->name, tp_shape_text(x, a),
+                             batch_major ? "(batch,time,features)" : "(time,batch,features)");
+    if (h0->ndim != 2 || h0->dim[1] == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the first state is %s, needs (batch,units)", s->op->name,
+                             tp_shape_text(h0, a));
+    const int64_t B = x->dim[batch_major ? 0 : 1], H = h0->dim[1], gates = H < 0 ? TP_ANY : 4 * H;
+    const int64_t rows = x->dim[2] < 0 || H < 0 ? TP_ANY : x->dim[2] + H;
+    if (!tp__is_matrix(w, rows, gates))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel is %s; %s inputs and %lld units need (%lld,%lld)",
+                             s->op->name, tp_shape_text(w, a), tp_shape_text(x, b), (long long)H, (long long)rows,
+                             (long long)gates);
+    if (s->in[2].shape.ndim != 1 || (s->in[2].shape.dim[0] >= 0 && H >= 0 && s->in[2].shape.dim[0] != gates))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the bias is %s, needs (%lld)", s->op->name,
+                             tp_shape_text(&s->in[2].shape, a), (long long)gates);
+    for (int i = 3; i < 5; i++)
+        if (!tp__is_matrix(&s->in[i].shape, B, H))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: state %s is %s, needs (%lld,%lld)", s->op->name,
+                                 i == 3 ? "h0" : "c0", tp_shape_text(&s->in[i].shape, a), (long long)B, (long long)H);
+    for (int i = 0; i < 5; i++) s->out[i].dtype = s->in[0].dtype;
+    s->out[0].shape = *x;
+    s->out[0].shape.dim[2] = H;
+    s->out[1].shape = s->out[2].shape = *h0;
+    if (h0->dim[0] < 0) s->out[1].shape.dim[0] = s->out[2].shape.dim[0] = B;
+    s->out[3].shape = s->out[4].shape = s->out[0].shape;
+    s->out[3].shape.dim[2] = gates;
+    return TP_OK;
+}
+static tp_status tp__lstm_grad_infer(tp_infer *s)
+{
+    for (int i = 0; i < 5; i++) s->out[i].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[3].shape;
+    s->out[1].shape = s->in[4].shape;
+    s->out[2].shape.ndim = 1;
+    s->out[2].shape.dim[0] = s->in[4].shape.dim[1];
+    s->out[3].shape = s->out[4].shape = s->in[5].shape;
+    return TP_OK;
+}
+static const tp_op tp__op_lstm_grad =
+    TP__ROW("lstm_grad", "LSTMGrad", TP_OP_PURE, 10, 10, 5, tp__lstm_schema, sizeof(tp__lstm_attrs),
+            tp__lstm_grad_infer, NULL, TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast),
+            tp__lstm_flops, tp__lstm_grad_scratch, 0, NULL, NULL);
+static void tp__lstm_back(tp_grad *g)
+{
+    tp_node *in[10];
+    for (int i = 0; i < 3; i++) in[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
+    in[3] = g->in[0], in[4] = g->in[1], in[5] = g->in[3], in[6] = g->in[4];
+    in[7] = &g->out[0], in[8] = &g->out[3], in[9] = &g->out[4];
+    tp_node *d = tp__opn(&tp__op_lstm_grad, in, 10, g->op->attrs);
+    if (tp_is_poison(d)) return;
+    for (int i = 0; i < 5; i++) g->din[i] = &d->op->out[i];
+}
+static const tp_op tp__op_lstm =
+    TP__ROW("lstm", "LSTM", TP_OP_PURE, 5, 5, 5, tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_infer, tp__lstm_back,
+            TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast), tp__lstm_flops, tp__lstm_scratch, 0, "LSTM", NULL);
+TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
+                           bool batch_major, tp_node **last_h, tp_node **last_c)
+{
+    tp__lstm_attrs t;
+    tp_node *in[5];
+    memset(&t, 0, sizeof t);
+    t.forget_bias = forget_bias;
+    t.batch_major = batch_major;
+    in[0] = x, in[1] = kernel, in[2] = bias, in[3] = h0, in[4] = c0;
+    tp_node *y = tp__opn(&tp__op_lstm, in, 5, &t);
+    if (last_h) *last_h = tp_is_poison(y) ? y : &y->op->out[1];
+    if (last_c) *last_c = tp_is_poison(y) ? y : &y->op->out[2];
+    return y;
+}
+#endif
+
 /* -- dropout: y_i = u_i >= rate ? x_i / (1 - rate) : 0, u_i uniform --------------------------- >>op dropout
  * u_i = uniform(key, step, i): a function of the op's stream, so the gradient is this op on dy with the same stream, and
  * no mask is kept. */
@@ -11035,11 +11422,12 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_max_pool_take, &tp__op_avg_pool, &tp__op_avg_pool_grad, &tp__op_batch_norm, &tp__op_batch_norm_grad, &tp__op_batch_norm_infer, &tp__op_softmax,
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
-    &tp__op_apply_adam};
+    &tp__op_apply_adam, &tp__op_lstm, &tp__op_lstm_grad};
 /* clang-format on */
 #endif
 #undef TP__REXP
 #undef TP__RLOG
+#undef TP__RTANH
 #undef TP__RSQRT
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT DEFAULT

@@ -2767,6 +2767,9 @@ struct tp__isa {
     void (*bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
     void (*bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y);
     void (*bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
+    void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
+    void (*lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy, const float *dh,
+                      float *dc, float *dg);
     void (*philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
     void (*normal)(int64_t blocks, const uint32_t *words, double *out);
     void (*dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
@@ -3319,6 +3322,55 @@ static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
     if (p.packed_from < p.panels && a->K > 0) tp_device_parallel(d, p.panels - p.packed_from, tp__gemm_pack_b, &p);
     tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
     if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
+}
+
+/* -- many small products with one matrix: packed once, then used by chunks that each do some rows -------------------- */
+
+static int64_t tp__packed_floats(const struct tp__isa *isa, int64_t K, int64_t N)
+{
+    return tp__ceil_div(N, 2 * isa->vw) * 2 * isa->vw * K;
+}
+
+/* B[K,N], or its transpose [N,K] if tb, rows ldb apart, as panels. */
+TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed, const float *B, int64_t ldb, bool tb,
+                                       int64_t K, int64_t N)
+{
+    const int64_t nr = 2 * isa->vw;
+    for (int64_t column = 0; column < N; column += nr) {
+        const int64_t n = tp__min64(N - column, nr), width = tp__panel_width(isa, n);
+        float *panel = packed + column * K;
+        if (tb) tp__transpose(panel, width, B + column * ldb, ldb, n, K);
+        else tp__copy_rows(panel, width, B + column, ldb, n, K);
+        tp__panel_zero(panel, width, n, K);
+    }
+}
+
+/* C[i] (+)= A[i] B for m rows, which lie lda and ldc apart; B is packed. On the calling thread. */
+TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda, float *C,
+                                          int64_t ldc, const float *packed, int64_t K, int64_t N, bool add)
+{
+    const int64_t nr = 2 * isa->vw;
+    tp__run all;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    all.at = 0;
+    all.len = K;
+    t.run = &all;
+    t.n_run = 1;
+    t.step = 1;
+    t.add = add;
+    for (int64_t i = 0; i < m; i += t.m) {
+        t.m = tp__tile_rows(m - i, isa->mr);
+        for (int j = 0; j < t.m; j++) t.a[j] = A + (i + j) * lda;
+        tp__tile_pad(&t, isa->mr);
+        for (int64_t column = 0; column < N; column += nr) {
+            const int64_t n = tp__min64(N - column, nr);
+            t.b = packed + column * K;
+            t.ldb = tp__panel_width(isa, n);
+            for (int j = 0; j < t.m; j++) t.c[j] = C + (i + j) * ldc + column;
+            tp__run_tile(isa, &t, n);
+        }
+    }
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
@@ -6495,10 +6547,11 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
-#define TP__EVEN(X)                                                                                                \
-    X(0, 0, 0)                                                                                                     \
-    X(1, 0, 1) X(2, 0, 2) X(3, 1, 0) X(4, 1, 1) X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) \
-        X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
+#define TP__EVEN(X)                                                                                                 \
+    X(0, 0, 0)                                                                                                      \
+    X(1, 0, 1)                                                                                                      \
+    X(2, 0, 2) X(3, 1, 0) X(4, 1, 1) X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) \
+        X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
 TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 {
     const V zero = vset(0.0f);
@@ -7007,6 +7060,49 @@ static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const
     }
 }
 
+/* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
+
+/* gates: in before, out after their functions. c = sigmoid(f + forget_bias) c0 + sigmoid(i) tanh(j),
+ * h = sigmoid(o) tanh(c). c may be c0. */
+static void TP__F(lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias)
+{
+    for (int64_t u = 0; u < H; u += TP__VW) {
+        const int64_t n = H - u;
+        float *g = gates + u;
+        const V i = TP__F(vsigmoid)(TP__F(part)(g, n)), j = TP__F(vtanh)(TP__F(part)(g + H, n));
+        const V f = TP__F(vsigmoid)(TP__F(part)(g + 2 * H, n) + vset(forget_bias));
+        const V o = TP__F(vsigmoid)(TP__F(part)(g + 3 * H, n));
+        const V cell = vfma(i, j, vmul(f, TP__F(part)(c0 + u, n)));
+        TP__F(put_part)(g, n, i);
+        TP__F(put_part)(g + H, n, j);
+        TP__F(put_part)(g + 2 * H, n, f);
+        TP__F(put_part)(g + 3 * H, n, o);
+        TP__F(put_part)(c + u, n, cell);
+        TP__F(put_part)(h + u, n, vmul(o, TP__F(vtanh)(cell)));
+    }
+}
+
+/* dg = gradient by the gates before their functions; dc: in the one by c, out the one by c0. What comes to h is
+ * dy + dh. */
+static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
+                             const float *dh, float *dc, float *dg)
+{
+    const V one = vset(1.0f);
+    for (int64_t u = 0; u < H; u += TP__VW) {
+        const int64_t n = H - u;
+        const float *g = gates + u;
+        const V i = TP__F(part)(g, n), j = TP__F(part)(g + H, n), f = TP__F(part)(g + 2 * H, n);
+        const V o = TP__F(part)(g + 3 * H, n), tc = TP__F(vtanh)(TP__F(part)(c + u, n));
+        const V d = TP__F(part)(dy + u, n) + TP__F(part)(dh + u, n);
+        const V dcell = vfma(vmul(d, o), one - vmul(tc, tc), TP__F(part)(dc + u, n));
+        TP__F(put_part)(dg + u, n, vmul(vmul(vmul(dcell, j), i), one - i));
+        TP__F(put_part)(dg + H + u, n, vmul(vmul(dcell, i), one - vmul(j, j)));
+        TP__F(put_part)(dg + 2 * H + u, n, vmul(vmul(vmul(dcell, TP__F(part)(c0 + u, n)), f), one - f));
+        TP__F(put_part)(dg + 3 * H + u, n, vmul(vmul(vmul(d, tc), o), one - o));
+        TP__F(put_part)(dc + u, n, vmul(dcell, f));
+    }
+}
+
 /* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
 
 #define TP__QL (TP__VW / 2) /* 64-bit lanes */
@@ -7158,6 +7254,8 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
     TP__F(bn_sums),
     TP__F(bn_apply),
     TP__F(bn_back),
+    TP__F(lstm_cell),
+    TP__F(lstm_back),
     TP__F(philox),
     TP__F(normal),
     TP__F(dropout),

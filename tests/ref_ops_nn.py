@@ -147,6 +147,57 @@ for B, C in ((4, 5), (1, 10), (6, 2)):
     for dtype in ("int32", "int64"):
         w.case("sparse_softmax_cross_entropy", [x, label.astype(dtype)], [out(F.cross_entropy(t(x), torch.tensor(label).long(), reduction="none")), out(torch.softmax(t(x), -1))])
 
+# ---- LSTM: columns i, j, f, o; torch's rows are i, f, g (our j), o
+def lstm(T, B, I, H, fb, batch_major):
+    x, k, b = w.normal(T, B, I), w.normal(I + H, 4 * H) * f32(0.5), w.normal(4 * H) * f32(0.5)
+    h0, c0 = w.normal(B, H) * f32(0.5), w.normal(B, H) * f32(0.5)
+    dy, dh, dc = w.normal(T, B, H), w.normal(B, H), w.normal(B, H)
+    order = [0, 2, 1, 3]
+    cell = torch.nn.LSTM(I, H, 1).double()
+    kk = np.asarray(k, f64).reshape(I + H, 4, H)[:, order].reshape(I + H, 4 * H)
+    bb = np.asarray(b, f64).reshape(4, H).copy()
+    bb[2] += fb
+    with torch.no_grad():
+        cell.weight_ih_l0.copy_(t(kk[:I].T))
+        cell.weight_hh_l0.copy_(t(kk[I:].T))
+        cell.bias_ih_l0.copy_(t(bb[order].reshape(-1)))
+        cell.bias_hh_l0.zero_()
+    X, H0, C0 = (t(a).requires_grad_() for a in (x, h0, c0))
+    y, (hn, cn) = cell(X, (H0[None], C0[None]))
+    (y * t(dy)).sum().add((hn[0] * t(dh)).sum()).add((cn[0] * t(dc)).sum()).backward()
+    # gates and cells, one step after the other
+    gates, cells, h, c = [], [], t(h0), t(c0)
+    for s in range(T):
+        g = (torch.cat([t(x[s]), h], 1) @ t(k) + t(b)).reshape(B, 4, H)
+        g = torch.stack([torch.sigmoid(g[:, 0]), torch.tanh(g[:, 1]), torch.sigmoid(g[:, 2] + fb), torch.sigmoid(g[:, 3])], 1)
+        c = c * g[:, 2] + g[:, 0] * g[:, 1]
+        h = torch.tanh(c) * g[:, 3]
+        gates.append(g.reshape(B, 4 * H))
+        cells.append(c)
+    gates, cells = torch.stack(gates), torch.stack(cells)
+    back = lambda g: g.detach().numpy().reshape(4, H, -1)[order].reshape(4 * H, -1)
+    dk = np.concatenate([back(cell.weight_ih_l0.grad), back(cell.weight_hh_l0.grad)], 1).T
+    db = back(cell.bias_ih_l0.grad)[:, 0]
+    lay = (lambda a: np.ascontiguousarray(np.swapaxes(a, 0, 1))) if batch_major else (lambda a: a)
+    a = dict(forget_bias=fb, batch_major=batch_major)
+    w.case("lstm", [lay(x), k, b, h0, c0], [lay(out(y)), out(hn[0]), out(cn[0]), lay(out(gates)), lay(out(cells))], tol=2e-5,
+           nograd="gates and cells pass none on; lstm_grad is compared with torch, and test_ops_nn.c with the unrolled cell", **a)
+    w.case("lstm_grad", [lay(dy), dh, dc, lay(x), k, h0, c0, lay(out(y)), lay(out(gates)), lay(out(cells))],
+           [lay(out(X.grad)), dk.astype(f32), db.astype(f32), out(H0.grad), out(C0.grad)], tol=5e-5, nograd="it has none", **a)
+
+
+for batch_major in (False, True):
+    lstm(1, 1, 1, 1, 1.0, batch_major)
+    lstm(3, 2, 4, 3, 0.0, batch_major)
+    lstm(5, 3, 2, 5, 1.0, batch_major)
+    for T, B, I, H in ((7, 37, 19, 24), (4, 70, 3, 33), (2, 1, 40, 16)):
+        one, lead = [("float32", (B, H), -1.0, 1.0)], (B, T) if batch_major else (T, B)
+        seq = lambda n, low=-1.0: [("float32", lead + (n,), low, 1.0)]
+        kernel = [("float32", (I + H, 4 * H), -0.5, 0.5)]
+        w.big("lstm", seq(I) + kernel + [("float32", (4 * H,), -1.0, 1.0)] + one + one, forget_bias=1.0, batch_major=batch_major)
+        w.big("lstm_grad", seq(H) + one + one + seq(I) + kernel + one + one + seq(H) + seq(4 * H, 0.0) + seq(H), forget_bias=1.0, batch_major=batch_major)
+
+
 # ---- state
 v, x = w.normal(3, 2), w.normal(3, 2)
 w.case("assign", [x], [x], var=[v], newvar=[x])

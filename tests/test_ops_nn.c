@@ -281,4 +281,98 @@ TEST(batch_norm_and_relu_together_are_as_apart)
         }
 }
 
+/* The fused sequence and the cell written out step by step: the same values and gradients, in float and in double (where
+ * the plain ops' gradients are themselves proved by finite differences), for both layouts and odd sizes. */
+static tp_node *normal(tp_graph *g, tp_dtype dtype, int nd, int64_t a, int64_t b, int64_t c, float deviation)
+{
+    const int64_t dims[3] = {a, b, c};
+    return tp_cast(tp_rand_normal(g, tp_make_shape_n(nd, dims), 0, deviation), dtype);
+}
+
+TEST(lstm_is_its_cell_unrolled)
+{
+    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {9, 35, 17, 16}, {3, 66, 5, 33}};
+    for (int i = 0; i < 4; i++)
+        for (int variant = 0; variant < 4; variant++) {
+            const int64_t T = sizes[i][0], B = sizes[i][1], I = sizes[i][2], H = sizes[i][3];
+            const tp_dtype dtype = variant % 2 ? TP_F64 : TP_F32;
+            const bool batch_major = variant >= 2;
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *xs[5], *y[2], *h[2], *c[2], *loss[2], *grads[2][5], *step[16], *gate[4], *fetch[16];
+            xs[0] = batch_major ? normal(g, dtype, 3, B, T, I, 1) : normal(g, dtype, 3, T, B, I, 1);
+            xs[1] = normal(g, dtype, 2, I + H, 4 * H, 0, 0.4f);
+            xs[2] = normal(g, dtype, 1, 4 * H, 0, 0, 0.5f);
+            xs[3] = normal(g, dtype, 2, B, H, 0, 0.5f);
+            xs[4] = normal(g, dtype, 2, B, H, 0, 0.5f);
+            y[0] = tp_nn_lstm(xs[0], xs[1], xs[2], xs[3], xs[4], 1.0f, batch_major, &h[0], &c[0]);
+            h[1] = xs[3], c[1] = xs[4];
+            tp_unstack(xs[0], batch_major ? 1 : 0, (int)T, step);
+            for (int64_t t = 0; t < T; t++) {
+                tp_node *both[2];
+                both[0] = step[t], both[1] = h[1];
+                tp_split(tp_nn_bias_add(tp_matmul(tp_concat(both, 2, 1), xs[1]), xs[2], 0), 4, 1, gate);
+                c[1] = tp_add(tp_mul(c[1], tp_sigmoid(tp_affine(gate[2], 1, 1))),
+                              tp_mul(tp_sigmoid(gate[0]), tp_tanh(gate[1])));
+                h[1] = tp_mul(tp_tanh(c[1]), tp_sigmoid(gate[3]));
+                step[t] = h[1];
+            }
+            y[1] = tp_stack(step, (int)T, batch_major ? 1 : 0);
+            tp_node *wy = batch_major ? normal(g, dtype, 3, B, T, H, 1) : normal(g, dtype, 3, T, B, H, 1);
+            tp_node *wh = normal(g, dtype, 2, B, H, 0, 1), *wc = normal(g, dtype, 2, B, H, 0, 1);
+            for (int k = 0; k < 2; k++) {
+                loss[k] = tp_add(tp_sum(tp_mul(y[k], wy)), tp_add(tp_sum(tp_mul(h[k], wh)), tp_sum(tp_mul(c[k], wc))));
+                tp_gradients(loss[k], xs, 5, grads[k]);
+                fetch[8 * k] = y[k], fetch[8 * k + 1] = h[k], fetch[8 * k + 2] = c[k];
+                for (int q = 0; q < 5; q++) fetch[8 * k + 3 + q] = grads[k][q];
+            }
+            const tp_tensor *v[16];
+            tp_session *s = tp_session_new(g, NULL);
+            if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 16, v)))
+                for (int q = 0; q < 8; q++) {
+                    const int64_t n = tp_tensor_size(v[q]);
+                    double worst = 0, most = 1;
+                    CHECK(tp_shape_equal(&v[q]->shape, &v[8 + q]->shape));
+                    for (int64_t e = 0; e < n; e++) {
+                        const double a = tp_tensor_get(v[q], e), b = tp_tensor_get(v[8 + q], e), d = fabs(a - b);
+                        worst = d > worst || d != d ? d : worst;
+                        most = fabs(b) > most ? fabs(b) : most;
+                    }
+                    CHECK_MSG(worst <= most * (dtype == TP_F64 ? 1e-11 : 1e-5),
+                              "case %d, variant %d: value %d is %g off of %g", i, variant, q, worst, most);
+                }
+            tp_session_free(s);
+            /* inference asks for the last state alone: nothing else is kept, the numbers are the same */
+            tp_session *last = tp_session_new(g, NULL);
+            const tp_tensor *end[2];
+            if (s && CHECK_OK(tp_session_run(last, NULL, 0, h, 2, end)))
+                for (int64_t e = 0; e < tp_tensor_size(end[0]); e++)
+                    CHECK_NEAR(tp_tensor_get(end[0], e), tp_tensor_get(end[1], e), 1e-5, 0);
+            tp_session_free(last);
+            tp_graph_free(g);
+        }
+}
+
+TEST(lstm_cell_by_hand)
+{
+    for (int forget = 0; forget < 2; forget++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const int64_t one[3] = {1, 1, 1}, kernel[2] = {2, 4}, four = 4;
+        tp_node *zero = tp_zeros_like(tp_rand_normal(g, tp_make_shape_n(3, one), 0, 1));
+        tp_node *w = tp_zeros_like(tp_rand_normal(g, tp_make_shape_n(2, kernel), 0, 1));
+        tp_node *b = tp_zeros_like(tp_rand_normal(g, tp_make_shape_n(1, &four), 0, 1));
+        tp_node *h0 = tp_zeros_like(tp_rand_normal(g, tp_make_shape_n(2, one), 0, 1)), *fetch[2];
+        fetch[0] = tp_nn_lstm(zero, w, b, h0, tp_ones_like(h0), (float)forget, false, NULL, &fetch[1]);
+        const tp_tensor *v[2];
+        tp_session *s = tp_session_new(g, NULL);
+        if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2, v))) {
+            CHECK_NEAR(tp_tensor_get(v[0], 0), forget ? .3118563 : .2310586, 1e-6, 0);
+            CHECK_NEAR(tp_tensor_get(v[1], 0), forget ? .7310586 : .5, 1e-6, 0);
+        }
+        tp_session_free(s);
+        tp_nn_lstm(zero, w, b, h0, w, 1, false, NULL, NULL);
+        CHECK(strstr(tp_graph_error(g), "c0") != NULL);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -3,9 +3,12 @@
  *   gcc -std=c11 -O2 -I. tests/bench/bench.c -o bench -lm -lpthread && ./bench mlp.b128 1 3.0
  *
  * arguments: workload, threads, seconds. Workloads as in PyTorch's peer: mlp.b128 mlp.b16 mlp.b1 (784-256-128-10, SGD),
- * mnistcnn.b128 (tensorpack's mnist-convnet, Adam, weight decay, dropout). With --plan the plan is printed, timed. */
+ * mnistcnn.b128 (tensorpack's mnist-convnet, Adam, weight decay, dropout), resnet20.b128 (tensorpack's cifar10-resnet,
+ * n = 3, momentum, weight decay), lstm128.b128 lstm256.b128 (embedding, two layers, 50 steps, Adam, clipped),
+ * infer.resnet20 (batch 1). With --plan the plan is printed, timed. */
 #define TP_IMPLEMENTATION
 #include "tp_graph.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,7 +18,9 @@ typedef struct model {
     tp_node *x, *label, *fetch[64];
     int n_fetch;
     tp_shape x_shape;
-    double flops; /* of the multiplications and additions of one step, counted by layer */
+    int x_classes;   /* x is int32 below this; 0: x is float32 in [0,1) */
+    int64_t n_label; /* 0: one an element of x's first dimension */
+    double flops;    /* of the multiplications and additions of one step, counted by layer */
 } model;
 
 static tp_node *dense(tp_node *x, const char *name, int64_t in, int64_t out, bool relu, tp_node **w_out)
@@ -82,6 +87,38 @@ static model mlp(int64_t batch)
     return m;
 }
 
+/* Adam over all trainable variables; its gradients are clipped to a global norm, unless that is 0. */
+static void train_by_adam(model *m, tp_node *cost, float lr, float clip)
+{
+    tp_node *vars[80], *grads[80], *ms[80], *vs[80];
+    const int n = trainable(m->g, vars, 80);
+    tp_gradients(cost, vars, n, grads);
+    if (clip > 0) {
+        tp_node *limit = tp_const(m->g, clip), *scale = tp_div(limit, tp_maximum(tp_global_norm(grads, n), limit));
+        for (int i = 0; i < n; i++) grads[i] = tp_mul(grads[i], scale);
+    }
+    for (int i = 0; i < n; i++) {
+        char name[300];
+        tp_variable_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = name;
+        d.shape = vars[i]->shape;
+        d.init = tp_init_zeros();
+        d.trainable = TP_NO;
+        snprintf(name, sizeof name, "%s/Adam", tp_node_name(vars[i]));
+        ms[i] = tp_get_variable(m->g, &d);
+        snprintf(name, sizeof name, "%s/Adam_1", tp_node_name(vars[i]));
+        vs[i] = tp_get_variable(m->g, &d);
+    }
+    tp_node *b1 = tp_get_scalar_variable(m->g, "beta1_power", 0.9f);
+    tp_node *b2 = tp_get_scalar_variable(m->g, "beta2_power", 0.999f);
+    m->fetch[m->n_fetch++] =
+        tp_apply_adam(vars, ms, vs, grads, n, tp_const(m->g, lr), b1, b2, 0.9f, 0.999f, 1e-8f, NULL);
+    m->fetch[m->n_fetch++] = tp_assign(b1, tp_affine(b1, 0.9f, 0), NULL);
+    m->fetch[m->n_fetch++] = tp_assign(b2, tp_affine(b2, 0.999f, 0), NULL);
+    m->fetch[m->n_fetch++] = cost;
+}
+
 static model mnistcnn(int64_t batch)
 {
     model m;
@@ -103,29 +140,7 @@ static model mnistcnn(int64_t batch)
     tp_node *logits = dense(tp_nn_dropout(h, 0.5f), "fc1", 512, 10, false, &w1);
     tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
     cost = tp_add(cost, tp_affine(tp_add(tp_l2_loss(w0), tp_l2_loss(w1)), 1e-5f, 0));
-    tp_node *vars[16], *grads[16], *ms[16], *vs[16];
-    const int n = trainable(m.g, vars, 16);
-    tp_gradients(cost, vars, n, grads);
-    for (int i = 0; i < n; i++) {
-        char name[300];
-        tp_variable_desc d;
-        memset(&d, 0, sizeof d);
-        d.name = name;
-        d.shape = vars[i]->shape;
-        d.init = tp_init_zeros();
-        d.trainable = TP_NO;
-        snprintf(name, sizeof name, "%s/Adam", tp_node_name(vars[i]));
-        ms[i] = tp_get_variable(m.g, &d);
-        snprintf(name, sizeof name, "%s/Adam_1", tp_node_name(vars[i]));
-        vs[i] = tp_get_variable(m.g, &d);
-    }
-    tp_node *b1 = tp_get_scalar_variable(m.g, "beta1_power", 0.9f),
-            *b2 = tp_get_scalar_variable(m.g, "beta2_power", 0.999f);
-    m.fetch[m.n_fetch++] =
-        tp_apply_adam(vars, ms, vs, grads, n, tp_const(m.g, 1e-3f), b1, b2, 0.9f, 0.999f, 1e-8f, NULL);
-    m.fetch[m.n_fetch++] = tp_assign(b1, tp_affine(b1, 0.9f, 0), NULL);
-    m.fetch[m.n_fetch++] = tp_assign(b2, tp_affine(b2, 0.999f, 0), NULL);
-    m.fetch[m.n_fetch++] = cost;
+    train_by_adam(&m, cost, 1e-3f, 0);
     const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32,
                  fc = 1568.0 * 512 + 5120;
     m.flops = 2.0 * (double)batch * (conv0 * 2 + conv12 * 6 + conv3 * 3 + fc * 3);
@@ -237,6 +252,42 @@ static model resnet20(int64_t batch, bool training)
     return m;
 }
 
+/* A character model: embedding, two LSTM layers over 50 steps, a class of 100 for each step. */
+static model char_lstm(int64_t units, int64_t batch)
+{
+    enum { T = 50, CLASSES = 100 };
+    model m;
+    memset(&m, 0, sizeof m);
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(batch, T);
+    m.x_classes = CLASSES;
+    m.n_label = batch * T;
+    m.x = tp_placeholder(m.g, "x", TP_I32, m.x_shape);
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *h = tp_gather(
+        tp_get_variable_as(m.g, "embedding", TP_F32, tp_make_shape(CLASSES, units), tp_init_normal(0, 1)), m.x);
+    tp_tensor zero;
+    memset(&zero, 0, sizeof zero);
+    if (tp_tensor_resize(&zero, TP_F32, tp_make_shape(batch, units)) != TP_OK) return m;
+    memset(zero.data, 0, tp_tensor_bytes(&zero));
+    tp_node *state = tp_constant(m.g, &zero);
+    tp_tensor_free(&zero);
+    for (int layer = 0; layer < 2; layer++) {
+        char name[32];
+        snprintf(name, sizeof name, "lstm%d/kernel", layer);
+        tp_node *w =
+            tp_get_variable_as(m.g, name, TP_F32, tp_make_shape(2 * units, 4 * units), tp_init_glorot_uniform());
+        snprintf(name, sizeof name, "lstm%d/bias", layer);
+        tp_node *b = tp_get_variable_as(m.g, name, TP_F32, tp_make_shape(4 * units), tp_init_zeros());
+        h = tp_nn_lstm(h, w, b, state, state, 1.0f, true, NULL, NULL);
+    }
+    tp_node *logits = dense(tp_reshape(h, TP_ANY, units), "fc", units, CLASSES, false, NULL);
+    train_by_adam(&m, tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label)), 2e-3f, 5);
+    /* per layer and step: [x,h] W forward, and both gradients; the fully connected layer likewise */
+    m.flops = 2.0 * (double)(batch * T) * 3 * (double)(2 * 2 * units * 4 * units + units * CLASSES);
+    return m;
+}
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -310,8 +361,14 @@ int main(int argc, char **argv)
     else if (strncmp(w, "mnistcnn.", 9) == 0 && batch > 0) m = mnistcnn(batch);
     else if (strncmp(w, "resnet20.", 9) == 0 && batch > 0) m = resnet20(batch, true);
     else if (strcmp(w, "infer.resnet20") == 0) m = resnet20(1, false);
+    else if (strncmp(w, "lstm128.", 8) == 0 && batch > 0) m = char_lstm(128, batch);
+    else if (strncmp(w, "lstm256.", 8) == 0 && batch > 0) m = char_lstm(256, batch);
     else {
-        fprintf(stderr, "bench: no workload '%s'; there are mlp.b<batch> and mnistcnn.b<batch>\n", w);
+        fprintf(
+            stderr,
+            "bench: no workload '%s'; there are mlp.b<batch>, mnistcnn.b<batch>, resnet20.b<batch>, lstm128.b<batch>, "
+            "lstm256.b<batch> and infer.resnet20\n",
+            w);
         return 2;
     }
     tp_session_config c = tp_default_session_config();
@@ -326,11 +383,15 @@ int main(int argc, char **argv)
     memset(feed, 0, sizeof feed);
     memset(&x, 0, sizeof x);
     memset(&label, 0, sizeof label);
-    if (tp_tensor_resize(&x, TP_F32, m.x_shape) != TP_OK ||
-        tp_tensor_resize(&label, TP_I32, tp_make_shape(batch)) != TP_OK)
+    const int64_t n_label = m.n_label ? m.n_label : m.x_shape.dim[0];
+    if (tp_tensor_resize(&x, m.x_classes ? TP_I32 : TP_F32, m.x_shape) != TP_OK ||
+        tp_tensor_resize(&label, TP_I32, tp_make_shape(n_label)) != TP_OK)
         return 1;
-    for (int64_t i = 0; i < tp_tensor_size(&x); i++) tp_tensor_set(&x, i, (double)tp_random_uniform(1, 0, (uint64_t)i));
-    for (int64_t i = 0; i < batch; i++) tp_tensor_set(&label, i, (double)(i % 10));
+    for (int64_t i = 0; i < tp_tensor_size(&x); i++) {
+        const double u = (double)tp_random_uniform(1, 0, (uint64_t)i);
+        tp_tensor_set(&x, i, m.x_classes ? floor(u * m.x_classes) : u);
+    }
+    for (int64_t i = 0; i < n_label; i++) tp_tensor_set(&label, i, (double)(i % 10));
     feed[0].node = m.x;
     feed[0].value = x;
     feed[1].node = m.label;

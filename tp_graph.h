@@ -10396,10 +10396,22 @@ static void TP__F(tp__log_softmax)(const tp_call *k)
         TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
 }
 #ifdef TP__ROWS
+#define TP__SOFTMAX_LONG 32 /* rows from here on are worth vectors */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
     const bool logarithm = strcmp(k->op->name, "log_softmax") == 0;
+#if TP__FAST
+    const struct tp__isa *isa = k->device->isa;
+    for (int64_t r = from; isa && C >= TP__SOFTMAX_LONG && r < to; r++) {
+        const float *x = (const float *)k->in[0].data + r * C;
+        float *y = (float *)k->out[0].data + r * C;
+        const float m = isa->max(C, x), z = isa->exp_sum(C, x, m, logarithm ? NULL : y), l = logarithm ? tp_logf(z) : 0;
+        if (!logarithm) isa->divide(C, y, z);
+        for (int64_t c = 0; logarithm && c < C; c++) y[c] = x[c] - m - l;
+    }
+    if (isa && C >= TP__SOFTMAX_LONG) return;
+#endif
     for (int64_t r = from; r < to; r++)
         tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
 }
@@ -10466,9 +10478,33 @@ static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
 }
 static void TP__F(tp__xent)(const tp_call *k) { TP__F(tp__xent_rows)(k, 0, k->in[0].shape.dim[0]); }
 #ifdef TP__ROWS
+#if TP__FAST
+static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[0].shape.dim[1];
+    const struct tp__isa *isa = k->device->isa;
+    for (int64_t b = from; b < to; b++) {
+        const float *x = (const float *)k->in[0].data + b * C;
+        float *soft = k->out[1].data ? (float *)k->out[1].data + b * C : NULL;
+        const int64_t label = tp__index_at(&k->in[1], b);
+        if (label < 0 || label >= C) {
+            tp_kernel_fault(k, label);
+            continue;
+        }
+        const float of_label = x[label], m = isa->max(C, x), z = isa->exp_sum(C, x, m, soft);
+        if (soft) isa->divide(C, soft, z);
+        if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (of_label - m);
+    }
+}
+#endif
 static void tp__xent_fast(const tp_call *k)
 {
-    tp__each_range(k, k->in[0].shape.dim[0], tp__grain(k->in[0].shape.dim[1] * 8), tp__xent_rows_f32);
+    const int64_t C = k->in[0].shape.dim[1];
+    tp__range_fn fn = tp__xent_rows_f32;
+#if TP__FAST
+    if (k->device->isa && C >= TP__SOFTMAX_LONG) fn = tp__xent_vectors;
+#endif
+    tp__each_range(k, k->in[0].shape.dim[0], tp__grain(C * 8), fn);
 }
 static tp_status tp__xent_infer(tp_infer *s)
 {

@@ -2767,6 +2767,8 @@ struct tp__isa {
     void (*bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
     void (*bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y);
     void (*bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
+    float (*exp_sum)(int64_t n, const float *x, float less, float *e);
+    void (*divide)(int64_t n, float *y, float by);
     void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
     void (*lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy, const float *dh,
                       float *dc, float *dg);
@@ -6547,11 +6549,12 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
-#define TP__EVEN(X)                                                                                                 \
-    X(0, 0, 0)                                                                                                      \
-    X(1, 0, 1)                                                                                                      \
-    X(2, 0, 2) X(3, 1, 0) X(4, 1, 1) X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) \
-        X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
+#define TP__EVEN(X)                                                                                                  \
+    X(0, 0, 0)                                                                                                       \
+    X(1, 0, 1)                                                                                                       \
+    X(2, 0, 2)                                                                                                       \
+    X(3, 1, 0) X(4, 1, 1) X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) \
+        X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
 TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 {
     const V zero = vset(0.0f);
@@ -7060,6 +7063,40 @@ static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const
     }
 }
 
+/* -- softmax --------------------------------------------------------------------------------------------- */
+
+/* The sum of exp(x - less), in 32 lanes as every sum; e, if not NULL, gets the terms and may be x. */
+static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
+{
+    float lane[32], last[32];
+    V s[TP__LV];
+    for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
+    for (int64_t i = 0; i < n; i += 32) {
+        const bool whole = n - i >= 32;
+        const float *from = x + i;
+        float *to = whole && e ? e + i : last;
+        if (!whole) {
+            for (int j = 0; j < 32; j++) last[j] = i + j < n ? x[i + j] : -INFINITY;
+            from = last;
+        }
+        for (int j = 0; j < TP__LV; j++) {
+            V v = TP__F(vexp)(vload(from + j * TP__VW) - vset(less));
+            /* what pads the last vectors counts nothing, whatever `less` is */
+            if (!whole) v = vsel((VI)(vload(from + j * TP__VW) == vset(-INFINITY)), vset(0.0f), v);
+            s[j] += v;
+            vstore(to + j * TP__VW, v);
+        }
+        for (int j = 0; !whole && e && i + j < n; j++) e[i + j] = last[j];
+    }
+    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
+    return tp__tree32(lane);
+}
+
+static void TP__F(divide)(int64_t n, float *y, float by)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, TP__F(part)(y + i, n - i) / vset(by));
+}
+
 /* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
 
 /* gates: in before, out after their functions. c = sigmoid(f + forget_bias) c0 + sigmoid(i) tanh(j),
@@ -7254,6 +7291,8 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
     TP__F(bn_sums),
     TP__F(bn_apply),
     TP__F(bn_back),
+    TP__F(exp_sum),
+    TP__F(divide),
     TP__F(lstm_cell),
     TP__F(lstm_back),
     TP__F(philox),

@@ -477,6 +477,9 @@ TP_DEF tp_node *tp_ln(tp_node *x); /* natural logarithm (tp_log writes a log lin
 TP_DEF tp_node *tp_sin(tp_node *x);
 TP_DEF tp_node *tp_cos(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
+TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), by the error function */
+TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* its approximation by tanh */
+TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish */
 TP_DEF tp_node *tp_tanh(tp_node *x);
 TP_DEF tp_node *tp_sigmoid(tp_node *x);
 TP_DEF tp_node *tp_softplus(tp_node *x);
@@ -545,6 +548,8 @@ TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta
                                        bool unbiased, tp_node **out_mean, tp_node **out_var);
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
                                        float epsilon);
+/* Layer norm over the last axis: y = gamma (x - mean) / sqrt(var + epsilon) + beta; gamma, beta (C). */
+TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon);
 TP_DEF tp_node *tp_softmax(tp_node *x); /* last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
 /* (B,C), int (B) -> (B); a label outside fails the run */
@@ -6113,8 +6118,19 @@ static void tp__erf_grad(tp_grad *g)
     g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
 }
 static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
-                                        TP__REAL_MAPS(tp__erf), TP_VEC_NONE, NULL, NULL, 0, "Erf", NULL);
+                                        TP__REAL_MAPS(tp__erf), TP_VEC_ERF, NULL, NULL, 0, "Erf", NULL);
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
+/* Made of plain nodes, so that their gradients, of any order, follow; the planner makes one pass of them. */
+TP_DEF tp_node *tp_gelu(tp_node *x)
+{
+    return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1));
+}
+TP_DEF tp_node *tp_gelu_tanh(tp_node *x)
+{
+    tp_node *inner = tp_mul(tp_affine(x, 0.79788456080286536f, 0), tp_affine(tp_square(x), 0.044715f, 1));
+    return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_tanh(inner), 1, 1));
+}
+TP_DEF tp_node *tp_silu(tp_node *x) { return tp_mul(x, tp_sigmoid(x)); }
 #endif
 
 /* -- tanh, sigmoid: y = tanh x, 1/(1 + e^-x) ----------------------------------------- >>op tanh, sigmoid
@@ -10369,6 +10385,183 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
 }
 #endif
 
+/* -- layer_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon), of each row ------- >>op layer_norm
+ * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one a
+ * row) for the gradient. With g = dy gamma and means over the row:
+ *   dx = inv (g - mean(g) - xhat mean(g xhat)),  dgamma = sum dy xhat,  dbeta = sum dy
+ * layer_norm_grad computes the three together and has no gradient itself. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__ln_attrs {
+    float epsilon;
+} tp__ln_attrs;
+#endif
+static void TP__F(tp__layer_norm)(const tp_call *k)
+{
+    const real epsilon = (real)((const tp__ln_attrs *)k->attrs)->epsilon;
+    const int64_t C = k->in[1].shape.dim[0], rows = C ? tp__size(&k->in[0]) / C : 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const real *x = (const real *)k->in[0].data + r * C;
+        real mean = 0, var = 0;
+        for (int64_t c = 0; c < C; c++) mean += x[c];
+        mean /= (real)C;
+        for (int64_t c = 0; c < C; c++) var += (x[c] - mean) * (x[c] - mean);
+        const real inv = 1 / TP__RSQRT(var / (real)C + epsilon);
+        for (int64_t c = 0; c < C && k->out[0].data; c++)
+            ((real *)k->out[0].data)[r * C + c] =
+                (x[c] - mean) * inv * ((const real *)k->in[1].data)[c] + ((const real *)k->in[2].data)[c];
+        if (k->out[1].data) ((real *)k->out[1].data)[r] = mean;
+        if (k->out[2].data) ((real *)k->out[2].data)[r] = inv;
+    }
+}
+static void TP__F(tp__layer_norm_grad)(const tp_call *k) /* in: dy, x, gamma, mean, inv */
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    const real *gamma = (const real *)k->in[2].data;
+    real *dgamma = (real *)k->out[1].data, *dbeta = (real *)k->out[2].data;
+    for (int64_t c = 0; c < C; c++) {
+        if (dgamma) dgamma[c] = 0;
+        if (dbeta) dbeta[c] = 0;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        const real *dy = (const real *)k->in[0].data + r * C, *x = (const real *)k->in[1].data + r * C;
+        const real mean = ((const real *)k->in[3].data)[r], inv = ((const real *)k->in[4].data)[r];
+        real a = 0, b = 0;
+        for (int64_t c = 0; c < C; c++) {
+            const real xhat = (x[c] - mean) * inv;
+            a += dy[c] * gamma[c];
+            b += dy[c] * gamma[c] * xhat;
+            if (dgamma) dgamma[c] += dy[c] * xhat;
+            if (dbeta) dbeta[c] += dy[c];
+        }
+        for (int64_t c = 0; c < C && k->out[0].data; c++)
+            ((real *)k->out[0].data)[r * C + c] =
+                inv * (dy[c] * gamma[c] - a / (real)C - (x[c] - mean) * inv * (b / (real)C));
+    }
+}
+#ifdef TP__ROWS
+#define TP__LN_PIECES 32
+#if TP__FAST
+static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    for (int64_t r = from; r < to; r++) {
+        float mean, inv;
+        k->device->isa->ln_row(C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
+                               (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
+                               (float *)k->out[0].data + r * C, &mean, &inv);
+        if (k->out[1].data) ((float *)k->out[1].data)[r] = mean;
+        if (k->out[2].data) ((float *)k->out[2].data)[r] = inv;
+    }
+}
+typedef struct tp__ln_job {
+    const tp_call *k;
+    int64_t rows, pieces;
+} tp__ln_job;
+static void tp__ln_piece(void *user, int64_t piece)
+{
+    const tp__ln_job *j = (const tp__ln_job *)user;
+    const tp_call *k = j->k;
+    const int64_t C = k->in[2].shape.dim[0];
+    float *part = (float *)k->scratch + piece * 2 * C;
+    memset(part, 0, (size_t)(2 * C) * sizeof *part);
+    for (int64_t r = piece * j->rows / j->pieces; r < (piece + 1) * j->rows / j->pieces; r++)
+        k->device->isa->ln_back(C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data + r * C,
+                                (const float *)k->in[2].data, ((const float *)k->in[3].data)[r],
+                                ((const float *)k->in[4].data)[r],
+                                k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
+}
+#endif
+static void tp__layer_norm_fast(const tp_call *k)
+{
+#if TP__FAST
+    const int64_t C = k->in[1].shape.dim[0];
+    if (k->device->isa && C > 0 && k->out[0].data) {
+        tp__each_range(k, tp__size(&k->in[0]) / C, tp__grain(C * 4), tp__ln_rows);
+        return;
+    }
+#endif
+    tp__layer_norm_f32(k);
+}
+static void tp__layer_norm_grad_fast(const tp_call *k)
+{
+#if TP__FAST
+    const int64_t C = k->in[2].shape.dim[0];
+    if (k->device->isa && C > 0) {
+        tp__ln_job j;
+        j.k = k;
+        j.rows = tp__size(&k->in[1]) / C;
+        j.pieces = tp__max64(1, tp__min64(TP__LN_PIECES, tp__min64(j.rows, j.rows * C / 4096)));
+        tp_device_parallel(k->device, j.pieces, tp__ln_piece, &j);
+        tp__tree_add(k->device->isa, (float *)k->scratch, 2 * C, (int)j.pieces, 2 * C);
+        for (int i = 0; i < 2; i++)
+            if (k->out[1 + i].data) memcpy(k->out[1 + i].data, (float *)k->scratch + i * C, (size_t)C * sizeof(float));
+        return;
+    }
+#endif
+    tp__layer_norm_grad_f32(k);
+}
+static size_t tp__ln_scratch(const tp_call *k)
+{
+    return (size_t)k->in[2].shape.dim[0] * TP__LN_PIECES * 2 * sizeof(float);
+}
+static const tp_attr tp__ln_schema[] = {{"epsilon", TP_ATTR_FLOAT, offsetof(tp__ln_attrs, epsilon)},
+                                        {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__layer_norm_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (x->ndim < 1 || x->dim[x->ndim - 1] == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, its last axis has nothing to normalise", s->op->name,
+                             tp_shape_text(x, a));
+    for (int i = 1; i < 3; i++)
+        if (s->in[i].shape.ndim != 1 || s->in[i].dtype != s->in[0].dtype ||
+            (s->in[i].shape.dim[0] >= 0 && x->dim[x->ndim - 1] >= 0 && s->in[i].shape.dim[0] != x->dim[x->ndim - 1]))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: %s is %s, needs one %s for each element of the last axis of %s",
+                                 s->op->name, i == 1 ? "gamma" : "beta", tp_shape_text(&s->in[i].shape, a),
+                                 tp_dtype_name(s->in[0].dtype), tp_shape_text(x, b));
+    s->out[0] = s->in[0];
+    s->out[1].dtype = s->out[2].dtype = s->in[0].dtype;
+    s->out[1].shape = *x;
+    s->out[1].shape.ndim--;
+    s->out[2].shape = s->out[1].shape;
+    return TP_OK;
+}
+static tp_status tp__layer_norm_grad_infer(tp_infer *s)
+{
+    s->out[0] = s->in[1];
+    s->out[1] = s->out[2] = s->in[2];
+    return TP_OK;
+}
+static const tp_op tp__op_layer_norm_grad =
+    TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, 5, 5, 3, tp__ln_schema, sizeof(tp__ln_attrs),
+            tp__layer_norm_grad_infer, NULL,
+            TP__KERNELS(tp__layer_norm_grad_f32, tp__layer_norm_grad_f64, tp__layer_norm_grad_fast), tp__bn_flops,
+            tp__ln_scratch, 0, NULL, NULL);
+static void tp__layer_norm_back(tp_grad *g)
+{
+    tp_node *in[5];
+    if (!g->dout[0]) return;
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = &g->out[1], in[4] = &g->out[2];
+    tp_node *d = tp__opn(&tp__op_layer_norm_grad, in, 5, g->op->attrs);
+    if (tp_is_poison(d)) return;
+    for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
+}
+static const tp_op tp__op_layer_norm =
+    TP__ROW("layer_norm", "LayerNorm", TP_OP_PURE, 3, 3, 3, tp__ln_schema, sizeof(tp__ln_attrs), tp__layer_norm_infer,
+            tp__layer_norm_back, TP__KERNELS(tp__layer_norm_f32, tp__layer_norm_f64, tp__layer_norm_fast), tp__bn_flops,
+            NULL, 0, "LayerNormalization", NULL);
+TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon)
+{
+    tp__ln_attrs t;
+    tp_node *in[3];
+    t.epsilon = epsilon;
+    in[0] = x, in[1] = gamma, in[2] = beta;
+    return tp__opn(&tp__op_layer_norm, in, 3, &t);
+}
+#endif
+
 /* -- softmax: y_c = e^(x_c - m) / sum_k e^(x_k - m), m = max x; log_softmax: y_c = x_c - m - ln sum --- >>op softmax
  * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both of plain nodes. */
 static void TP__F(tp__softmax_row)(const real *x, real *y, int64_t C, bool logarithm)
@@ -11458,7 +11651,8 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_max_pool_take, &tp__op_avg_pool, &tp__op_avg_pool_grad, &tp__op_batch_norm, &tp__op_batch_norm_grad, &tp__op_batch_norm_infer, &tp__op_softmax,
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
-    &tp__op_apply_adam, &tp__op_lstm, &tp__op_lstm_grad};
+    &tp__op_apply_adam, &tp__op_lstm, &tp__op_lstm_grad,
+    &tp__op_layer_norm, &tp__op_layer_norm_grad};
 /* clang-format on */
 #endif
 #undef TP__REXP

@@ -463,6 +463,7 @@ typedef enum tp_vec {
     TP_VEC_SIGMOID,
     TP_VEC_RELU,
     TP_VEC_RELU_GRAD, /* in: dy, y.  y > 0 ? dy : 0 */
+    TP_VEC_ERF,
     TP_VEC_COUNT
 } tp_vec;
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
@@ -2547,24 +2548,27 @@ TP_DEF float tp_tanhf(float x)
 }
 
 /* erf(x) = x q(x^2) up to 1, a polynomial around 2.5 up to 4, then 1. In double, so only the last rounding shows. */
+static const double tp__erf_near[9] = {
+    1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
+    -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
+    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733}; /* erf(x)/x by x^2, |x| < 1 */
+static const double tp__erf_far[20] = {
+    -3.081087956223102243e-10, -1.040770312862922697e-8,   3.671727481959035322e-8,
+    1.166502541929139251e-7,   -6.857376319747032222e-7,   3.441233790237675883e-7,
+    4.75762503647729159e-6,    -0.00001433696114350751576, 5.073737791631863276e-6,
+    0.00007905329925001820548, -0.0002502483334144207611,  0.0002605193471565791162,
+    0.00054239747950127993,    -0.002798438194970836232,   0.006117350398351199161,
+    -0.008622384184301483127,  0.008350089401688485746,    -0.005445709956057651402,
+    0.002178284232015530589,   0.9995930479755843076}; /* erf(x) by x - 2.5, 1 <= x < 4 */
 TP_DEF float tp_erff(float x)
 {
-    static const double near0[9] = {1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
-                                    -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
-                                    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733};
-    static const double far[20] = {
-        -3.081087956223102243e-10, -1.040770312862922697e-8,  3.671727481959035322e-8,   1.166502541929139251e-7,
-        -6.857376319747032222e-7,  3.441233790237675883e-7,   4.75762503647729159e-6,    -0.00001433696114350751576,
-        5.073737791631863276e-6,   0.00007905329925001820548, -0.0002502483334144207611, 0.0002605193471565791162,
-        0.00054239747950127993,    -0.002798438194970836232,  0.006117350398351199161,   -0.008622384184301483127,
-        0.008350089401688485746,   -0.005445709956057651402,  0.002178284232015530589,   0.9995930479755843076};
     double a = x < 0.0f ? -(double)x : (double)x, y = 0;
     if (a < 1.0) {
-        for (int i = 0; i < TP_COUNT(near0); i++) y = y * (a * a) + near0[i];
+        for (int i = 0; i < TP_COUNT(tp__erf_near); i++) y = tp__mul_add(y, a * a, tp__erf_near[i]);
         return (float)(y * (double)x);
     }
     if (a < 4.0)
-        for (int i = 0; i < TP_COUNT(far); i++) y = y * (a - 2.5) + far[i];
+        for (int i = 0; i < TP_COUNT(tp__erf_far); i++) y = tp__mul_add(y, a - 2.5, tp__erf_far[i]);
     else y = a != a ? a : 1.0;
     return (float)(x < 0.0f ? -y : y);
 }
@@ -2767,6 +2771,10 @@ struct tp__isa {
     void (*bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
     void (*bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y);
     void (*bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
+    void (*ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
+                   float *mean, float *inv);
+    void (*ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv, float *dx,
+                    float *dgamma, float *dbeta);
     float (*exp_sum)(int64_t n, const float *x, float less, float *e);
     void (*divide)(int64_t n, float *y, float by);
     void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
@@ -3328,7 +3336,7 @@ static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
 
 /* -- many small products with one matrix: packed once, then used by chunks that each do some rows -------------------- */
 
-static int64_t tp__packed_floats(const struct tp__isa *isa, int64_t K, int64_t N)
+TP__UNUSED static int64_t tp__packed_floats(const struct tp__isa *isa, int64_t K, int64_t N)
 {
     return tp__ceil_div(N, 2 * isa->vw) * 2 * isa->vw * K;
 }
@@ -6549,12 +6557,14 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
-#define TP__EVEN(X)                                                                                                  \
-    X(0, 0, 0)                                                                                                       \
-    X(1, 0, 1)                                                                                                       \
-    X(2, 0, 2)                                                                                                       \
-    X(3, 1, 0) X(4, 1, 1) X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) \
-        X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
+#define TP__EVEN(X)                                                                                                    \
+    X(0, 0, 0)                                                                                                         \
+    X(1, 0, 1)                                                                                                         \
+    X(2, 0, 2)                                                                                                         \
+    X(3, 1, 0)                                                                                                         \
+    X(4, 1, 1)                                                                                                         \
+    X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) \
+        X(15, 5, 0)
 TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 {
     const V zero = vset(0.0f);
@@ -6665,6 +6675,24 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
             for (int i = 0; i < half; i++) lane[j][i] += lane[j][i + half];
     for (int j = 0; j < 4; j++) out[j] = lane[j][0];
 }
+
+/* -- 64-bit lanes ---------------------------------------------------------------------------------------- */
+
+#define TP__QL (TP__VW / 2) /* 64-bit lanes */
+
+TP__INLINE VQ TP__F(qset)(uint64_t x)
+{
+    VQ v = {x};
+    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    return v;
+}
+TP__INLINE VD TP__F(dset)(double x)
+{
+    VD v = {x};
+    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    return v;
+}
+TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes) | (~mask & (VQ)no)); }
 
 /* -- sums: 32 lanes, element i in lane i mod 32, then a fixed tree ---------------------------------------- */
 
@@ -6812,6 +6840,27 @@ TP__INLINE V TP__F(vsigmoid)(V x)
             vput(y + i, n - i, expr_);                                      \
         }                                                                   \
     }
+
+/* The scalar twin is tp_erff; in double, because the polynomials need it. */
+static void TP__F(vec_erf)(int64_t n, float *y, const float *const *in)
+{
+    typedef float half __attribute__((vector_size(TP__VW * 2), aligned(4), may_alias));
+    int64_t i = 0;
+    for (; i + TP__QL <= n; i += TP__QL) {
+        const VD x = __builtin_convertvector(*(const half *)(in[0] + i), VD);
+        const VQ sign = (VQ)x & TP__F(qset)(0x8000000000000000u);
+        const VD a = (VD)((VQ)x ^ sign), square = a * a, off = a - TP__F(dset)(2.5);
+        VD near = TP__F(dset)(0.0), far = near;
+        for (int k = 0; k < TP_COUNT(tp__erf_near); k++)
+            near = TP__PRODUCT(near * square) + TP__F(dset)(tp__erf_near[k]);
+        for (int k = 0; k < TP_COUNT(tp__erf_far); k++) far = TP__PRODUCT(far * off) + TP__F(dset)(tp__erf_far[k]);
+        VD v = TP__F(dsel)((VQ)(a < TP__F(dset)(4.0)), far, TP__F(dset)(1.0));
+        v = TP__F(dsel)((VQ)(a < TP__F(dset)(1.0)), near * a, v);
+        v = TP__F(dsel)((VQ)(a == a), (VD)((VQ)v ^ sign), x);
+        *(half *)(y + i) = __builtin_convertvector(v, half);
+    }
+    for (; i < n; i++) y[i] = tp_erff(in[0][i]);
+}
 
 TP__BINARY(vec_add, a + b)
 TP__BINARY(vec_sub, a - b)
@@ -7063,6 +7112,62 @@ static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const
     }
 }
 
+/* -- layer normalisation of one row ----------------------------------------------------------------------- */
+
+TP__INLINE float TP__F(lanes)(V v)
+{
+    float t[TP__VW];
+    vstore(t, v);
+    for (int half = TP__VW / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) t[i] += t[i + half];
+    return t[0];
+}
+
+/* y = gamma (x - mean) inv + beta with inv = 1/sqrt(variance + epsilon) */
+static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
+                          float *mean, float *inv)
+{
+    V s0 = vset(0.0f), s1 = s0;
+    for (int64_t c = 0; c < C; c += TP__VW) s0 += TP__F(part)(x + c, C - c);
+    const float m = TP__F(lanes)(s0) / (float)C;
+    for (int64_t c = 0; c + TP__VW <= C; c += TP__VW) {
+        const V d = vload(x + c) - vset(m);
+        s1 = vfma(d, d, s1);
+    }
+    float squares = TP__F(lanes)(s1);
+    for (int64_t c = C / TP__VW * TP__VW; c < C; c++) squares += TP__PRODUCT((x[c] - m) * (x[c] - m));
+    const float i = 1.0f / sqrtf(squares / (float)C + epsilon);
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const V xhat = (TP__F(part)(x + c, C - c) - vset(m)) * vset(i);
+        TP__F(put_part)(y + c, C - c, vfma(xhat, TP__F(part)(gamma + c, C - c), TP__F(part)(beta + c, C - c)));
+    }
+    *mean = m;
+    *inv = i;
+}
+
+/* dgamma and dbeta grow by the row's share; dx = inv (g - mean(g) - xhat mean(g xhat)) with g = dy gamma */
+static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
+                           float *dx, float *dgamma, float *dbeta)
+{
+    const V m = vset(mean), i = vset(inv);
+    V s0 = vset(0.0f), s1 = s0;
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const int64_t n = C - c;
+        const V d = TP__F(part)(dy + c, n), xhat = (TP__F(part)(x + c, n) - m) * i,
+                g = vmul(d, TP__F(part)(gamma + c, n));
+        s0 += g;
+        s1 = vfma(g, xhat, s1); /* what pads the last vector has g = 0 */
+        TP__F(put_part)(dgamma + c, n, vfma(d, xhat, TP__F(part)(dgamma + c, n)));
+        TP__F(put_part)(dbeta + c, n, TP__F(part)(dbeta + c, n) + d);
+    }
+    const V a = vset(TP__F(lanes)(s0) / (float)C), b = vset(TP__F(lanes)(s1) / (float)C);
+    for (int64_t c = 0; dx && c < C; c += TP__VW) {
+        const int64_t n = C - c;
+        const V g = vmul(TP__F(part)(dy + c, n), TP__F(part)(gamma + c, n)), xhat = (TP__F(part)(x + c, n) - m) * i;
+        TP__F(put_part)(dx + c, n, vmul(i, vfma(-xhat, b, g - a)));
+    }
+}
+
 /* -- softmax --------------------------------------------------------------------------------------------- */
 
 /* The sum of exp(x - less), in 32 lanes as every sum; e, if not NULL, gets the terms and may be x. */
@@ -7142,21 +7247,6 @@ static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, con
 
 /* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
 
-#define TP__QL (TP__VW / 2) /* 64-bit lanes */
-
-TP__INLINE VQ TP__F(qset)(uint64_t x)
-{
-    VQ v = {x};
-    for (int i = 1; i < TP__QL; i++) v[i] = x;
-    return v;
-}
-TP__INLINE VD TP__F(dset)(double x)
-{
-    VD v = {x};
-    for (int i = 1; i < TP__QL; i++) v[i] = x;
-    return v;
-}
-
 /* Each lane is a block. A word lives in the lower half of its lane; what is above it is never looked at. */
 static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step)
 {
@@ -7195,7 +7285,6 @@ TP__INLINE VD TP__F(dwhole)(VQ a)
     const VQ high = (a >> 32) | TP__F(qset)(0x4530000000000000u);
     return ((VD)low - TP__F(dset)(4503599627370496.0)) + ((VD)high - TP__F(dset)(19342813113834066795298816.0));
 }
-TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes) | (~mask & (VQ)no)); }
 
 static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
 {
@@ -7265,42 +7354,63 @@ static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *
 
 /* -- the table ------------------------------------------------------------------------------------------- */
 
-static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {
-    TP__ISA_NAME,
-    TP__VW,
-    TP__MR,
-    {TP__TILES(1), TP__TILES(2)},
+static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
+                                                                 TP__VW,
+                                                                 TP__MR,
+                                                                 {TP__TILES(1), TP__TILES(2)},
 #if TP__MR == 14
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP__F(even8), NULL, NULL, NULL, NULL, NULL, TP__F(even14), NULL,
-     TP__F(even16)},
+                                                                 {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                  TP__F(even8), NULL, NULL, NULL, NULL, NULL,
+                                                                  TP__F(even14), NULL, TP__F(even16)},
 #else
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL},
+                                                                 {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                  TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                  NULL, NULL},
 #endif
-    TP__F(row),
-    TP__F(dot4),
-    TP__F(sum),
-    TP__F(dot),
-    TP__F(max),
-    TP__F(adam),
-    TP__F(taps),
-    TP__F(tap_grad),
-    TP__F(pool),
-    TP__F(unpool),
-    TP__F(mean_taps),
-    TP__F(spread),
-    TP__F(bn_sums),
-    TP__F(bn_apply),
-    TP__F(bn_back),
-    TP__F(exp_sum),
-    TP__F(divide),
-    TP__F(lstm_cell),
-    TP__F(lstm_back),
-    TP__F(philox),
-    TP__F(normal),
-    TP__F(dropout),
-    {NULL, TP__F(vec_add), TP__F(vec_sub), TP__F(vec_mul), TP__F(vec_div), TP__F(vec_max), TP__F(vec_min),
-     TP__F(vec_neg), TP__F(vec_abs), TP__F(vec_square), TP__F(vec_sqrt), TP__F(vec_rsqrt), TP__F(vec_reciprocal),
-     TP__F(vec_exp), TP__F(vec_log), TP__F(vec_tanh), TP__F(vec_sigmoid), TP__F(vec_relu), TP__F(vec_relu_grad)}};
+                                                                 TP__F(row),
+                                                                 TP__F(dot4),
+                                                                 TP__F(sum),
+                                                                 TP__F(dot),
+                                                                 TP__F(max),
+                                                                 TP__F(adam),
+                                                                 TP__F(taps),
+                                                                 TP__F(tap_grad),
+                                                                 TP__F(pool),
+                                                                 TP__F(unpool),
+                                                                 TP__F(mean_taps),
+                                                                 TP__F(spread),
+                                                                 TP__F(bn_sums),
+                                                                 TP__F(bn_apply),
+                                                                 TP__F(bn_back),
+                                                                 TP__F(ln_row),
+                                                                 TP__F(ln_back),
+                                                                 TP__F(exp_sum),
+                                                                 TP__F(divide),
+                                                                 TP__F(lstm_cell),
+                                                                 TP__F(lstm_back),
+                                                                 TP__F(philox),
+                                                                 TP__F(normal),
+                                                                 TP__F(dropout),
+                                                                 {NULL,
+                                                                  TP__F(vec_add),
+                                                                  TP__F(vec_sub),
+                                                                  TP__F(vec_mul),
+                                                                  TP__F(vec_div),
+                                                                  TP__F(vec_max),
+                                                                  TP__F(vec_min),
+                                                                  TP__F(vec_neg),
+                                                                  TP__F(vec_abs),
+                                                                  TP__F(vec_square),
+                                                                  TP__F(vec_sqrt),
+                                                                  TP__F(vec_rsqrt),
+                                                                  TP__F(vec_reciprocal),
+                                                                  TP__F(vec_exp),
+                                                                  TP__F(vec_log),
+                                                                  TP__F(vec_tanh),
+                                                                  TP__F(vec_sigmoid),
+                                                                  TP__F(vec_relu),
+                                                                  TP__F(vec_relu_grad),
+                                                                  TP__F(vec_erf)}};
 
 #undef TP__F
 #undef TP__INLINE

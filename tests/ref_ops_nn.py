@@ -147,6 +147,21 @@ for B, C in ((4, 5), (1, 10), (6, 2)):
     for dtype in ("int32", "int64"):
         w.case("sparse_softmax_cross_entropy", [x, label.astype(dtype)], [out(F.cross_entropy(t(x), torch.tensor(label).long(), reduction="none")), out(torch.softmax(t(x), -1))])
 
+# ---- layer norm over the last axis
+for shape in ((1, 2), (3, 5), (2, 3, 4), (7, 19)):
+    xn, gn, bn, dyn = w.normal(*shape), w.normal(shape[-1]), w.normal(shape[-1]), w.normal(*shape)
+    x, g, b = (t(a).requires_grad_() for a in (xn, gn, bn))
+    y = F.layer_norm(x, (shape[-1],), g, b, 1e-3)
+    y.backward(t(dyn))
+    mean = t(xn).mean(-1)
+    inv = 1 / torch.sqrt(t(xn).var(-1, unbiased=False) + 1e-3)
+    w.case("layer_norm", [xn, gn, bn], [out(y), out(mean), out(inv)], epsilon=1e-3, tol=3e-5, nograd="mean and inv pass none on; layer_norm_grad is compared with torch below")
+    w.case("layer_norm_grad", [dyn, xn, gn, out(mean), out(inv)], [out(x.grad), out(g.grad), out(b.grad)], epsilon=1e-3, tol=5e-5)
+for rows, C in ((300, 65), (9, 768), (1000, 16)):
+    mat, vec = [("float32", (rows, C), -2.0, 2.0)], [("float32", (C,), -1.0, 1.0)]
+    w.big("layer_norm", mat + vec + vec, epsilon=1e-5)
+    w.big("layer_norm_grad", mat + mat + vec + [("float32", (rows,), -0.1, 0.1), ("float32", (rows,), 0.5, 1.0)], epsilon=1e-5)
+
 # ---- LSTM: columns i, j, f, o; torch's rows are i, f, g (our j), o
 def lstm(T, B, I, H, fb, batch_major):
     x, k, b = w.normal(T, B, I), w.normal(I + H, 4 * H) * f32(0.5), w.normal(4 * H) * f32(0.5)

@@ -387,6 +387,7 @@ TEST(vec_unary_against_libm)
              {TP_VEC_LOG, log, "log", 1.0},
              {TP_VEC_TANH, tanh, "tanh", 2.0},
              {TP_VEC_SIGMOID, sigmoid, "sigmoid", 2.5},
+             {TP_VEC_ERF, erf, "erf", 1},
              {TP_VEC_NEG, dneg, "neg", 0},
              {TP_VEC_ABS, fabs, "abs", 0},
              {TP_VEC_SQUARE, dsquare, "square", 0.5},

@@ -561,6 +561,9 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* e
  * columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c);
+/* Scaled dot-product attention with `heads` heads: q (B,Tq,C), k and v (B,Tk,C), each head a slice of C/heads of the last
+ * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). */
+TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal);
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate); /* kept with probability 1-rate and divided by it */
 
 /* -- shapes */
@@ -10941,7 +10944,7 @@ static void tp__lstm_block(void *user, int64_t block)
         const int64_t row0 = step * r->st + b0 * r->sb;
         const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
         const int64_t ldh = step > 0 && y ? r->sb * H : H;
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, j->gates + row0 * G, r->sb * G, j->packed, H, G, true);
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, j->gates + row0 * G, r->sb * G, j->packed, H, H, G, true);
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             float *c = cells ? cells + row * H : j->c + b * H;
@@ -10982,8 +10985,8 @@ static void tp__lstm_grad_block(void *user, int64_t block)
             memcpy(j->xh + row * (I + H), x + row * I, (size_t)I * sizeof(float));
             memcpy(j->xh + row * (I + H) + I, h0, (size_t)H * sizeof(float));
         }
-        tp__rows_by_packed(j->isa, b1 - b0, j->gates + (step * r->st + b0 * r->sb) * G, r->sb * G, j->h + b0 * H, H,
-                           j->packed, G, H, false);
+        tp__rows_by_packed(j->isa, b1 - b0, j->gates + (step * r->st + b0 * r->sb) * G, r->sb * G, 1, j->h + b0 * H, H,
+                           j->packed, G, G, H, false);
     }
     if (k->out[3].data)
         memcpy((float *)k->out[3].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -11131,6 +11134,301 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
     if (last_h) *last_h = tp_is_poison(y) ? y : &y->op->out[1];
     if (last_c) *last_c = tp_is_poison(y) ? y : &y->op->out[2];
     return y;
+}
+#endif
+
+/* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
+ * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
+ * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient keeps of p:
+ *   p = e^(s - lse),  ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
+ *   dv_j = sum_i p_ij dy_i
+ * attention_grad has no gradient itself. Fast: a chunk is one head of one sample, which takes its queries in blocks, so
+ * that the scores stay in the cache. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__attention_attrs {
+    int heads;
+    bool causal;
+} tp__attention_attrs;
+typedef struct tp__heads {
+    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
+} tp__heads;
+static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shape *keys)
+{
+    const tp__attention_attrs *t = (const tp__attention_attrs *)k->attrs;
+    tp__heads h;
+    h.B = q->dim[0], h.Tq = q->dim[1], h.C = q->dim[2], h.Tk = keys->dim[1];
+    h.heads = t->heads;
+    h.D = h.C / h.heads;
+    h.beyond = t->causal ? h.Tk - h.Tq + 1 : h.Tk;
+    return h;
+}
+static int64_t tp__keys_seen(const tp__heads *h, int64_t i) { return i + h->beyond < h->Tk ? i + h->beyond : h->Tk; }
+#endif
+static void TP__F(tp__attention)(const tp_call *k) /* in: q, k, v */
+{
+    const tp__heads h = tp__heads_of(k, &k->in[0].shape, &k->in[1].shape);
+    const real scale = 1 / TP__RSQRT((real)h.D);
+    for (int64_t at = 0; at < h.B * h.heads * h.Tq; at++) {
+        const int64_t b = at / (h.heads * h.Tq), head = at / h.Tq % h.heads, i = at % h.Tq, n = tp__keys_seen(&h, i);
+        const real *q = (const real *)k->in[0].data + (b * h.Tq + i) * h.C + head * h.D;
+        const real *keys = (const real *)k->in[1].data + b * h.Tk * h.C + head * h.D;
+        const real *v = (const real *)k->in[2].data + b * h.Tk * h.C + head * h.D;
+        real *y = k->out[0].data ? (real *)k->out[0].data + (b * h.Tq + i) * h.C + head * h.D : NULL;
+        real most = 0, z = 0;
+        for (int pass = 0; pass < 3; pass++) { /* the largest score, the sum, the mean of v */
+            for (int64_t d = 0; pass == 2 && y && d < h.D; d++) y[d] = 0;
+            for (int64_t j = 0; j < n; j++) {
+                real s = 0;
+                for (int64_t d = 0; d < h.D; d++) s += q[d] * keys[j * h.C + d];
+                s *= scale;
+                if (pass == 0) most = j == 0 || s > most ? s : most;
+                else if (pass == 1) z += TP__REXP(s - most);
+                else
+                    for (int64_t d = 0; y && d < h.D; d++) y[d] += TP__REXP(s - most) / z * v[j * h.C + d];
+            }
+        }
+        if (k->out[1].data) ((real *)k->out[1].data)[at] = most + TP__RLOG(z);
+    }
+}
+static void TP__F(tp__attention_grad)(const tp_call *k) /* in: dy, q, k, v, y, lse */
+{
+    const tp__heads h = tp__heads_of(k, &k->in[1].shape, &k->in[2].shape);
+    const real scale = 1 / TP__RSQRT((real)h.D);
+    real *out[3];
+    for (int o = 0; o < 3; o++) {
+        out[o] = (real *)k->out[o].data;
+        for (int64_t e = 0; out[o] && e < tp__size(&k->out[o]); e++) out[o][e] = 0;
+    }
+    for (int64_t at = 0; at < h.B * h.heads * h.Tq; at++) {
+        const int64_t b = at / (h.heads * h.Tq), head = at / h.Tq % h.heads, i = at % h.Tq, n = tp__keys_seen(&h, i);
+        const int64_t row = (b * h.Tq + i) * h.C + head * h.D, keys = b * h.Tk * h.C + head * h.D;
+        const real *dy = (const real *)k->in[0].data + row, *q = (const real *)k->in[1].data + row;
+        const real *y = (const real *)k->in[4].data + row;
+        real dot = 0;
+        for (int64_t d = 0; d < h.D; d++) dot += dy[d] * y[d];
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t col = keys + j * h.C;
+            real s = 0, dp = 0;
+            for (int64_t d = 0; d < h.D; d++) {
+                s += q[d] * ((const real *)k->in[2].data)[col + d];
+                dp += dy[d] * ((const real *)k->in[3].data)[col + d];
+            }
+            const real p = TP__REXP(s * scale - ((const real *)k->in[5].data)[at]), ds = p * (dp - dot) * scale;
+            for (int64_t d = 0; d < h.D; d++) {
+                if (out[0]) out[0][row + d] += ds * ((const real *)k->in[2].data)[col + d];
+                if (out[1]) out[1][col + d] += ds * q[d];
+                if (out[2]) out[2][col + d] += p * dy[d];
+            }
+        }
+    }
+}
+#ifdef TP__ROWS
+#if TP__FAST
+#define TP__QUERIES 64 /* a block */
+typedef struct tp__attention_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    tp__heads h;
+    bool back;
+    int64_t panel; /* floats of keys or values of one head, packed */
+    tp__slots slots;
+} tp__attention_job;
+static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool back, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->back = back;
+    j->h = tp__heads_of(k, &k->in[back].shape, &k->in[1 + back].shape);
+    const int64_t a = tp__packed_floats(j->isa, j->h.D, j->h.Tk), b = tp__packed_floats(j->isa, j->h.Tk, j->h.D);
+    j->panel = tp__max64(a, b);
+    tp__slots_carve(&j->slots, k->device, &c,
+                    (back ? 3 : 2) * j->panel + 2 * TP__QUERIES * j->h.Tk +
+                        2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
+    return tp__carved(&c);
+}
+/* Scores of queries i0 .. i1 to p, as probabilities; columns beyond what a query sees are 0, up to n for all. With the
+ * sums of a forward pass (lse) they are used, else found and stored. */
+static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
+                                        int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
+{
+    const tp__heads *h = &j->h;
+    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false);
+    for (int64_t i = i0; i < i1; i++) {
+        float *row = p + (i - i0) * h->Tk;
+        const int64_t seen = tp__keys_seen(h, i);
+        if (have_lse) j->isa->exp_sum(seen, row, lse[i], row);
+        else {
+            const float most = j->isa->max(seen, row), z = j->isa->exp_sum(seen, row, most, row);
+            j->isa->divide(seen, row, z);
+            if (lse) lse[i] = most + tp_logf(z);
+        }
+        memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
+    }
+}
+/* A chunk: one head of one sample. */
+static void tp__attention_chunk(void *user, int64_t chunk)
+{
+    tp__attention_job *j = (tp__attention_job *)user;
+    const tp__heads *h = &j->h;
+    const tp_call *k = j->k;
+    const int64_t b = chunk / h->heads, head = chunk % h->heads, nr = 2 * j->isa->vw, C = h->C, D = h->D, Tk = h->Tk;
+    const int64_t rows = b * h->Tq * C + head * D, cols = b * Tk * C + head * D;
+    const int first = j->back ? 1 : 0;
+    const float *q = (const float *)k->in[first].data + rows, *keys = (const float *)k->in[first + 1].data + cols;
+    const float *v = (const float *)k->in[first + 2].data + cols, scale = 1.0f / sqrtf((float)D);
+    const int slot = tp__slot_take(&j->slots);
+    float *packed[3], *at = j->slots.memory + slot * j->slots.floats;
+    for (int i = 0; i < (j->back ? 3 : 2); i++, at += j->panel) packed[i] = at;
+    float *p = at, *dp = p + TP__QUERIES * Tk, *q_packed = dp + TP__QUERIES * Tk;
+    float *dy_packed = q_packed + tp__packed_floats(j->isa, TP__QUERIES, D);
+    tp__pack_matrix(j->isa, packed[0], keys, C, true, D, Tk);
+    for (int64_t e = 0; e < tp__packed_floats(j->isa, D, Tk); e++) packed[0][e] *= scale;
+    if (!j->back) {
+        float *y = (float *)k->out[0].data + rows, *lse = (float *)k->out[1].data;
+        if (lse) lse += chunk * h->Tq;
+        tp__pack_matrix(j->isa, packed[1], v, C, false, Tk, D);
+        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
+            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq);
+            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
+            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, false);
+            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false);
+        }
+    } else {
+        const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
+        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* read only */
+        float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
+        float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
+        float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;
+        tp__pack_matrix(j->isa, packed[1], v, C, true, D, Tk);
+        tp__pack_matrix(j->isa, packed[2], keys, C, false, Tk, D);
+        for (int64_t e = 0; e < Tk; e++) {
+            if (dk) memset(dk + e * C, 0, (size_t)D * sizeof(float));
+            if (dv) memset(dv + e * C, 0, (size_t)D * sizeof(float));
+        }
+        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
+            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq), m = i1 - i0;
+            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
+            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, true);
+            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false);
+            if (dv) {
+                tp__pack_matrix(j->isa, dy_packed, dy + i0 * C, C, false, m, D);
+                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
+            }
+            for (int64_t i = 0; i < m; i++)
+                j->isa->attention_ds(n, p + i * Tk, dp + i * Tk, j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C),
+                                     scale);
+            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
+            if (dk) {
+                tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
+                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true);
+            }
+        }
+    }
+    tp__slot_give(&j->slots, slot);
+}
+#endif
+static void tp__attention_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__attention_job j;
+    if (k->device->isa && k->out[0].data) {
+        tp__attention_make(&j, k, false, k->scratch);
+        tp_device_parallel(k->device, j.h.B * j.h.heads, tp__attention_chunk, &j);
+        return;
+    }
+#endif
+    tp__attention_f32(k);
+}
+static void tp__attention_grad_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__attention_job j;
+    if (k->device->isa) {
+        tp__attention_make(&j, k, true, k->scratch);
+        tp_device_parallel(k->device, j.h.B * j.h.heads, tp__attention_chunk, &j);
+        return;
+    }
+#endif
+    tp__attention_grad_f32(k);
+}
+static size_t tp__attention_scratch(const tp_call *k)
+{
+#if TP__FAST
+    tp__attention_job j;
+    if (k->device->isa && k->in[0].dtype == TP_F32) return tp__attention_make(&j, k, k->n_in == 6, NULL);
+#endif
+    (void)k;
+    return 0;
+}
+static double tp__attention_flops(const tp_call *k)
+{
+    const tp_shape *q = &k->in[k->n_in == 6].shape, *keys = &k->in[1 + (k->n_in == 6)].shape;
+    return (k->n_in == 6 ? 10.0 : 4.0) * (double)q->dim[0] * (double)q->dim[1] * (double)keys->dim[1] *
+           (double)q->dim[2];
+}
+static const tp_attr tp__attention_schema[] = {{"heads", TP_ATTR_INT, offsetof(tp__attention_attrs, heads)},
+                                               {"causal", TP_ATTR_BOOL, offsetof(tp__attention_attrs, causal)},
+                                               {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__attention_infer(tp_infer *s)
+{
+    const tp__attention_attrs *t = (const tp__attention_attrs *)s->attrs;
+    const tp_shape *q = &s->in[0].shape, *keys = &s->in[1].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT], c[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    bool fits = q->ndim == 3 && keys->ndim == 3 && tp_shape_compatible(keys, &s->in[2].shape) &&
+                s->in[1].dtype == s->in[0].dtype && s->in[2].dtype == s->in[0].dtype;
+    for (int d = 0; fits && d < 3; d += 2) fits = q->dim[d] < 0 || keys->dim[d] < 0 || q->dim[d] == keys->dim[d];
+    if (!fits)
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "%s: q is %s, k %s, v %s; needs (B,Tq,C), (B,Tk,C), (B,Tk,C) of one dtype", s->op->name,
+                             tp_shape_text(q, a), tp_shape_text(keys, b), tp_shape_text(&s->in[2].shape, c));
+    if (t->heads < 1 || (q->dim[2] >= 0 && (q->dim[2] == 0 || q->dim[2] % t->heads)))
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: %d heads do not divide the %lld elements of %s", s->op->name, t->heads,
+                             (long long)q->dim[2], tp_shape_text(q, a));
+    if (keys->dim[1] == 0 || (t->causal && q->dim[1] >= 0 && keys->dim[1] >= 0 && keys->dim[1] < q->dim[1]))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: %lld queries and %lld keys leave a query without a key", s->op->name,
+                             (long long)q->dim[1], (long long)keys->dim[1]);
+    s->out[0] = s->in[0];
+    s->out[1].dtype = s->in[0].dtype;
+    s->out[1].shape.ndim = 3;
+    s->out[1].shape.dim[0] = q->dim[0], s->out[1].shape.dim[1] = t->heads, s->out[1].shape.dim[2] = q->dim[1];
+    return TP_OK;
+}
+static tp_status tp__attention_grad_infer(tp_infer *s)
+{
+    for (int i = 0; i < 3; i++) s->out[i] = s->in[1 + i];
+    return TP_OK;
+}
+static const tp_op tp__op_attention_grad =
+    TP__ROW("attention_grad", "AttentionGrad", TP_OP_PURE, 6, 6, 3, tp__attention_schema, sizeof(tp__attention_attrs),
+            tp__attention_grad_infer, NULL,
+            TP__KERNELS(tp__attention_grad_f32, tp__attention_grad_f64, tp__attention_grad_fast), tp__attention_flops,
+            tp__attention_scratch, 0, NULL, NULL);
+static void tp__attention_back(tp_grad *g)
+{
+    tp_node *in[6];
+    if (!g->dout[0]) return;
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = g->in[2], in[4] = &g->out[0], in[5] = &g->out[1];
+    tp_node *d = tp__opn(&tp__op_attention_grad, in, 6, g->op->attrs);
+    if (tp_is_poison(d)) return;
+    for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
+}
+static const tp_op tp__op_attention = TP__ROW("attention", "Attention", TP_OP_PURE, 3, 3, 2, tp__attention_schema,
+                                              sizeof(tp__attention_attrs), tp__attention_infer, tp__attention_back,
+                                              TP__KERNELS(tp__attention_f32, tp__attention_f64, tp__attention_fast),
+                                              tp__attention_flops, tp__attention_scratch, 0, NULL, NULL);
+TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal)
+{
+    tp__attention_attrs t;
+    tp_node *in[3];
+    memset(&t, 0, sizeof t);
+    t.heads = heads;
+    t.causal = causal;
+    in[0] = q, in[1] = k, in[2] = v;
+    return tp__opn(&tp__op_attention, in, 3, &t);
 }
 #endif
 
@@ -11652,7 +11950,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
     &tp__op_apply_adam, &tp__op_lstm, &tp__op_lstm_grad,
-    &tp__op_layer_norm, &tp__op_layer_norm_grad};
+    &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad};
 /* clang-format on */
 #endif
 #undef TP__REXP

@@ -2775,6 +2775,7 @@ struct tp__isa {
                    float *mean, float *inv);
     void (*ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv, float *dx,
                     float *dgamma, float *dbeta);
+    void (*attention_ds)(int64_t n, const float *p, float *dp, float less, float scale);
     float (*exp_sum)(int64_t n, const float *x, float less, float *e);
     void (*divide)(int64_t n, float *y, float by);
     void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
@@ -3355,9 +3356,11 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
     }
 }
 
-/* C[i] (+)= A[i] B for m rows, which lie lda and ldc apart; B is packed. On the calling thread. */
-TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda, float *C,
-                                          int64_t ldc, const float *packed, int64_t K, int64_t N, bool add)
+/* C[i] (+)= A[i] B for m rows, which lie lda and ldc apart, A's values along k `step` apart. B is packed with `packed_k`
+ * rows, of which the first K count. On the calling thread. */
+TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
+                                          int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
+                                          int64_t K, int64_t N, bool add)
 {
     const int64_t nr = 2 * isa->vw;
     tp__run all;
@@ -3367,7 +3370,7 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
     all.len = K;
     t.run = &all;
     t.n_run = 1;
-    t.step = 1;
+    t.step = step;
     t.add = add;
     for (int64_t i = 0; i < m; i += t.m) {
         t.m = tp__tile_rows(m - i, isa->mr);
@@ -3375,7 +3378,7 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
         tp__tile_pad(&t, isa->mr);
         for (int64_t column = 0; column < N; column += nr) {
             const int64_t n = tp__min64(N - column, nr);
-            t.b = packed + column * K;
+            t.b = packed + column * packed_k;
             t.ldb = tp__panel_width(isa, n);
             for (int j = 0; j < t.m; j++) t.c[j] = C + (i + j) * ldc + column;
             tp__run_tile(isa, &t, n);
@@ -6557,13 +6560,14 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
-#define TP__EVEN(X)                                                                                                    \
-    X(0, 0, 0)                                                                                                         \
-    X(1, 0, 1)                                                                                                         \
-    X(2, 0, 2)                                                                                                         \
-    X(3, 1, 0)                                                                                                         \
-    X(4, 1, 1)                                                                                                         \
-    X(5, 1, 2) X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) \
+#define TP__EVEN(X)                                                                                         \
+    X(0, 0, 0)                                                                                              \
+    X(1, 0, 1)                                                                                              \
+    X(2, 0, 2)                                                                                              \
+    X(3, 1, 0)                                                                                              \
+    X(4, 1, 1)                                                                                              \
+    X(5, 1, 2)                                                                                              \
+    X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) \
         X(15, 5, 0)
 TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 {
@@ -7197,6 +7201,15 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
     return tp__tree32(lane);
 }
 
+/* dp = p (dp - less) scale */
+static void TP__F(attention_ds)(int64_t n, const float *p, float *dp, float less, float scale)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const V d = vmul(TP__F(part)(p + i, n - i), TP__F(part)(dp + i, n - i) - vset(less));
+        TP__F(put_part)(dp + i, n - i, vmul(d, vset(scale)));
+    }
+}
+
 static void TP__F(divide)(int64_t n, float *y, float by)
 {
     for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, TP__F(part)(y + i, n - i) / vset(by));
@@ -7384,6 +7397,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(bn_back),
                                                                  TP__F(ln_row),
                                                                  TP__F(ln_back),
+                                                                 TP__F(attention_ds),
                                                                  TP__F(exp_sum),
                                                                  TP__F(divide),
                                                                  TP__F(lstm_cell),

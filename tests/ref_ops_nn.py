@@ -162,6 +162,27 @@ for rows, C in ((300, 65), (9, 768), (1000, 16)):
     w.big("layer_norm", mat + vec + vec, epsilon=1e-5)
     w.big("layer_norm_grad", mat + mat + vec + [("float32", (rows,), -0.1, 0.1), ("float32", (rows,), 0.5, 1.0)], epsilon=1e-5)
 
+# ---- attention; torch's causal mask begins at the first key, ours ends at the last, which is the same for Tq = Tk
+for B, Tq, Tk, H, D, causal in ((1, 1, 1, 1, 1, 0), (2, 3, 5, 2, 3, 0), (1, 4, 4, 2, 2, 1), (2, 5, 7, 3, 1, 1), (1, 6, 6, 1, 4, 1)):
+    C = H * D
+    qn, kn, vn, dyn = w.normal(B, Tq, C), w.normal(B, Tk, C), w.normal(B, Tk, C), w.normal(B, Tq, C)
+    q, k, v = (t(a).requires_grad_() for a in (qn, kn, vn))
+    head = lambda a: a.reshape(B, -1, H, D).transpose(1, 2)
+    mask = torch.ones(Tq, Tk, dtype=torch.bool).tril(Tk - Tq) if causal else None
+    y = F.scaled_dot_product_attention(head(q), head(k), head(v), attn_mask=mask).transpose(1, 2).reshape(B, Tq, C)
+    y.backward(t(dyn))
+    scores = head(q) @ head(k).transpose(-1, -2) / D ** 0.5
+    if causal:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    lse = torch.logsumexp(scores, -1)
+    a = dict(heads=H, causal=causal)
+    w.case("attention", [qn, kn, vn], [out(y), out(lse)], tol=3e-5, nograd="the second output passes none on; attention_grad is compared with torch below", **a)
+    w.case("attention_grad", [dyn, qn, kn, vn, out(y), out(lse)], [out(q.grad), out(k.grad), out(v.grad)], tol=5e-5, **a)
+for B, Tq, Tk, H, D, causal in ((2, 130, 130, 3, 16, 1), (1, 37, 150, 2, 9, 1), (1, 70, 33, 2, 40, 0), (3, 1, 65, 1, 24, 1)):
+    three = lambda n: [("float32", (B, n, H * D), -1.0, 1.0)]
+    w.big("attention", three(Tq) + three(Tk) + three(Tk), heads=H, causal=causal)
+    w.big("attention_grad", three(Tq) + three(Tq) + three(Tk) + three(Tk) + three(Tq) + [("float32", (B, H, Tq), 2.0, 3.0)], heads=H, causal=causal)
+
 # ---- LSTM: columns i, j, f, o; torch's rows are i, f, g (our j), o
 def lstm(T, B, I, H, fb, batch_major):
     x, k, b = w.normal(T, B, I), w.normal(I + H, 4 * H) * f32(0.5), w.normal(4 * H) * f32(0.5)

@@ -615,6 +615,10 @@ TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, 
 TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, tp_node *pred);
+/* The same after w -= lr*decay*w. */
+TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                               float epsilon, float decay, tp_node *pred);
 
 /* ==== >>summaries ===================================================================================== */
 
@@ -11752,11 +11756,12 @@ static const tp_op tp__op_summary =
  *   gradient descent  w -= lr g
  *   momentum          a = mu a + g;  w -= lr a, or with nesterov w -= lr (g + mu a)
  *   adam              lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t)
- *                     m += (g - m)(1 - beta1);  v += (g g - v)(1 - beta2);  w -= lr_t m / (sqrt(v) + epsilon) */
+ *                     m += (g - m)(1 - beta1);  v += (g g - v)(1 - beta2);  w -= lr_t m / (sqrt(v) + epsilon)
+ *   adam with decay   first w -= lr decay w (AdamW) */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__apply_attrs {
-    int n, kind;         /* 0 gradient descent, 1 momentum, 2 adam */
-    float a, b, epsilon; /* momentum; beta1, beta2 */
+    int n, kind;                /* 0 gradient descent, 1 momentum, 2 adam */
+    float a, b, epsilon, decay; /* momentum; beta1, beta2 */
     bool nesterov;
 } tp__apply_attrs;
 #endif
@@ -11781,7 +11786,9 @@ TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from
         const real b1 = (real)t->a, b2 = (real)t->b;
         const real lr_t =
             lr * TP__RSQRT((real)1 - *(const real *)k->in[n + 2].data) / ((real)1 - *(const real *)k->in[n + 1].data);
+        const real keep = (real)1 - lr * (real)t->decay;
         for (int64_t e = from; e < to; e++) {
+            if (t->decay != 0) w[e] *= keep;
             a[e] += (g[e] - a[e]) * ((real)1 - b1);
             v[e] += (g[e] * g[e] - v[e]) * ((real)1 - b2);
             w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + (real)t->epsilon);
@@ -11796,6 +11803,10 @@ static void TP__F(tp__apply)(const tp_call *k)
 }
 #ifdef TP__ROWS
 #define TP__APPLY_GRAIN 16384
+TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
+{
+    for (int64_t e = 0; e < n; e++) w[e] *= keep;
+}
 /* Chunk c of the list of all variables cut into pieces of TP__APPLY_GRAIN elements. */
 static void tp__apply_chunk(void *user, int64_t chunk)
 {
@@ -11813,6 +11824,7 @@ static void tp__apply_chunk(void *user, int64_t chunk)
         const float lr = *(const float *)k->in[t->n].data;
         const float lr_t =
             lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
+        if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
         tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
                     (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
                     t->epsilon);
@@ -11833,6 +11845,7 @@ static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply
                                            {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
                                            {"b", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, b)},
                                            {"epsilon", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, epsilon)},
+                                           {"decay", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, decay)},
                                            {"nesterov", TP_ATTR_BOOL, offsetof(tp__apply_attrs, nesterov)},
                                            {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__apply_infer(tp_infer *s)
@@ -11931,6 +11944,12 @@ TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node 
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, tp_node *pred)
 {
+    return tp_apply_adamw(vars, ms, vs, grads, n, lr, beta1_power, beta2_power, beta1, beta2, epsilon, 0, pred);
+}
+TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                               float epsilon, float decay, tp_node *pred)
+{
     tp__apply_attrs t;
     tp_node *scalars[3];
     memset(&t, 0, sizeof t);
@@ -11939,6 +11958,7 @@ TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node 
     t.a = beta1;
     t.b = beta2;
     t.epsilon = epsilon;
+    t.decay = decay;
     scalars[0] = lr, scalars[1] = beta1_power, scalars[2] = beta2_power;
     return tp__apply_node(&tp__op_apply_adam, &t, vars, ms, vs, grads, scalars, 3, pred);
 }

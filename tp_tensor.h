@@ -6560,15 +6560,14 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
-#define TP__EVEN(X)                                                                                         \
-    X(0, 0, 0)                                                                                              \
-    X(1, 0, 1)                                                                                              \
-    X(2, 0, 2)                                                                                              \
-    X(3, 1, 0)                                                                                              \
-    X(4, 1, 1)                                                                                              \
-    X(5, 1, 2)                                                                                              \
-    X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) \
-        X(15, 5, 0)
+#define TP__EVEN(X) \
+    X(0, 0, 0)      \
+    X(1, 0, 1)      \
+    X(2, 0, 2)      \
+    X(3, 1, 0)      \
+    X(4, 1, 1)      \
+    X(5, 1, 2)      \
+    X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
 TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 {
     const V zero = vset(0.0f);
@@ -6845,25 +6844,55 @@ TP__INLINE V TP__F(vsigmoid)(V x)
         }                                                                   \
     }
 
-/* The scalar twin is tp_erff; in double, because the polynomials need it. */
-static void TP__F(vec_erf)(int64_t n, float *y, const float *const *in)
+/* The scalar twin is tp_erff; in double, because the polynomials need it, and four vectors at a time, because each step
+ * of a polynomial waits for the one before. */
+#define TP__FOUR(X) X(0) X(1) X(2) X(3)
+static void TP__F(erf4)(const float *x, float *y)
 {
     typedef float half __attribute__((vector_size(TP__VW * 2), aligned(4), may_alias));
-    int64_t i = 0;
-    for (; i + TP__QL <= n; i += TP__QL) {
-        const VD x = __builtin_convertvector(*(const half *)(in[0] + i), VD);
-        const VQ sign = (VQ)x & TP__F(qset)(0x8000000000000000u);
-        const VD a = (VD)((VQ)x ^ sign), square = a * a, off = a - TP__F(dset)(2.5);
-        VD near = TP__F(dset)(0.0), far = near;
-        for (int k = 0; k < TP_COUNT(tp__erf_near); k++)
-            near = TP__PRODUCT(near * square) + TP__F(dset)(tp__erf_near[k]);
-        for (int k = 0; k < TP_COUNT(tp__erf_far); k++) far = TP__PRODUCT(far * off) + TP__F(dset)(tp__erf_far[k]);
-        VD v = TP__F(dsel)((VQ)(a < TP__F(dset)(4.0)), far, TP__F(dset)(1.0));
-        v = TP__F(dsel)((VQ)(a < TP__F(dset)(1.0)), near * a, v);
-        v = TP__F(dsel)((VQ)(a == a), (VD)((VQ)v ^ sign), x);
-        *(half *)(y + i) = __builtin_convertvector(v, half);
+    const VQ minus = TP__F(qset)(0x8000000000000000u);
+    const VD zero = TP__F(dset)(0.0), one = TP__F(dset)(1.0);
+#define X(i)                                                                                     \
+    const VD x##i = __builtin_convertvector(*(const half *)(const void *)(x + i * TP__QL), VD);  \
+    const VD a##i = (VD)((VQ)x##i & ~minus), s##i = a##i * a##i, o##i = a##i - TP__F(dset)(2.5); \
+    VD n##i = zero, f##i = zero;
+    TP__FOUR(X)
+#undef X
+    for (int k = 0; k < TP_COUNT(tp__erf_near); k++) {
+        const VD c = TP__F(dset)(tp__erf_near[k]);
+#define X(i) n##i = TP__PRODUCT(n##i * s##i) + c;
+        TP__FOUR(X)
+#undef X
     }
-    for (; i < n; i++) y[i] = tp_erff(in[0][i]);
+    for (int k = 0; k < TP_COUNT(tp__erf_far); k++) {
+        const VD c = TP__F(dset)(tp__erf_far[k]);
+#define X(i) f##i = TP__PRODUCT(f##i * o##i) + c;
+        TP__FOUR(X)
+#undef X
+    }
+#define X(i)                                                      \
+    f##i = TP__F(dsel)((VQ)(a##i < TP__F(dset)(4.0)), f##i, one); \
+    f##i = TP__F(dsel)((VQ)(a##i < one), n##i * a##i, f##i);      \
+    f##i = (VD)((VQ)f##i | ((VQ)x##i & minus));                   \
+    f##i = TP__F(dsel)((VQ)(a##i == a##i), f##i, x##i);           \
+    *(half *)(void *)(y + i * TP__QL) = __builtin_convertvector(f##i, half);
+    TP__FOUR(X)
+#undef X
+}
+#undef TP__FOUR
+static void TP__F(vec_erf)(int64_t n, float *y, const float *const *in)
+{
+    float last[2 * TP__VW];
+    for (int64_t i = 0; i < n; i += 2 * TP__VW) {
+        const int64_t left = n - i < 2 * TP__VW ? n - i : 2 * TP__VW;
+        if (left == 2 * TP__VW) {
+            TP__F(erf4)(in[0] + i, y + i);
+            continue;
+        }
+        for (int j = 0; j < 2 * TP__VW; j++) last[j] = j < left ? in[0][i + j] : 0.0f;
+        TP__F(erf4)(last, last);
+        memcpy(y + i, last, (size_t)left * sizeof *y);
+    }
 }
 
 TP__BINARY(vec_add, a + b)

@@ -268,5 +268,8 @@ def adam(p, m, v, g):
 p1, p2 = adam(w1, m1, v1, g1), adam(w2, m2, v2, g2)
 w.case("apply_adam", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[x.astype(f32) for x in (p1[0], p2[0], p1[1], p2[1], p1[2], p2[2])], n=2, kind=2,
        a=0.9, b=0.999, epsilon=1e-3, tol=5e-5)
+d1, d2 = w1.astype(f64) * (1 - 0.1 * 0.3), w2.astype(f64) * (1 - 0.1 * 0.3)
+w.case("apply_adam", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[x.astype(f32) for x in (adam(d1, m1, v1, g1)[0], adam(d2, m2, v2, g2)[0], p1[1], p2[1], p1[2], p2[2])],
+       n=2, kind=2, a=0.9, b=0.999, epsilon=1e-3, decay=0.3, tol=5e-5)
 w.case("apply_adam", [g1, g2, lr, b1p, b2p, no], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[w1, w2, m1, m2, v1, v2], n=2, kind=2, a=0.9, b=0.999, epsilon=1e-3)
 w.close()

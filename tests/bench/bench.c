@@ -5,7 +5,7 @@
  * arguments: workload, threads, seconds. Workloads as in PyTorch's peer: mlp.b128 mlp.b16 mlp.b1 (784-256-128-10, SGD),
  * mnistcnn.b128 (tensorpack's mnist-convnet, Adam, weight decay, dropout), resnet20.b128 (tensorpack's cifar10-resnet,
  * n = 3, momentum, weight decay), lstm128.b128 lstm256.b128 (embedding, two layers, 50 steps, Adam, clipped),
- * infer.resnet20 (batch 1). With --plan the plan is printed, timed. */
+ * gpt.tiny (4 blocks of 256, AdamW), infer.resnet20 (batch 1). With --plan the plan is printed, timed. */
 #define TP_IMPLEMENTATION
 #include "tp_graph.h"
 #include <math.h>
@@ -87,8 +87,8 @@ static model mlp(int64_t batch)
     return m;
 }
 
-/* Adam over all trainable variables; its gradients are clipped to a global norm, unless that is 0. */
-static void train_by_adam(model *m, tp_node *cost, float lr, float clip)
+/* Adam over all trainable variables; its gradients are clipped to a global norm, unless that is 0; decay as in AdamW. */
+static void train_by_adam(model *m, tp_node *cost, float lr, float clip, float decay)
 {
     tp_node *vars[80], *grads[80], *ms[80], *vs[80];
     const int n = trainable(m->g, vars, 80);
@@ -113,7 +113,7 @@ static void train_by_adam(model *m, tp_node *cost, float lr, float clip)
     tp_node *b1 = tp_get_scalar_variable(m->g, "beta1_power", 0.9f);
     tp_node *b2 = tp_get_scalar_variable(m->g, "beta2_power", 0.999f);
     m->fetch[m->n_fetch++] =
-        tp_apply_adam(vars, ms, vs, grads, n, tp_const(m->g, lr), b1, b2, 0.9f, 0.999f, 1e-8f, NULL);
+        tp_apply_adamw(vars, ms, vs, grads, n, tp_const(m->g, lr), b1, b2, 0.9f, 0.999f, 1e-8f, decay, NULL);
     m->fetch[m->n_fetch++] = tp_assign(b1, tp_affine(b1, 0.9f, 0), NULL);
     m->fetch[m->n_fetch++] = tp_assign(b2, tp_affine(b2, 0.999f, 0), NULL);
     m->fetch[m->n_fetch++] = cost;
@@ -140,7 +140,7 @@ static model mnistcnn(int64_t batch)
     tp_node *logits = dense(tp_nn_dropout(h, 0.5f), "fc1", 512, 10, false, &w1);
     tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
     cost = tp_add(cost, tp_affine(tp_add(tp_l2_loss(w0), tp_l2_loss(w1)), 1e-5f, 0));
-    train_by_adam(&m, cost, 1e-3f, 0);
+    train_by_adam(&m, cost, 1e-3f, 0, 0);
     const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32,
                  fc = 1568.0 * 512 + 5120;
     m.flops = 2.0 * (double)batch * (conv0 * 2 + conv12 * 6 + conv3 * 3 + fc * 3);
@@ -282,9 +282,58 @@ static model char_lstm(int64_t units, int64_t batch)
         h = tp_nn_lstm(h, w, b, state, state, 1.0f, true, NULL, NULL);
     }
     tp_node *logits = dense(tp_reshape(h, TP_ANY, units), "fc", units, CLASSES, false, NULL);
-    train_by_adam(&m, tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label)), 2e-3f, 5);
+    train_by_adam(&m, tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label)), 2e-3f, 5, 0);
     /* per layer and step: [x,h] W forward, and both gradients; the fully connected layer likewise */
     m.flops = 2.0 * (double)(batch * T) * 3 * (double)(2 * 2 * units * 4 * units + units * CLASSES);
+    return m;
+}
+
+static tp_node *layer_norm(tp_node *x, const char *name)
+{
+    tp_graph *g = tp_node_graph(x);
+    char full[64];
+    const tp_shape c = tp_make_shape(x->shape.dim[x->shape.ndim - 1]);
+    snprintf(full, sizeof full, "%s/gamma", name);
+    tp_node *gamma = tp_get_variable_as(g, full, TP_F32, c, tp_init_ones());
+    snprintf(full, sizeof full, "%s/beta", name);
+    return tp_nn_layer_norm(x, gamma, tp_get_variable_as(g, full, TP_F32, c, tp_init_zeros()), 1e-5f);
+}
+
+/* A small GPT: 4 blocks of 256 with 4 heads, 128 positions, 1024 words, AdamW; the output shares the embedding. */
+static model gpt(void)
+{
+    enum { B = 4, T = 128, C = 256, WORDS = 1024, BLOCKS = 4, HEADS = 4 };
+    model m;
+    memset(&m, 0, sizeof m);
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(B, T);
+    m.x_classes = WORDS;
+    m.n_label = B * T;
+    m.x = tp_placeholder(m.g, "x", TP_I32, m.x_shape);
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *words = tp_get_variable_as(m.g, "words", TP_F32, tp_make_shape(WORDS, C), tp_init_normal(0, 1));
+    tp_node *places = tp_get_variable_as(m.g, "places", TP_F32, tp_make_shape(T, C), tp_init_normal(0, 1));
+    tp_node *x = tp_add(tp_gather(words, m.x), places), *qkv[3];
+    for (int i = 0; i < BLOCKS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "block%d/norm1", i);
+        tp_node *y = tp_reshape(layer_norm(x, name), TP_ANY, C);
+        snprintf(name, sizeof name, "block%d/qkv", i);
+        tp_split(tp_reshape(dense(y, name, C, 3 * C, false, NULL), B, T, 3 * C), 3, 2, qkv);
+        y = tp_reshape(tp_nn_attention(qkv[0], qkv[1], qkv[2], HEADS, true), TP_ANY, C);
+        snprintf(name, sizeof name, "block%d/projection", i);
+        x = tp_add(x, tp_reshape(dense(y, name, C, C, false, NULL), B, T, C));
+        snprintf(name, sizeof name, "block%d/norm2", i);
+        y = tp_reshape(layer_norm(x, name), TP_ANY, C);
+        snprintf(name, sizeof name, "block%d/up", i);
+        y = tp_gelu(dense(y, name, C, 4 * C, false, NULL));
+        snprintf(name, sizeof name, "block%d/down", i);
+        x = tp_add(x, tp_reshape(dense(y, name, 4 * C, C, false, NULL), B, T, C));
+    }
+    tp_node *logits = tp_matmul_ex(tp_reshape(layer_norm(x, "norm"), TP_ANY, C), words, false, true);
+    train_by_adam(&m, tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label)), 1e-4f, 0, 0.01f);
+    /* per word and block: 12 C^2 of weights and 2 T C of attention, half of which the mask leaves; forward and twice back */
+    m.flops = 2.0 * 3 * B * T * (BLOCKS * (12.0 * C * C + T * C) + (double)WORDS * C);
     return m;
 }
 
@@ -361,13 +410,14 @@ int main(int argc, char **argv)
     else if (strncmp(w, "mnistcnn.", 9) == 0 && batch > 0) m = mnistcnn(batch);
     else if (strncmp(w, "resnet20.", 9) == 0 && batch > 0) m = resnet20(batch, true);
     else if (strcmp(w, "infer.resnet20") == 0) m = resnet20(1, false);
+    else if (strcmp(w, "gpt.tiny") == 0) m = gpt();
     else if (strncmp(w, "lstm128.", 8) == 0 && batch > 0) m = char_lstm(128, batch);
     else if (strncmp(w, "lstm256.", 8) == 0 && batch > 0) m = char_lstm(256, batch);
     else {
         fprintf(
             stderr,
             "bench: no workload '%s'; there are mlp.b<batch>, mnistcnn.b<batch>, resnet20.b<batch>, lstm128.b<batch>, "
-            "lstm256.b<batch> and infer.resnet20\n",
+            "lstm256.b<batch>, gpt.tiny and infer.resnet20\n",
             w);
         return 2;
     }

@@ -1,0 +1,186 @@
+/* gemm.c - matrix products against OpenBLAS and oneDNN, in turn, in one process: a JSON line a shape, then the geometric
+ * means
+ *
+ *   gcc -std=c11 -O2 -I. tests/bench/gemm.c -o gemm -lm -lpthread -ldl && OMP_NUM_THREADS=1 ./gemm 1 [part of a name]
+ *
+ * arguments: threads, shapes whose name contains this. The peers are Debian's libopenblas0 and libdnnl2, opened when the
+ * program runs; one that is not there is left out. (oneDNN takes its threads from OMP_NUM_THREADS.) */
+#define _GNU_SOURCE
+#define TP_IMPLEMENTATION
+#include "tp_tensor.h"
+#include <dlfcn.h>
+
+typedef struct shape {
+    const char *name;
+    int64_t M, N, K;
+    bool ta, tb;
+    int group; /* 0 square, 1 of a network */
+} shape;
+
+static const shape shapes[] = {{"sq64", 64, 64, 64, false, false, -1},
+                               {"sq128", 128, 128, 128, false, false, -1},
+                               {"sq256", 256, 256, 256, false, false, 0},
+                               {"sq512", 512, 512, 512, false, false, 0},
+                               {"sq1024", 1024, 1024, 1024, false, false, 0},
+                               {"sq2048", 2048, 2048, 2048, false, false, 0},
+                               {"mnist.conv0", 100352, 32, 9, false, false, 1},
+                               {"mnist.conv1", 25088, 32, 288, false, false, 1},
+                               {"mnist.conv3", 6272, 32, 288, false, false, 1},
+                               {"mnist.fc0", 128, 512, 1568, false, false, 1},
+                               {"cifar.conv0", 131072, 16, 27, false, false, 1},
+                               {"cifar.res1", 131072, 16, 144, false, false, 1},
+                               {"cifar.res2", 32768, 32, 288, false, false, 1},
+                               {"cifar.res3", 8192, 64, 576, false, false, 1},
+                               {"conv64", 25088, 64, 576, false, false, 1},
+                               {"conv128", 6272, 128, 1152, false, false, 1},
+                               {"conv256", 1568, 256, 2304, false, false, 1},
+                               {"mlp.fc1", 128, 256, 784, false, false, 1},
+                               {"mlp.fc1.b16", 16, 256, 784, false, false, 1},
+                               {"mlp.fc1.b1", 1, 256, 784, false, false, 1},
+                               {"lstm128", 128, 512, 256, false, false, 1},
+                               {"lstm256", 128, 1024, 512, false, false, 1},
+                               {"dW.mnist.conv1", 288, 32, 25088, true, false, 1},
+                               {"dW.res1", 144, 16, 131072, true, false, 1},
+                               {"dW.res3", 576, 64, 8192, true, false, 1},
+                               {"dW.mlp.fc1", 784, 256, 128, true, false, 1},
+                               {"dX.mnist.conv1", 25088, 288, 32, false, true, 1},
+                               {"dX.mlp", 128, 784, 256, false, true, 1},
+                               {"fwd.linear", 128, 256, 784, false, true, 1}};
+
+typedef void (*cblas_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
+                         int);
+typedef int (*dnnl_fn)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t,
+                       float, float *, int64_t);
+
+static cblas_fn cblas;
+static dnnl_fn dnnl;
+static tp_device *device;
+static tp_gemm_args args;
+static void *scratch;
+
+static void run(int who)
+{
+    const tp_gemm_args *a = &args;
+    if (who == 0) tp_gemm(device, a, scratch);
+    else if (who == 1)
+        cblas(101, a->ta ? 112 : 111, a->tb ? 112 : 111, (int)a->M, (int)a->N, (int)a->K, 1.0f, a->A, (int)a->lda, a->B,
+              (int)a->ldb, 0.0f, a->C, (int)a->ldc);
+    else
+        dnnl(a->ta ? 'T' : 'N', a->tb ? 'T' : 'N', a->M, a->N, a->K, 1.0f, a->A, a->lda, a->B, a->ldb, 0.0f, a->C,
+             a->ldc);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The largest error of a few hundred entries against a sum in double, relative to the sum of magnitudes. */
+static double check(void)
+{
+    double worst = 0;
+    for (int64_t s = 0; s < 300; s++) {
+        const int64_t i = (int64_t)tp_random_u32(3, 0, (uint64_t)s) % args.M,
+                      j = (int64_t)tp_random_u32(4, 0, (uint64_t)s) % args.N;
+        double sum = 0, size = 1e-30;
+        for (int64_t k = 0; k < args.K; k++) {
+            const double p = (double)args.A[args.ta ? k * args.lda + i : i * args.lda + k] *
+                             (double)args.B[args.tb ? j * args.ldb + k : k * args.ldb + j];
+            sum += p;
+            size += fabs(p);
+        }
+        const double e = fabs(sum - (double)args.C[i * args.ldc + j]) / size;
+        worst = e > worst || e != e ? e : worst;
+    }
+    return worst;
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 1 ? atoi(argv[1]) : 1;
+    const char *only = argc > 2 ? argv[2] : "";
+    void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL), *one = NULL;
+    static const char *const names[] = {"libdnnl.so.3", "libdnnl.so.2"};
+    for (int i = 0; i < 2 && !one; i++) one = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (blas) {
+        void (*set)(int);
+        *(void **)&cblas = dlsym(blas, "cblas_sgemm");
+        *(void **)&set = dlsym(blas, "openblas_set_num_threads");
+        if (set) set(threads);
+    }
+    if (one) *(void **)&dnnl = dlsym(one, "dnnl_sgemm");
+    if (!cblas) fprintf(stderr, "without OpenBLAS (Debian package libopenblas0)\n");
+    if (!dnnl) fprintf(stderr, "without oneDNN (Debian package libdnnl2)\n");
+    device = tp_cpu_device_new(threads, NULL);
+    if (!device) {
+        fprintf(stderr, "%s\n", tp_last_error());
+        return 1;
+    }
+    double log_sum[2][2] = {{0}}, least = 1e30;
+    int count[2][2] = {{0}};
+    for (int i = 0; i < TP_COUNT(shapes); i++) {
+        const shape *s = &shapes[i];
+        if (!strstr(s->name, only)) continue;
+        memset(&args, 0, sizeof args);
+        args.ta = s->ta, args.tb = s->tb, args.M = s->M, args.N = s->N, args.K = s->K;
+        args.lda = s->ta ? s->M : s->K, args.ldb = s->tb ? s->K : s->N, args.ldc = s->N;
+        float *A = (float *)tp_alloc_aligned((size_t)(s->M * s->K) * 4),
+              *B = (float *)tp_alloc_aligned((size_t)(s->K * s->N) * 4);
+        float *C = (float *)tp_alloc_aligned((size_t)(s->M * s->N) * 4);
+        scratch = tp_alloc_aligned(tp_gemm_scratch(device, &args) + 64);
+        if (!A || !B || !C || !scratch) return 1;
+        for (int64_t k = 0; k < s->M * s->K; k++) A[k] = tp_random_uniform(1, 0, (uint64_t)k) - 0.5f;
+        for (int64_t k = 0; k < s->K * s->N; k++) B[k] = tp_random_uniform(2, 0, (uint64_t)k) - 0.5f;
+        args.A = A, args.B = B, args.C = C;
+        const double flop = 2.0 * (double)s->M * (double)s->N * (double)s->K;
+        double ms[3] = {0, 0, 0}, error[3] = {0, 0, 0};
+        static double t[3][64];
+        enum { ROUNDS = 15 };
+        for (int who = 0; who < 3; who++)
+            if (who == 0 || (who == 1 ? cblas != NULL : dnnl != NULL)) {
+                run(who);
+                error[who] = check();
+            }
+        for (int r = 0; r < ROUNDS; r++)
+            for (int who = 0; who < 3; who++) {
+                if (who == 1 ? !cblas : who == 2 && !dnnl) continue;
+                int n = (int)(2e-3 * 200e9 / flop) + 1; /* about 2 ms a measurement */
+                if (n > 2000) n = 2000;
+                run(who); /* this one's data into the caches */
+                const double t0 = tp_time();
+                for (int q = 0; q < n; q++) run(who);
+                t[who][r] = (tp_time() - t0) / n;
+            }
+        for (int who = 0; who < 3; who++) {
+            if (who == 1 ? !cblas : who == 2 && !dnnl) continue;
+            qsort(t[who], ROUNDS, sizeof t[who][0], by_value);
+            ms[who] = t[who][ROUNDS / 2] * 1e3;
+        }
+        printf("{\"workload\": \"gemm.%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_gflops\": %.1f, \"error\": %.2g",
+               s->name, threads, tp_device_isa(device), flop / ms[0] / 1e6, error[0]);
+        for (int who = 1; who < 3; who++) {
+            if (ms[who] <= 0) continue;
+            printf(", \"%s_gflops\": %.1f, \"%s_ratio\": %.3f", who == 1 ? "openblas" : "onednn", flop / ms[who] / 1e6,
+                   who == 1 ? "openblas" : "onednn", ms[who] / ms[0]);
+            if (s->group >= 0) log_sum[s->group][who - 1] += log(ms[who] / ms[0]), count[s->group][who - 1]++;
+            if (s->group == 0 && who == 1 && ms[who] / ms[0] < least) least = ms[who] / ms[0];
+        }
+        printf("}\n");
+        fflush(stdout);
+        tp_free_aligned(A);
+        tp_free_aligned(B);
+        tp_free_aligned(C);
+        tp_free_aligned(scratch);
+    }
+    printf("{\"workload\": \"gemm\", \"threads\": %d", threads);
+    for (int g = 0; g < 2; g++)
+        for (int w = 0; w < 2; w++)
+            if (count[g][w])
+                printf(", \"%s_%s_geomean\": %.3f", g ? "network" : "square", w ? "onednn" : "openblas",
+                       exp(log_sum[g][w] / count[g][w]));
+    if (count[0][0]) printf(", \"square_openblas_least\": %.3f", least);
+    printf("}\n");
+    device->close(device);
+    return 0;
+}

@@ -561,6 +561,10 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* e
  * columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c);
+/* GRU over all steps of x, laid out as for tp_nn_lstm. gates (I+H,2H), columns r, u, with bias (2H); candidate (I+H,H) with
+ * its bias (H); h_t = u h_t-1 + (1 - u) tanh([x_t, r h_t-1] candidate + bias). As TensorFlow's GRUCell. */
+TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
+                          tp_node *h0, bool batch_major, tp_node **last_h);
 /* Scaled dot-product attention with `heads` heads: q (B,Tq,C), k and v (B,Tk,C), each head a slice of C/heads of the last
  * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). */
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal);
@@ -11141,6 +11145,370 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
 }
 #endif
 
+/* -- gru: r, u = sig([x_t, h_t-1] Wg + bg),  c = tanh([x_t, r h_t-1] Wc + bc),  h_t = u h_t-1 + (1 - u) c ----- >>op gru
+ * x as for lstm; Wg (I+H,2H), bg (2H), Wc (I+H,H), bc (H), h0 (B,H). Outputs y = all h_t, the last h, and for the gradient
+ * r, u, c (T B,3H). Backward, from the last step on, with d = dy_t + dh and gradients before the functions:
+ *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
+ *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
+ *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
+ * gru_grad has no gradient itself. Fast: as lstm. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__gru_attrs {
+    bool batch_major;
+} tp__gru_attrs;
+#endif
+static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
+{
+    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const int64_t H = r.H, I = r.I;
+    const real *x = (const real *)k->in[0].data, *wg = (const real *)k->in[1].data, *bg = (const real *)k->in[2].data;
+    const real *wc = (const real *)k->in[3].data, *bc = (const real *)k->in[4].data;
+    real *h = (real *)k->scratch, *g = h + H; /* of one sample */
+    for (int64_t b = 0; b < r.B; b++) {
+        for (int64_t u = 0; u < H; u++) h[u] = ((const real *)k->in[5].data)[b * H + u];
+        for (int64_t step = 0; step < r.T; step++) {
+            const int64_t row = step * r.st + b * r.sb;
+            for (int64_t q = 0; q < 2 * H; q++) {
+                real s = bg[q];
+                for (int64_t i = 0; i < I; i++) s += x[row * I + i] * wg[i * 2 * H + q];
+                for (int64_t u = 0; u < H; u++) s += h[u] * wg[(I + u) * 2 * H + q];
+                g[q] = TP__F(tp__logistic)(s);
+            }
+            for (int64_t q = 0; q < H; q++) {
+                real s = bc[q];
+                for (int64_t i = 0; i < I; i++) s += x[row * I + i] * wc[i * H + q];
+                for (int64_t u = 0; u < H; u++) s += g[u] * h[u] * wc[(I + u) * H + q];
+                g[2 * H + q] = TP__RTANH(s);
+            }
+            for (int64_t u = 0; u < H; u++) {
+                h[u] = g[H + u] * h[u] + (1 - g[H + u]) * g[2 * H + u];
+                if (k->out[0].data) ((real *)k->out[0].data)[row * H + u] = h[u];
+            }
+            for (int64_t q = 0; q < 3 * H && k->out[2].data; q++) ((real *)k->out[2].data)[row * 3 * H + q] = g[q];
+        }
+        for (int64_t u = 0; u < H && k->out[1].data; u++) ((real *)k->out[1].data)[b * H + u] = h[u];
+    }
+}
+static void TP__F(tp__gru_grad)(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0, y, gates */
+{
+    const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const int64_t H = r.H, I = r.I;
+    const real *x = (const real *)k->in[2].data, *wg = (const real *)k->in[3].data, *wc = (const real *)k->in[4].data;
+    real *dx = (real *)k->out[0].data, *dwg = (real *)k->out[1].data, *dbg = (real *)k->out[2].data;
+    real *dwc = (real *)k->out[3].data, *dbc = (real *)k->out[4].data;
+    real *dh = (real *)k->scratch, *dg = dh + H;
+    for (int o = 1; o < 5; o++)
+        for (int64_t e = 0; k->out[o].data && e < tp__size(&k->out[o]); e++) ((real *)k->out[o].data)[e] = 0;
+    for (int64_t b = 0; b < r.B; b++) {
+        for (int64_t u = 0; u < H; u++) dh[u] = ((const real *)k->in[1].data)[b * H + u];
+        for (int64_t step = r.T - 1; step >= 0; step--) {
+            const int64_t row = step * r.st + b * r.sb;
+            const real *g = (const real *)k->in[7].data + row * 3 * H;
+            const real *h0 =
+                step ? (const real *)k->in[6].data + (row - r.st) * H : (const real *)k->in[5].data + b * H;
+            for (int64_t u = 0; u < H; u++) {
+                const real d = ((const real *)k->in[0].data)[row * H + u] + dh[u], z = g[H + u], c = g[2 * H + u];
+                dg[H + u] = d * (h0[u] - c) * z * (1 - z);
+                dg[2 * H + u] = d * (1 - z) * (1 - c * c);
+                dh[u] = d * z;
+            }
+            for (int64_t u = 0; u < H; u++) {
+                real drh = 0;
+                for (int64_t q = 0; q < H; q++) {
+                    drh += dg[2 * H + q] * wc[(I + u) * H + q];
+                    if (dwc) dwc[(I + u) * H + q] += g[u] * h0[u] * dg[2 * H + q];
+                }
+                dg[u] = drh * h0[u] * g[u] * (1 - g[u]);
+                dh[u] += drh * g[u];
+            }
+            for (int64_t u = 0; u < H; u++)
+                for (int64_t q = 0; q < 2 * H; q++) {
+                    dh[u] += dg[q] * wg[(I + u) * 2 * H + q];
+                    if (dwg) dwg[(I + u) * 2 * H + q] += h0[u] * dg[q];
+                }
+            for (int64_t i = 0; i < I; i++) {
+                real s = 0;
+                for (int64_t q = 0; q < 2 * H; q++) {
+                    s += dg[q] * wg[i * 2 * H + q];
+                    if (dwg) dwg[i * 2 * H + q] += x[row * I + i] * dg[q];
+                }
+                for (int64_t q = 0; q < H; q++) {
+                    s += dg[2 * H + q] * wc[i * H + q];
+                    if (dwc) dwc[i * H + q] += x[row * I + i] * dg[2 * H + q];
+                }
+                if (dx) dx[row * I + i] = s;
+            }
+            for (int64_t q = 0; q < 2 * H && dbg; q++) dbg[q] += dg[q];
+            for (int64_t q = 0; q < H && dbc; q++) dbc[q] += dg[2 * H + q];
+        }
+        for (int64_t u = 0; u < H && k->out[5].data; u++) ((real *)k->out[5].data)[b * H + u] = dh[u];
+    }
+}
+#ifdef TP__ROWS
+#if TP__FAST
+typedef struct tp__gru_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    tp__rnn r;
+    tp_gemm_args gemm[4]; /* forward: x Wgx, x Wcx; backward: the two parts of dx, then dWg, dWc */
+    float *packed_g, *packed_c, *gates, *h, *rh, *xh, *xrh, *db;
+    void *gemm_scratch;
+} tp__gru_job;
+static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *scratch)
+{
+    const tp_operand *x = &k->in[back ? 2 : 0], *wg = &k->in[back ? 3 : 1], *wc = &k->in[back ? 4 : 3];
+    tp__carver c = tp__carver_over(scratch);
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->r = tp__rnn_of(&x->shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, W = I + H;
+    tp_gemm_args *a = j->gemm;
+    j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    j->rh = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    if (!back) {
+        j->packed_g = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
+        j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
+        j->gates = (float *)k->out[2].data;
+        if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
+        for (int i = 0; i < 2; i++) {
+            a[i].M = rows, a[i].N = i ? H : 2 * H, a[i].K = I;
+            a[i].A = (const float *)x->data, a[i].B = (const float *)(i ? wc : wg)->data;
+            a[i].C = j->gates ? j->gates + (i ? 2 * H : 0) : NULL;
+            a[i].lda = I, a[i].ldb = a[i].N, a[i].ldc = 3 * H;
+            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
+        }
+    } else {
+        j->packed_g = (float *)tp__carve(&c, tp__packed_floats(j->isa, 2 * H, H), sizeof(float));
+        j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
+        j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
+        j->xh = (float *)tp__carve(&c, rows * W, sizeof(float));
+        j->xrh = (float *)tp__carve(&c, rows * W, sizeof(float));
+        j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
+        for (int i = 0; i < 2; i++) {
+            const int64_t n = i ? H : 2 * H;
+            const float *dg = j->gates ? j->gates + (i ? 2 * H : 0) : NULL;
+            a[i].tb = true;
+            a[i].accumulate = i > 0;
+            a[i].M = rows, a[i].N = I, a[i].K = n;
+            a[i].A = dg, a[i].B = (const float *)(i ? wc : wg)->data, a[i].C = (float *)k->out[0].data;
+            a[i].lda = 3 * H, a[i].ldb = n, a[i].ldc = I;
+            a[2 + i].ta = true;
+            a[2 + i].M = W, a[2 + i].N = n, a[2 + i].K = rows;
+            a[2 + i].A = i ? j->xrh : j->xh, a[2 + i].B = dg, a[2 + i].C = (float *)k->out[i ? 3 : 1].data;
+            a[2 + i].lda = W, a[2 + i].ldb = 3 * H, a[2 + i].ldc = n;
+        }
+    }
+    size_t most = 0;
+    for (int i = 0; i < (back ? 4 : 2); i++)
+        if (tp_gemm_scratch(k->device, &a[i]) > most) most = tp_gemm_scratch(k->device, &a[i]);
+    j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
+    return tp__carved(&c);
+}
+static void tp__gru_block(void *user, int64_t block)
+{
+    const tp__gru_job *j = (const tp__gru_job *)user;
+    const tp__rnn *r = &j->r;
+    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    float *y = (float *)j->k->out[0].data;
+    const float *h0 = (const float *)j->k->in[5].data;
+    for (int64_t step = 0; step < r->T; step++) {
+        const int64_t row0 = step * r->st + b0 * r->sb, ldh = step > 0 && y ? r->sb * H : H;
+        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
+        float *g = j->gates + row0 * 3 * H;
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
+        for (int64_t b = b0; b < b1; b++)
+            j->isa->gru_gates(H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
+        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
+        for (int64_t b = b0; b < b1; b++)
+            j->isa->gru_cell(H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
+                             y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
+    }
+    for (int64_t b = b0; b < b1 && j->k->out[1].data; b++) {
+        const float *h = r->T == 0 ? h0 + b * H : y ? y + ((r->T - 1) * r->st + b * r->sb) * H : j->h + b * H;
+        memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
+    }
+}
+static void tp__gru_grad_block(void *user, int64_t block)
+{
+    const tp__gru_job *j = (const tp__gru_job *)user;
+    const tp_call *k = j->k;
+    const tp__rnn *r = &j->r;
+    const int64_t I = r->I, H = r->H, W = I + H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    const float *x = (const float *)k->in[2].data, *y = (const float *)k->in[6].data;
+    const float *gates = (const float *)k->in[7].data;
+    float *db = j->db + block * 3 * H;
+    memset(db, 0, (size_t)(3 * H) * sizeof(float));
+    memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+    for (int64_t step = r->T - 1; step >= 0; step--) {
+        const int64_t row0 = step * r->st + b0 * r->sb;
+        float *dg0 = j->gates + row0 * 3 * H;
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
+            const float *g = gates + row * 3 * H, *in[2];
+            j->isa->gru_back(H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H, j->gates + row * 3 * H);
+            for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
+            memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
+            in[0] = g, in[1] = h0;
+            j->isa->vec[TP_VEC_MUL](H, j->xrh + row * W + I, in);
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
+                           false);
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            const float *in[2];
+            j->isa->gru_back_reset(H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H, j->h + b * H,
+                                   j->gates + row * 3 * H);
+            in[0] = db, in[1] = j->gates + row * 3 * H;
+            j->isa->vec[TP_VEC_ADD](3 * H, db, in);
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
+                           true);
+    }
+    if (k->out[5].data)
+        memcpy((float *)k->out[5].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+}
+#endif
+static void tp__gru_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__gru_job j;
+    if (k->device->isa) {
+        tp__gru_make(&j, k, false, k->scratch);
+        const int64_t I = j.r.I, H = j.r.H;
+        tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
+        tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
+        for (int i = 0; i < 2; i++) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__gru_block, &j);
+        return;
+    }
+#endif
+    tp__gru_f32(k);
+}
+static void tp__gru_grad_fast(const tp_call *k)
+{
+#if TP__FAST
+    tp__gru_job j;
+    if (k->device->isa) {
+        tp__gru_make(&j, k, true, k->scratch);
+        const int64_t I = j.r.I, H = j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
+        tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + I * 2 * H, 2 * H, true, 2 * H, H);
+        tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + I * H, H, true, H, H);
+        tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
+        for (int i = 0; i < 4; i++)
+            if (j.gemm[i].C) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        if (blocks > 0) tp__tree_add(j.isa, j.db, 3 * H, (int)blocks, 3 * H);
+        for (int i = 0; i < 2; i++) {
+            float *db = (float *)k->out[2 + 2 * i].data;
+            const size_t bytes = (size_t)(i ? H : 2 * H) * sizeof(float);
+            if (db && blocks > 0) memcpy(db, j.db + (i ? 2 * H : 0), bytes);
+            else if (db) memset(db, 0, bytes);
+        }
+        return;
+    }
+#endif
+    tp__gru_grad_f32(k);
+}
+static size_t tp__gru_scratch_of(const tp_call *k, bool back)
+{
+    size_t fast = 0, naive = (size_t)k->in[5].shape.dim[1] * 4 * sizeof(double);
+#if TP__FAST
+    tp__gru_job j;
+    if (k->device->isa && k->in[0].dtype == TP_F32) fast = tp__gru_make(&j, k, back, NULL);
+#endif
+    (void)back;
+    return fast > naive ? fast : naive;
+}
+static size_t tp__gru_scratch(const tp_call *k) { return tp__gru_scratch_of(k, false); }
+static size_t tp__gru_grad_scratch(const tp_call *k) { return tp__gru_scratch_of(k, true); }
+static double tp__gru_flops(const tp_call *k)
+{
+    const tp_operand *x = &k->in[k->n_in == 6 ? 0 : 2], *wg = &k->in[k->n_in == 6 ? 1 : 3];
+    const double once = 3.0 * (double)(x->shape.dim[0] * x->shape.dim[1]) * (double)tp__size(wg);
+    return k->n_in == 6 ? once : 2 * once;
+}
+static const tp_attr tp__gru_schema[] = {{"batch_major", TP_ATTR_BOOL, offsetof(tp__gru_attrs, batch_major)},
+                                         {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__gru_infer(tp_infer *s)
+{
+    const bool batch_major = ((const tp__gru_attrs *)s->attrs)->batch_major;
+    const tp_shape *x = &s->in[0].shape, *h0 = &s->in[5].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    for (int i = 1; i < 6; i++)
+        if (s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: input %d is %s, x is %s", s->op->name, i,
+                                 tp_dtype_name(s->in[i].dtype), tp_dtype_name(s->in[0].dtype));
+    if (x->ndim != 3)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: x is %s, needs 3 dimensions %s", s->op->name, tp_shape_text(x, a),
+                             batch_major ? "(batch,time,features)" : "(time,batch,features)");
+    const int64_t B = x->dim[batch_major ? 0 : 1];
+    if (!tp__is_matrix(h0, B, TP_ANY) || h0->dim[1] == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the first state is %s, needs (batch,units) for x %s", s->op->name,
+                             tp_shape_text(h0, a), tp_shape_text(x, b));
+    const int64_t H = h0->dim[1], rows = x->dim[2] < 0 || H < 0 ? TP_ANY : x->dim[2] + H;
+    for (int i = 1; i < 5; i++) {
+        const int64_t n = H < 0 ? TP_ANY : i < 3 ? 2 * H : H;
+        const tp_shape *w = &s->in[i].shape;
+        if (i % 2 ? !tp__is_matrix(w, rows, n) : w->ndim != 1 || (w->dim[0] >= 0 && n >= 0 && w->dim[0] != n))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the %s %s is %s; with %lld units it needs %lld columns%s",
+                                 s->op->name, i < 3 ? "gates'" : "candidate's", i % 2 ? "kernel" : "bias",
+                                 tp_shape_text(w, a), (long long)H, (long long)n,
+                                 i % 2 ? " and a row for each input and unit" : "");
+    }
+    for (int i = 0; i < 3; i++) s->out[i].dtype = s->in[0].dtype;
+    s->out[0].shape = s->out[2].shape = *x;
+    s->out[0].shape.dim[2] = H;
+    s->out[2].shape.dim[2] = H < 0 ? TP_ANY : 3 * H;
+    s->out[1].shape = *h0;
+    if (h0->dim[0] < 0) s->out[1].shape.dim[0] = B;
+    return TP_OK;
+}
+static tp_status tp__gru_grad_infer(tp_infer *s)
+{
+    for (int i = 0; i < 6; i++) s->out[i].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[2].shape;
+    for (int i = 0; i < 2; i++) {
+        s->out[1 + 2 * i].shape = s->in[3 + i].shape;
+        s->out[2 + 2 * i].shape.ndim = 1;
+        s->out[2 + 2 * i].shape.dim[0] = s->in[3 + i].shape.dim[1];
+    }
+    s->out[5].shape = s->in[5].shape;
+    return TP_OK;
+}
+static const tp_op tp__op_gru_grad =
+    TP__ROW("gru_grad", "GRUGrad", TP_OP_PURE, 8, 8, 6, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_grad_infer, NULL,
+            TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast), tp__gru_flops, tp__gru_grad_scratch, 0,
+            NULL, NULL);
+static void tp__gru_back(tp_grad *g)
+{
+    tp_node *in[8];
+    for (int i = 0; i < 2; i++) in[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
+    in[2] = g->in[0], in[3] = g->in[1], in[4] = g->in[3], in[5] = g->in[5];
+    in[6] = &g->out[0], in[7] = &g->out[2];
+    tp_node *d = tp__opn(&tp__op_gru_grad, in, 8, g->op->attrs);
+    if (tp_is_poison(d)) return;
+    for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
+}
+static const tp_op tp__op_gru =
+    TP__ROW("gru", "GRU", TP_OP_PURE, 6, 6, 3, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
+            TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
+TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
+                          tp_node *h0, bool batch_major, tp_node **last_h)
+{
+    tp__gru_attrs t;
+    tp_node *in[6];
+    memset(&t, 0, sizeof t);
+    t.batch_major = batch_major;
+    in[0] = x, in[1] = gates, in[2] = gates_bias, in[3] = candidate, in[4] = candidate_bias, in[5] = h0;
+    tp_node *y = tp__opn(&tp__op_gru, in, 6, &t);
+    if (last_h) *last_h = tp_is_poison(y) ? y : &y->op->out[1];
+    return y;
+}
+#endif
+
 /* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
  * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
  * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient keeps of p:
@@ -11970,7 +12338,8 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
     &tp__op_apply_adam, &tp__op_lstm, &tp__op_lstm_grad,
-    &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad};
+    &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
+    &tp__op_gru_grad};
 /* clang-format on */
 #endif
 #undef TP__REXP

@@ -2778,6 +2778,10 @@ struct tp__isa {
     void (*attention_ds)(int64_t n, const float *p, float *dp, float less, float scale);
     float (*exp_sum)(int64_t n, const float *x, float less, float *e);
     void (*divide)(int64_t n, float *y, float by);
+    void (*gru_gates)(int64_t H, float *gates, const float *h0, float *rh);
+    void (*gru_cell)(int64_t H, float *gates, const float *h0, float *h);
+    void (*gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
+    void (*gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh, float *dg);
     void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
     void (*lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy, const float *dh,
                       float *dc, float *dg);
@@ -7287,6 +7291,54 @@ static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, con
     }
 }
 
+/* -- one step of a GRU for one sample; gates are r, u and the candidate, of H each -------------------------- */
+
+/* r and u from before their functions to after them; rh = r h0 */
+static void TP__F(gru_gates)(int64_t H, float *gates, const float *h0, float *rh)
+{
+    for (int64_t u = 0; u < H; u += TP__VW) {
+        const int64_t n = H - u;
+        const V r = TP__F(vsigmoid)(TP__F(part)(gates + u, n));
+        TP__F(put_part)(gates + H + u, n, TP__F(vsigmoid)(TP__F(part)(gates + H + u, n)));
+        TP__F(put_part)(gates + u, n, r);
+        TP__F(put_part)(rh + u, n, vmul(r, TP__F(part)(h0 + u, n)));
+    }
+}
+/* The candidate likewise; h = u h0 + (1 - u) candidate. h may be h0. */
+static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
+{
+    for (int64_t k = 0; k < H; k += TP__VW) {
+        const int64_t n = H - k;
+        const V u = TP__F(part)(gates + H + k, n), c = TP__F(vtanh)(TP__F(part)(gates + 2 * H + k, n));
+        TP__F(put_part)(gates + 2 * H + k, n, c);
+        TP__F(put_part)(h + k, n, vfma(u, TP__F(part)(h0 + k, n), vmul(vset(1.0f) - u, c)));
+    }
+}
+/* What comes to h is dy + dh: the gates' gradients of u and the candidate, and in dh what goes straight to h0. */
+static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg)
+{
+    const V one = vset(1.0f);
+    for (int64_t k = 0; k < H; k += TP__VW) {
+        const int64_t n = H - k;
+        const V u = TP__F(part)(gates + H + k, n), c = TP__F(part)(gates + 2 * H + k, n);
+        const V d = TP__F(part)(dy + k, n) + TP__F(part)(dh + k, n);
+        TP__F(put_part)(dg + H + k, n, vmul(vmul(vmul(d, TP__F(part)(h0 + k, n) - c), u), one - u));
+        TP__F(put_part)(dg + 2 * H + k, n, vmul(vmul(d, one - u), one - vmul(c, c)));
+        TP__F(put_part)(dh + k, n, vmul(d, u));
+    }
+}
+/* From drh, the gradient by r h0: that of r, and what goes to h0. */
+static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+                                  float *dg)
+{
+    for (int64_t k = 0; k < H; k += TP__VW) {
+        const int64_t n = H - k;
+        const V r = TP__F(part)(gates + k, n), d = TP__F(part)(drh + k, n);
+        TP__F(put_part)(dg + k, n, vmul(vmul(vmul(d, TP__F(part)(h0 + k, n)), r), vset(1.0f) - r));
+        TP__F(put_part)(dh + k, n, vfma(d, r, TP__F(part)(dh + k, n)));
+    }
+}
+
 /* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
 
 /* Each lane is a block. A word lives in the lower half of its lane; what is above it is never looked at. */
@@ -7429,6 +7481,10 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(attention_ds),
                                                                  TP__F(exp_sum),
                                                                  TP__F(divide),
+                                                                 TP__F(gru_gates),
+                                                                 TP__F(gru_cell),
+                                                                 TP__F(gru_back),
+                                                                 TP__F(gru_back_reset),
                                                                  TP__F(lstm_cell),
                                                                  TP__F(lstm_back),
                                                                  TP__F(philox),

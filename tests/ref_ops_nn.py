@@ -162,6 +162,40 @@ for rows, C in ((300, 65), (9, 768), (1000, 16)):
     w.big("layer_norm", mat + vec + vec, epsilon=1e-5)
     w.big("layer_norm_grad", mat + mat + vec + [("float32", (rows,), -0.1, 0.1), ("float32", (rows,), 0.5, 1.0)], epsilon=1e-5)
 
+# ---- GRU as TensorFlow's GRUCell: the reset gate comes before the product, so it is written out in torch
+def gru(T, B, I, H, batch_major):
+    x, kg, bg = w.normal(T, B, I), w.normal(I + H, 2 * H) * f32(0.5), w.normal(2 * H) * f32(0.5)
+    kc, bc, h0 = w.normal(I + H, H) * f32(0.5), w.normal(H) * f32(0.5), w.normal(B, H) * f32(0.5)
+    dy, dh = w.normal(T, B, H), w.normal(B, H)
+    leaf = [t(a).requires_grad_() for a in (x, kg, bg, kc, bc, h0)]
+    X, KG, BG, KC, BC, H0 = leaf
+    h, ys, gates = H0, [], []
+    for s in range(T):
+        ru = torch.sigmoid(torch.cat([X[s], h], 1) @ KG + BG)
+        c = torch.tanh(torch.cat([X[s], ru[:, :H] * h], 1) @ KC + BC)
+        h = ru[:, H:] * h + (1 - ru[:, H:]) * c
+        ys.append(h)
+        gates.append(torch.cat([ru, c], 1))
+    y, gates = torch.stack(ys), torch.stack(gates)
+    (y * t(dy)).sum().add((h * t(dh)).sum()).backward()
+    lay = (lambda a: np.ascontiguousarray(np.swapaxes(a, 0, 1))) if batch_major else (lambda a: a)
+    w.case("gru", [lay(x), kg, bg, kc, bc, h0], [lay(out(y)), out(h), lay(out(gates))], batch_major=batch_major, tol=2e-5,
+           nograd="the gates pass none on; gru_grad is compared with torch below")
+    w.case("gru_grad", [lay(dy), dh, lay(x), kg, kc, h0, lay(out(y)), lay(out(gates))],
+           [lay(out(X.grad))] + [out(a.grad) for a in (KG, BG, KC, BC, H0)], batch_major=batch_major, tol=5e-5)
+
+
+for batch_major in (False, True):
+    gru(1, 1, 1, 1, batch_major)
+    gru(3, 2, 4, 3, batch_major)
+    gru(5, 3, 2, 5, batch_major)
+    for T, B, I, H in ((7, 37, 19, 24), (4, 70, 3, 33), (2, 1, 40, 16)):
+        one, lead = [("float32", (B, H), -1.0, 1.0)], (B, T) if batch_major else (T, B)
+        seq = lambda n, low=-1.0: [("float32", lead + (n,), low, 1.0)]
+        kernel = lambda n: [("float32", (I + H, n), -0.5, 0.5)]
+        w.big("gru", seq(I) + kernel(2 * H) + [("float32", (2 * H,), -1.0, 1.0)] + kernel(H) + [("float32", (H,), -1.0, 1.0)] + one, batch_major=batch_major)
+        w.big("gru_grad", seq(H) + one + seq(I) + kernel(2 * H) + kernel(H) + one + seq(H) + seq(3 * H, 0.0), batch_major=batch_major)
+
 # ---- attention; torch's causal mask begins at the first key, ours ends at the last, which is the same for Tq = Tk
 for B, Tq, Tk, H, D, causal in ((1, 1, 1, 1, 1, 0), (2, 3, 5, 2, 3, 0), (1, 4, 4, 2, 2, 1), (2, 5, 7, 3, 1, 1), (1, 6, 6, 1, 4, 1)):
     C = H * D

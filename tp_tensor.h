@@ -574,9 +574,10 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w);
 /* What runs once (building a graph, compiling a plan, naming errors) is compiled for a short compile time: it is most of
  * the code, and none of the work. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-#define TP__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
-#define TP__COLD_END   _Pragma("GCC pop_options")
-#define TP__HOT        __attribute__((optimize("O3"))) /* ... and these few loops of it are */
+#define TP__COLD_BEGIN \
+    _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1,no-tree-pta,no-inline-functions-called-once\")")
+#define TP__COLD_END _Pragma("GCC pop_options")
+#define TP__HOT      __attribute__((optimize("O3"))) /* ... and these few loops of it are */
 #else
 #define TP__HOT
 #define TP__COLD_BEGIN
@@ -604,6 +605,8 @@ TP_DEF const char *tp_version(void)
 {
     return TP__STR(TP_VERSION_MAJOR) "." TP__STR(TP_VERSION_MINOR) "." TP__STR(TP_VERSION_PATCH);
 }
+
+TP__COLD_BEGIN
 
 /* ==== >>status ======================================================================================== */
 
@@ -1642,6 +1645,8 @@ TP_DEF tp_tensor tp_scalar_view(const float *value)
     return t;
 }
 
+TP__COLD_END
+
 /* ==== >>random ======================================================================================== */
 
 /* Philox (Salmon, Moraes, Dror, Shaw 2011): ten rounds, each two 32x32 multiplications whose high halves are
@@ -2279,6 +2284,8 @@ TP_DEF void tp_cond_broadcast(tp_cond *c)
 
 #endif /* threads */
 
+TP__COLD_BEGIN
+
 /* ==== >>device ======================================================================================== */
 
 /* The engine's: the vector kernels by name (NULL: the best). NULL with TP_OK means the naive loops. */
@@ -2413,6 +2420,8 @@ TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *us
 {
     tp_pool_run(d ? d->pool : NULL, n, fn, user); /* no pool: on this thread */
 }
+
+TP__COLD_END
 
 /* ==== >>engine: implementation ========================================================================= */
 /* HOW IT WORKS. Every function exists twice: a naive loop that is the definition and reads like the formula, and a
@@ -2792,7 +2801,7 @@ struct tp__isa {
 };
 
 /* A row of a tile that is not whole vectors wide: `sum` holds its n finished sums. */
-static void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
+static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
 {
     for (int j = 0; j < t->n; j++) {
         float v = t->add ? sum[j] + c[j] : sum[j];
@@ -2851,7 +2860,13 @@ static void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
 #endif
 #define TP__VW 4
 #define TP__MR 6
+#if defined(__SSE2__)
+TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compile, is enough */
+#endif
 #include TP_TENSOR_FILE
+#if defined(__SSE2__)
+    TP__COLD_END
+#endif
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
 #undef TP__VW
@@ -2918,7 +2933,11 @@ struct tp__isa {
 
 #endif
 
-static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? isa->name : "naive"; }
+    static const char *
+    tp__isa_name(const struct tp__isa *isa)
+{
+    return isa ? isa->name : "naive";
+}
 
 /* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
@@ -5169,6 +5188,7 @@ TP_DEF tp_status tp_deflate(const void *in, size_t in_size, tp_buf *out)
     return TP_OK;
 }
 
+TP__COLD_BEGIN
 /* -- whole files ------------------------------------------------------------------------- >>file */
 
 TP_DEF bool tp_file_exists(const char *path)
@@ -6315,6 +6335,7 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
     tp_npz_abort(w);
     return s;
 }
+TP__COLD_END
 #endif
 
 #else /* TP__ISA_SUFFIX: read once for each instruction set */
@@ -6494,15 +6515,15 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 
     /* 2. a ragged right edge leaves through memory */
     if (t->n < nv * TP__VW) {
-        float row[2 * TP__VW];
-#define X(i)                                     \
-    if (mr > i && t->m > i) {                    \
-        vstore(row, p##i);                       \
-        if (nv == 2) vstore(row + TP__VW, q##i); \
-        tp__tile_finish(t, t->c[i], row);        \
+        float rows[TP__MR][2 * TP__VW];
+#define X(i)                                         \
+    if (mr > i) {                                    \
+        vstore(rows[i], p##i);                       \
+        if (nv == 2) vstore(rows[i] + TP__VW, q##i); \
     }
         TP__ROWS(X)
 #undef X
+        for (int i = 0; i < t->m; i++) tp__tile_finish(t, t->c[i], rows[i]);
         return;
     }
 
@@ -6594,20 +6615,23 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
     }
-    const V bias = t->bias && t->n == TP__VW ? vload(t->bias) : zero;
-#define X(i, r, k)                                \
-    if (mr > i) {                                 \
-        float *c = t->c[0] + i * t->c_gap;        \
-        if (t->n < TP__VW) {                      \
-            float row[TP__VW];                    \
-            vstore(row, p##i);                    \
-            tp__tile_finish(t, c, row);           \
-        } else {                                  \
-            if (t->add) p##i += vload(c);         \
-            if (t->bias) p##i += bias;            \
-            if (t->relu) p##i = vmax(zero, p##i); \
-            vstore(c, p##i);                      \
-        }                                         \
+    if (t->n < TP__VW) { /* a ragged right edge leaves through memory */
+        float rows[TP__MAX_EVEN][TP__VW];
+#define X(i, r, k) \
+    if (mr > i) vstore(rows[i], p##i);
+        TP__EVEN(X)
+#undef X
+        for (int i = 0; i < mr; i++) tp__tile_finish(t, t->c[0] + i * t->c_gap, rows[i]);
+        return;
+    }
+    const V bias = t->bias ? vload(t->bias) : zero;
+#define X(i, r, k)                            \
+    if (mr > i) {                             \
+        float *c = t->c[0] + i * t->c_gap;    \
+        if (t->add) p##i += vload(c);         \
+        if (t->bias) p##i += bias;            \
+        if (t->relu) p##i = vmax(zero, p##i); \
+        vstore(c, p##i);                      \
     }
     TP__EVEN(X)
 #undef X

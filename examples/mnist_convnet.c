@@ -6,6 +6,7 @@
  * .gz) and reaches 0.6% error within 30 epochs. Read it top to bottom: what goes in, what comes out, how to train it.
  *   --epochs n   --steps n (of an epoch)   --resume (go on from train_log/mnist_convnet)   --seed n   --threads n */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_train.h"
 #include "tp_layers.h"
 #include <stdlib.h>

@@ -375,6 +375,70 @@ TEST(lstm_cell_by_hand)
     }
 }
 
+/* The same for the GRU. */
+TEST(gru_is_its_cell_unrolled)
+{
+    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {9, 35, 17, 16}, {3, 66, 5, 33}};
+    for (int i = 0; i < 4; i++)
+        for (int variant = 0; variant < 4; variant++) {
+            const int64_t T = sizes[i][0], B = sizes[i][1], I = sizes[i][2], H = sizes[i][3];
+            const tp_dtype dtype = variant % 2 ? TP_F64 : TP_F32;
+            const bool batch_major = variant >= 2;
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *xs[6], *y[2], *h[2], *grads[2][6], *step[16], *gate[2], *fetch[16];
+            xs[0] = batch_major ? normal(g, dtype, 3, B, T, I, 1) : normal(g, dtype, 3, T, B, I, 1);
+            xs[1] = normal(g, dtype, 2, I + H, 2 * H, 0, 0.4f);
+            xs[2] = normal(g, dtype, 1, 2 * H, 0, 0, 0.5f);
+            xs[3] = normal(g, dtype, 2, I + H, H, 0, 0.4f);
+            xs[4] = normal(g, dtype, 1, H, 0, 0, 0.5f);
+            xs[5] = normal(g, dtype, 2, B, H, 0, 0.5f);
+            y[0] = tp_nn_gru(xs[0], xs[1], xs[2], xs[3], xs[4], xs[5], batch_major, &h[0]);
+            h[1] = xs[5];
+            tp_unstack(xs[0], batch_major ? 1 : 0, (int)T, step);
+            for (int64_t t = 0; t < T; t++) {
+                tp_node *both[2];
+                both[0] = step[t], both[1] = h[1];
+                tp_split(tp_sigmoid(tp_nn_bias_add(tp_matmul(tp_concat(both, 2, 1), xs[1]), xs[2], 0)), 2, 1, gate);
+                both[1] = tp_mul(gate[0], h[1]);
+                tp_node *c = tp_tanh(tp_nn_bias_add(tp_matmul(tp_concat(both, 2, 1), xs[3]), xs[4], 0));
+                h[1] = tp_add(tp_mul(gate[1], h[1]), tp_mul(tp_affine(gate[1], -1, 1), c));
+                step[t] = h[1];
+            }
+            y[1] = tp_stack(step, (int)T, batch_major ? 1 : 0);
+            tp_node *wy = batch_major ? normal(g, dtype, 3, B, T, H, 1) : normal(g, dtype, 3, T, B, H, 1);
+            tp_node *wh = normal(g, dtype, 2, B, H, 0, 1);
+            for (int k = 0; k < 2; k++) {
+                tp_gradients(tp_add(tp_sum(tp_mul(y[k], wy)), tp_sum(tp_mul(h[k], wh))), xs, 6, grads[k]);
+                fetch[8 * k] = y[k], fetch[8 * k + 1] = h[k];
+                for (int q = 0; q < 6; q++) fetch[8 * k + 2 + q] = grads[k][q];
+            }
+            const tp_tensor *v[16];
+            tp_session *s = tp_session_new(g, NULL);
+            if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 16, v)))
+                for (int q = 0; q < 8; q++) {
+                    const int64_t n = tp_tensor_size(v[q]);
+                    double worst = 0, most = 1;
+                    CHECK(tp_shape_equal(&v[q]->shape, &v[8 + q]->shape));
+                    for (int64_t e = 0; e < n; e++) {
+                        const double a = tp_tensor_get(v[q], e), b = tp_tensor_get(v[8 + q], e), d = fabs(a - b);
+                        worst = d > worst || d != d ? d : worst;
+                        most = fabs(b) > most ? fabs(b) : most;
+                    }
+                    CHECK_MSG(worst <= most * (dtype == TP_F64 ? 1e-11 : 1e-5),
+                              "case %d, variant %d: value %d is %g off of %g", i, variant, q, worst, most);
+                }
+            tp_session_free(s);
+            /* inference asks for the last state alone: nothing else is kept, the numbers are the same */
+            tp_session *last = tp_session_new(g, NULL);
+            const tp_tensor *end[2];
+            if (CHECK_OK(tp_session_run(last, NULL, 0, h, 2, end)))
+                for (int64_t e = 0; e < tp_tensor_size(end[0]); e++)
+                    CHECK_NEAR(tp_tensor_get(end[0], e), tp_tensor_get(end[1], e), 1e-5, 0);
+            tp_session_free(last);
+            tp_graph_free(g);
+        }
+}
+
 /* Activations that are made of plain nodes: values and derivatives from their formulas. */
 TEST(gelu_and_silu)
 {

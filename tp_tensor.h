@@ -569,6 +569,9 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w);
 #ifndef TP_NO_THREADS
 #include <pthread.h>
 #include <sched.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #endif
 
 /* What runs once (building a graph, compiling a plan, naming errors) is compiled for a short compile time: it is most of
@@ -1935,6 +1938,39 @@ static int tp__processors(void)
     return n < TP__MAX_THREADS ? (int)n : TP__MAX_THREADS;
 }
 
+/* Which processor the caller runs on, -1 if that is not known; and away from it. A woken thread is sometimes put on the
+ * processor of the thread that woke it, and stays there for as long as both work. What it may use is as before
+ * afterwards. (The names of the C library need a feature macro that is not ours to define.) */
+#if defined(__linux__) && defined(__GNUC__) && defined(SYS_getcpu) && defined(SYS_sched_setaffinity)
+#ifdef __cplusplus
+extern "C"
+#endif
+    long
+    tp__syscall(long number, ...) __asm__("syscall");
+static int tp__processor(void)
+{
+    unsigned cpu = 0;
+    return tp__syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
+}
+static void tp__leave_processor(int cpu)
+{
+    enum { BITS = 8 * sizeof(unsigned long), WORDS = 8192 / BITS };
+    unsigned long allowed[WORDS], others = 0;
+    memset(allowed, 0, sizeof allowed);
+    const long bytes = tp__syscall(SYS_sched_getaffinity, 0, sizeof allowed, allowed);
+    if (bytes <= 0 || cpu < 0 || cpu >= BITS * WORDS || tp__processor() != cpu) return;
+    const unsigned long bit = 1ul << (unsigned)cpu % BITS;
+    allowed[cpu / BITS] &= ~bit;
+    for (int i = 0; i < WORDS; i++) others |= allowed[i];
+    if (!others || tp__syscall(SYS_sched_setaffinity, 0, bytes, allowed) != 0) return;
+    allowed[cpu / BITS] |= bit;
+    tp__syscall(SYS_sched_setaffinity, 0, bytes, allowed);
+}
+#else
+static int tp__processor(void) { return -1; }
+static void tp__leave_processor(int cpu) { (void)cpu; }
+#endif
+
 /* Threads of ours leave signals to the program's own threads, so that Ctrl-C interrupts the loop and not a
  * worker. */
 static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
@@ -1973,6 +2009,7 @@ struct tp_pool {
     int sleepers;      /* atomic: workers asleep or about to be */
     int caller_sleeps; /* atomic */
     int quit;          /* atomic */
+    int caller_on;     /* atomic: the processor of the caller that woke sleepers */
     int threads, started;
     double spin;
     pthread_mutex_t turn; /* held by the caller whose run it is */
@@ -2040,6 +2077,7 @@ static void *tp__pool_worker(void *user)
                 pthread_cond_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
             pthread_mutex_unlock(&p->lock);
+            if (p->spin > 0) tp__leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
         }
         tp__pool_work(p);
     }
@@ -2114,6 +2152,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     /* 2. Wake who sleeps, no more than there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
     if (sleepers > 0) {
+        if (p->spin > 0) __atomic_store_n(&p->caller_on, tp__processor(), __ATOMIC_RELAXED);
         pthread_mutex_lock(&p->lock);
         pthread_mutex_unlock(&p->lock);
         if (n - 1 >= sleepers) pthread_cond_broadcast(&p->wake);
@@ -2743,6 +2782,7 @@ typedef struct tp__tile {
     int n_run, m, n;
     int64_t step, ldb;
     const float *b, *bias;
+    const float *ahead; /* m floats of it a step of k are fetched for a later tile; NULL: nothing to fetch */
     bool add, relu;
     int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
 } tp__tile;
@@ -2762,6 +2802,7 @@ struct tp__isa {
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
+    void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
                 const float *bias, bool relu);
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
@@ -3075,33 +3116,6 @@ static void tp__tile_pad(tp__tile *t, int mr)
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
 }
 
-/* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
-static void tp__transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
-{
-    int64_t j = 0;
-#if defined(__SSE2__)
-    for (; j + 4 <= columns; j += 4) {
-        int64_t i = 0;
-        for (; i + 4 <= rows; i += 4) {
-            const float *s = src + i * lds + j;
-            float *q = dst + j * ldd + i;
-            __m128 r0 = _mm_loadu_ps(s), r1 = _mm_loadu_ps(s + lds);
-            __m128 r2 = _mm_loadu_ps(s + 2 * lds), r3 = _mm_loadu_ps(s + 3 * lds);
-            __m128 t0 = _mm_unpacklo_ps(r0, r1), t1 = _mm_unpackhi_ps(r0, r1);
-            __m128 t2 = _mm_unpacklo_ps(r2, r3), t3 = _mm_unpackhi_ps(r2, r3);
-            _mm_storeu_ps(q, _mm_movelh_ps(t0, t2));
-            _mm_storeu_ps(q + ldd, _mm_movehl_ps(t2, t0));
-            _mm_storeu_ps(q + 2 * ldd, _mm_movelh_ps(t1, t3));
-            _mm_storeu_ps(q + 3 * ldd, _mm_movehl_ps(t3, t1));
-        }
-        for (; i < rows; i++)
-            for (int64_t l = j; l < j + 4; l++) dst[l * ldd + i] = src[i * lds + l];
-    }
-#endif
-    for (; j < columns; j++)
-        for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
-}
-
 /* Zeros in columns n.. of a panel's k rows. */
 static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
 {
@@ -3129,8 +3143,10 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 
 /* ==== >>gemm: matrix products ========================================================================== */
 
-#define TP__KC         384     /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__KC         512     /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__KC_STREAM  128     /* values of k in a block, when A's block has all rows */
 #define TP__NC         256     /* columns in a block */
+#define TP__MB         8       /* tiles of rows in a block */
 #define TP__CHUNK_MIN  1000000 /* multiply-adds that are worth a chunk of their own */
 #define TP__CHUNK_MANY 16      /* chunks that keep a machine busy */
 
@@ -3143,8 +3159,10 @@ typedef struct tp__gemm_plan {
     int64_t kc, k_part;            /* values of k in a block, and in a part */
     int parts;                     /* parts k is divided into */
     bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
+    bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
     int64_t packed_from;           /* first panel that is packed */
     float *packed, *part;
+    float *packed_a; /* all of A, if several chunks of columns need it */
     tp__slots slots;
 } tp__gemm_plan;
 
@@ -3178,7 +3196,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
 
     /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
-    p->mb = tp__min64(M, 8 * mr);
+    p->mb = tp__min64(M, TP__MB * mr);
     p->pb = tp__min64(p->panels, TP__NC / p->nr);
     for (;;) {
         int64_t work = p->mb * p->pb * p->nr * p->k_part;
@@ -3193,17 +3211,29 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->m_blocks = tp__ceil_div(M, p->mb);
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 
-    /* 3. read in place or pack? B in place when it is read once or twice, or its rows are short anyway; A in place
+    /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
+    p->stream = a->ta && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
+    if (p->stream) {
+        p->mb = M;
+        p->m_blocks = 1;
+        p->kc = tp__min64(TP__KC_STREAM, p->k_part);
+    }
+
+    /* 4. read in place or pack? B in place when it is read once or twice, or its rows are short anyway; A in place
      * unless it would be read often down its columns, or its rows fall into the same few cache sets */
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr);
-    p->pack_a = p->pb > 1 && !p->dots && (a->ta || (M > mr && (a->lda % 512 == 0 || p->pb >= 6)));
+    p->pack_a = !p->dots && !p->stream &&
+                (a->ta ? p->pb > 1 || M > mr : M > mr && p->pb > 1 && (a->lda % 512 == 0 || p->panels >= 20));
     p->packed_from = 0;
     if (p->dots) p->packed_from = p->panels;
     else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
     p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
-    tp__slots_carve(&p->slots, d, &c, p->pack_a ? p->mb * p->kc : 0);
+    const bool once = p->pack_a && p->n_blocks > 1;
+    p->packed_a = (float *)tp__carve(&c, once ? M * K : 0, sizeof(float));
+    if (!once) p->packed_a = NULL;
+    tp__slots_carve(&p->slots, d, &c, p->pack_a && !once ? p->mb * p->kc : 0);
     return tp__carved(&c);
 }
 
@@ -3215,7 +3245,7 @@ static void tp__gemm_pack_b(void *user, int64_t chunk)
     int64_t column = (p->packed_from + chunk) * p->nr, n = tp__min64(g->N - column, p->nr);
     int64_t width = tp__panel_width(p->isa, n);
     float *panel = p->packed + chunk * p->nr * g->K;
-    if (g->tb) tp__transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
+    if (g->tb) p->isa->transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
     else tp__copy_rows(panel, width, g->B + column, g->ldb, n, g->K);
     tp__panel_zero(panel, width, n, g->K);
 }
@@ -3228,7 +3258,7 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
     if (!g->ta) {
         for (int64_t i = 0; i < mb;) {
             int m = tp__tile_rows(mb - i, mr);
-            tp__transpose(dst + i * kn, m, g->A + (row + i) * g->lda + k0, g->lda, m, kn);
+            p->isa->transpose(dst + i * kn, m, g->A + (row + i) * g->lda + k0, g->lda, m, kn);
             i += m;
         }
         return;
@@ -3246,6 +3276,33 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
     }
 }
 
+/* A chunk of packing: a block of rows of A, all of its blocks of k. */
+static void tp__gemm_pack_rows(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const int64_t row0 = chunk * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
+    for (int64_t part = 0; part < p->parts; part++) {
+        const int64_t k_end = tp__min64((part + 1) * p->k_part, p->g.K);
+        for (int64_t k = part * p->k_part; k < k_end; k += p->kc)
+            tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
+    }
+}
+
+/* What to fetch while a tile runs: what follows its rows of A where A is read in place, once; else its share of the next
+ * block of k, first of B and then of A. */
+static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
+                                   int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
+{
+    const tp_gemm_args *g = &p->g;
+    if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
+    if (!p->pack_a)
+        return panel == panel0 && !g->ta && g->lda == g->K && p->k_part == g->K ? t->a[0] + t->m * g->lda : NULL;
+    if (panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
+        return p->packed + ((panel - p->packed_from) * g->K + k + kn) * p->nr + row * kn;
+    if (p->packed_a && panel == panel0) return p->packed_a + row0 * g->K + mb * (k + kn) + row * kn;
+    return NULL;
+}
+
 /* A chunk of the product: a block of rows and panels, and one part of k. */
 static void tp__gemm_chunk(void *user, int64_t chunk)
 {
@@ -3259,8 +3316,8 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     const bool parts = p->parts > 1;
     float *out = parts ? p->part + part * g->M * g->N : g->C;
     const int64_t ldc = parts ? g->N : g->ldc;
-    int slot = p->pack_a ? tp__slot_take(&p->slots) : -1;
-    float *packed_a = p->pack_a ? p->slots.memory + slot * p->slots.floats : NULL;
+    const int slot = p->pack_a && !p->packed_a ? tp__slot_take(&p->slots) : -1;
+    float *packed_a = slot >= 0 ? p->slots.memory + slot * p->slots.floats : NULL;
     tp__tile t;
     tp__run run = {0, 0};
     memset(&t, 0, sizeof t);
@@ -3271,7 +3328,8 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     do { /* once even when K is 0: C must be written */
         int64_t kn = tp__max64(tp__min64(p->kc, k_end - k), 0);
         bool last = k + kn >= k_end && !parts;
-        if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
+        if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
+        else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts);
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
@@ -3279,14 +3337,15 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         for (int64_t i = 0; i < mb; i += t.m) {
             t.m = tp__tile_rows(mb - i, isa->mr);
             t.step = p->pack_a ? t.m : g->ta ? g->lda : 1;
-            for (int j = 0; j < t.m; j++) {
-                if (p->pack_a) t.a[j] = packed_a + i * kn + j;
-                else if (g->ta) t.a[j] = g->A + k * g->lda + row0 + i + j;
-                else t.a[j] = g->A + (row0 + i + j) * g->lda + k;
-            }
+            const float *a = packed_a + i * kn;
+            int64_t gap = 1;
+            if (!p->pack_a && g->ta) a = g->A + k * g->lda + row0 + i;
+            else if (!p->pack_a) a = g->A + (row0 + i) * g->lda + k, gap = g->lda;
+            for (int j = 0; j < t.m; j++, a += gap) t.a[j] = a;
             tp__tile_pad(&t, isa->mr);
             for (int64_t panel = panel0; panel < panel1; panel++) {
-                int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
+                const int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
+                t.ahead = tp__gemm_ahead(p, &t, i, panel, panel0, k, kn, mb, row0);
                 t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
                 float *c = out + (row0 + i) * ldc + column;
                 if (panel >= p->packed_from) {
@@ -3301,7 +3360,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                         continue;
                     }
                 }
-                for (int j = 0; j < t.m; j++) t.c[j] = c + j * ldc;
+                for (int j = 0; j < t.m; j++, c += ldc) t.c[j] = c;
                 tp__run_tile(isa, &t, n);
             }
         }
@@ -3354,6 +3413,7 @@ static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
         return;
     }
     if (p.packed_from < p.panels && a->K > 0) tp_device_parallel(d, p.panels - p.packed_from, tp__gemm_pack_b, &p);
+    if (p.packed_a) tp_device_parallel(d, p.m_blocks, tp__gemm_pack_rows, &p);
     tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
     if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
 }
@@ -3373,7 +3433,7 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
     for (int64_t column = 0; column < N; column += nr) {
         const int64_t n = tp__min64(N - column, nr), width = tp__panel_width(isa, n);
         float *panel = packed + column * K;
-        if (tb) tp__transpose(panel, width, B + column * ldb, ldb, n, K);
+        if (tb) isa->transpose(panel, width, B + column * ldb, ldb, n, K);
         else tp__copy_rows(panel, width, B + column, ldb, n, K);
         tp__panel_zero(panel, width, n, K);
     }
@@ -3697,7 +3757,7 @@ static void tp__gather_pack(void *user, int64_t chunk)
         float *dst = panel + i * g->ic * width;
         if (g->input_grad) { /* B[tap, o][c] = w[r, s, c, o] */
             const float *src = a->w + (g->tap[i].w * g->oc + column) * a->O + group * g->ic;
-            tp__transpose(dst, width, src, a->O, n, g->ic);
+            g->isa->transpose(dst, width, src, a->O, n, g->ic);
         } else tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->O + group * g->oc + column, a->O, n, g->ic);
     }
     tp__panel_zero(panel, width, n, g->K);
@@ -6494,13 +6554,23 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     TP__ROWS(X)
 #undef X
 
+#define X(i)                                                  \
+    if (mr > i) {                                             \
+        __builtin_prefetch(t->c[i], 1);                       \
+        if (nv == 2) __builtin_prefetch(t->c[i] + TP__VW, 1); \
+    }
+    TP__ROWS(X)
+#undef X
+
     /* 1. the sum */
-    const float *b = t->b;
+    const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
     const int64_t step = t->step, ldb = t->ldb;
     for (int s = 0; s < t->n_run; s++) {
         int64_t at = t->run[s].at;
         for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+            __builtin_prefetch(ahead);
+            ahead += mr;
 #define X(i)                                   \
     if (mr > i) {                              \
         V x = vset(a##i[at]);                  \
@@ -6637,6 +6707,67 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 #undef TP__EVEN
+/* -- transposing ----------------------------------------------------------------------------------------- */
+/* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
+static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
+{
+    int64_t j = 0;
+#if TP__VW == 16
+    /* Sixteen rows and columns at once: first the four quarters of each vector as 4x4 blocks, then the blocks. */
+    for (; j + 16 <= columns; j += 16)
+        for (int64_t i = 0; i < rows; i += 16) {
+            const __mmask16 mask = (__mmask16)(rows - i < 16 ? (1u << (rows - i)) - 1u : 0xffffu);
+            const int64_t last = rows - i < 16 ? rows - i - 1 : 15;
+            const float *s = src + i * lds + j;
+            float *q = dst + j * ldd + i;
+            __m512 c[4][4]; /* [column within a quarter][four rows] */
+            for (int r = 0; r < 4; r++) {
+                __m512 x[4];
+                for (int l = 0; l < 4; l++) x[l] = vload(s + (4 * r + l < last ? 4 * r + l : last) * lds);
+                const __m512d lo01 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[0], x[1]);
+                const __m512d hi01 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[0], x[1]);
+                const __m512d lo23 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[2], x[3]);
+                const __m512d hi23 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[2], x[3]);
+                c[0][r] = (__m512)_mm512_maskz_unpacklo_pd(0xff, lo01, lo23);
+                c[1][r] = (__m512)_mm512_maskz_unpackhi_pd(0xff, lo01, lo23);
+                c[2][r] = (__m512)_mm512_maskz_unpacklo_pd(0xff, hi01, hi23);
+                c[3][r] = (__m512)_mm512_maskz_unpackhi_pd(0xff, hi01, hi23);
+            }
+            for (int l = 0; l < 4; l++) {
+                const __m512 a = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0x88);
+                const __m512 b = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0x88);
+                const __m512 d = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0xdd);
+                const __m512 e = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0xdd);
+                _mm512_mask_storeu_ps(q + l * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x88));
+                _mm512_mask_storeu_ps(q + (8 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xdd));
+                _mm512_mask_storeu_ps(q + (4 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0x88));
+                _mm512_mask_storeu_ps(q + (12 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd));
+            }
+        }
+#elif defined(__SSE2__)
+    for (; j + 16 <= columns; j += 16) { /* a cache line of each row, while it is there */
+        int64_t i = 0;
+        for (; i + 4 <= rows; i += 4)
+            for (int l = 0; l < 16; l += 4) {
+                const float *s = src + i * lds + j + l;
+                float *q = dst + (j + l) * ldd + i;
+                const __m128 r0 = _mm_loadu_ps(s), r1 = _mm_loadu_ps(s + lds);
+                const __m128 r2 = _mm_loadu_ps(s + 2 * lds), r3 = _mm_loadu_ps(s + 3 * lds);
+                const __m128 t0 = _mm_unpacklo_ps(r0, r1), t1 = _mm_unpackhi_ps(r0, r1);
+                const __m128 t2 = _mm_unpacklo_ps(r2, r3), t3 = _mm_unpackhi_ps(r2, r3);
+                _mm_storeu_ps(q, _mm_movelh_ps(t0, t2));
+                _mm_storeu_ps(q + ldd, _mm_movehl_ps(t2, t0));
+                _mm_storeu_ps(q + 2 * ldd, _mm_movelh_ps(t1, t3));
+                _mm_storeu_ps(q + 3 * ldd, _mm_movehl_ps(t3, t1));
+            }
+        for (; i < rows; i++)
+            for (int64_t l = j; l < j + 16; l++) dst[l * ldd + i] = src[i * lds + l];
+    }
+#endif
+    for (; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
+}
+
 static void TP__F(even8)(const tp__tile *t) { TP__F(tile_even)(t, 8); }
 #if TP__MR == 14
 static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
@@ -7485,6 +7616,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   NULL, NULL},
 #endif
+                                                                 TP__F(transpose),
                                                                  TP__F(row),
                                                                  TP__F(dot4),
                                                                  TP__F(sum),

@@ -112,7 +112,7 @@ static void check_gemm(int64_t M, int64_t N, int64_t K, int bits, tp_device *con
                 }
             }
         CHECK_MSG(outside, "%s writes between the rows of C", tp_device_isa(devices[d]));
-        CHECK_MSG(worst <= 1e-6 + 3e-7 * sqrt((double)K) * 4, "%s %dx%dx%d bits %d: error %g",
+        CHECK_MSG(worst <= 1e-6 + 3e-7 * sqrt((double)K) * 6, "%s %dx%dx%d bits %d: error %g",
                   tp_device_isa(devices[d]), (int)M, (int)N, (int)K, bits, worst);
         if (d % group == 0) {
             free(first);

@@ -1,14 +1,15 @@
-/* gemm.c - matrix products against OpenBLAS and oneDNN, in turn, in one process: a JSON line a shape, then the geometric
- * means
+/* gemm.c - matrix products against OpenBLAS and oneDNN, in turn, each in a process of its own: a JSON line a shape, then
+ * the geometric means
  *
- *   gcc -std=c11 -O2 -I. tests/bench/gemm.c -o gemm -lm -lpthread -ldl && OMP_NUM_THREADS=1 ./gemm 1 [part of a name]
+ *   gcc -std=c11 -O2 -I. tests/bench/gemm.c -o gemm -lm -lpthread -ldl && ./gemm 1 [part of a name]
  *
  * arguments: threads, shapes whose name contains this. The peers are Debian's libopenblas0 and libdnnl2, opened when the
- * program runs; one that is not there is left out. (oneDNN takes its threads from OMP_NUM_THREADS.) */
+ * program runs; one that is not there is left out. */
 #define _GNU_SOURCE
 #define TP_IMPLEMENTATION
 #include "tp_tensor.h"
 #include <dlfcn.h>
+#include <sys/wait.h>
 
 typedef struct shape {
     const char *name;
@@ -96,85 +97,128 @@ static double check(void)
     return worst;
 }
 
+typedef struct measured {
+    double ms, error;
+    char kernels[32];
+} measured;
+
+/* One shape by one of the three, in this process. */
+static measured measure(int who, const shape *s, int threads)
+{
+    measured r = {0, 0, ""};
+    if (who == 1) {
+        void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+        void (*set)(int) = NULL;
+        char *(*name)(void) = NULL;
+        if (!blas) return r;
+        *(void **)&cblas = dlsym(blas, "cblas_sgemm");
+        *(void **)&set = dlsym(blas, "openblas_set_num_threads");
+        *(void **)&name = dlsym(blas, "openblas_get_corename");
+        if (!cblas) return r;
+        if (set) set(threads);
+        if (name) snprintf(r.kernels, sizeof r.kernels, "%s", name());
+    } else if (who == 2) {
+        void *one = NULL;
+        static const char *const names[] = {"libdnnl.so.3", "libdnnl.so.2"};
+        for (int i = 0; i < 2 && !one; i++) one = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!one) return r;
+        *(void **)&dnnl = dlsym(one, "dnnl_sgemm");
+        if (!dnnl) return r;
+    }
+    device = tp_cpu_device_new(who == 0 ? threads : 1, NULL);
+    if (!device) {
+        fprintf(stderr, "%s\n", tp_last_error());
+        return r;
+    }
+    if (who == 0) snprintf(r.kernels, sizeof r.kernels, "%s", tp_device_isa(device));
+    memset(&args, 0, sizeof args);
+    args.ta = s->ta, args.tb = s->tb, args.M = s->M, args.N = s->N, args.K = s->K;
+    args.lda = s->ta ? s->M : s->K, args.ldb = s->tb ? s->K : s->N, args.ldc = s->N;
+    float *A = (float *)tp_alloc_aligned((size_t)(s->M * s->K) * 4);
+    float *B = (float *)tp_alloc_aligned((size_t)(s->K * s->N) * 4);
+    float *C = (float *)tp_alloc_aligned((size_t)(s->M * s->N) * 4);
+    scratch = tp_alloc_aligned(tp_gemm_scratch(device, &args) + 64);
+    if (!A || !B || !C || !scratch) return r;
+    for (int64_t k = 0; k < s->M * s->K; k++) A[k] = tp_random_uniform(1, 0, (uint64_t)k) - 0.5f;
+    for (int64_t k = 0; k < s->K * s->N; k++) B[k] = tp_random_uniform(2, 0, (uint64_t)k) - 0.5f;
+    args.A = A, args.B = B, args.C = C;
+    run(who);
+    r.error = check();
+    const double flop = 2.0 * (double)s->M * (double)s->N * (double)s->K;
+    enum { TIMES = 9 };
+    double t[TIMES];
+    for (int i = 0; i < TIMES; i++) {
+        int n = (int)(2e-3 * 200e9 / flop) + 1; /* about 2 ms a measurement */
+        if (n > 2000) n = 2000;
+        run(who); /* its data into the caches */
+        const double t0 = tp_time();
+        for (int q = 0; q < n; q++) run(who);
+        t[i] = (tp_time() - t0) / n;
+    }
+    qsort(t, TIMES, sizeof t[0], by_value);
+    r.ms = t[TIMES / 2] * 1e3;
+    return r;
+}
+
+/* The same in a process of its own: the threads of one library would be in the way of the next. */
+static measured measure_apart(int who, const shape *s, int threads)
+{
+    measured r = {0, 0, ""};
+    int ends[2];
+    if (pipe(ends) != 0) return r;
+    const pid_t child = fork();
+    if (child == 0) {
+        r = measure(who, s, threads);
+        _exit(write(ends[1], &r, sizeof r) == (ssize_t)sizeof r ? 0 : 1);
+    }
+    close(ends[1]);
+    if (child < 0 || read(ends[0], &r, sizeof r) != (ssize_t)sizeof r) memset(&r, 0, sizeof r);
+    close(ends[0]);
+    if (child > 0) waitpid(child, NULL, 0);
+    return r;
+}
+
 int main(int argc, char **argv)
 {
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
     const char *only = argc > 2 ? argv[2] : "";
-    void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL), *one = NULL;
-    static const char *const names[] = {"libdnnl.so.3", "libdnnl.so.2"};
-    for (int i = 0; i < 2 && !one; i++) one = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (blas) {
-        void (*set)(int);
-        *(void **)&cblas = dlsym(blas, "cblas_sgemm");
-        *(void **)&set = dlsym(blas, "openblas_set_num_threads");
-        if (set) set(threads);
-    }
-    if (one) *(void **)&dnnl = dlsym(one, "dnnl_sgemm");
-    if (!cblas) fprintf(stderr, "without OpenBLAS (Debian package libopenblas0)\n");
-    if (!dnnl) fprintf(stderr, "without oneDNN (Debian package libdnnl2)\n");
-    device = tp_cpu_device_new(threads, NULL);
-    if (!device) {
-        fprintf(stderr, "%s\n", tp_last_error());
-        return 1;
-    }
+    char number[16];
+    snprintf(number, sizeof number, "%d", threads);
+    setenv("OMP_NUM_THREADS", number, 1); /* the threads of oneDNN */
+    unsetenv("OPENBLAS_CORETYPE");        /* its own choice of kernels; "openblas_kernels" says which */
+    unsetenv("OPENBLAS_L2_SIZE");
     double log_sum[2][2] = {{0}}, least = 1e30;
     int count[2][2] = {{0}};
     for (int i = 0; i < TP_COUNT(shapes); i++) {
         const shape *s = &shapes[i];
         if (!strstr(s->name, only)) continue;
-        memset(&args, 0, sizeof args);
-        args.ta = s->ta, args.tb = s->tb, args.M = s->M, args.N = s->N, args.K = s->K;
-        args.lda = s->ta ? s->M : s->K, args.ldb = s->tb ? s->K : s->N, args.ldc = s->N;
-        float *A = (float *)tp_alloc_aligned((size_t)(s->M * s->K) * 4),
-              *B = (float *)tp_alloc_aligned((size_t)(s->K * s->N) * 4);
-        float *C = (float *)tp_alloc_aligned((size_t)(s->M * s->N) * 4);
-        scratch = tp_alloc_aligned(tp_gemm_scratch(device, &args) + 64);
-        if (!A || !B || !C || !scratch) return 1;
-        for (int64_t k = 0; k < s->M * s->K; k++) A[k] = tp_random_uniform(1, 0, (uint64_t)k) - 0.5f;
-        for (int64_t k = 0; k < s->K * s->N; k++) B[k] = tp_random_uniform(2, 0, (uint64_t)k) - 0.5f;
-        args.A = A, args.B = B, args.C = C;
-        const double flop = 2.0 * (double)s->M * (double)s->N * (double)s->K;
-        double ms[3] = {0, 0, 0}, error[3] = {0, 0, 0};
-        static double t[3][64];
-        enum { ROUNDS = 9 };
-        for (int who = 0; who < 3; who++)
-            if (who == 0 || (who == 1 ? cblas != NULL : dnnl != NULL)) {
-                run(who);
-                error[who] = check();
-            }
+        enum { ROUNDS = 5 };
+        double t[3][ROUNDS];
+        measured m[3];
         for (int r = 0; r < ROUNDS; r++)
             for (int who = 0; who < 3; who++) {
-                if (who == 1 ? !cblas : who == 2 && !dnnl) continue;
-                int n = (int)(2e-3 * 200e9 / flop) + 1; /* about 2 ms a measurement */
-                if (n > 2000) n = 2000;
-                /* the others' threads go on spinning for a while after their last call */
-                struct timespec rest = {0, 30000000};
-                nanosleep(&rest, NULL);
-                run(who); /* this one's data into the caches */
-                const double t0 = tp_time();
-                for (int q = 0; q < n; q++) run(who);
-                t[who][r] = (tp_time() - t0) / n;
+                m[who] = measure_apart(who, s, threads);
+                t[who][r] = m[who].ms;
             }
+        if (m[0].ms <= 0) return 1;
         for (int who = 0; who < 3; who++) {
-            if (who == 1 ? !cblas : who == 2 && !dnnl) continue;
             qsort(t[who], ROUNDS, sizeof t[who][0], by_value);
-            ms[who] = t[who][ROUNDS / 2] * 1e3;
+            m[who].ms = t[who][ROUNDS / 2];
         }
+        const double flop = 2.0 * (double)s->M * (double)s->N * (double)s->K;
         printf("{\"workload\": \"gemm.%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_gflops\": %.1f, \"error\": %.2g",
-               s->name, threads, tp_device_isa(device), flop / ms[0] / 1e6, error[0]);
+               s->name, threads, m[0].kernels, flop / m[0].ms / 1e6, m[0].error);
         for (int who = 1; who < 3; who++) {
-            if (ms[who] <= 0) continue;
-            printf(", \"%s_gflops\": %.1f, \"%s_ratio\": %.3f", who == 1 ? "openblas" : "onednn", flop / ms[who] / 1e6,
-                   who == 1 ? "openblas" : "onednn", ms[who] / ms[0]);
-            if (s->group >= 0) log_sum[s->group][who - 1] += log(ms[who] / ms[0]), count[s->group][who - 1]++;
-            if (s->group == 0 && who == 1 && ms[who] / ms[0] < least) least = ms[who] / ms[0];
+            if (m[who].ms <= 0) continue;
+            const char *name = who == 1 ? "openblas" : "onednn";
+            const double ratio = m[who].ms / m[0].ms;
+            if (*m[who].kernels) printf(", \"%s_kernels\": \"%s\"", name, m[who].kernels);
+            printf(", \"%s_gflops\": %.1f, \"%s_ratio\": %.3f", name, flop / m[who].ms / 1e6, name, ratio);
+            if (s->group >= 0) log_sum[s->group][who - 1] += log(ratio), count[s->group][who - 1]++;
+            if (s->group == 0 && who == 1 && ratio < least) least = ratio;
         }
         printf("}\n");
         fflush(stdout);
-        tp_free_aligned(A);
-        tp_free_aligned(B);
-        tp_free_aligned(C);
-        tp_free_aligned(scratch);
     }
     printf("{\"workload\": \"gemm\", \"threads\": %d", threads);
     for (int g = 0; g < 2; g++)
@@ -184,6 +228,5 @@ int main(int argc, char **argv)
                        exp(log_sum[g][w] / count[g][w]));
     if (count[0][0]) printf(", \"square_openblas_least\": %.3f", least);
     printf("}\n");
-    device->close(device);
     return 0;
 }

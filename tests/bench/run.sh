@@ -8,7 +8,7 @@ mkdir -p build
 case "$w" in gemm | gemm.*) # against OpenBLAS and oneDNN, where they are installed
     gcc -std=c11 -O2 -I. tests/bench/gemm.c -o build/gemm -lm -lpthread -ldl
     part=${w#gemm}
-    OMP_NUM_THREADS=$t OPENBLAS_NUM_THREADS=$t build/gemm "$t" "${part#.}"
+    build/gemm "$t" "${part#.}"
     exit 0 ;;
 esac
 gcc -std=c11 -O2 -I. tests/bench/bench.c -o build/bench -lm -lpthread

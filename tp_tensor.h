@@ -1906,6 +1906,7 @@ TP_DEF void tp_cond_broadcast(tp_cond *c) { (void)c; }
 
 #define TP__MAX_THREADS 1024
 #define TP__SPIN        40e-6 /* seconds to look for work before sleeping: about what waking up costs */
+#define TP__LOOK_AROUND 256   /* runs after which a thread asks which processor it is on */
 
 /* The processors this process may use: those online, less what the affinity mask and a container's quota
  * take. */
@@ -1938,8 +1939,8 @@ static int tp__processors(void)
     return n < TP__MAX_THREADS ? (int)n : TP__MAX_THREADS;
 }
 
-/* Which processor the caller runs on, -1 if that is not known; and away from it. A woken thread is sometimes put on the
- * processor of the thread that woke it, and stays there for as long as both work. What it may use is as before
+/* Which processor the caller runs on, -1 if that is not known; and away from it. A thread is sometimes put on the
+ * processor of the thread that started or woke it, and stays there for as long as both work. What it may use is as before
  * afterwards. (The names of the C library need a feature macro that is not ours to define.) */
 #if defined(__linux__) && defined(__GNUC__) && defined(SYS_getcpu) && defined(SYS_sched_setaffinity)
 #ifdef __cplusplus
@@ -2009,7 +2010,8 @@ struct tp_pool {
     int sleepers;      /* atomic: workers asleep or about to be */
     int caller_sleeps; /* atomic */
     int quit;          /* atomic */
-    int caller_on;     /* atomic: the processor of the caller that woke sleepers */
+    int caller_on;     /* atomic: the caller's processor, as of late */
+    unsigned runs;     /* counted by the caller */
     int threads, started;
     double spin;
     pthread_mutex_t turn; /* held by the caller whose run it is */
@@ -2068,6 +2070,7 @@ static void *tp__pool_worker(void *user)
 {
     tp_pool *p = (tp_pool *)user;
     tp__float_mode_enter(); /* for good */
+    unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
             pthread_mutex_lock(&p->lock);
@@ -2077,8 +2080,10 @@ static void *tp__pool_worker(void *user)
                 pthread_cond_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
             pthread_mutex_unlock(&p->lock);
-            if (p->spin > 0) tp__leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
+            turns = 0;
         }
+        if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
+            tp__leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
         tp__pool_work(p);
     }
     return NULL;
@@ -2098,6 +2103,7 @@ TP_DEF tp_pool *tp_pool_new(int threads)
     memset(p, 0, sizeof *p);
     p->threads = threads;
     p->spin = threads > processors ? 0.0 : TP__SPIN;
+    p->caller_on = tp__processor();
     if (threads == 1) return p;
 
     p->id = (pthread_t *)tp_calloc((size_t)threads - 1, sizeof(pthread_t));
@@ -2151,8 +2157,9 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 
     /* 2. Wake who sleeps, no more than there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
+    if (p->spin > 0 && (sleepers > 0 || p->runs++ % TP__LOOK_AROUND == 0))
+        __atomic_store_n(&p->caller_on, tp__processor(), __ATOMIC_RELAXED);
     if (sleepers > 0) {
-        if (p->spin > 0) __atomic_store_n(&p->caller_on, tp__processor(), __ATOMIC_RELAXED);
         pthread_mutex_lock(&p->lock);
         pthread_mutex_unlock(&p->lock);
         if (n - 1 >= sleepers) pthread_cond_broadcast(&p->wake);
@@ -3199,7 +3206,8 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->mb = tp__min64(M, TP__MB * mr);
     p->pb = tp__min64(p->panels, TP__NC / p->nr);
     for (;;) {
-        int64_t work = p->mb * p->pb * p->nr * p->k_part;
+        /* a few rows: B has to come from memory, and takes the time of eight */
+        int64_t work = tp__max64(p->mb, 8) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
         else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
@@ -3564,6 +3572,34 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     return p;
 }
 
+/* What the next piece will read, fetched into L2 bit by bit while this one is worked on: copying it then costs little. */
+typedef struct tp__ahead {
+    const float *at, *end;
+} tp__ahead;
+static tp__ahead tp__ahead_of(const float *at, int64_t n)
+{
+    tp__ahead a;
+    a.at = at;
+    a.end = at ? at + n : at;
+    return a;
+}
+static tp__ahead tp__grid_ahead(const tp__grid *g, int64_t index)
+{
+    const int64_t cuts = tp__ceil_div(g->rows, g->piece_rows), image = index / cuts * g->piece_images;
+    if (index >= g->pieces) return tp__ahead_of(NULL, 0);
+    const int64_t y = index % cuts * g->piece_rows * g->sy + g->top, row = g->w * g->pixel;
+    const int64_t y0 = tp__min64(tp__max64(y, 0), g->h),
+                  y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->sy + g->tall, y0), g->h);
+    if (g->piece_images == 1) return tp__ahead_of(g->src + (image * g->h + y0) * row, (y1 - y0) * row);
+    return tp__ahead_of(g->src + image * g->h * row, tp__min64(g->piece_images, g->images - image) * g->h * row);
+}
+static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__ceil_div(a->end - a->at, times); }
+static void tp__fetch(tp__ahead *a, int64_t n)
+{
+    for (const float *end = a->end - a->at < n ? a->end : a->at + n; a->at < end; a->at += 16)
+        __builtin_prefetch(a->at, 0, 2);
+}
+
 /* -- forward and input gradient ------------------------------------------------------------------- >>conv gather */
 /* dst[position] = sum over taps of src[position * stride + tap] B[tap]. Forward: src is x, B is w. Input gradient: src
  * is dy, and B is w transposed; pixels of dx with the same remainder modulo the stride see the same taps, so each such
@@ -3764,7 +3800,7 @@ static void tp__gather_pack(void *user, int64_t chunk)
 }
 
 /* A piece with few output channels: even tiles along each row of positions. */
-static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group)
+static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
 {
     const tp__grid *q = &g->grid;
     const tp_epilogue *e = &g->a->epilogue;
@@ -3775,6 +3811,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     t.c_gap = g->step_x * g->dst_pixel;
     t.ldb = g->isa->vw;
     t.n = (int)g->oc;
+    const int64_t share = tp__ahead_share(next, p->images * p->rows);
     for (int kb = 0; kb < g->k_blocks; kb++) {
         const bool last = kb == g->k_blocks - 1 && !g->input_grad;
         t.run = g->run + g->k_block[kb].first_run;
@@ -3789,6 +3826,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
                 const float *a = p->at + i * q->image_floats + row * q->sy * q->row_floats;
                 float *c =
                     g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+                tp__fetch(next, share);
                 for (int64_t col = 0; col < q->cols; col += t.m) {
                     t.m = tp__even_rows(g->isa, q->cols - col);
                     t.a[0] = a + col * t.a_gap;
@@ -3809,12 +3847,14 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const int slot = tp__slot_take(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
+    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take those between */
+    const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
 
     if (g->even) {
-        tp__gather_even(g, &p, group);
+        tp__gather_even(g, &p, group, &next);
         tp__slot_give(&g->slots, slot);
         return;
     }
@@ -3844,6 +3884,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                     }
                 }
                 tp__tile_pad(&t, g->isa->mr);
+                tp__fetch(&next, share);
                 for (int64_t panel = panel0; panel < panel1; panel++) {
                     int64_t column = panel * g->nr, n = tp__min64(g->oc - column, g->nr);
                     t.ldb = tp__panel_width(g->isa, n);
@@ -3915,7 +3956,7 @@ static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_co
     q->tall = (a->KH - 1) * a->dilation_h + 1;
     q->wide = (a->KW - 1) * a->dilation_w + 1;
     if (a->B * a->OH * a->OW <= 0 || f->K <= 0 || a->O <= 0) return 0;
-    tp__grid_cut(q, 1, 256); /* about 256 pixels: then a panel of dy stays in L1 or L2 */
+    tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512); /* pixels: few channels fit into L1, more into L2 */
 
     const int64_t size = f->K * a->O;
     int64_t parts = tp__min64(TP__PARTS, q->pieces);
@@ -3977,6 +4018,11 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             tp__panel_zero(to, width, n, pixels);
         }
         t.add = index > first;
+        tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
+        tp__ahead next_dy = tp__ahead_of(
+            next.at ? a->dy + (p.image * a->OH + p.row) * a->OW * a->O + pixels * a->O : NULL, pixels * a->O);
+        const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
+        const int64_t share = tp__ahead_share(&next, tiles), share_dy = tp__ahead_share(&next_dy, tiles);
         if (f->even) {
             t.n = (int)f->og;
             t.ldb = f->pack ? f->isa->vw : a->O;
@@ -3986,6 +4032,8 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             for (int64_t k = 0; k < f->K; k += t.m) { /* channels of one tap lie side by side */
                 const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
+                tp__fetch(&next, share);
+                tp__fetch(&next_dy, share_dy);
                 t.a[0] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
                 t.c[0] = dw + k * a->O;
                 f->isa->even[t.m](&t);
@@ -3998,6 +4046,8 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
             for (int64_t k = k0; k < k1; k += t.m) {
                 t.m = tp__tile_rows(k1 - k, f->isa->mr);
+                tp__fetch(&next, share);
+                tp__fetch(&next_dy, share_dy);
                 for (int j = 0; j < t.m; j++) {
                     int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->KW, s = tap % a->KW;
                     t.a[j] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;

@@ -5,7 +5,7 @@
  * arguments: workload, threads, seconds. Workloads as in PyTorch's peer: mlp.b128 mlp.b16 mlp.b1 (784-256-128-10, SGD),
  * mnistcnn.b128 (tensorpack's mnist-convnet, Adam, weight decay, dropout), resnet20.b128 (tensorpack's cifar10-resnet,
  * n = 3, momentum, weight decay), lstm128.b128 lstm256.b128 (embedding, two layers, 50 steps, Adam, clipped),
- * gpt.tiny (4 blocks of 256, AdamW), infer.resnet20 (batch 1). With --plan the plan is printed, timed. */
+ * gpt.tiny (4 blocks of 256, AdamW), infer.mlp infer.mnistcnn infer.resnet20 (batch 1). With --plan the plan is printed, timed. */
 #define TP_IMPLEMENTATION
 #include "tp_graph.h"
 #include <math.h>
@@ -66,7 +66,7 @@ static int trainable(tp_graph *g, tp_node **vars, int cap)
     return n;
 }
 
-static model mlp(int64_t batch)
+static model mlp(int64_t batch, bool training)
 {
     model m;
     memset(&m, 0, sizeof m);
@@ -77,6 +77,11 @@ static model mlp(int64_t batch)
     tp_node *h = dense(m.x, "fc0", 784, 256, true, NULL);
     h = dense(h, "fc1", 256, 128, true, NULL);
     tp_node *logits = dense(h, "fc2", 128, 10, false, NULL);
+    if (!training) {
+        m.fetch[m.n_fetch++] = logits;
+        m.flops = 2.0 * (double)batch * (784 * 256 + 256 * 128 + 128 * 10);
+        return m;
+    }
     tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
     tp_node *vars[16], *grads[16];
     const int n = trainable(m.g, vars, 16);
@@ -119,7 +124,7 @@ static void train_by_adam(model *m, tp_node *cost, float lr, float clip, float d
     m->fetch[m->n_fetch++] = cost;
 }
 
-static model mnistcnn(int64_t batch)
+static model mnistcnn(int64_t batch, bool training)
 {
     model m;
     tp_pool_attrs p;
@@ -137,12 +142,17 @@ static model mnistcnn(int64_t batch)
     h = tp_nn_max_pool(h, &p);
     h = conv(h, "conv3", 32, 32);
     h = dense(tp_batch_flatten(h), "fc0", 1568, 512, true, &w0);
-    tp_node *logits = dense(tp_nn_dropout(h, 0.5f), "fc1", 512, 10, false, &w1);
+    const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32,
+                 fc = 1568.0 * 512 + 5120;
+    tp_node *logits = dense(training ? tp_nn_dropout(h, 0.5f) : h, "fc1", 512, 10, false, &w1);
+    if (!training) {
+        m.fetch[m.n_fetch++] = logits;
+        m.flops = 2.0 * (double)batch * (conv0 + conv12 * 2 + conv3 + fc);
+        return m;
+    }
     tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
     cost = tp_add(cost, tp_affine(tp_add(tp_l2_loss(w0), tp_l2_loss(w1)), 1e-5f, 0));
     train_by_adam(&m, cost, 1e-3f, 0, 0);
-    const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32,
-                 fc = 1568.0 * 512 + 5120;
     m.flops = 2.0 * (double)batch * (conv0 * 2 + conv12 * 6 + conv3 * 3 + fc * 3);
     return m;
 }
@@ -406,10 +416,12 @@ int main(int argc, char **argv)
     const char *b = strstr(w, ".b");
     const int64_t batch = b ? atoll(b + 2) : 1;
     model m;
-    if (strncmp(w, "mlp.", 4) == 0 && batch > 0) m = mlp(batch);
-    else if (strncmp(w, "mnistcnn.", 9) == 0 && batch > 0) m = mnistcnn(batch);
+    if (strncmp(w, "mlp.", 4) == 0 && batch > 0) m = mlp(batch, true);
+    else if (strncmp(w, "mnistcnn.", 9) == 0 && batch > 0) m = mnistcnn(batch, true);
     else if (strncmp(w, "resnet20.", 9) == 0 && batch > 0) m = resnet20(batch, true);
     else if (strcmp(w, "infer.resnet20") == 0) m = resnet20(1, false);
+    else if (strcmp(w, "infer.mnistcnn") == 0) m = mnistcnn(1, false);
+    else if (strcmp(w, "infer.mlp") == 0) m = mlp(1, false);
     else if (strcmp(w, "gpt.tiny") == 0) m = gpt();
     else if (strncmp(w, "lstm128.", 8) == 0 && batch > 0) m = char_lstm(128, batch);
     else if (strncmp(w, "lstm256.", 8) == 0 && batch > 0) m = char_lstm(256, batch);
@@ -417,7 +429,7 @@ int main(int argc, char **argv)
         fprintf(
             stderr,
             "bench: no workload '%s'; there are mlp.b<batch>, mnistcnn.b<batch>, resnet20.b<batch>, lstm128.b<batch>, "
-            "lstm256.b<batch>, gpt.tiny and infer.resnet20\n",
+            "lstm256.b<batch>, gpt.tiny, infer.mlp, infer.mnistcnn and infer.resnet20\n",
             w);
         return 2;
     }

@@ -10886,14 +10886,29 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
 }
 #ifdef TP__ROWS
 #if TP__FAST
-#define TP__RNN_BLOCK 32 /* samples that a chunk takes through all steps */
+#define TP__RNN_BLOCK 32 /* samples that are summed together, and the least that a chunk takes through all steps */
+/* Samples of a chunk: as many as there are threads for. What is summed over samples is summed by TP__RNN_BLOCK, so that
+ * this does not change a bit. */
+static int64_t tp__rnn_block(tp_device *d, int64_t B)
+{
+    const int64_t threads = d->pool ? tp_pool_threads(d->pool) : 1, each = tp__ceil_div(B, threads);
+    return tp__min64(tp__max64(1, tp__ceil_div(each, TP__RNN_BLOCK)), 4) * TP__RNN_BLOCK;
+}
+/* A row that is needed soon. */
+static void tp__fetch_row(const float *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
+}
 typedef struct tp__lstm_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__rnn r;
     float forget_bias;
-    tp_gemm_args gemm[2]; /* forward: x Wx; backward: dgates Wx^T and [x,h]^T dgates */
-    float *packed, *gates, *h, *c, *xh, *db;
+    int64_t block;
+    tp_gemm_args gemm[3];                        /* forward: x Wx; backward: dgates Wx^T, x^T dgates and h^T dgates */
+    float *packed, *gates, *h, *c, *before, *db; /* before: the state before each step */
+    float
+        *rows; /* a step's dgates side by side: where they belong, their distances would fill a few sets of the cache */
     void *gemm_scratch;
 } tp__lstm_job;
 
@@ -10911,6 +10926,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, G = 4 * H,
                   blocks = tp__ceil_div(j->r.B, TP__RNN_BLOCK);
     tp_gemm_args *a = j->gemm;
+    j->block = tp__rnn_block(k->device, j->r.B);
     a[0].M = rows;
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
     j->c = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
@@ -10925,19 +10941,27 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     } else {
         j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, G, H), sizeof(float));
         j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
-        j->xh = (float *)tp__carve(&c, rows * (I + H), sizeof(float));
+        j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, blocks * G, sizeof(float));
+        j->rows = (float *)tp__carve(&c, j->r.B * (G + 16), sizeof(float));
         a[0].tb = true;
         a[0].N = I, a[0].K = G;
         a[0].A = j->gates, a[0].B = (const float *)w->data, a[0].C = (float *)k->out[0].data;
         a[0].lda = a[0].ldb = G, a[0].ldc = I;
-        a[1].ta = true;
-        a[1].M = I + H, a[1].N = G, a[1].K = rows;
-        a[1].A = j->xh, a[1].B = j->gates, a[1].C = (float *)k->out[1].data;
-        a[1].lda = I + H, a[1].ldb = a[1].ldc = G;
+        for (int i = 1; i < 3; i++) {
+            a[i].ta = true;
+            a[i].M = a[i].lda = i == 1 ? I : H, a[i].N = G, a[i].K = rows;
+            a[i].A = i == 1 ? (const float *)x->data : j->before, a[i].B = j->gates;
+            a[i].C = (float *)k->out[1].data;
+            if (i == 2 && a[i].C) a[i].C += I * G;
+            a[i].ldb = a[i].ldc = G;
+        }
     }
     size_t most = tp_gemm_scratch(k->device, &a[0]);
-    if (back && tp_gemm_scratch(k->device, &a[1]) > most) most = tp_gemm_scratch(k->device, &a[1]);
+    for (int i = 1; i < 3 && back; i++) {
+        const size_t bytes = tp_gemm_scratch(k->device, &a[i]);
+        if (bytes > most) most = bytes;
+    }
     j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
     return tp__carved(&c);
 }
@@ -10945,7 +10969,7 @@ static void tp__lstm_block(void *user, int64_t block)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
     const tp__rnn *r = &j->r;
-    const int64_t H = r->H, G = 4 * H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    const int64_t H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
     float *y = (float *)j->k->out[0].data, *cells = (float *)j->k->out[4].data;
     const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
     for (int64_t step = 0; step < r->T; step++) {
@@ -10957,6 +10981,7 @@ static void tp__lstm_block(void *user, int64_t block)
             const int64_t row = step * r->st + b * r->sb;
             float *c = cells ? cells + row * H : j->c + b * H;
             const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
+            if (step + 1 < r->T) tp__fetch_row(j->gates + (row + r->st) * G, G);
             j->isa->lstm_cell(H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
         }
     }
@@ -10973,11 +10998,10 @@ static void tp__lstm_grad_block(void *user, int64_t block)
     const tp__lstm_job *j = (const tp__lstm_job *)user;
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
-    const float *x = (const float *)k->in[3].data, *y = (const float *)k->in[7].data;
+    const int64_t H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    const float *y = (const float *)k->in[7].data, *dy = (const float *)k->in[0].data;
     const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
-    float *db = j->db + block * G;
-    memset(db, 0, (size_t)G * sizeof(float));
+    memset(j->db + b0 / TP__RNN_BLOCK * G, 0, (size_t)(tp__ceil_div(b1 - b0, TP__RNN_BLOCK) * G) * sizeof(float));
     memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
     memcpy(j->c + b0 * H, (const float *)k->in[2].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
     for (int64_t step = r->T - 1; step >= 0; step--) {
@@ -10986,15 +11010,21 @@ static void tp__lstm_grad_block(void *user, int64_t block)
             const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
             const float *c0 = step ? cells + (row - r->st) * H : (const float *)k->in[6].data + b * H;
             const float *sum[2];
-            j->isa->lstm_back(H, gates + row * G, c0, cells + row * H, (const float *)k->in[0].data + row * H,
-                              j->h + b * H, j->c + b * H, j->gates + row * G);
+            float *db = j->db + b / TP__RNN_BLOCK * G;
+            if (step > 0) { /* the step that comes next */
+                tp__fetch_row(gates + (row - r->st) * G, G);
+                tp__fetch_row(j->gates + (row - r->st) * G, G);
+                tp__fetch_row(dy + (row - r->st) * H, H);
+            }
+            j->isa->lstm_back(H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H, j->c + b * H,
+                              j->gates + row * G);
             sum[0] = db, sum[1] = j->gates + row * G;
             j->isa->vec[TP_VEC_ADD](G, db, sum);
-            memcpy(j->xh + row * (I + H), x + row * I, (size_t)I * sizeof(float));
-            memcpy(j->xh + row * (I + H) + I, h0, (size_t)H * sizeof(float));
+            memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
+            memcpy(j->rows + b * (G + 16), j->gates + row * G, (size_t)G * sizeof(float));
         }
-        tp__rows_by_packed(j->isa, b1 - b0, j->gates + (step * r->st + b0 * r->sb) * G, r->sb * G, 1, j->h + b0 * H, H,
-                           j->packed, G, G, H, false);
+        tp__rows_by_packed(j->isa, b1 - b0, j->rows + b0 * (G + 16), G + 16, 1, j->h + b0 * H, H, j->packed, G, G, H,
+                           false);
     }
     if (k->out[3].data)
         memcpy((float *)k->out[3].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -11011,7 +11041,7 @@ static void tp__lstm_fast(const tp_call *k)
         const int64_t G = 4 * j.r.H;
         tp__pack_matrix(j.isa, j.packed, (const float *)k->in[1].data + j.r.I * G, G, false, j.r.H, G);
         tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
-        tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__lstm_block, &j);
+        tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_block, &j);
         return;
     }
 #endif
@@ -11025,9 +11055,9 @@ static void tp__lstm_grad_fast(const tp_call *k)
         tp__lstm_make(&j, k, true, k->scratch);
         const int64_t G = 4 * j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
         tp__pack_matrix(j.isa, j.packed, (const float *)k->in[4].data + j.r.I * G, G, true, G, j.r.H);
-        tp_device_parallel(k->device, blocks, tp__lstm_grad_block, &j);
-        if (j.gemm[0].C && j.r.I > 0) tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
-        if (j.gemm[1].C) tp_gemm(k->device, &j.gemm[1], j.gemm_scratch);
+        tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_grad_block, &j);
+        for (int i = 0; i < 3; i++)
+            if (j.gemm[i].C && (i == 2 || j.r.I > 0)) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
         if (!k->out[2].data) return;
         if (blocks > 0) tp__tree_add(j.isa, j.db, G, (int)blocks, G);
         if (blocks > 0) memcpy(k->out[2].data, j.db, (size_t)G * sizeof(float));

@@ -2858,32 +2858,36 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
     }
 }
 
-/* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise. */
+/* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
+ * TP__VPRODUCT is the same for vectors, which gcc 12 would take apart for its barrier, element by element. */
 #if defined(__clang__)
-#define TP__PRODUCT(x_) (x_)
-#elif __GNUC__ >= 12
-#define TP__PRODUCT(x_) __builtin_assoc_barrier(x_)
+#define TP__VPRODUCT(x_) (x_)
 #elif defined(__SSE2__)
-#define TP__PRODUCT(x_)           \
+#define TP__VPRODUCT(x_)          \
     __extension__({               \
         __typeof__(x_) t_ = (x_); \
         __asm__("" : "+v"(t_));   \
         t_;                       \
     })
 #elif defined(__aarch64__)
-#define TP__PRODUCT(x_)           \
+#define TP__VPRODUCT(x_)          \
     __extension__({               \
         __typeof__(x_) t_ = (x_); \
         __asm__("" : "+w"(t_));   \
         t_;                       \
     })
 #else
-#define TP__PRODUCT(x_)           \
+#define TP__VPRODUCT(x_)          \
     __extension__({               \
         __typeof__(x_) t_ = (x_); \
         __asm__("" : "+m"(t_));   \
         t_;                       \
     })
+#endif
+#if __GNUC__ >= 12 && !defined(__clang__)
+#define TP__PRODUCT(x_) __builtin_assoc_barrier(x_)
+#else
+#define TP__PRODUCT(x_) TP__VPRODUCT(x_)
 #endif
 
 #if defined(__SSE2__)
@@ -3151,6 +3155,7 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 /* ==== >>gemm: matrix products ========================================================================== */
 
 #define TP__KC         512     /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__PACK_HERE  1000000 /* floats of B that are too many to be packed as a whole */
 #define TP__KC_STREAM  128     /* values of k in a block, when A's block has all rows */
 #define TP__NC         256     /* columns in a block */
 #define TP__MB         8       /* tiles of rows in a block */
@@ -3167,9 +3172,11 @@ typedef struct tp__gemm_plan {
     int parts;                     /* parts k is divided into */
     bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
     bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
-    int64_t packed_from;           /* first panel that is packed */
+    bool pack_here;      /* B is large and used by one block of rows: packed block by block, where it is used */
+    int64_t packed_from; /* first panel that is packed */
     float *packed, *part;
     float *packed_a; /* all of A, if several chunks of columns need it */
+    int64_t slot_a;  /* floats of a slot that are for A; what follows is for B */
     tp__slots slots;
 } tp__gemm_plan;
 
@@ -3203,7 +3210,8 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
 
     /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
-    p->mb = tp__min64(M, TP__MB * mr);
+    p->pack_here = !a->tb && !p->dots && M > 2 * mr && M <= 4 * TP__MB * mr && N > p->nr && K * N > TP__PACK_HERE;
+    p->mb = p->pack_here ? M : tp__min64(M, TP__MB * mr);
     p->pb = tp__min64(p->panels, TP__NC / p->nr);
     for (;;) {
         /* a few rows: B has to come from memory, and takes the time of eight */
@@ -3211,7 +3219,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
         else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
-        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > 2 * mr)
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > 2 * mr && !p->pack_here)
             p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
         else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
         else break;
@@ -3231,9 +3239,10 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
      * unless it would be read often down its columns, or its rows fall into the same few cache sets */
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr);
     p->pack_a = !p->dots && !p->stream &&
-                (a->ta ? p->pb > 1 || M > mr : M > mr && p->pb > 1 && (a->lda % 512 == 0 || p->panels >= 20));
+                (a->ta ? p->pb > 1 || M > mr : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
     p->packed_from = 0;
-    if (p->dots) p->packed_from = p->panels;
+    p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
+    if (p->dots || p->pack_here) p->packed_from = p->panels;
     else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
     p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
@@ -3241,7 +3250,8 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     const bool once = p->pack_a && p->n_blocks > 1;
     p->packed_a = (float *)tp__carve(&c, once ? M * K : 0, sizeof(float));
     if (!once) p->packed_a = NULL;
-    tp__slots_carve(&p->slots, d, &c, p->pack_a && !once ? p->mb * p->kc : 0);
+    p->slot_a = p->pack_a && !once ? (p->mb * p->kc + 15) / 16 * 16 : 0;
+    tp__slots_carve(&p->slots, d, &c, p->slot_a + (p->pack_here ? p->pb * p->nr * p->kc : 0));
     return tp__carved(&c);
 }
 
@@ -3276,9 +3286,13 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
         for (int64_t i = 0; i < mb;) {
             int m = tp__tile_rows(mb - i, mr);
             float *to = dst + i * kn + k * m;
-            if (m == 14) memcpy(to, src + i, 14 * sizeof *to);
-            else if (m == 6) memcpy(to, src + i, 6 * sizeof *to);
-            else memcpy(to, src + i, (size_t)m * sizeof *to);
+            if (m >= 8) { /* two pieces that overlap: no loop */
+                memcpy(to, src + i, 8 * sizeof *to);
+                memcpy(to + m - 8, src + i + m - 8, 8 * sizeof *to);
+            } else if (m >= 4) {
+                memcpy(to, src + i, 4 * sizeof *to);
+                memcpy(to + m - 4, src + i + m - 4, 4 * sizeof *to);
+            } else memcpy(to, src + i, (size_t)m * sizeof *to);
             i += m;
         }
     }
@@ -3305,7 +3319,7 @@ static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, in
     if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
     if (!p->pack_a)
         return panel == panel0 && !g->ta && g->lda == g->K && p->k_part == g->K ? t->a[0] + t->m * g->lda : NULL;
-    if (panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
+    if (!p->pack_here && panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
         return p->packed + ((panel - p->packed_from) * g->K + k + kn) * p->nr + row * kn;
     if (p->packed_a && panel == panel0) return p->packed_a + row0 * g->K + mb * (k + kn) + row * kn;
     return NULL;
@@ -3324,8 +3338,9 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     const bool parts = p->parts > 1;
     float *out = parts ? p->part + part * g->M * g->N : g->C;
     const int64_t ldc = parts ? g->N : g->ldc;
-    const int slot = p->pack_a && !p->packed_a ? tp__slot_take(&p->slots) : -1;
+    const int slot = p->slots.floats > 0 ? tp__slot_take(&p->slots) : -1;
     float *packed_a = slot >= 0 ? p->slots.memory + slot * p->slots.floats : NULL;
+    float *packed_b = slot >= 0 ? packed_a + p->slot_a : NULL;
     tp__tile t;
     tp__run run = {0, 0};
     memset(&t, 0, sizeof t);
@@ -3338,6 +3353,13 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         bool last = k + kn >= k_end && !parts;
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
         else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
+        for (int64_t panel = panel0; panel < panel1 && p->pack_here; panel++) {
+            const int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
+            const int64_t width = tp__panel_width(isa, n);
+            float *to = packed_b + (panel - panel0) * p->nr * kn;
+            tp__copy_rows(to, width, g->B + k * g->ldb + column, g->ldb, n, kn);
+            tp__panel_zero(to, width, n, kn);
+        }
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts);
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
@@ -3356,7 +3378,10 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 t.ahead = tp__gemm_ahead(p, &t, i, panel, panel0, k, kn, mb, row0);
                 t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
                 float *c = out + (row0 + i) * ldc + column;
-                if (panel >= p->packed_from) {
+                if (p->pack_here) {
+                    t.ldb = tp__panel_width(isa, n);
+                    t.b = packed_b + (panel - panel0) * p->nr * kn;
+                } else if (panel >= p->packed_from) {
                     t.ldb = tp__panel_width(isa, n);
                     t.b = p->packed + (panel - p->packed_from) * p->nr * g->K + k * t.ldb;
                 } else {
@@ -3447,34 +3472,40 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
     }
 }
 
+#define TP__PACKED_BLOCK 98304 /* floats of B that are used again and again */
 /* C[i] (+)= A[i] B for m rows, which lie lda and ldc apart, A's values along k `step` apart. B is packed with `packed_k`
  * rows, of which the first K count. On the calling thread. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
                                           int64_t K, int64_t N, bool add)
 {
-    const int64_t nr = 2 * isa->vw;
+    const int64_t nr = 2 * isa->vw, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC)), kc = tp__ceil_div(K, k_blocks);
+    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, that stay in L2 */
     tp__run all;
     tp__tile t;
     memset(&t, 0, sizeof t);
-    all.at = 0;
-    all.len = K;
     t.run = &all;
     t.n_run = 1;
     t.step = step;
-    t.add = add;
-    for (int64_t i = 0; i < m; i += t.m) {
-        t.m = tp__tile_rows(m - i, isa->mr);
-        for (int j = 0; j < t.m; j++) t.a[j] = A + (i + j) * lda;
-        tp__tile_pad(&t, isa->mr);
-        for (int64_t column = 0; column < N; column += nr) {
-            const int64_t n = tp__min64(N - column, nr);
-            t.b = packed + column * packed_k;
-            t.ldb = tp__panel_width(isa, n);
-            for (int j = 0; j < t.m; j++) t.c[j] = C + (i + j) * ldc + column;
-            tp__run_tile(isa, &t, n);
+    for (int64_t c0 = 0; c0 < N; c0 += columns)
+        for (int64_t kb = 0; kb < k_blocks; kb++) {
+            const int64_t k = kb * kc, c1 = tp__min64(c0 + columns, N);
+            all.at = 0;
+            all.len = tp__min64(kc, K - k);
+            t.add = add || kb > 0;
+            for (int64_t i = 0; i < m; i += t.m) {
+                t.m = tp__tile_rows(m - i, isa->mr);
+                for (int j = 0; j < t.m; j++) t.a[j] = A + (i + j) * lda + k * step;
+                tp__tile_pad(&t, isa->mr);
+                for (int64_t column = c0; column < c1; column += nr) {
+                    const int64_t n = tp__min64(N - column, nr);
+                    t.ldb = tp__panel_width(isa, n);
+                    t.b = packed + column * packed_k + k * t.ldb;
+                    for (int j = 0; j < t.m; j++) t.c[j] = C + (i + j) * ldc + column;
+                    tp__run_tile(isa, &t, n);
+                }
+            }
         }
-    }
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
@@ -6479,6 +6510,7 @@ TP__COLD_END
 #define vput   TP__F(vput)
 #define vfma   TP__F(vfma)
 #define vmul   TP__F(vmul)
+#define vdmul  TP__F(vdmul)
 #define vmax   TP__F(vmax)
 #define vmin   TP__F(vmin)
 #define vsqrt  TP__F(vsqrt)
@@ -6549,10 +6581,10 @@ TP__INLINE VI viset(int32_t x)
 TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
 TP__INLINE V vsqrt(V a) { return (V)vsqrtq_f32((float32x4_t)a); }
 #elif defined(__SSE2__)
-TP__INLINE V vfma(V a, V b, V c) { return TP__PRODUCT(a * b) + c; }
+TP__INLINE V vfma(V a, V b, V c) { return TP__VPRODUCT(a * b) + c; }
 TP__INLINE V vsqrt(V a) { return _mm_sqrt_ps(a); }
 #else
-TP__INLINE V vfma(V a, V b, V c) { return TP__PRODUCT(a * b) + c; }
+TP__INLINE V vfma(V a, V b, V c) { return TP__VPRODUCT(a * b) + c; }
 TP__INLINE V vsqrt(V a)
 {
     V v = {sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
@@ -6580,7 +6612,8 @@ TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
 #endif
 #endif
 
-TP__INLINE V vmul(V a, V b) { return TP__PRODUCT(a * b); } /* rounded, whatever is added to it later */
+TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* rounded, whatever is added to it later */
+TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
 TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
 
@@ -7069,13 +7102,13 @@ static void TP__F(erf4)(const float *x, float *y)
 #undef X
     for (int k = 0; k < TP_COUNT(tp__erf_near); k++) {
         const VD c = TP__F(dset)(tp__erf_near[k]);
-#define X(i) n##i = TP__PRODUCT(n##i * s##i) + c;
+#define X(i) n##i = TP__VPRODUCT(n##i * s##i) + c;
         TP__FOUR(X)
 #undef X
     }
     for (int k = 0; k < TP_COUNT(tp__erf_far); k++) {
         const VD c = TP__F(dset)(tp__erf_far[k]);
-#define X(i) f##i = TP__PRODUCT(f##i * o##i) + c;
+#define X(i) f##i = TP__VPRODUCT(f##i * o##i) + c;
         TP__FOUR(X)
 #undef X
     }
@@ -7604,24 +7637,24 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
         const VQ large = (VQ)(m > TP__F(dset)(1.4142135623730951));
         m = TP__F(dsel)(large, m * TP__F(dset)(0.5), m);
         e = TP__F(dsel)(large, e + one, e);
-        const VD f = (m - one) / (m + one), f2 = TP__PRODUCT(f * f);
+        const VD f = (m - one) / (m + one), f2 = vdmul(f, f);
         VD sum = TP__F(dset)(0.0);
-        for (int k = 11; k >= 1; k--) sum = TP__PRODUCT(sum * f2) + TP__F(dset)(1.0 / (double)(2 * k + 1));
+        for (int k = 11; k >= 1; k--) sum = vdmul(sum, f2) + TP__F(dset)(1.0 / (double)(2 * k + 1));
         const VD twice = TP__F(dset)(2.0) * f;
-        VD ln = TP__PRODUCT(TP__PRODUCT(twice * f2) * sum) + twice;
-        ln = TP__PRODUCT(e * TP__F(dset)(TP__LN2_LO_DOUBLE)) + ln;
-        ln = TP__PRODUCT(e * TP__F(dset)(TP__LN2_HI_DOUBLE)) + ln;
+        VD ln = vdmul(vdmul(twice, f2), sum) + twice;
+        ln = vdmul(e, TP__F(dset)(TP__LN2_LO_DOUBLE)) + ln;
+        ln = vdmul(e, TP__F(dset)(TP__LN2_HI_DOUBLE)) + ln;
         const VD radius = vdsqrt(TP__F(dset)(-2.0) * ln);
         /* cosine and sine of 2 pi u, as in tp__turn */
         const VD u = TP__F(dwhole)(w1 >> 11) * unit, quarters = TP__F(dset)(4.0) * u + rounder;
         const VD x = TP__F(dset)(6.283185307179586477) * (u - TP__F(dset)(0.25) * (quarters - rounder));
-        const VD xx = -TP__PRODUCT(x * x);
+        const VD xx = -vdmul(x, x);
         VD c = one, s = one;
         for (int k = 9; k >= 1; k--) {
-            c = TP__PRODUCT(TP__PRODUCT(xx * TP__F(dset)(1.0 / (double)(2 * k * (2 * k - 1)))) * c) + one;
-            s = TP__PRODUCT(TP__PRODUCT(xx * TP__F(dset)(1.0 / (double)(2 * k * (2 * k + 1)))) * s) + one;
+            c = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k - 1)))), c) + one;
+            s = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k + 1)))), s) + one;
         }
-        s = TP__PRODUCT(s * x);
+        s = vdmul(s, x);
         /* by the quarters modulo 4: (c, s), (-s, c), (-c, -s), (s, -c) */
         const VQ turn = (VQ)quarters, odd = TP__F(qset)(0) - (turn & TP__F(qset)(1));
         VQ cosine = (VQ)TP__F(dsel)(odd, s, c), sine = (VQ)TP__F(dsel)(odd, c, s);
@@ -7742,6 +7775,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef vput
 #undef vfma
 #undef vmul
+#undef vdmul
 #undef vmax
 #undef vmin
 #undef vsqrt

@@ -46,7 +46,10 @@ static const shape shapes[] = {{"sq64", 64, 64, 64, false, false, -1},
                                {"dW.mlp.fc1", 784, 256, 128, true, false, 1},
                                {"dX.mnist.conv1", 25088, 288, 32, false, true, 1},
                                {"dX.mlp", 128, 784, 256, false, true, 1},
-                               {"fwd.linear", 128, 256, 784, false, true, 1}};
+                               {"fwd.linear", 128, 256, 784, false, true, 1},
+                               {"x.lstm256", 6400, 1024, 256, false, false, -1},
+                               {"dW.lstm256", 256, 1024, 6400, true, false, -1},
+                               {"dX.lstm256", 6400, 256, 1024, false, true, -1}};
 
 typedef void (*cblas_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
                          int);

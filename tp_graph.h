@@ -3670,6 +3670,105 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
+/* -- 6a''. gradient descent by a weight gradient a^T b that only it wants: the product is subtracted where it arises, and
+ * never stored. The same bits, as long as the sum over k is not cut (>>gemm). */
+static bool tp__is_descended(const tp__compiler *c, const tp_operation *apply, int i)
+{
+    const tp_operation *m = tp__unnamed(apply->in[i])->op;
+    return m->row == &tp__op_matmul && c->replaced_by[m->id] == apply->id;
+}
+static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
+{
+    if (apply->row != &tp__op_apply_gradient_descent) return;
+    const int n = ((const tp__apply_attrs *)apply->attrs)->n;
+    int left = n;
+    if (apply->n_in != n + 1) return; /* a predicate: not always */
+    for (int i = 0; i < n && left > 1; i++) {
+        const tp_node *grad = tp__unnamed(apply->in[i]);
+        const tp_operation *m = grad->op;
+        const int v = tp__value_of(c, grad);
+        if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->replaced_by[m->id] >= 0 || c->fed[v] >= 0 ||
+            tp__sole_consumer(c, v) != apply->id || c->value[v].type.dtype != TP_F32)
+            continue;
+        const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
+        const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
+                       *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
+        if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) continue;
+        /* worth it, and no more memory than the gradient itself would have taken */
+        const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
+        if (K < 1 || K > 512 || K * (M + N) > M * N) continue;
+        bool clear = true; /* nobody waits for the product, its operands are not variables, w is named once */
+        for (int q = 0; q < 2; q++) {
+            const tp_node *x = m->in[q];
+            while (c->alias[tp__value_of(c, x)] >= 0) x = x->op->in[0];
+            clear = clear && !(x->op->row->flags & TP_OP_READS_VAR);
+        }
+        for (int q = 0; q < n; q++) clear = clear && (q == i || apply->var[q] != apply->var[i]);
+        for (int q = c->position[m->id] + 1; q < c->n_order && clear; q++) {
+            const tp_operation *w = (const tp_operation *)c->g->op.item[c->order[q]];
+            for (int z = 0; z < w->n_ctrl; z++) clear = clear && w->ctrl[z] != m;
+        }
+        if (!clear) continue;
+        c->replaced_by[m->id] = apply->id;
+        left--;
+    }
+}
+
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap);
+
+/* Gradient descent, each product that it takes over as a step of its own. */
+static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o, int *cap)
+{
+    tp__plan *p = c->plan;
+    const int n = ((const tp__apply_attrs *)o->attrs)->n;
+    tp_operation rest = *o;
+    tp__epilogue_plan none;
+    none.bias_op = none.act_op = -1;
+    tp__apply_attrs *attrs = (tp__apply_attrs *)tp_arena_alloc(&p->arena, sizeof *attrs);
+    rest.in = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n + 1) * sizeof *rest.in);
+    rest.var = (tp_variable **)tp_arena_alloc(&p->arena, (size_t)n * sizeof *rest.var);
+    if (!attrs || !rest.in || !rest.var) return tp__nomem_plan();
+    rest.n_in = rest.n_var = 0;
+    for (int i = 0; i < n; i++) {
+        if (!tp__is_descended(c, o, i)) {
+            rest.in[rest.n_in++] = o->in[i];
+            rest.var[rest.n_var++] = o->var[i];
+            continue;
+        }
+        const tp_operation *m = tp__unnamed(o->in[i])->op;
+        tp__step *s = tp__add_step(c, &tp__op_descend, m->name, 3, 0, 1);
+        if (!s) return tp__nomem_plan();
+        const int at = p->n_step - 1;
+        for (int q = 0; q < 3; q++) {
+            const int v = tp__value_of(c, q < 2 ? m->in[q] : o->in[n]);
+            s->operand[q] = tp__operand(&c->value[v].type);
+            s->buffer[q] = c->value[tp__root(c, v)].buffer;
+            tp__touch(p, s->buffer[q], at);
+        }
+        const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), cap);
+        if (b < 0) return tp__nomem_plan();
+        p->buffer[b].var = o->var[i];
+        s->operand[3] = tp__operand(&t);
+        s->buffer[3] = b;
+        tp__touch(p, b, at);
+        const tp_status st = tp__step_kernel(c, s);
+        if (st != TP_OK) return st;
+        s->call.scratch_bytes = s->row->scratch(&s->call);
+        if (s->call.scratch_bytes) {
+            s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)s->call.scratch_bytes, cap);
+            if (s->scratch < 0) return tp__nomem_plan();
+            tp__touch(p, s->scratch, at);
+        }
+        p->info.n_fused++;
+    }
+    *attrs = *(const tp__apply_attrs *)o->attrs;
+    attrs->n = rest.n_in;
+    rest.attrs = attrs;
+    rest.in[rest.n_in++] = o->in[n];
+    return tp__emit_op(c, &rest, none, cap);
+}
+
 /* One op as a step of its own, with its epilogue if it has one. */
 static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap)
 {
@@ -3934,6 +4033,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         for (int k = 0; k < c.n_order; k++) {
             const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
             if (c.folded[o->id] || c.replaced_by[o->id] >= 0) continue;
+            tp__find_descents(&c, o);
             const int relu = tp__find_bn_relu(&c, o), mask = tp__find_bn_mask(&c, o);
             if (relu >= 0) c.replaced_by[relu] = o->id;
             if (mask >= 0) c.replaced_by[mask] = o->id;
@@ -4055,7 +4155,9 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             st = tp__step_kernel(&c, s);
             continue;
         }
-        st = tp__emit_op(&c, o, ep, &cap);
+        st = o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1
+                 ? tp__emit_descent(&c, o, &cap)
+                 : tp__emit_op(&c, o, ep, &cap);
     }
     if (st != TP_OK) goto done;
     /* fetched variables that this plan writes: their run-start value, copied before everything */
@@ -8931,7 +9033,6 @@ static const tp_op *const tp__math_rows[] = {
 #undef TP__SUB
 #undef TP__MUL
 #undef TP__IS_NAN
-#undef TP__ROUNDED
 #undef TP__R
 #undef TP__EXP
 #undef TP__LOG
@@ -12173,7 +12274,7 @@ TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from
     real *w = (real *)k->var[i].data, *a = t->kind > 0 ? (real *)k->var[n + i].data : NULL,
          *v = t->kind > 1 ? (real *)k->var[2 * n + i].data : NULL;
     if (t->kind == 0) {
-        for (int64_t e = from; e < to; e++) w[e] -= lr * g[e];
+        for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
     } else if (t->kind == 1) {
         const real mu = (real)t->a;
         for (int64_t e = from; e < to; e++) {
@@ -12287,6 +12388,48 @@ static double tp__apply_flops(const tp_call *k)
             TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), tp__apply_flops, NULL, 0, NULL, NULL          \
     }
 static const tp_op tp__op_apply_gradient_descent = TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent");
+static const float tp__one = 1.0f;
+/* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
+static void tp__descend_naive(const tp_call *k)
+{
+    const int64_t K = k->in[0].shape.dim[0], M = k->in[0].shape.dim[1], N = k->in[1].shape.dim[1];
+    const float *a = (const float *)k->in[0].data, *b = (const float *)k->in[1].data,
+                lr = *(const float *)k->in[2].data;
+    float *w = (float *)k->var[0].data;
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) {
+            float s = 0;
+            for (int64_t q = 0; q < K; q++) s += a[q * M + i] * b[q * N + j];
+            w[i * N + j] -= TP__ROUNDED(lr * s);
+        }
+}
+static tp_gemm_args tp__descend_gemm(const tp_call *k)
+{
+    tp_gemm_args g;
+    memset(&g, 0, sizeof g);
+    g.ta = true;
+    g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
+    g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
+    g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
+    return g;
+}
+static void tp__descend_fast(const tp_call *k)
+{
+    const tp_gemm_args g = tp__descend_gemm(k);
+    tp_gemm(k->device, &g, k->scratch);
+}
+static size_t tp__descend_scratch(const tp_call *k)
+{
+    const tp_gemm_args g = tp__descend_gemm(k);
+    return tp_gemm_scratch(k->device, &g);
+}
+static double tp__descend_flops(const tp_call *k)
+{
+    return 2.0 * (double)tp__size(&k->in[0]) * (double)k->in[1].shape.dim[1] + 2.0 * (double)tp__size(&k->var[0]);
+}
+static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
+                                            TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
+                                            tp__descend_scratch, 0, NULL, NULL);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum");
 static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam");
 #undef TP__APPLY_ROW
@@ -12372,6 +12515,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_gru_grad};
 /* clang-format on */
 #endif
+#undef TP__ROUNDED
 #undef TP__REXP
 #undef TP__RLOG
 #undef TP__RTANH

@@ -424,6 +424,7 @@ typedef struct tp_gemm_args {
     float *C;
     int64_t lda, ldb, ldc;
     tp_epilogue epilogue;
+    const float *descend; /* not NULL: C -= *descend op(A) op(B) instead, a step of gradient descent */
 } tp_gemm_args;
 TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a); /* bytes; pointers in `a` are not looked at */
 TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch);
@@ -2636,6 +2637,13 @@ static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
     return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
 }
 
+/* c - rate sum, the product rounded: what the two operations give one after the other */
+static float tp__descended(float c, float rate, float sum)
+{
+    volatile float step = rate * sum;
+    return c - step;
+}
+
 /* C[i,j] = sum over k of A[i,k] B[k,j] */
 static void tp__gemm_naive(const tp_gemm_args *a)
 {
@@ -2648,7 +2656,8 @@ static void tp__gemm_naive(const tp_gemm_args *a)
                 sum += x * y;
             }
             float *c = &a->C[i * a->ldc + j];
-            *c = tp__epilogue(&a->epilogue, j, a->accumulate ? sum + *c : sum);
+            if (a->descend) *c = tp__descended(*c, *a->descend, sum);
+            else *c = tp__epilogue(&a->epilogue, j, a->accumulate ? sum + *c : sum);
         }
 }
 
@@ -2790,7 +2799,8 @@ typedef struct tp__tile {
     int64_t step, ldb;
     const float *b, *bias;
     const float *ahead; /* m floats of it a step of k are fetched for a later tile; NULL: nothing to fetch */
-    bool add, relu;
+    bool add, relu, scaled;
+    float scale;          /* of the sums, if scaled, before they are added to anything */
     int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
 } tp__tile;
 #define TP__MAX_EVEN 16 /* rows of an even tile */
@@ -2813,6 +2823,8 @@ struct tp__isa {
     void (*row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
                 const float *bias, bool relu);
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
+    void (*descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
+                    float rate);
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
@@ -3197,7 +3209,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->isa = isa;
     p->nr = 2 * isa->vw;
     p->panels = tp__ceil_div(N, p->nr);
-    p->dots = a->tb && !a->ta && M <= 4;
+    p->dots = a->tb && !a->ta && M <= 4 && !a->descend;
 
     /* 1. divide k when the output is small and k is long */
     p->parts = 1;
@@ -3208,14 +3220,15 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     }
     p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
+    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold what is not finished */
 
     /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
     p->pack_here = !a->tb && !p->dots && M > 2 * mr && M <= 4 * TP__MB * mr && N > p->nr && K * N > TP__PACK_HERE;
     p->mb = p->pack_here ? M : tp__min64(M, TP__MB * mr);
     p->pb = tp__min64(p->panels, TP__NC / p->nr);
     for (;;) {
-        /* a few rows: B has to come from memory, and takes the time of eight */
-        int64_t work = tp__max64(p->mb, 8) * p->pb * p->nr * p->k_part;
+        /* a few rows times much of B: that has to come from afar, and takes the time of eight rows */
+        int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
         else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
@@ -3228,7 +3241,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 
     /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
-    p->stream = a->ta && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
+    p->stream = a->ta && !a->descend && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
     if (p->stream) {
         p->mb = M;
         p->m_blocks = 1;
@@ -3341,12 +3354,23 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     const int slot = p->slots.floats > 0 ? tp__slot_take(&p->slots) : -1;
     float *packed_a = slot >= 0 ? p->slots.memory + slot * p->slots.floats : NULL;
     float *packed_b = slot >= 0 ? packed_a + p->slot_a : NULL;
+    const bool descend = g->descend && !parts;
     tp__tile t;
     tp__run run = {0, 0};
     memset(&t, 0, sizeof t);
     t.run = &run;
     t.n_run = 1;
 
+    t.scaled = descend;
+    t.scale = descend ? -*g->descend : 1.0f;
+    if (descend && g->K <= 8 && !g->tb) { /* no sum worth a tile: row by row */
+        const int64_t column = panel0 * p->nr, n = tp__min64(panel1 * p->nr, g->N) - column;
+        for (int64_t i = row0; i < row0 + mb; i++)
+            isa->descend(g->K, g->ta ? g->A + i : g->A + i * g->lda, g->ta ? g->lda : 1, g->B + column, g->ldb, n,
+                         g->C + i * g->ldc + column, *g->descend);
+        if (slot >= 0) tp__slot_give(&p->slots, slot);
+        return;
+    }
     int64_t k = k_begin;
     do { /* once even when K is 0: C must be written */
         int64_t kn = tp__max64(tp__min64(p->kc, k_end - k), 0);
@@ -3361,7 +3385,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
             tp__panel_zero(to, width, n, kn);
         }
         run.len = kn;
-        t.add = k > k_begin || (g->accumulate && !parts);
+        t.add = k > k_begin || (g->accumulate && !parts) || descend;
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
 
         for (int64_t i = 0; i < mb; i += t.m) {
@@ -3387,7 +3411,8 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 } else {
                     t.ldb = g->ldb;
                     t.b = g->B + k * g->ldb + column;
-                    if (g->M == 1 && panel + 4 <= panel1 && column + 4 * p->nr <= g->N) { /* a long row at once */
+                    if (g->M == 1 && !descend && panel + 4 <= panel1 &&
+                        column + 4 * p->nr <= g->N) { /* a long row at once */
                         isa->row(kn, t.a[0], t.step, t.b, t.ldb, c, t.add, t.bias, t.relu);
                         panel += 3;
                         continue;
@@ -3413,7 +3438,8 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
     for (int64_t i = row0; i < row1; i++)
         for (int64_t j = 0; j < g->N; j++, sum++) {
             float *c = &g->C[i * g->ldc + j];
-            *c = tp__epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
+            if (g->descend) *c = tp__descended(*c, *g->descend, *sum);
+            else *c = tp__epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
         }
 }
 
@@ -6666,6 +6692,17 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
         }
     }
 
+    if (t->scaled) {
+        const V scale = vset(t->scale);
+#define X(i)                                   \
+    if (mr > i) {                              \
+        p##i = vmul(p##i, scale);              \
+        if (nv == 2) q##i = vmul(q##i, scale); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+
     /* 2. a ragged right edge leaves through memory */
     if (t->n < nv * TP__VW) {
         float rows[TP__MR][2 * TP__VW];
@@ -6790,6 +6827,39 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 #undef TP__EVEN
+/* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
+static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
+                           float rate)
+{
+    const V r = vset(rate);
+    int64_t j = 0;
+    for (; j + 4 * TP__VW <= n; j += 4 * TP__VW) {
+        V s0 = vset(0.0f), s1 = s0, s2 = s0, s3 = s0;
+        for (int64_t k = 0; k < K; k++) {
+            const float *row = b + k * ldb + j;
+            const V x = vset(a[k * step]);
+            s0 = vfma(x, vload(row), s0);
+            s1 = vfma(x, vload(row + TP__VW), s1);
+            s2 = vfma(x, vload(row + 2 * TP__VW), s2);
+            s3 = vfma(x, vload(row + 3 * TP__VW), s3);
+        }
+        vstore(c + j, vload(c + j) - vmul(r, s0));
+        vstore(c + j + TP__VW, vload(c + j + TP__VW) - vmul(r, s1));
+        vstore(c + j + 2 * TP__VW, vload(c + j + 2 * TP__VW) - vmul(r, s2));
+        vstore(c + j + 3 * TP__VW, vload(c + j + 3 * TP__VW) - vmul(r, s3));
+    }
+    for (; j < n; j += TP__VW) {
+        const int64_t left = n - j < TP__VW ? n - j : TP__VW;
+        V s = vset(0.0f);
+        for (int64_t k = 0; k < K; k++) {
+            const float *row = b + k * ldb + j;
+            s = vfma(vset(a[k * step]), left == TP__VW ? vload(row) : vget(row, left, 0.0f), s);
+        }
+        if (left == TP__VW) vstore(c + j, vload(c + j) - vmul(r, s));
+        else vput(c + j, left, vget(c + j, left, 0.0f) - vmul(r, s));
+    }
+}
+
 /* -- transposing ----------------------------------------------------------------------------------------- */
 /* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
 static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
@@ -7702,6 +7772,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(transpose),
                                                                  TP__F(row),
                                                                  TP__F(dot4),
+                                                                 TP__F(descend),
                                                                  TP__F(sum),
                                                                  TP__F(dot),
                                                                  TP__F(max),

@@ -390,6 +390,89 @@ TEST(bits_do_not_depend_on_threads_fetches_or_fusion)
     CHECK(cost < 2.0 && cost > 0.0);
 }
 
+/* A perceptron by gradient descent: the products that the planner subtracts from the weights as they arise. Returns a
+ * hash of the variables after some steps; *descents: steps of the plan that do so. */
+static uint64_t train_by_descent(const tp_session_config *c, int64_t batch, bool fetch_gradients, int *descents)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t width[4] = {70, 50, 33, 40};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, width[0])), *h = x;
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        tp_node *w =
+            tp_get_variable_as(g, name, TP_F32, tp_make_shape(width[i], width[i + 1]), tp_init_uniform(-0.3f, 0.3f));
+        h = tp_tanh(tp_matmul(h, w));
+    }
+    tp_node *vars[3], *grads[3], *fetch[4];
+    const tp_tensor *out[4];
+    for (int i = 0; i < 3; i++) vars[i] = tp_graph_variable(g, i)->node;
+    tp_gradients(tp_mean(tp_square(h)), vars, 3, grads);
+    fetch[0] = tp_apply_gradient_descent(vars, grads, 3, tp_const(g, 0.7f), NULL);
+    for (int i = 0; i < 3; i++) fetch[1 + i] = grads[i];
+    tp_session *s = tp_session_new(g, c);
+    CHECK(s != NULL);
+    float *data = (float *)malloc((size_t)(batch * 70) * sizeof *data);
+    for (int64_t i = 0; i < batch * 70; i++) data[i] = (float)((i * 37) % 101) / 50.0f - 1.0f;
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    f.value.dtype = TP_F32;
+    f.value.shape = tp_make_shape(batch, 70);
+    f.value.data = data;
+    for (int i = 0; s && i < 7; i++) CHECK_OK(tp_session_run(s, &f, 1, fetch, fetch_gradients ? 4 : 1, out));
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, fetch_gradients ? 4 : 1, &text));
+    *descents = 0;
+    for (const char *at = text.data; at && (at = strstr(at, " descend ")) != NULL; at++) ++*descents;
+    tp_buf_free(&text);
+    uint64_t hash = 7;
+    for (int i = 0; s && i < 3; i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_read(s, tp_graph_variable(g, i), &t));
+        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
+        tp_tensor_free(&t);
+    }
+    free(data);
+    tp_session_free(s);
+    tp_graph_free(g);
+    return hash;
+}
+
+TEST(gradient_descent_without_a_stored_gradient_gives_the_same_bits)
+{
+    static const char *const isa[] = {NULL, "sse2", "avx2", "naive"};
+    for (int i = 0; i < TP_COUNT(isa); i++)
+        for (int64_t batch = 1; batch <= 17; batch += 8) {
+            tp_session_config c = tp_default_session_config();
+            int n = 0;
+            c.threads = 1;
+            c.isa = isa[i];
+            if (isa[i]) { /* there may be machines without it */
+                tp_device *d = tp_cpu_device_new(1, isa[i]);
+                if (!d) continue;
+                d->close(d);
+            }
+            const uint64_t fused = train_by_descent(&c, batch, false, &n);
+            CHECK(n == 2); /* one stays with the op */
+            CHECK(train_by_descent(&c, batch, true, &n) == fused);
+            CHECK(n == 0);
+            c.no_fusion = true;
+            CHECK(train_by_descent(&c, batch, false, &n) == fused);
+            CHECK(n == 0);
+            c.no_fusion = false;
+            c.threads = 3;
+            CHECK(train_by_descent(&c, batch, false, &n) == fused);
+        }
+    /* more samples than the gradient is worth: as the ops say */
+    tp_session_config c = tp_default_session_config();
+    int n = 0;
+    train_by_descent(&c, 40, false, &n);
+    CHECK(n == 0);
+}
+
 TEST(fast_and_naive_agree)
 {
     tp_session_config c = tp_default_session_config();

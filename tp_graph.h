@@ -10701,7 +10701,7 @@ static void TP__F(tp__log_softmax)(const tp_call *k)
         TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
 }
 #ifdef TP__ROWS
-#define TP__SOFTMAX_LONG 32 /* rows from here on are worth vectors */
+#define TP__SOFTMAX_LONG 4 /* rows from here on are worth vectors */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];

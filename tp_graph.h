@@ -258,6 +258,9 @@ TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i);
 TP_DEF void tp_graph_finalize(tp_graph *g); /* adding nodes later is a mistake */
 /* table of trainable variables [describe_trainable_vars] */
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
+/* The graph in the language of graphviz: a box an operation with its row and output shape, variables as cylinders, control
+ * edges dotted. targets not NULL: only what these n depend on. */
+TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out);
 
 /* ==== >>names ========================================================================================= */
 /* "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
@@ -299,6 +302,25 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
     for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
          TP__U(tp__i) = (tp_name_scope_pop(g), 0))
 
+/* The decorators of tensorpack as scopes around a call; `function` names what is called, whoever calls it.
+ * auto_reuse: the first time in an enclosing variable scope as that scope says, later with reuse; no scope level is
+ * added. under_variable: in a variable scope of that name. Both end with tp_variable_scope_pop. under_name: in a name
+ * scope `name`, memoised within the current one and with a warning if another node took the name; name NULL: a fresh
+ * scope called after the function; ends with tp_name_scope_pop. [scope_utils: auto_reuse_variable_scope,
+ * under_variable_scope, under_name_scope] */
+TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
+TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function);
+TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
+
+/* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
+/* Every variable asked for inside is replaced by fn(variable): a tensor made of it, or the variable itself to leave it
+ * alone. The variable stays what it is, and the gradient flows through fn. [varreplace: remap_variables] */
+TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
+/* Variables that would be trained are not. stop_gradient: layers get freezed_<name>, through which no gradient flows; the
+ * variable stays in TRAINABLE_VARIABLES, so that weight decay still moves it. skip_collection: it is not trainable and
+ * joins MODEL_VARIABLES instead; this counts when it is made. [varreplace: freeze_variables] */
+TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
+
 /* Collections: named lists of nodes. [tfutils: collection; the standard keys] */
 #define TP_KEY_GLOBAL_VARIABLES      "variables"
 #define TP_KEY_LOCAL_VARIABLES       "local_variables"
@@ -314,6 +336,11 @@ typedef struct tp_collection_backup tp_collection_backup;                       
 /* NULL keys: all */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
+/* TP_FREEZE_COLLECTION(g, keys, n) { ... }  What the block adds to these collections (keys NULL: all) is gone after it.
+ * Leave the block at its end only. [collection: freeze_collection] */
+#define TP_FREEZE_COLLECTION(g_, keys_, n_)                                                             \
+    for (tp_collection_backup * TP__U(tp__b) = tp_backup_collection((g_), (keys_), (n_)); TP__U(tp__b); \
+         tp_restore_collection((g_), TP__U(tp__b)), TP__U(tp__b) = NULL)
 
 /* ==== >>variables ===================================================================================== */
 
@@ -409,6 +436,16 @@ TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f);
 TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i);
 TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name); /* NULL if absent */
+/* [TowerTensorHandles] A view of the function's towers: all of them, or those of training or of inference. */
+typedef enum { TP_TOWERS_ALL, TP_TOWERS_TRAINING, TP_TOWERS_INFERENCE } tp_towers;
+typedef struct tp_tower_handles {
+    const tp_tower_func *func;
+    tp_towers which;
+} tp_tower_handles;
+TP_DEF tp_tower_handles tp_tower_func_towers(const tp_tower_func *f, tp_towers which);
+TP_DEF int tp_tower_handles_n(tp_tower_handles h);
+TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);                 /* NULL if out of range */
+TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name); /* NULL if absent */
 /* [TowerTensorHandle.get_tensor] "ns_name/name", an input of that signature name, or a variable; NULL if none. */
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 
@@ -423,6 +460,8 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
 
 /* [tfutils: dependency_of_targets] Does any target depend on this op (itself included)? */
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op);
+/* The same for several lists, what a run fetches and what its hooks do. [dependency_of_fetches] */
+TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op);
 
 /* ==== >>nodes ========================================================================================= */
 /* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. */
@@ -623,6 +662,27 @@ TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node 
 TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred);
+/* ms = decay*ms + (1-decay)*g*g; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. mgs not NULL (centered): mg =
+ * decay*mg + (1-decay)*g, and ms - mg*mg stands under the root. */
+TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
+                                 tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
+                                 tp_node *pred);
+/* a += g*g; w -= lr*g/sqrt(a) */
+TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
+                                 tp_node *lr, tp_node *pred);
+/* a = rho*a + (1-rho)*g*g; d = g*sqrt(u+epsilon)/sqrt(a+epsilon); u = rho*u + (1-rho)*d*d; w -= lr*d */
+TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
+                                  tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred);
+/* With p(x) = x^-lr_power: a' = a + g*g; l += g + 2*shrinkage*w - (p(a') - p(a))/lr*w; a = a'; w = |l| > l1 ?
+ * (l1*sign(l) - l) / (p(a)/lr + 2*l2) : 0. */
+TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
+                              tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
+                              float shrinkage, tp_node *pred);
+/* m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where a norm
+ * of 0 makes the quotient 1. The norms are each variable's own. */
+TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                              float epsilon, float decay, tp_node *pred);
 
 /* ==== >>summaries ===================================================================================== */
 
@@ -644,6 +704,9 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n i
 /* types is a sum of tp_summary_type; name NULL = the op's. Only in the main training tower, or outside towers. Tags:
  * <name>-summary, -histogram, -sparsity, -mean, -rms. collection NULL = SUMMARIES. [tfutils: add_tensor_summary] */
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
+/* Sparsity, rms and histogram of an activation (types 0), or a sum of tp_summary_type, under activation-summary/. A scalar
+ * is refused with a warning. [tfutils: add_activation_summary] */
+TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay;                    /* 0 = 0.95; TP_ZERO for 0 */
     const char *collection;         /* NULL = MOVING_SUMMARY_OPS */
@@ -757,6 +820,14 @@ typedef struct tp_session_creator {
 } tp_session_creator;
 TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config);
 TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s);
+/* What another creator makes, passed through fn, which returns the session to use (NULL after a mistake, having freed
+ * what it got). *a is the caller's and outlives the creator. [SessionCreatorAdapter] */
+typedef struct tp_session_adapter {
+    tp_session_creator inner;
+    tp_session *(*fn)(tp_session *s, void *user);
+    void *user;
+} tp_session_adapter;
+TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a);
 
 /* ==== >>checkpoints =================================================================================== */
 
@@ -949,6 +1020,10 @@ struct tp_graph {
     tp_node *poison_in[1];
     tp_type *infer_in, *infer_out; /* scratch of tp_apply_ex */
     int infer_in_cap;
+    tp__map auto_reuse;    /* "function@scope" that was entered before */
+    tp_node **query;       /* the last targets whose ancestors were asked for */
+    char *ancestor;        /* operation id -> is it one of theirs? */
+    int n_query, query_op; /* query_op: operations there were */
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
@@ -1003,6 +1078,9 @@ TP_DEF void tp_graph_free(tp_graph *g)
     tp__map_free(&g->var_by_name);
     tp__map_free(&g->slot);
     tp__map_free(&g->cached_scope);
+    tp__map_free(&g->auto_reuse);
+    tp_free((void *)g->query);
+    tp_free(g->ancestor);
     tp_free(g->infer_in);
     tp_free(g->infer_out);
     tp_arena_free(&g->arena);
@@ -1170,6 +1248,19 @@ TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_le
         if (!full || !tp__map_put(&g->cached_scope, key, (void *)(uintptr_t)full)) tp__graph_nomem(g), full = "";
     }
     tp__name_scope_enter(g, full);
+}
+
+TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name)
+{
+    if (!name) {
+        tp_name_scope_push(g, function);
+        return;
+    }
+    tp_cached_name_scope_push(g, name, false);
+    const char *is = tp_name_scope(g);
+    const size_t a = strlen(is), b = strlen(name);
+    if (a < b || strcmp(is + a - b, name) != 0)
+        tp_log(TP_LOG_WARN, "name scope '%s' is taken: %s runs in '%s'", name, function, is);
 }
 
 /* "op", "op:0" -> the operation's name in buf and the output's index; only one digit counts, as in tensorpack. */
@@ -1749,6 +1840,86 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
     return v->node;
 }
 
+static void tp__getter_push(tp_graph *g, tp_getter_fn fn, const void *user, size_t size)
+{
+    tp_variable_scope_desc d;
+    void *copy = tp_graph_alloc(g, size);
+    memset(&d, 0, sizeof d);
+    d.no_name_scope = true;
+    if (copy) {
+        memcpy(copy, user, size);
+        d.getter = fn;
+        d.getter_user = copy;
+    }
+    tp_variable_scope_push(g, &d);
+}
+
+typedef struct tp__remap {
+    tp_node *(*fn)(tp_node *var, void *user);
+    void *user;
+} tp__remap;
+static tp_node *tp__remap_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    const tp__remap *r = (const tp__remap *)user;
+    tp_node *v = tp_getter_next(call, d);
+    return tp_is_poison(v) ? v : r->fn(v, r->user);
+}
+TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
+{
+    tp__remap r;
+    r.fn = fn;
+    r.user = user;
+    if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "remap_variables: the function is NULL");
+    tp__getter_push(g, fn ? tp__remap_getter : NULL, &r, sizeof r);
+}
+
+static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    const bool *flags = (const bool *)user; /* stop_gradient, skip_collection */
+    const bool trained = d->trainable != TP_NO;
+    if (trained && flags[1]) d->trainable = TP_NO;
+    tp_node *v = tp_getter_next(call, d);
+    tp_graph *g = call->g;
+    if (!trained || tp_is_poison(v)) return v;
+    tp_variable *var = tp_node_variable(v);
+    if (!var) tp_log(TP_LOG_WARN, "freeze_variables: '%s' is a tensor that another getter made", tp_node_name(v));
+    if (var && flags[1]) {
+        int n = 0;
+        bool there = false;
+        tp_node *const *model = tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
+        for (int i = 0; i < n; i++) there = there || model[i] == v;
+        if (!there) tp_collection_add(g, TP_KEY_MODEL_VARIABLES, v);
+    }
+    if (!flags[0]) return v;
+    const char *name = tp_arena_printf(&g->arena, "freezed_%s", tp_node_name(v));
+    return name ? tp_named(tp_stop_gradient(v), name) : tp__graph_nomem(g);
+}
+TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
+{
+    bool flags[2];
+    flags[0] = stop_gradient, flags[1] = skip_collection;
+    tp__getter_push(g, tp__freeze_getter, flags, sizeof flags);
+}
+
+TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.no_name_scope = true;
+    const char *key = tp_arena_printf(&g->arena, "%s@%s", function, tp_variable_scope(g));
+    if (!key) tp__graph_nomem(g);
+    else if (tp__map_get(&g->auto_reuse, key)) d.reuse = TP_REUSE_YES;
+    else if (!tp__map_put(&g->auto_reuse, key, g)) tp__graph_nomem(g);
+    tp_variable_scope_push(g, &d);
+}
+TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = function;
+    tp_variable_scope_push(g, &d);
+}
+
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d)
 {
     if (g->status != TP_OK) return &g->poison;
@@ -1821,6 +1992,64 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
                   "Number of trainable variables: %d\nNumber of parameters (elements): %.0f\nStorage space needed for "
                   "all trainable variables: %.2f MB\n",
                   count, total, bytes / 1048576.0);
+}
+
+/* The ancestors of the targets, themselves included; the last answer is kept. NULL: no memory. */
+static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
+{
+    if (g->ancestor && g->n_query == n &&
+        memcmp((void *)g->query, (const void *)targets, (size_t)n * sizeof *targets) == 0)
+        return g->ancestor;
+    char *seen = (char *)tp_calloc((size_t)g->op.n + 1, 1);
+    tp_node **query = (tp_node **)tp_malloc((size_t)n * sizeof *query);
+    tp_free((void *)g->query);
+    tp_free(g->ancestor);
+    g->query = query;
+    g->ancestor = seen;
+    g->n_query = n;
+    g->query_op = g->op.n;
+    if (!seen || !query) {
+        tp_free((void *)query);
+        tp_free(seen);
+        g->query = NULL;
+        g->ancestor = NULL;
+        return NULL;
+    }
+    memcpy((void *)query, (const void *)targets, (size_t)n * sizeof *query);
+    for (int i = 0; i < n; i++)
+        if (targets[i] && targets[i]->op->id >= 0) seen[targets[i]->op->id] = 1;
+    for (int id = g->op.n - 1; id >= 0; id--) { /* inputs are older than their users */
+        if (!seen[id]) continue;
+        const tp_operation *o = (const tp_operation *)g->op.item[id];
+        for (int i = 0; i < o->n_in; i++) seen[o->in[i]->op->id] = 1;
+        for (int i = 0; i < o->n_ctrl; i++) seen[o->ctrl[i]->id] = 1;
+    }
+    return seen;
+}
+
+TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out)
+{
+    char t[TP_SHAPE_TEXT];
+    const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
+    const int count = seen ? g->query_op : g->op.n;
+    tp_buf_printf(out, "digraph tp {\n  node [shape=box, fontsize=10];\n");
+    for (int id = 0; id < count; id++) { /* names hold no character that would need a backslash */
+        const tp_operation *o = (const tp_operation *)g->op.item[id];
+        if (seen && !seen[id]) continue;
+        const bool variable = o->row == &tp__op_variable;
+        tp_buf_printf(out, "  n%d [label=\"%s\\n%s", id, o->name, o->row->name);
+        if (o->n_out) tp_buf_printf(out, " %s", tp_shape_text(&o->out[0].shape, t));
+        tp_buf_printf(out, "\"%s];\n", variable ? ", shape=cylinder" : "");
+        for (int i = 0; i < o->n_in; i++) {
+            tp_buf_printf(out, "  n%d -> n%d", o->in[i]->op->id, id);
+            if (o->in[i]->index) tp_buf_printf(out, " [taillabel=\"%d\"]", o->in[i]->index);
+            tp_buf_printf(out, ";\n");
+        }
+        for (int i = 0; i < o->n_ctrl; i++) tp_buf_printf(out, "  n%d -> n%d [style=dotted];\n", o->ctrl[i]->id, id);
+        for (int i = 0; i < o->n_var && !variable; i++)
+            tp_buf_printf(out, "  n%d -> n%d [style=dashed, dir=back];\n", o->var[i]->node->op->id, id);
+    }
+    tp_buf_printf(out, "}\n");
 }
 
 /* -- initial values */
@@ -2126,6 +2355,35 @@ TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n)
 }
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f) { return f->n_handle; }
 TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i) { return f->handle[i]; }
+TP_DEF tp_tower_handles tp_tower_func_towers(const tp_tower_func *f, tp_towers which)
+{
+    tp_tower_handles h;
+    h.func = f;
+    h.which = which;
+    return h;
+}
+TP_DEF int tp_tower_handles_n(tp_tower_handles h)
+{
+    int n = 0;
+    while (tp_tower_handles_at(h, n)) n++;
+    return n;
+}
+TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i)
+{
+    for (int k = 0; k < h.func->n_handle && i >= 0; k++) {
+        const tp_tower_handle *t = h.func->handle[k];
+        if (h.which != TP_TOWERS_ALL && t->ctx.is_training != (h.which == TP_TOWERS_TRAINING)) continue;
+        if (i-- == 0) return t;
+    }
+    return NULL;
+}
+TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name)
+{
+    const tp_tower_handle *t;
+    for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++)
+        if (strcmp(t->ctx.ns_name, ns_name) == 0) return t;
+    return NULL;
+}
 TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name)
 {
     for (int i = 0; i < f->n_handle; i++)
@@ -2152,20 +2410,16 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op)
 {
     if (n == 0 || op->id < 0) return false;
-    tp_graph *g = op->graph;
-    char *seen = (char *)tp_calloc((size_t)g->op.n + 1, 1);
+    const char *seen = tp__ancestors(op->graph, targets, n);
     if (!seen) return true; /* the safe answer: run it */
-    for (int i = 0; i < n; i++)
-        if (targets[i] && targets[i]->op->id >= 0) seen[targets[i]->op->id] = 1;
-    for (int id = g->op.n - 1; id >= op->id; id--) { /* inputs are older than their users */
-        if (!seen[id]) continue;
-        const tp_operation *o = (const tp_operation *)g->op.item[id];
-        for (int i = 0; i < o->n_in; i++) seen[o->in[i]->op->id] = 1;
-        for (int i = 0; i < o->n_ctrl; i++) seen[o->ctrl[i]->id] = 1;
-    }
-    const bool yes = seen[op->id] != 0;
-    tp_free(seen);
-    return yes;
+    return op->id < op->graph->query_op && seen[op->id] != 0;
+}
+
+TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op)
+{
+    for (int i = 0; i < n_lists; i++)
+        if (tp_depends_on(lists[i], n[i], op)) return true;
+    return false;
 }
 
 /* Contributions to the derivative of one value, newest consumer first. */
@@ -2425,6 +2679,20 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
     if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, collection);
     if (types & TP_SUMMARY_RMS)
         tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, collection);
+}
+
+TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection)
+{
+    if (tp_is_poison(x)) return;
+    tp_graph *g = tp_node_graph(x);
+    if (x->shape.ndim < 2) {
+        tp_log(TP_LOG_WARN, "Cannot summarize scalar activation %s", x->op->name);
+        return;
+    }
+    if (types == 0) types = TP_SUMMARY_SPARSITY | TP_SUMMARY_RMS | TP_SUMMARY_HISTOGRAM;
+    tp_cached_name_scope_push(g, "activation-summary", true);
+    tp_add_tensor_summary(x, types, name, collection);
+    tp_name_scope_pop(g);
 }
 
 /* `name` without every "towerN/". */
@@ -4544,7 +4812,9 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
         const tp_operation *o = (const tp_operation *)s->graph->op.item[words[1] - 1];
         char text[512];
         snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)words[2]);
-        return tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+        const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
+        return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
+                                   : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
     }
     for (int i = 0; i < n_fetches; i++) {
         const size_t bytes = tp_tensor_bytes(&p->value[i]);
@@ -4822,6 +5092,23 @@ TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config
     memset(&c, 0, sizeof c);
     c.create = tp__create_new;
     c.config = config ? *config : tp_default_session_config();
+    return c;
+}
+
+static tp_session *tp__create_adapted(tp_session_creator *c, tp_graph *g)
+{
+    tp_session_adapter *a = (tp_session_adapter *)c->user;
+    tp_session *s = a->inner.create(&a->inner, g);
+    return s ? a->fn(s, a->user) : NULL;
+}
+
+TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a)
+{
+    tp_session_creator c;
+    memset(&c, 0, sizeof c);
+    c.create = tp__create_adapted;
+    c.config = a->inner.config;
+    c.user = a;
     return c;
 }
 
@@ -12249,18 +12536,25 @@ static const tp_op tp__op_summary =
             tp__infer_same, NULL, TP__NO_KERNEL, NULL, NULL, 0, "Identity", NULL);
 #endif
 
-/* -- apply_gradient_descent, apply_momentum, apply_adam: one optimizer step for n variables ---- >>op apply_adam
- * Inputs: n gradients, then lr (and for Adam beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot.
- *   gradient descent  w -= lr g
- *   momentum          a = mu a + g;  w -= lr a, or with nesterov w -= lr (g + mu a)
- *   adam              lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t)
- *                     m += (g - m)(1 - beta1);  v += (g g - v)(1 - beta2);  w -= lr_t m / (sqrt(v) + epsilon)
- *   adam with decay   first w -= lr decay w (AdamW) */
+/* -- apply_gradient_descent, apply_momentum, apply_adam, ...: one optimizer step for n variables ---- >>op apply_adam
+ * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
+ * weights, then n of each slot. The formulas stand at the public functions and in tp__apply_piece. */
 #ifdef TP__REAL_IS_FLOAT
+enum {
+    TP__DESCENT,
+    TP__MOMENTUM,
+    TP__ADAM,
+    TP__RMSPROP,
+    TP__RMSPROP_CENTERED,
+    TP__ADAGRAD,
+    TP__ADADELTA,
+    TP__FTRL,
+    TP__LAMB
+};
+static const int tp__apply_slots[] = {0, 1, 2, 2, 3, 1, 2, 2, 2}, tp__apply_scalars[] = {1, 1, 3, 1, 1, 1, 1, 1, 3};
 typedef struct tp__apply_attrs {
-    int n, kind;                /* 0 gradient descent, 1 momentum, 2 adam */
-    float a, b, epsilon, decay; /* momentum; beta1, beta2 */
+    int n, kind;
+    float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
     bool nesterov;
 } tp__apply_attrs;
 #endif
@@ -12268,37 +12562,125 @@ typedef struct tp__apply_attrs {
 TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const int n = t->n;
-    const real lr = *(const real *)k->in[n].data;
+    const int n = t->n, slots = tp__apply_slots[t->kind];
+    const real lr = *(const real *)k->in[n].data, eps = (real)t->epsilon, one = 1;
     const real *g = (const real *)k->in[i].data;
-    real *w = (real *)k->var[i].data, *a = t->kind > 0 ? (real *)k->var[n + i].data : NULL,
-         *v = t->kind > 1 ? (real *)k->var[2 * n + i].data : NULL;
-    if (t->kind == 0) {
+    real *w = (real *)k->var[i].data, *a = slots > 0 ? (real *)k->var[n + i].data : NULL,
+         *v = slots > 1 ? (real *)k->var[2 * n + i].data : NULL,
+         *mg = slots > 2 ? (real *)k->var[3 * n + i].data : NULL;
+    switch (t->kind) {
+    case TP__DESCENT:
         for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
-    } else if (t->kind == 1) {
-        const real mu = (real)t->a;
+        return;
+    case TP__MOMENTUM:
         for (int64_t e = from; e < to; e++) {
+            const real mu = (real)t->a;
             a[e] = mu * a[e] + g[e];
             w[e] -= t->nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
         }
-    } else {
+        return;
+    case TP__ADAM: {
         const real b1 = (real)t->a, b2 = (real)t->b;
         const real lr_t =
-            lr * TP__RSQRT((real)1 - *(const real *)k->in[n + 2].data) / ((real)1 - *(const real *)k->in[n + 1].data);
-        const real keep = (real)1 - lr * (real)t->decay;
+            lr * TP__RSQRT(one - *(const real *)k->in[n + 2].data) / (one - *(const real *)k->in[n + 1].data);
+        const real keep = one - lr * (real)t->decay;
         for (int64_t e = from; e < to; e++) {
             if (t->decay != 0) w[e] *= keep;
-            a[e] += (g[e] - a[e]) * ((real)1 - b1);
-            v[e] += (g[e] * g[e] - v[e]) * ((real)1 - b2);
-            w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + (real)t->epsilon);
+            a[e] += (g[e] - a[e]) * (one - b1);
+            v[e] += (g[e] * g[e] - v[e]) * (one - b2);
+            w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
         }
+        return;
     }
+    case TP__RMSPROP:
+    case TP__RMSPROP_CENTERED: {
+        const real d = (real)t->a, mu = (real)t->b;
+        for (int64_t e = from; e < to; e++) {
+            real less = 0;
+            a[e] += (g[e] * g[e] - a[e]) * (one - d);
+            if (mg) {
+                mg[e] += (g[e] - mg[e]) * (one - d);
+                less = mg[e] * mg[e];
+            }
+            v[e] = mu * v[e] + lr * g[e] / TP__RSQRT(a[e] - less + eps);
+            w[e] -= v[e];
+        }
+        return;
+    }
+    case TP__ADAGRAD:
+        for (int64_t e = from; e < to; e++) {
+            a[e] += g[e] * g[e];
+            w[e] -= lr * g[e] / TP__RSQRT(a[e]);
+        }
+        return;
+    case TP__ADADELTA: {
+        const real rho = (real)t->a;
+        for (int64_t e = from; e < to; e++) {
+            a[e] += (g[e] * g[e] - a[e]) * (one - rho);
+            const real d = g[e] * TP__RSQRT(v[e] + eps) / TP__RSQRT(a[e] + eps);
+            v[e] += (d * d - v[e]) * (one - rho);
+            w[e] -= lr * d;
+        }
+        return;
+    }
+    case TP__FTRL: {
+        const real p = (real)t->a, l1 = (real)t->b, l2 = (real)t->epsilon, shrinkage = (real)t->decay;
+        for (int64_t e = from; e < to; e++) {
+            const real sum = a[e] + g[e] * g[e];
+            const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
+            const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
+            v[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
+            a[e] = sum;
+            const real l = v[e], size = l < 0 ? -l : l;
+            w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
+        }
+        return;
+    }
+    default: return; /* LAMB, below */
+    }
+}
+/* LAMB in two passes: the averages and both squared norms of a piece, and then the step. r is made twice, not stored. */
+static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const real left1 = 1 - *(const real *)k->in[t->n + 1].data, left2 = 1 - *(const real *)k->in[t->n + 2].data;
+    return m / left1 / (TP__RSQRT(v / left2) + (real)t->epsilon) + (real)t->decay * w;
+}
+static void TP__F(tp__lamb_piece)(const tp_call *k, int i, int64_t from, int64_t to, double *squares)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const real *g = (const real *)k->in[i].data, *w = (const real *)k->var[i].data;
+    real *m = (real *)k->var[t->n + i].data, *v = (real *)k->var[2 * t->n + i].data;
+    squares[0] = squares[1] = 0;
+    for (int64_t e = from; e < to; e++) {
+        m[e] += (g[e] - m[e]) * (1 - (real)t->a);
+        v[e] += (g[e] * g[e] - v[e]) * (1 - (real)t->b);
+        const real r = TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
+        squares[0] += (double)w[e] * (double)w[e];
+        squares[1] += (double)r * (double)r;
+    }
+}
+static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t to, const double *squares)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const real ratio = squares[0] > 0 && squares[1] > 0 ? (real)sqrt(squares[0] / squares[1]) : (real)1;
+    const real step = *(const real *)k->in[t->n].data * ratio;
+    const real *m = (const real *)k->var[t->n + i].data, *v = (const real *)k->var[2 * t->n + i].data;
+    real *w = (real *)k->var[i].data;
+    for (int64_t e = from; e < to; e++) w[e] -= step * TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
 }
 static void TP__F(tp__apply)(const tp_call *k)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    if (!tp__pred(k, t->n + (t->kind == 2 ? 3 : 1))) return;
-    for (int i = 0; i < t->n; i++) TP__F(tp__apply_piece)(k, i, 0, tp__size(&k->var[i]));
+    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
+    for (int i = 0; i < t->n; i++) {
+        double squares[2];
+        const int64_t size = tp__size(&k->var[i]);
+        if (t->kind == TP__LAMB) {
+            TP__F(tp__lamb_piece)(k, i, 0, size, squares);
+            TP__F(tp__lamb_step)(k, i, 0, size, squares);
+        } else TP__F(tp__apply_piece)(k, i, 0, size);
+    }
 }
 #ifdef TP__ROWS
 #define TP__APPLY_GRAIN 16384
@@ -12306,20 +12688,29 @@ TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
 {
     for (int64_t e = 0; e < n; e++) w[e] *= keep;
 }
-/* Chunk c of the list of all variables cut into pieces of TP__APPLY_GRAIN elements. */
+static int64_t tp__apply_pieces(const tp_operand *var)
+{
+    return (tp__size(var) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
+}
+/* The list of all variables is cut into pieces of TP__APPLY_GRAIN elements: piece `index` of it. *first: the first piece
+ * of the same variable. */
+static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_t *to, int64_t *first)
+{
+    int i = 0;
+    *first = 0;
+    for (; index - *first >= tp__apply_pieces(&k->var[i]); i++) *first += tp__apply_pieces(&k->var[i]);
+    const int64_t size = tp__size(&k->var[i]);
+    *from = (index - *first) * TP__APPLY_GRAIN;
+    *to = *from + TP__APPLY_GRAIN < size ? *from + TP__APPLY_GRAIN : size;
+    return i;
+}
 static void tp__apply_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    int i = 0;
-    for (; i < t->n; i++) {
-        const int64_t pieces = (tp__size(&k->var[i]) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
-        if (chunk < pieces) break;
-        chunk -= pieces;
-    }
-    const int64_t size = tp__size(&k->var[i]), from = chunk * TP__APPLY_GRAIN,
-                  to = from + TP__APPLY_GRAIN < size ? from + TP__APPLY_GRAIN : size;
-    if (t->kind == 2) {
+    int64_t from, to, first;
+    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    if (t->kind == TP__ADAM) {
         const float lr = *(const float *)k->in[t->n].data;
         const float lr_t =
             lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
@@ -12331,13 +12722,42 @@ static void tp__apply_chunk(void *user, int64_t chunk)
         tp__apply_piece_f32(k, i, from, to);
     }
 }
+static void tp__lamb_chunk(void *user, int64_t chunk)
+{
+    const tp_call *k = (const tp_call *)user;
+    int64_t from, to, first;
+    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    tp__lamb_piece_f32(k, i, from, to, (double *)k->scratch + 2 * chunk);
+}
+static void tp__lamb_step_chunk(void *user, int64_t chunk)
+{
+    const tp_call *k = (const tp_call *)user;
+    int64_t from, to, first;
+    double squares[2] = {0, 0};
+    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    for (int64_t p = first; p < first + tp__apply_pieces(&k->var[i]); p++) {
+        squares[0] += ((const double *)k->scratch)[2 * p];
+        squares[1] += ((const double *)k->scratch)[2 * p + 1];
+    }
+    tp__lamb_step_f32(k, i, from, to, squares);
+}
+static int64_t tp__apply_chunks(const tp_call *k)
+{
+    int64_t chunks = 0;
+    for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
+    return chunks;
+}
 static void tp__apply_fast(const tp_call *k)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    int64_t chunks = 0;
-    if (!tp__pred(k, t->n + (t->kind == 2 ? 3 : 1))) return;
-    for (int i = 0; i < t->n; i++) chunks += (tp__size(&k->var[i]) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
-    tp_device_parallel(k->device, chunks, tp__apply_chunk, (void *)(uintptr_t)k);
+    const int64_t chunks = tp__apply_chunks(k);
+    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
+    tp_device_parallel(k->device, chunks, t->kind == TP__LAMB ? tp__lamb_chunk : tp__apply_chunk, (void *)(uintptr_t)k);
+    if (t->kind == TP__LAMB) tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
+}
+static size_t tp__apply_scratch(const tp_call *k)
+{
+    return ((const tp__apply_attrs *)k->attrs)->kind == TP__LAMB ? (size_t)tp__apply_chunks(k) * 2 * sizeof(double) : 0;
 }
 static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
                                            {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
@@ -12350,10 +12770,10 @@ static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply
 static tp_status tp__apply_infer(tp_infer *s)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
-    const int n = t->n, scalars = t->kind == 2 ? 3 : 1, slots = t->kind;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    if (t->kind < 0 || t->kind > 2 || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars ||
-        s->n_in > n + scalars + 1)
+    const bool known = t->kind >= 0 && t->kind < TP_COUNT(tp__apply_slots);
+    const int n = t->n, scalars = known ? tp__apply_scalars[t->kind] : 0, slots = known ? tp__apply_slots[t->kind] : 0;
+    if (!known || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars || s->n_in > n + scalars + 1)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together",
                              s->op->name, n, s->n_in, s->n_var);
     for (int i = 0; i < s->n_var; i++) {
@@ -12377,15 +12797,17 @@ static tp_status tp__apply_infer(tp_infer *s)
 }
 static double tp__apply_flops(const tp_call *k)
 {
-    static const double each[3] = {2, 4, 10};
+    static const double each[] = {2, 4, 10, 8, 12, 4, 12, 14, 26};
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
     double n = 0;
-    for (int i = 0; i < k->n_var; i++) n += (double)tp__size(&k->var[i]);
-    return n * each[((const tp__apply_attrs *)k->attrs)->kind];
+    for (int i = 0; i < t->n; i++) n += (double)tp__size(&k->var[i]);
+    return n * each[t->kind];
 }
 #define TP__APPLY_ROW(name_, label_)                                                                                 \
     {                                                                                                                \
         name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
-            TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), tp__apply_flops, NULL, 0, NULL, NULL          \
+            TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), tp__apply_flops, tp__apply_scratch, 0, NULL,  \
+            NULL                                                                                                     \
     }
 static const tp_op tp__op_apply_gradient_descent = TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent");
 static const float tp__one = 1.0f;
@@ -12432,24 +12854,28 @@ static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_V
                                             tp__descend_scratch, 0, NULL, NULL);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum");
 static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam");
+static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp");
+static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad");
+static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta");
+static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl");
+static const tp_op tp__op_apply_lamb = TP__APPLY_ROW("apply_lamb", "ApplyLAMB");
 #undef TP__APPLY_ROW
 
-static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars, tp_node *const *slot1,
-                               tp_node *const *slot2, tp_node *const *grads, tp_node *const *scalars, int n_scalars,
+static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,
+                               tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,
                                tp_node *pred)
 {
-    const int n = t->n;
+    const int n = t->n, n_slots = tp__apply_slots[t->kind], n_scalars = tp__apply_scalars[t->kind];
     if (n < 1) return NULL;
     tp_graph *g = tp_node_graph(vars[0]);
     tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in),
-            **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 3 * sizeof *v);
+            **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 4 * sizeof *v);
     tp_apply_desc d;
     if (!in || !v) return tp_poison(g);
     for (int i = 0; i < n; i++) {
         in[i] = grads[i];
         v[i] = vars[i];
-        if (slot1) v[n + i] = slot1[i];
-        if (slot2) v[2 * n + i] = slot2[i];
+        for (int k = 0; k < n_slots; k++) v[(k + 1) * n + i] = slots[k][i];
     }
     for (int i = 0; i < n_scalars; i++) in[n + i] = scalars[i];
     in[n + n_scalars] = pred;
@@ -12459,27 +12885,33 @@ static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_no
     d.n_in = n + n_scalars + (pred ? 1 : 0);
     d.attrs = t;
     d.vars = v;
-    d.n_var = n * (1 + t->kind);
+    d.n_var = n * (1 + n_slots);
     return tp_apply_ex(g, &d);
+}
+static tp__apply_attrs tp__apply_kind(int kind, int n, float a, float b, float epsilon, float decay)
+{
+    tp__apply_attrs t;
+    memset(&t, 0, sizeof t);
+    t.kind = kind;
+    t.n = n;
+    t.a = a;
+    t.b = b;
+    t.epsilon = epsilon;
+    t.decay = decay;
+    return t;
 }
 TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
                                           tp_node *pred)
 {
-    tp__apply_attrs t;
-    memset(&t, 0, sizeof t);
-    t.n = n;
-    return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, NULL, grads, &lr, 1, pred);
+    const tp__apply_attrs t = tp__apply_kind(TP__DESCENT, n, 0, 0, 0, 0);
+    return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, grads, &lr, pred);
 }
 TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                   tp_node *lr, float momentum, bool nesterov, tp_node *pred)
 {
-    tp__apply_attrs t;
-    memset(&t, 0, sizeof t);
-    t.n = n;
-    t.kind = 1;
-    t.a = momentum;
+    tp__apply_attrs t = tp__apply_kind(TP__MOMENTUM, n, momentum, 0, 0, 0);
     t.nesterov = nesterov;
-    return tp__apply_node(&tp__op_apply_momentum, &t, vars, accums, NULL, grads, &lr, 1, pred);
+    return tp__apply_node(&tp__op_apply_momentum, &t, vars, &accums, grads, &lr, pred);
 }
 TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
@@ -12487,21 +12919,62 @@ TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node 
 {
     return tp_apply_adamw(vars, ms, vs, grads, n, lr, beta1_power, beta2_power, beta1, beta2, epsilon, 0, pred);
 }
+static tp_node *tp__apply_moments(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars, tp_node *const *ms,
+                                  tp_node *const *vs, tp_node *const *grads, tp_node *lr, tp_node *beta1_power,
+                                  tp_node *beta2_power, tp_node *pred)
+{
+    tp_node *const *slots[2];
+    tp_node *scalars[3];
+    slots[0] = ms, slots[1] = vs;
+    scalars[0] = lr, scalars[1] = beta1_power, scalars[2] = beta2_power;
+    return tp__apply_node(row, t, vars, slots, grads, scalars, pred);
+}
 TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred)
 {
-    tp__apply_attrs t;
-    tp_node *scalars[3];
-    memset(&t, 0, sizeof t);
-    t.n = n;
-    t.kind = 2;
-    t.a = beta1;
-    t.b = beta2;
-    t.epsilon = epsilon;
-    t.decay = decay;
-    scalars[0] = lr, scalars[1] = beta1_power, scalars[2] = beta2_power;
-    return tp__apply_node(&tp__op_apply_adam, &t, vars, ms, vs, grads, scalars, 3, pred);
+    const tp__apply_attrs t = tp__apply_kind(TP__ADAM, n, beta1, beta2, epsilon, decay);
+    return tp__apply_moments(&tp__op_apply_adam, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
+}
+TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                              float epsilon, float decay, tp_node *pred)
+{
+    const tp__apply_attrs t = tp__apply_kind(TP__LAMB, n, beta1, beta2, epsilon, decay);
+    return tp__apply_moments(&tp__op_apply_lamb, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
+}
+TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
+                                 tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
+                                 tp_node *pred)
+{
+    const int kind = mgs ? TP__RMSPROP_CENTERED : TP__RMSPROP;
+    const tp__apply_attrs t = tp__apply_kind(kind, n, decay, momentum, epsilon, 0);
+    tp_node *const *slots[3];
+    slots[0] = ms, slots[1] = moms, slots[2] = mgs;
+    return tp__apply_node(&tp__op_apply_rmsprop, &t, vars, slots, grads, &lr, pred);
+}
+TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
+                                 tp_node *lr, tp_node *pred)
+{
+    const tp__apply_attrs t = tp__apply_kind(TP__ADAGRAD, n, 0, 0, 0, 0);
+    return tp__apply_node(&tp__op_apply_adagrad, &t, vars, &accums, grads, &lr, pred);
+}
+TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
+                                  tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred)
+{
+    const tp__apply_attrs t = tp__apply_kind(TP__ADADELTA, n, rho, 0, epsilon, 0);
+    tp_node *const *slots[2];
+    slots[0] = accums, slots[1] = updates;
+    return tp__apply_node(&tp__op_apply_adadelta, &t, vars, slots, grads, &lr, pred);
+}
+TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
+                              tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
+                              float shrinkage, tp_node *pred)
+{
+    const tp__apply_attrs t = tp__apply_kind(TP__FTRL, n, -lr_power, l1, l2, shrinkage);
+    tp_node *const *slots[2];
+    slots[0] = accums, slots[1] = linears;
+    return tp__apply_node(&tp__op_apply_ftrl, &t, vars, slots, grads, &lr, pred);
 }
 
 /* clang-format off */
@@ -12510,7 +12983,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_max_pool_take, &tp__op_avg_pool, &tp__op_avg_pool_grad, &tp__op_batch_norm, &tp__op_batch_norm_grad, &tp__op_batch_norm_infer, &tp__op_softmax,
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
-    &tp__op_apply_adam, &tp__op_lstm, &tp__op_lstm_grad,
+    &tp__op_apply_adam, &tp__op_apply_rmsprop, &tp__op_apply_adagrad, &tp__op_apply_adadelta, &tp__op_apply_ftrl, &tp__op_apply_lamb, &tp__op_lstm, &tp__op_lstm_grad,
     &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
     &tp__op_gru_grad};
 /* clang-format on */

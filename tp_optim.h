@@ -33,7 +33,7 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>gradients >>optimizer >>optimizers >>gradproc >>schedule
+ * CONTENTS   >>gradients >>optimizer >>optimizers >>wrappers >>gradproc >>schedule
  *
  * OWNERSHIP  everything lives in the graph's arena. Descriptors and processors are copied.
  * THREADS    as the graph: one thread builds one graph.
@@ -133,6 +133,64 @@ typedef struct tp_adam_desc {
 } tp_adam_desc;
 TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 
+/* Adam after w -= lr*decay*w: the decay does not pass through the averages. Slots as Adam's. */
+typedef struct tp_adamw_desc {
+    tp_at at_;
+    float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
+    float beta2;        /* 0 = 0.999 */
+    float epsilon;      /* 0 = 1e-8 */
+    float weight_decay; /* 0 = 0.01; TP_ZERO for 0 */
+} tp_adamw_desc;
+TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
+
+/* ms = decay*ms + (1-decay)*g*g, from 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. Centered: the variance, ms less
+ * the square of the averaged gradient mg, stands under the root. Slots "rms": <var>/RMSProp, (centered: "mg":
+ * <var>/RMSProp_1,) "momentum": the next number. */
+typedef struct tp_rmsprop_desc {
+    tp_at at_;
+    float decay;     /* 0 = 0.9; TP_ZERO for 0 */
+    float momentum;  /* 0 */
+    float epsilon;   /* 0 = 1e-10 */
+    tp_tri centered; /* 0 = TP_NO */
+} tp_rmsprop_desc;
+TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d);
+
+/* a += g*g, from initial_accumulator_value; w -= lr*g/sqrt(a). Slot "accumulator": <var>/Adagrad. */
+typedef struct tp_adagrad_desc {
+    tp_at at_;
+    float initial_accumulator_value; /* 0 = 0.1 */
+} tp_adagrad_desc;
+TP_DEF tp_optimizer *tp_adagrad_(tp_node *lr, const tp_adagrad_desc *d);
+
+/* a = rho*a + (1-rho)*g*g; d = g*sqrt(u+epsilon)/sqrt(a+epsilon); u = rho*u + (1-rho)*d*d; w -= lr*d. Slots "accum":
+ * <var>/Adadelta, "accum_update": <var>/Adadelta_1. */
+typedef struct tp_adadelta_desc {
+    tp_at at_;
+    float rho;     /* 0 = 0.95; TP_ZERO for 0 */
+    float epsilon; /* 0 = 1e-8 */
+} tp_adadelta_desc;
+TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d);
+
+/* Follow the regularized leader: tp_apply_ftrl has the formula. Weights that l1 holds are exactly 0. Slots "accum":
+ * <var>/Ftrl, from initial_accumulator_value, "linear": <var>/Ftrl_1. */
+typedef struct tp_ftrl_desc {
+    tp_at at_;
+    float learning_rate_power;       /* 0 = -0.5; TP_ZERO for 0; never positive */
+    float initial_accumulator_value; /* 0 = 0.1 */
+    float l1, l2, l2_shrinkage;      /* 0 */
+} tp_ftrl_desc;
+TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d);
+
+/* Layer-wise adaptive Adam for large batches: tp_apply_lamb has the formula. Slots "m": <var>/LAMB, "v": <var>/LAMB_1. */
+typedef struct tp_lamb_desc {
+    tp_at at_;
+    float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
+    float beta2;        /* 0 = 0.999 */
+    float epsilon;      /* 0 = 1e-6 */
+    float weight_decay; /* 0 */
+} tp_lamb_desc;
+TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
+
 /* clang-format off */
 #ifndef __cplusplus
 #define TP__OPTIMIZER(fn_, lr_, ...) fn_##_((lr_), &(const fn_##_desc){__VA_ARGS__})
@@ -140,8 +198,30 @@ TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 #define tp_momentum(...) TP__OPTIMIZER(tp_momentum, __VA_ARGS__, .at_ = TP_AT)
 #define tp_nesterov(...) TP__OPTIMIZER(tp_nesterov, __VA_ARGS__, .at_ = TP_AT)
 #define tp_adam(...)     TP__OPTIMIZER(tp_adam, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adamw(...)    TP__OPTIMIZER(tp_adamw, __VA_ARGS__, .at_ = TP_AT)
+#define tp_rmsprop(...)  TP__OPTIMIZER(tp_rmsprop, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adagrad(...)  TP__OPTIMIZER(tp_adagrad, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, __VA_ARGS__, .at_ = TP_AT)
+#define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, __VA_ARGS__, .at_ = TP_AT)
+#define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, __VA_ARGS__, .at_ = TP_AT)
 #endif
 /* clang-format on */
+
+/* ==== >>wrappers ====================================================================================== */
+/* Optimizers around optimizers. Their order matters: tp_accum_grad(tp_apply_grad_processors(opt, ..)) clips the sum, the
+ * other way round every part of it. */
+
+/* After the whole update, for each variable of it: op = fn(var, updated, pred, user), where `updated` is the variable's
+ * new value and `pred`, if not NULL, a scalar bool that says at run time whether there is an update at all. fn returns a
+ * node that is run for its effect, or NULL. [optimizer: PostProcessOptimizer] */
+typedef tp_node *(*tp_post_process_fn)(tp_node *var, tp_node *updated, tp_node *pred, void *user);
+TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, void *user);
+/* After the whole update, var = fn(updated, var, user); NULL leaves it as it is. [VariableAssignmentOptimizer] */
+typedef tp_node *(*tp_assignment_fn)(tp_node *updated, tp_node *var, void *user);
+TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn fn, void *user);
+/* Add up gradients in slots <var>/AccumGrad and let `opt` see the sum (not the mean) every niter-th time; in between it
+ * does nothing, its own state included. The count is the variable AccumGrad/counter. [AccumGradOptimizer] */
+TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
 
 /* ==== >>gradproc ====================================================================================== */
 /* A gradient processor maps a list of pairs to a list of pairs. [gradproc: GradientProcessor] Rules that name variables
@@ -178,6 +258,14 @@ TP_DEF tp_gradproc tp_gradproc_scale_rules(const tp_grad_rule *rules, int n);
 /* grad = fn(grad, var, user) for matching variables (regex NULL: all); NULL drops the pair. [MapGradient] */
 TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, void *user), void *user,
                                    const char *regex);
+
+/* A histogram <var>-grad and a moving summary <var>/rms of the gradients of matching variables (regex NULL: all), once a
+ * variable. [SummaryGradient] */
+TP_DEF tp_gradproc tp_gradproc_summary(const char *regex);
+/* Log shape, mean, rms and the first elements of each gradient when it is used, once a variable. [PrintGradient] */
+TP_DEF tp_gradproc tp_gradproc_print(const char *regex);
+/* A gradient with a NaN or an infinity fails the run, with a sentence that names the variable. [CheckGradient] */
+TP_DEF tp_gradproc tp_gradproc_check(void);
 
 /* Run one in its name scope; returns how many pairs are left. */
 TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
@@ -380,7 +468,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 
 /* One fused update handles a group of variables of one dtype. This is what a group's update is made of. */
 typedef struct tp__apply_group {
-    tp_node **var, **grad, **slot1, **slot2;
+    tp_node **var, **grad, **slot[3];
     int n;
     tp_node *lr; /* of the group's dtype */
 } tp__apply_group;
@@ -393,8 +481,9 @@ static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 }
 
 /* Sort the pairs into groups by dtype, in the order in which the dtypes appear, and make each group's update. `slot` names
- * the slots, n_slots of them, which start at zero. ops gets one node a group (room for TP_DTYPE_COUNT). */
-static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp__group_fn fn, tp_node **ops)
+ * the slots, n_slots of them, which start at `initial` (NULL: zeros). ops gets one node a group (room for TP_DTYPE_COUNT). */
+static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp__group_fn fn, const float *initial,
+                              tp_node **ops)
 {
     tp_graph *g = o->graph;
     int n_ops = 0;
@@ -405,19 +494,19 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
         done[dtype] = true;
         tp__apply_group group;
         memset(&group, 0, sizeof group);
-        tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 4 * sizeof *room);
+        tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *room);
         if (!room) break;
         group.var = room;
         group.grad = room + n;
-        group.slot1 = room + 2 * n;
-        group.slot2 = room + 3 * n;
+        for (int q = 0; q < 3; q++) group.slot[q] = room + (2 + q) * n;
         for (int i = first; i < n; i++) {
             tp_node *v = gvs[i].var;
             if (v->dtype != dtype) continue;
             group.var[group.n] = v;
             group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
-            if (o->n_slots > 0) group.slot1[group.n] = tp_optimizer_slot(o, v, o->slot_names[0], NULL, tp_init_zeros());
-            if (o->n_slots > 1) group.slot2[group.n] = tp_optimizer_slot(o, v, o->slot_names[1], NULL, tp_init_zeros());
+            for (int q = 0; q < o->n_slots; q++)
+                group.slot[q][group.n] =
+                    tp_optimizer_slot(o, v, o->slot_names[q], NULL, tp_init_constant(initial ? initial[q] : 0.0f));
             group.n++;
         }
         group.lr = tp__as_dtype(o->learning_rate, dtype);
@@ -483,7 +572,7 @@ static tp_node *tp__sgd_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     tp_node *ops[TP_DTYPE_COUNT];
     tp_name_scope_push(o->graph, o->name);
-    const int n_ops = tp__apply_by_group(o, gvs, n, tp__sgd_group, ops);
+    const int n_ops = tp__apply_by_group(o, gvs, n, tp__sgd_group, NULL, ops);
     return tp__apply_end(o, ops, n_ops);
 }
 
@@ -502,14 +591,14 @@ static const char *const tp__momentum_slots[] = {"momentum"};
 static tp_node *tp__momentum_group(tp_optimizer *o, const tp__apply_group *p)
 {
     const tp_momentum_desc *d = (const tp_momentum_desc *)o->user;
-    return tp_apply_momentum(p->var, p->slot1, p->grad, p->n, p->lr, d->momentum, d->use_nesterov == TP_YES, o->pred);
+    return tp_apply_momentum(p->var, p->slot[0], p->grad, p->n, p->lr, d->momentum, d->use_nesterov == TP_YES, o->pred);
 }
 
 static tp_node *tp__momentum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     tp_node *ops[TP_DTYPE_COUNT];
     tp_name_scope_push(o->graph, o->name);
-    const int n_ops = tp__apply_by_group(o, gvs, n, tp__momentum_group, ops);
+    const int n_ops = tp__apply_by_group(o, gvs, n, tp__momentum_group, NULL, ops);
     return tp__apply_end(o, ops, n_ops);
 }
 
@@ -536,28 +625,32 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
     return tp_momentum_(lr, &r);
 }
 
-/* -- adam ------------------------------------------------------------------------------- >>optimizer adam */
+/* -- adam, adamw, lamb -------------------------------------------------------------- >>optimizer adam */
 
 static const char *const tp__adam_slots[] = {"m", "v"};
+typedef struct tp__adam_rule {
+    float beta1, beta2, epsilon, decay;
+    bool lamb;
+} tp__adam_rule;
 
 static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
 {
-    const tp_adam_desc *d = (const tp_adam_desc *)o->user;
+    const tp__adam_rule *d = (const tp__adam_rule *)o->user;
     const tp_dtype dtype = p->var[0]->dtype;
-    return tp_apply_adam(p->var, p->slot1, p->slot2, p->grad, p->n, p->lr,
-                         tp__as_dtype(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
-                         tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype), d->beta1, d->beta2,
-                         d->epsilon, o->pred);
+    tp_node *power1 = tp__as_dtype(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
+            *power2 = tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype);
+    return (d->lamb ? tp_apply_lamb : tp_apply_adamw)(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, power1,
+                                                      power2, d->beta1, d->beta2, d->epsilon, d->decay, o->pred);
 }
 
 static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
-    const tp_adam_desc *d = (const tp_adam_desc *)o->user;
+    const tp__adam_rule *d = (const tp__adam_rule *)o->user;
     tp_node *ops[TP_DTYPE_COUNT + 2];
     tp_name_scope_push(o->graph, o->name);
     tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
             *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
-    int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, ops);
+    int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, NULL, ops);
     if (tp_graph_status(o->graph) == TP_OK) { /* the update reads the powers as they were at the start of the run */
         ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
         ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
@@ -565,23 +658,295 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     return tp__apply_end(o, ops, n_ops);
 }
 
+static void tp__optim_not_negative(tp_optimizer *o, tp_at at, const char *option, float v)
+{
+    if (!(v >= 0.0f))
+        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is not negative", o->name, option, (double)v);
+}
+
+/* The options with their defaults in place of what was not given. */
+static tp_optimizer *tp__adam_make(tp_node *lr, const char *name, tp_at at, float beta1, float beta2, float epsilon,
+                                   float decay, bool lamb)
+{
+    tp__adam_rule r;
+    memset(&r, 0, sizeof r);
+    r.beta1 = tp__optim_float(beta1, 0.9f);
+    r.beta2 = tp__optim_float(beta2, 0.999f);
+    r.epsilon = tp__optim_float(epsilon, lamb ? 1e-6f : 1e-8f);
+    r.decay = decay;
+    r.lamb = lamb;
+    tp_optimizer *o = tp__optimizer_make(lr, name, at, tp__adam_apply, &r, sizeof r);
+    if (!o) return NULL;
+    o->slot_names = tp__adam_slots;
+    o->n_slots = 2;
+    tp__optim_check_rate(o, at, "beta1", r.beta1);
+    tp__optim_check_rate(o, at, "beta2", r.beta2);
+    tp__optim_not_negative(o, at, "epsilon", r.epsilon);
+    tp__optim_not_negative(o, at, "weight_decay", r.decay);
+    return o;
+}
+
 TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d)
 {
     tp_adam_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    r.beta1 = tp__optim_float(r.beta1, 0.9f);
-    r.beta2 = tp__optim_float(r.beta2, 0.999f);
-    r.epsilon = tp__optim_float(r.epsilon, 1e-8f);
-    tp_optimizer *o = tp__optimizer_make(lr, "Adam", r.at_, tp__adam_apply, &r, sizeof r);
+    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, r.epsilon, 0, false);
+}
+
+TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d)
+{
+    tp_adamw_desc r;
+    memset(&r, 0, sizeof r);
+    if (d) r = *d;
+    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, r.epsilon, tp__optim_float(r.weight_decay, 0.01f), false);
+}
+
+TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
+{
+    tp_lamb_desc r;
+    memset(&r, 0, sizeof r);
+    if (d) r = *d;
+    return tp__adam_make(lr, "LAMB", r.at_, r.beta1, r.beta2, r.epsilon, tp__optim_float(r.weight_decay, 0), true);
+}
+
+/* -- rmsprop, adagrad, adadelta, ftrl ------------------------------------------------ >>optimizer rmsprop */
+
+/* One update by `fn`, with slots that start at `initial`. */
+typedef struct tp__slot_rule {
+    float a, b, c, d, initial[3];
+    tp__group_fn fn;
+} tp__slot_rule;
+
+static tp_node *tp__slot_rule_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    const tp__slot_rule *r = (const tp__slot_rule *)o->user;
+    tp_node *ops[TP_DTYPE_COUNT];
+    tp_name_scope_push(o->graph, o->name);
+    const int n_ops = tp__apply_by_group(o, gvs, n, r->fn, r->initial, ops);
+    return tp__apply_end(o, ops, n_ops);
+}
+
+static tp_optimizer *tp__slot_rule_make(tp_node *lr, const char *name, tp_at at, const tp__slot_rule *r,
+                                        const char *const *slot_names, int n_slots)
+{
+    tp_optimizer *o = tp__optimizer_make(lr, name, at, tp__slot_rule_apply, r, sizeof *r);
     if (!o) return NULL;
-    o->slot_names = tp__adam_slots;
-    o->n_slots = 2;
-    tp__optim_check_rate(o, r.at_, "beta1", r.beta1);
-    tp__optim_check_rate(o, r.at_, "beta2", r.beta2);
-    if (!(r.epsilon >= 0.0f))
-        tp_graph_fail(o->graph, &r.at_, TP_ERR_ARG, "Adam has .epsilon %g: it is not negative", (double)r.epsilon);
+    o->slot_names = slot_names;
+    o->n_slots = n_slots;
     return o;
+}
+
+static const char *const tp__rmsprop_slots[] = {"rms", "momentum"};
+static const char *const tp__rmsprop_centered_slots[] = {"rms", "mg", "momentum"};
+
+static tp_node *tp__rmsprop_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    const tp__slot_rule *r = (const tp__slot_rule *)o->user;
+    const bool centered = o->n_slots == 3;
+    return tp_apply_rmsprop(p->var, p->slot[0], p->slot[centered ? 2 : 1], centered ? p->slot[1] : NULL, p->grad, p->n,
+                            p->lr, r->a, r->b, r->c, o->pred);
+}
+
+TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d)
+{
+    tp_rmsprop_desc q;
+    tp__slot_rule r;
+    memset(&q, 0, sizeof q);
+    memset(&r, 0, sizeof r);
+    if (d) q = *d;
+    r.a = tp__optim_float(q.decay, 0.9f);
+    r.b = tp__optim_float(q.momentum, 0.0f);
+    r.c = tp__optim_float(q.epsilon, 1e-10f);
+    r.initial[0] = 1.0f;
+    r.fn = tp__rmsprop_group;
+    const bool centered = q.centered == TP_YES;
+    tp_optimizer *o = tp__slot_rule_make(lr, "RMSProp", q.at_, &r,
+                                         centered ? tp__rmsprop_centered_slots : tp__rmsprop_slots, centered ? 3 : 2);
+    if (!o) return NULL;
+    tp__optim_check_rate(o, q.at_, "decay", r.a);
+    tp__optim_check_rate(o, q.at_, "momentum", r.b);
+    tp__optim_not_negative(o, q.at_, "epsilon", r.c);
+    return o;
+}
+
+static const char *const tp__adagrad_slots[] = {"accumulator"};
+
+static tp_node *tp__adagrad_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    return tp_apply_adagrad(p->var, p->slot[0], p->grad, p->n, p->lr, o->pred);
+}
+
+static void tp__optim_positive(tp_optimizer *o, tp_at at, const char *option, float v)
+{
+    if (!(v > 0.0f))
+        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it must be positive", o->name, option, (double)v);
+}
+
+TP_DEF tp_optimizer *tp_adagrad_(tp_node *lr, const tp_adagrad_desc *d)
+{
+    tp_adagrad_desc q;
+    tp__slot_rule r;
+    memset(&q, 0, sizeof q);
+    memset(&r, 0, sizeof r);
+    if (d) q = *d;
+    r.initial[0] = tp__optim_float(q.initial_accumulator_value, 0.1f);
+    r.fn = tp__adagrad_group;
+    tp_optimizer *o = tp__slot_rule_make(lr, "Adagrad", q.at_, &r, tp__adagrad_slots, 1);
+    if (o) tp__optim_positive(o, q.at_, "initial_accumulator_value", r.initial[0]);
+    return o;
+}
+
+static const char *const tp__adadelta_slots[] = {"accum", "accum_update"};
+
+static tp_node *tp__adadelta_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    const tp__slot_rule *r = (const tp__slot_rule *)o->user;
+    return tp_apply_adadelta(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, r->a, r->c, o->pred);
+}
+
+TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d)
+{
+    tp_adadelta_desc q;
+    tp__slot_rule r;
+    memset(&q, 0, sizeof q);
+    memset(&r, 0, sizeof r);
+    if (d) q = *d;
+    r.a = tp__optim_float(q.rho, 0.95f);
+    r.c = tp__optim_float(q.epsilon, 1e-8f);
+    r.fn = tp__adadelta_group;
+    tp_optimizer *o = tp__slot_rule_make(lr, "Adadelta", q.at_, &r, tp__adadelta_slots, 2);
+    if (!o) return NULL;
+    tp__optim_check_rate(o, q.at_, "rho", r.a);
+    tp__optim_positive(o, q.at_, "epsilon", r.c);
+    return o;
+}
+
+static const char *const tp__ftrl_slots[] = {"accum", "linear"};
+
+static tp_node *tp__ftrl_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    const tp__slot_rule *r = (const tp__slot_rule *)o->user;
+    return tp_apply_ftrl(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, r->a, r->b, r->c, r->d, o->pred);
+}
+
+TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d)
+{
+    tp_ftrl_desc q;
+    tp__slot_rule r;
+    memset(&q, 0, sizeof q);
+    memset(&r, 0, sizeof r);
+    if (d) q = *d;
+    r.a = tp__optim_float(q.learning_rate_power, -0.5f);
+    r.b = tp__optim_float(q.l1, 0);
+    r.c = tp__optim_float(q.l2, 0);
+    r.d = tp__optim_float(q.l2_shrinkage, 0);
+    r.initial[0] = tp__optim_float(q.initial_accumulator_value, 0.1f);
+    r.fn = tp__ftrl_group;
+    tp_optimizer *o = tp__slot_rule_make(lr, "Ftrl", q.at_, &r, tp__ftrl_slots, 2);
+    if (!o) return NULL;
+    if (!(r.a <= 0.0f))
+        tp_graph_fail(o->graph, &q.at_, TP_ERR_ARG, "Ftrl has .learning_rate_power %g: it is never positive",
+                      (double)r.a);
+    tp__optim_positive(o, q.at_, "initial_accumulator_value", r.initial[0]);
+    tp__optim_not_negative(o, q.at_, "l1", r.b);
+    tp__optim_not_negative(o, q.at_, "l2", r.c);
+    tp__optim_not_negative(o, q.at_, "l2_shrinkage", r.d);
+    return o;
+}
+
+/* ==== >>wrappers ====================================================================================== */
+
+typedef struct tp__post_rule {
+    tp_post_process_fn fn;
+    tp_assignment_fn assign;
+    void *user;
+} tp__post_rule;
+
+static tp_node *tp__post_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    const tp__post_rule *r = (const tp__post_rule *)o->user;
+    tp_graph *g = o->graph;
+    tp_node **ops = (tp_node **)tp_graph_alloc(g, (size_t)(n + 1) * sizeof *ops);
+    if (!ops) return tp_poison(g);
+    ops[0] = tp_apply_gradients_if(o->inner, gvs, n, o->pred);
+    tp_name_scope_push(g, o->name);
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
+        tp_node *updated = tp_read_after(gvs[i].var, ops[0]);
+        if (r->fn) ops[i + 1] = r->fn(gvs[i].var, updated, o->pred, r->user);
+        else {
+            tp_node *value = r->assign(updated, gvs[i].var, r->user);
+            ops[i + 1] = value ? tp_assign(gvs[i].var, value, o->pred) : NULL;
+        }
+    }
+    tp_name_scope_pop(g);
+    return tp_graph_status(g) == TP_OK ? tp_group(g, ops, n + 1, "update_and_post_process") : tp_poison(g);
+}
+
+static tp_optimizer *tp__post_make(tp_optimizer *opt, const char *name, tp_post_process_fn fn, tp_assignment_fn assign,
+                                   void *user)
+{
+    if (!opt) return NULL;
+    tp__post_rule *r = (tp__post_rule *)tp_graph_alloc(opt->graph, sizeof *r);
+    if (!r) return NULL;
+    if (!fn && !assign) {
+        tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "%s: the function is NULL", name);
+        return opt;
+    }
+    r->fn = fn;
+    r->assign = assign;
+    r->user = user;
+    return tp_optimizer_proxy(opt, name, tp__post_apply, r);
+}
+
+TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, void *user)
+{
+    return tp__post_make(opt, "PostProcess", fn, NULL, user);
+}
+
+TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn fn, void *user)
+{
+    return tp__post_make(opt, "VariableAssignment", NULL, fn, user);
+}
+
+static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_graph *g = o->graph;
+    tp_variable_desc d;
+    tp_node **ops = (tp_node **)tp_graph_alloc(g, (size_t)(n + 2) * sizeof *ops);
+    tp_grad_var *sums = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *sums);
+    if (!ops || !sums) return tp_poison(g);
+    memset(&d, 0, sizeof d);
+    d.dtype = TP_I64;
+    d.init = tp_init_zeros();
+    d.shape = tp_make_shape_n(0, NULL);
+    tp_name_scope_push(g, o->name);
+    tp_node *counter = tp__make_slot(o, NULL, "counter", "AccumGrad/counter", &d);
+    tp_node *count = tp_add(counter, tp_const_as(g, TP_I64, 1));
+    tp_node *due =
+        tp_equal(tp_mod(count, tp_const_as(g, TP_I64, (double)*(const int *)o->user)), tp_const_as(g, TP_I64, 0));
+    if (o->pred) due = tp_logical_and(due, o->pred);
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) { /* all reads are of what was there before this run */
+        tp_node *slot = tp_optimizer_slot(o, gvs[i].var, "grad", "AccumGrad", tp_init_zeros());
+        sums[i].var = gvs[i].var;
+        sums[i].grad = tp_add(slot, tp__as_dtype(gvs[i].grad, slot->dtype));
+        ops[i] = tp_assign(slot, tp_select(due, tp_zeros_like(slot), sums[i].grad), o->pred);
+    }
+    ops[n] = tp_assign(counter, count, o->pred);
+    tp_name_scope_pop(g);
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    ops[n + 1] = tp_apply_gradients_if(o->inner, sums, n, due);
+    return tp_graph_status(g) == TP_OK ? tp_group(g, ops, n + 2, "accumulate") : tp_poison(g);
+}
+
+TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
+{
+    if (!opt) return NULL;
+    int *n = (int *)tp_graph_alloc(opt->graph, sizeof *n);
+    if (!n) return NULL;
+    *n = niter;
+    if (niter < 1) tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: niter is %d: it must be 1 or more", niter);
+    return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
 }
 
 /* ==== >>gradproc ====================================================================================== */
@@ -737,6 +1102,88 @@ TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, v
     p.regex = regex;
     return p;
 }
+
+/* -- SummaryGradient, PrintGradient, CheckGradient --------------------------------------- >>gradproc summary */
+
+/* Is this variable's gradient looked at for the first time, in this graph? `key` names the collection that remembers. */
+static bool tp__gradproc_first(tp_graph *g, const char *key, tp_node *var)
+{
+    int n = 0;
+    tp_node *const *seen = tp_collection(g, key, &n);
+    for (int i = 0; i < n; i++)
+        if (seen[i] == var) return false;
+    tp_collection_add(g, key, var);
+    return true;
+}
+
+/* Does the name begin with "towerN/"? */
+static bool tp__in_numbered_tower(const char *name)
+{
+    if (strncmp(name, "tower", 5) != 0) return false;
+    const char *p = name + 5;
+    while (*p >= '0' && *p <= '9') p++;
+    return p > name + 5 && *p == '/';
+}
+
+static bool tp__gradproc_matches(const tp_gradproc *p, const tp_grad_var *gv)
+{
+    return gv->grad && (!p->regex || tp_regex_match(p->regex, tp_node_name(gv->var), true));
+}
+
+static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
+{
+    const char *s = tp_arena_printf(&g->arena, "%s%s", tp_node_name(var), suffix);
+    return s ? s : suffix;
+}
+
+static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
+        tp_node *var = gvs[i].var, *grad = gvs[i].grad;
+        if (!tp__gradproc_matches(p, &gvs[i]) || tp__in_numbered_tower(tp_node_name(var)) || !tp__summary_here(g) ||
+            !tp__gradproc_first(g, "tp/summarised_gradients", var))
+            continue;
+        tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, NULL);
+        tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));
+        tp_add_moving_summary_n(&rms, 1, NULL);
+    }
+    return n;
+}
+
+TP_DEF tp_gradproc tp_gradproc_summary(const char *regex)
+{
+    tp_gradproc p = tp__gradproc_make("SummaryGradient", tp__gradproc_summary);
+    p.regex = regex;
+    return p;
+}
+
+static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++)
+        if (tp__gradproc_matches(p, &gvs[i]) && tp__gradproc_first(g, "tp/printed_gradients", gvs[i].var))
+            gvs[i].grad = tp_print(gvs[i].grad, tp__grad_name(g, gvs[i].var, "-grad"));
+    return n;
+}
+
+TP_DEF tp_gradproc tp_gradproc_print(const char *regex)
+{
+    tp_gradproc p = tp__gradproc_make("PrintGradient", tp__gradproc_print);
+    p.regex = regex;
+    return p;
+}
+
+static int tp__gradproc_check(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    (void)p;
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++)
+        if (gvs[i].grad) {
+            const char *message = tp_arena_printf(&g->arena, "CheckGradient/%s", tp_node_name(gvs[i].var));
+            gvs[i].grad = tp_check_numerics(gvs[i].grad, message ? message : "CheckGradient");
+        }
+    return n;
+}
+
+TP_DEF tp_gradproc tp_gradproc_check(void) { return tp__gradproc_make("CheckGradient", tp__gradproc_check); }
 
 /* -- the wrapper ------------------------------------------------------------------------------------- */
 

@@ -663,6 +663,14 @@ TEST(towers_share_variables_and_keep_their_own_names)
     CHECK(h && tp_tower_handle_get(h, "fc/output") == tp_graph_find(g, "InferenceTower/fc/output"));
     CHECK(h && tp_tower_handle_get(h, "x") == x);
     CHECK(h && tp_tower_handle_get(h, "fc/W") == tp_find_variable(g, "fc/W")->node);
+    const tp_tower_handles all = tp_tower_func_towers(f, TP_TOWERS_ALL),
+                           training = tp_tower_func_towers(f, TP_TOWERS_TRAINING),
+                           inference = tp_tower_func_towers(f, TP_TOWERS_INFERENCE);
+    CHECK(tp_tower_handles_n(all) == 2 && tp_tower_handles_n(training) == 1 && tp_tower_handles_n(inference) == 1);
+    CHECK(tp_tower_handles_at(inference, 0) == h && tp_tower_handles_at(training, 0) == tp_tower_handles_at(all, 0));
+    CHECK(tp_tower_handles_at(training, 1) == NULL && tp_tower_handles_at(all, -1) == NULL);
+    CHECK(tp_tower_handles_find(all, "InferenceTower") == h && !tp_tower_handles_find(training, "InferenceTower"));
+    CHECK(h && !h->ctx.is_training && tp_tower_handles_at(training, 0)->ctx.is_training);
     CHECK(tp_graph_n_variables(g) == 3); /* W and two of the moving summary */
     CHECK(tp_graph_status(g) == TP_OK);
     tp_graph_free(g);
@@ -829,6 +837,263 @@ TEST(dependencies_are_found)
     CHECK(tp_depends_on(&c, 1, c->op));
     CHECK(!tp_depends_on(&c, 1, b->op));
     CHECK(tp_depends_on(&d, 1, b->op)); /* through a control edge */
+    tp_graph_free(g);
+}
+
+/* ==== functions that share, scopes that rename ========================================================= */
+
+static char heard[2048];
+static void hear(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(heard);
+    snprintf(heard + n, sizeof heard - n, "%s\n", message);
+}
+
+static tp_node *shared_weight(tp_graph *g)
+{
+    tp_auto_reuse_variable_scope_push(g, "shared_weight");
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_ones());
+    tp_variable_scope_pop(g);
+    return w;
+}
+TEST(a_function_reuses_what_it_made_in_this_scope)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = shared_weight(g), *b = shared_weight(g);
+    tp_under_variable_scope_push(g, "other");
+    CHECK_STR(tp_variable_scope(g), "other");
+    CHECK_STR(tp_name_scope(g), "other");
+    tp_node *c = shared_weight(g), *d = shared_weight(g); /* another outer scope: other weights */
+    tp_variable_scope_pop(g);
+    CHECK(a == b && c == d && a != c);
+    CHECK_STR(tp_node_name(a), "w");
+    CHECK_STR(tp_node_name(c), "other/w");
+    CHECK(shared_weight(g) == a);
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+TEST(a_function_runs_under_a_name)
+{
+    heard[0] = 0;
+    tp_set_log(hear, NULL);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_under_name_scope_push(g, "rms", NULL);
+    CHECK_STR(tp_name_scope(g), "rms");
+    tp_name_scope_pop(g);
+    tp_under_name_scope_push(g, "rms", NULL); /* a fresh one each time */
+    CHECK_STR(tp_name_scope(g), "rms_1");
+    tp_name_scope_pop(g);
+    for (int i = 0; i < 2; i++) { /* named by the caller: the same one each time */
+        tp_under_name_scope_push(g, "rms", "mine");
+        CHECK_STR(tp_name_scope(g), "mine");
+        tp_name_scope_pop(g);
+    }
+    CHECK_STR(heard, "");
+    tp_named(tp_const(g, 1), "taken");
+    tp_under_name_scope_push(g, "rms", "taken");
+    CHECK_STR(tp_name_scope(g), "taken_1");
+    tp_name_scope_pop(g);
+    CHECK_HAS(heard, "name scope 'taken' is taken: rms runs in 'taken_1'");
+    tp_set_log(NULL, NULL);
+    tp_graph_free(g);
+}
+
+static tp_node *quantised(tp_node *var, void *user) /* of weights only, as DoReFa does */
+{
+    ++*(int *)user;
+    const char *name = tp_node_name(var), *slash = strrchr(name, '/');
+    if (strcmp(slash ? slash + 1 : name, "W") != 0) return var;
+    /* the value of the rounded weight, the gradient of the weight itself */
+    return tp_add(var, tp_stop_gradient(tp_sub(tp_affine(tp_round(tp_affine(var, 4, 0)), 0.25f, 0), var)));
+}
+TEST(a_quantised_network_by_remapped_variables)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    int asked = 0;
+    tp_remap_variables_push(g, quantised, &asked);
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "fc";
+    tp_variable_scope_push(g, &d);
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, scalar(), tp_init_constant(0.8f));
+    tp_node *b = tp_get_variable_as(g, "b", TP_F32, scalar(), tp_init_constant(0.8f));
+    tp_variable_scope_pop(g);
+    tp_variable_scope_pop(g);
+    CHECK(asked == 2 && tp_node_variable(b) && !tp_node_variable(w));
+    tp_variable *var = tp_find_variable(g, "fc/W");
+    CHECK(var && var->trainable);
+    tp_node *dw = NULL, *y = tp_add(tp_mul(w, tp_const(g, 3)), b);
+    if (var) tp_gradients(y, &var->node, 1, &dw);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_NEAR(eval1(s, w), 0.75, 1e-7, 0);
+    CHECK_NEAR(eval1(s, b), 0.8, 1e-7, 0);
+    CHECK(dw != NULL);
+    if (dw) CHECK_NEAR(eval1(s, dw), 3, 0, 0); /* straight through the rounding */
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static bool in_collection(tp_graph *g, const char *key, const char *variable)
+{
+    int n = 0;
+    tp_node *const *item = tp_collection(g, key, &n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(tp_node_name(item[i]), variable) == 0) return true;
+    return false;
+}
+TEST(variables_are_frozen_in_two_ways)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.shape = scalar();
+    d.init = tp_init_constant(2);
+    tp_freeze_variables_push(g, true, false);
+    d.name = "stopped";
+    tp_node *stopped = tp_get_variable(g, &d);
+    tp_variable_scope_pop(g);
+    tp_freeze_variables_push(g, false, true);
+    d.name = "skipped";
+    tp_node *skipped = tp_get_variable(g, &d);
+    d.name = "statistic";
+    d.trainable = TP_NO;
+    tp_node *statistic = tp_get_variable(g, &d);
+    tp_variable_scope_pop(g);
+    tp_freeze_variables_push(g, true, true);
+    d.name = "both";
+    d.trainable = TP_UNSET;
+    tp_node *both = tp_get_variable(g, &d);
+    tp_variable_scope_pop(g);
+    /* stop_gradient: no gradient, still in the collection of what is trained */
+    CHECK_STR(tp_node_name(stopped), "freezed_stopped");
+    CHECK(in_collection(g, TP_KEY_TRAINABLE_VARIABLES, "stopped") &&
+          !in_collection(g, TP_KEY_MODEL_VARIABLES, "stopped"));
+    /* skip_collection: the other way round, and there is a gradient to who asks */
+    CHECK(tp_node_variable(skipped) && !in_collection(g, TP_KEY_TRAINABLE_VARIABLES, "skipped"));
+    CHECK(in_collection(g, TP_KEY_MODEL_VARIABLES, "skipped") && in_collection(g, TP_KEY_GLOBAL_VARIABLES, "skipped"));
+    /* what was not trained anyway is left alone */
+    CHECK(tp_node_variable(statistic) && !in_collection(g, TP_KEY_MODEL_VARIABLES, "statistic"));
+    CHECK(!tp_node_variable(both) && in_collection(g, TP_KEY_MODEL_VARIABLES, "both"));
+    tp_node *y = tp_add(tp_add(stopped, skipped), both), *vars[3], *dy[3];
+    static const char *const names[3] = {"stopped", "skipped", "both"};
+    for (int i = 0; i < 3; i++) vars[i] = tp_find_variable(g, names[i])->node;
+    tp_gradients(y, vars, 3, dy);
+    CHECK(!dy[0] && dy[1] && !dy[2]);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_NEAR(eval1(s, y), 6, 0, 0);
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(frozen_collections_and_fetches)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_const(g, 1), *b = tp_const(g, 2), *c = tp_add(a, a);
+    static const char *const keys[] = {TP_KEY_SUMMARIES};
+    int n = 0;
+    tp_collection_add(g, TP_KEY_SUMMARIES, a);
+    TP_FREEZE_COLLECTION(g, keys, 1)
+    {
+        tp_collection_add(g, TP_KEY_SUMMARIES, b);
+        tp_collection_add(g, TP_KEY_UPDATE_OPS, b);
+        tp_collection(g, TP_KEY_SUMMARIES, &n);
+        CHECK(n == 2);
+    }
+    tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 1);
+    tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+    CHECK(n == 1);
+    tp_node *const *lists[2] = {&b, &c};
+    const int counts[2] = {1, 1};
+    CHECK(tp_dependency_of_fetches(lists, counts, 2, a->op) && tp_dependency_of_fetches(lists, counts, 2, b->op));
+    CHECK(!tp_dependency_of_fetches(lists, counts, 1, a->op));
+    tp_node *later = tp_add(c, b); /* newer than the answer that is kept */
+    CHECK(!tp_depends_on(&b, 1, later->op) && tp_depends_on(&later, 1, a->op));
+    tp_graph_free(g);
+}
+
+static tp_session *count_session(tp_session *s, void *user)
+{
+    ++*(int *)user;
+    return s;
+}
+static tp_session *refuse_session(tp_session *s, void *user)
+{
+    (void)user;
+    tp_session_free(s);
+    tp_fail(TP_ERR, "refused");
+    return NULL;
+}
+TEST(session_creators_are_adapted)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    int made = 0;
+    tp_node *x = tp_const(g, 4);
+    tp_session_adapter a = {tp_new_session_creator(NULL), count_session, &made},
+                       no = {tp_new_session_creator(NULL), refuse_session, NULL};
+    tp_session_creator c = tp_session_creator_adapter(&a), refusing = tp_session_creator_adapter(&no);
+    tp_session *s = c.create(&c, g);
+    CHECK(made == 1 && s != NULL);
+    if (s) CHECK_NEAR(eval1(s, x), 4, 0, 0);
+    CHECK(refusing.create(&refusing, g) == NULL);
+    CHECK_STR(tp_last_error(), "refused");
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(activations_are_summarised)
+{
+    heard[0] = 0;
+    tp_set_log(hear, NULL);
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t dims[2] = {TP_ANY, 3};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(2, dims)), *y = tp_named(tp_relu(x), "relu");
+    tp_add_activation_summary(y, 0, NULL, NULL);
+    tp_add_activation_summary(tp_const(g, 1), 0, NULL, NULL);
+    int n = 0, seen = 0;
+    tp_node *const *summary = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 3);
+    static const char *const tags[3] = {"relu-histogram", "relu-sparsity", "relu-rms"};
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < 3; k++) {
+            const tp_summary_attrs *info = tp_summary_info(summary[i]);
+            seen += info && strcmp(info->tag, tags[k]) == 0;
+            CHECK(strncmp(tp_node_name(summary[i]), "activation-summary/", 19) == 0);
+        }
+    CHECK(seen == 3);
+    CHECK_HAS(heard, "Cannot summarize scalar activation");
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_set_log(NULL, NULL);
+    tp_graph_free(g);
+}
+
+TEST(a_graph_is_drawn)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_ones()), *one = tp_named(tp_const(g, 1), "one");
+    tp_node *y = tp_named(tp_add(w, one), "sum"), *after = tp_with_dependencies(y, &one, 1);
+    tp_node *write = tp_assign(w, y, NULL);
+    tp_buf all, part;
+    memset(&all, 0, sizeof all);
+    memset(&part, 0, sizeof part);
+    tp_graph_to_dot(g, NULL, 0, &all);
+    tp_graph_to_dot(g, &y, 1, &part);
+    CHECK(after != NULL && write != NULL && !all.failed && !part.failed);
+    CHECK_HAS(all.data, "digraph tp {");
+    CHECK_HAS(all.data, "label=\"w\\nvariable ()\", shape=cylinder");
+    CHECK_HAS(all.data, "style=dotted");
+    CHECK_HAS(all.data, "style=dashed, dir=back");
+    CHECK_HAS(part.data, "label=\"sum\\n");
+    CHECK(strstr(part.data, "assign") == NULL && strstr(part.data, "dotted") == NULL);
+    int opened = 0, boxes = 0;
+    for (const char *p = all.data; *p; p++) opened += *p == '{' ? 1 : *p == '}' ? -1 : 0, boxes += *p == '\n';
+    CHECK(opened == 0 && boxes > tp_graph_n_operations(g));
+    tp_buf_free(&all);
+    tp_buf_free(&part);
     tp_graph_free(g);
 }
 

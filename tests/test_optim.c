@@ -485,6 +485,301 @@ TEST(an_optimizer_follows_a_schedule)
     done(g);
 }
 
+/* ==== fifty updates, against references ================================================================ */
+/* ref_optim.py has the formulas in double, and what they were checked against. */
+
+static tp_optimizer *make_by_name(const char *name, tp_graph *g)
+{
+#define LR(v_) rate(g, v_)
+    if (!strcmp(name, "sgd")) return tp_sgd(LR(0.1f));
+    if (!strcmp(name, "momentum")) return tp_momentum(LR(0.1f));
+    if (!strcmp(name, "nesterov")) return tp_nesterov(LR(0.1f));
+    if (!strcmp(name, "adam")) return tp_adam(LR(0.05f));
+    if (!strcmp(name, "adam_epsilon")) return tp_adam(LR(0.05f), .beta1 = 0.5f, .beta2 = 0.99f, .epsilon = 1e-2f);
+    if (!strcmp(name, "adamw")) return tp_adamw(LR(0.05f), .weight_decay = 0.1f);
+    if (!strcmp(name, "lamb")) return tp_lamb(LR(0.02f), .weight_decay = 0.05f);
+    if (!strcmp(name, "rmsprop")) return tp_rmsprop(LR(0.01f));
+    if (!strcmp(name, "rmsprop_momentum"))
+        return tp_rmsprop(LR(0.01f), .decay = 0.8f, .momentum = 0.5f, .epsilon = 1e-3f);
+    if (!strcmp(name, "rmsprop_centered"))
+        return tp_rmsprop(LR(0.01f), .momentum = 0.5f, .epsilon = 1e-2f, .centered = TP_YES);
+    if (!strcmp(name, "adagrad")) return tp_adagrad(LR(0.3f));
+    if (!strcmp(name, "adadelta")) return tp_adadelta(LR(1.0f), .rho = 0.9f, .epsilon = 1e-3f);
+    if (!strcmp(name, "ftrl")) return tp_ftrl(LR(0.3f));
+    if (!strcmp(name, "ftrl_l1_l2"))
+        return tp_ftrl(LR(0.3f), .initial_accumulator_value = 0.2f, .l1 = 0.4f, .l2 = 0.1f, .l2_shrinkage = 0.02f);
+    if (!strcmp(name, "ftrl_power")) return tp_ftrl(LR(0.3f), .learning_rate_power = -0.7f);
+    if (!strcmp(name, "accum_momentum")) return tp_accum_grad(tp_momentum(LR(0.05f)), 4);
+    if (!strcmp(name, "accum_adam")) return tp_accum_grad(tp_adam(LR(0.05f)), 3);
+#undef LR
+    return NULL;
+}
+
+/* The weights after 1, 10 and 50 updates; dtype says in what they are kept. */
+static void fifty_updates(const char *name, tp_dtype dtype, int threads, const char *isa, double got[15])
+{
+    static const double start[5] = {1, -2, 0.5, 3, -0.25}, curve[5] = {0.1, 0.5, 1.0, 2.0, 0.3};
+    tp_graph *g = graph();
+    tp_node *w = tp_get_variable_as(g, "w", dtype, tp_make_shape(5), tp_init_zeros());
+    tp_node *shift = tp_placeholder(g, "shift", dtype, tp_make_shape(5)),
+            *slope = tp_placeholder(g, "slope", dtype, tp_make_shape(5));
+    tp_grad_var gv;
+    gv.grad = tp_add(tp_mul(slope, w), shift);
+    gv.var = w;
+    tp_optimizer *o = make_by_name(name, g);
+    if (!CHECK_MSG(o != NULL, "no optimizer %s", name)) {
+        done(g);
+        return;
+    }
+    tp_node *op = tp_apply_gradients(o, &gv, 1);
+    tp_session_config c = tp_default_session_config();
+    c.threads = threads;
+    c.isa = isa;
+    tp_session *s = ok(g) ? tp_session_new(g, &c) : NULL;
+    tp_tensor t[3], read;
+    memset(t, 0, sizeof t);
+    memset(&read, 0, sizeof read);
+    for (int q = 0; q < 3; q++) CHECK_OK(tp_tensor_resize(&t[q], dtype, tp_make_shape(5)));
+    for (int i = 0; i < 5; i++) tp_tensor_set(&t[0], i, start[i]), tp_tensor_set(&t[1], i, curve[i]);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) CHECK_OK(tp_session_load(s, tp_node_variable(w), &t[0]));
+    for (int n = 0, at = 0; s && n < 50; n++) {
+        tp_feed feed[2];
+        memset(feed, 0, sizeof feed);
+        feed[0].node = slope, feed[0].value = t[1];
+        feed[1].node = shift, feed[1].value = t[2];
+        for (int i = 0; i < 5; i++) tp_tensor_set(&t[2], i, (double)(float)(0.5 * sin(0.7 * n + i)));
+        if (!CHECK_OK(tp_session_run(s, feed, 2, &op, 1, NULL))) break;
+        if (n != 0 && n != 9 && n != 49) continue;
+        CHECK_OK(tp_session_read(s, tp_node_variable(w), &read));
+        for (int i = 0; i < 5; i++) got[at++] = tp_tensor_get(&read, i);
+    }
+    for (int q = 0; q < 3; q++) tp_tensor_free(&t[q]);
+    tp_tensor_free(&read);
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(fifty_updates_follow_the_references)
+{
+    FILE *f = fopen("tests/ref_optim.txt", "r");
+    if (!f) f = fopen("ref_optim.txt", "r");
+    if (!CHECK_MSG(f != NULL, "tests/ref_optim.txt is missing")) return;
+    char name[64];
+    int cases = 0;
+    for (; fscanf(f, "%63s", name) == 1; cases++) {
+        double want[15], got[15] = {0}, twice[15] = {0};
+        for (int i = 0; i < 15; i++) CHECK(fscanf(f, "%lf", &want[i]) == 1);
+        for (int variant = 0; variant < 3; variant++) { /* the fast kernels, the naive ones, double */
+            fifty_updates(name, variant == 2 ? TP_F64 : TP_F32, 1, variant == 1 ? "naive" : NULL, got);
+            for (int part = 0; part < 3; part++) {
+                double error = 0, size = 0;
+                for (int i = 5 * part; i < 5 * part + 5; i++) {
+                    error += (got[i] - want[i]) * (got[i] - want[i]);
+                    size += want[i] * want[i];
+                }
+                CHECK_MSG(sqrt(error / size) < (variant == 2 ? 1e-6 : 1e-5), "%s, variant %d, part %d: error %g", name,
+                          variant, part, sqrt(error / size));
+            }
+            if (variant == 0) { /* and the same bits with more threads */
+                fifty_updates(name, TP_F32, 3, NULL, twice);
+                CHECK(memcmp(got, twice, sizeof got) == 0);
+            }
+        }
+    }
+    fclose(f);
+    CHECK(cases >= 17);
+}
+
+/* Large variables are cut into pieces; LAMB's norms are sums over all of them. */
+TEST(lamb_of_many_pieces)
+{
+    float first[3] = {0};
+    for (int variant = 0; variant < 3; variant++) {
+        tp_graph *g = graph();
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(50000), tp_init_constant(0.5f));
+        tp_grad_var gv;
+        gv.grad = tp_affine(w, 0.25f, 0.1f);
+        gv.var = w;
+        tp_node *op = tp_apply_gradients(tp_lamb(rate(g, 0.1f), .weight_decay = 0.2f), &gv, 1);
+        tp_session_config c = tp_default_session_config();
+        c.threads = variant == 1 ? 3 : 1;
+        c.isa = variant == 2 ? "naive" : NULL;
+        tp_session *s = ok(g) ? tp_session_new(g, &c) : NULL;
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+            CHECK_OK(tp_session_run(s, NULL, 0, &op, 1, NULL));
+            first[variant] = (float)variable(s, "w");
+        }
+        tp_session_free(s);
+        done(g);
+    }
+    /* m/(1-b1) = g, sqrt(v/(1-b2)) = |g|: r = 1 + 0.2 w = 1.1 everywhere, |w|/|r| = 0.5/1.1 */
+    CHECK_NEAR(first[0], 0.5 - 0.1 * 0.5, 1e-5, 0);
+    CHECK(first[0] == first[1]);
+    CHECK_NEAR(first[2], first[0], 1e-6, 0);
+}
+
+/* ==== wrappers ======================================================================================== */
+
+static tp_node *clip_to_one(tp_node *updated, tp_node *var, void *user)
+{
+    ++*(int *)user;
+    return strcmp(tp_node_name(var), "free") == 0 ? NULL : tp_minimum(updated, tp_const(tp_node_graph(var), 1.0f));
+}
+static tp_node *copy_to_shadow(tp_node *var, tp_node *updated, tp_node *pred, void *user)
+{
+    tp_node *const *shadow = (tp_node *const *)user;
+    return strcmp(tp_node_name(var), "free") == 0 ? NULL : tp_assign(*shadow, updated, pred);
+}
+
+TEST(variables_are_assigned_after_the_whole_update)
+{
+    tp_graph *g = graph();
+    int calls = 0;
+    tp_grad_var gv[2] = {{input(g, "g0"), weight(g, "held", 0)}, {input(g, "g1"), weight(g, "free", 0)}};
+    tp_node *in[2] = {gv[0].grad, gv[1].grad};
+    tp_optimizer *o = tp_variable_assignment(tp_sgd(rate(g, 1)), clip_to_one, &calls);
+    tp_node *op = tp_apply_gradients(o, gv, 2);
+    CHECK(calls == 2);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float v[2] = {-0.75f, -0.75f};
+        step(s, op, in, v, 2);
+        CHECK(variable(s, "held") == 0.75 && variable(s, "free") == 0.75);
+        step(s, op, in, v, 2);
+        CHECK(variable(s, "held") == 1.0 && variable(s, "free") == 1.5);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(post_process_sees_new_values_and_only_real_updates)
+{
+    tp_graph *g = graph();
+    tp_variable_desc d = {.name = "shadow", .shape = tp_make_shape(1), .init = tp_init_zeros(), .trainable = TP_NO};
+    tp_node *shadow = tp_get_variable(g, &d);
+    tp_grad_var gv[2] = {{input(g, "g0"), weight(g, "w", 0)}, {input(g, "g1"), weight(g, "free", 0)}};
+    tp_node *in[2] = {gv[0].grad, gv[1].grad};
+    tp_optimizer *o = tp_accum_grad(tp_post_process(tp_sgd(rate(g, 1)), copy_to_shadow, &shadow), 2);
+    tp_node *op = tp_apply_gradients(o, gv, 2);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float v[2] = {-1, -1};
+        step(s, op, in, v, 2);
+        CHECK(variable(s, "w") == 0 && variable(s, "shadow") == 0 && variable(s, "w/AccumGrad") == -1);
+        CHECK(variable(s, "AccumGrad/counter") == 1);
+        step(s, op, in, v, 2);
+        CHECK(variable(s, "w") == 2 && variable(s, "shadow") == 2 && variable(s, "w/AccumGrad") == 0);
+        step(s, op, in, v, 2);
+        CHECK(variable(s, "w") == 2 && variable(s, "free") == 2 && variable(s, "AccumGrad/counter") == 3);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(order_of_clipping_and_accumulating_matters)
+{
+    double w[2] = {0};
+    for (int inside = 0; inside < 2; inside++) {
+        tp_graph *g = graph();
+        tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
+        tp_node *in = gv.grad;
+        tp_optimizer *o = tp_sgd(rate(g, 1));
+        if (inside) o = tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_global_norm_clip(1)));
+        o = tp_accum_grad(o, 2);
+        if (!inside) o = tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_global_norm_clip(1)));
+        tp_node *op = tp_apply_gradients(o, &gv, 1);
+        ok(g);
+        tp_session *s = tp_session_new(g, NULL);
+        const float v = -5;
+        for (int i = 0; s && i < 2; i++) step(s, op, &in, &v, 1);
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error())) w[inside] = variable(s, "w");
+        tp_session_free(s);
+        done(g);
+    }
+    CHECK_NEAR(w[0], 2, 1e-6, 0); /* each of two parts was clipped to 1 */
+    CHECK_NEAR(w[1], 1, 1e-6, 0); /* the sum was */
+}
+
+/* ==== processors that look =========================================================================== */
+
+TEST(gradients_are_summarised_printed_and_checked)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv[2] = {{input(g, "g0"), weight(g, "conv0/W", 0)}, {input(g, "g1"), weight(g, "conv0/b", 0)}};
+    tp_node *in[2] = {gv[0].grad, gv[1].grad};
+    tp_optimizer *o = tp_apply_grad_processors(
+        tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_summary(".*/W"), tp_gradproc_summary(".*"),
+                                         tp_gradproc_print(".*/b"), tp_gradproc_print(NULL), tp_gradproc_check()));
+    tp_node *op = tp_apply_gradients(o, gv, 2);
+    ok(g);
+    int n = 0, histograms = 0, moving = 0;
+    tp_node *const *summaries = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    for (int i = 0; i < n; i++) {
+        const tp_summary_attrs *a = tp_summary_info(summaries[i]);
+        if (!CHECK(a != NULL)) continue;
+        if (a->kind == TP_SUMMARY_HISTOGRAM) {
+            histograms++;
+            CHECK(strcmp(a->tag, "conv0/W-grad") == 0 || strcmp(a->tag, "conv0/b-grad") == 0);
+        }
+    }
+    CHECK(histograms == 2); /* once a variable, though two processors match W */
+    tp_collection(g, TP_KEY_MOVING_SUMMARY_OPS, &moving);
+    CHECK(moving == 2);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        const float v[2] = {2, 3}, bad[2] = {1, NAN};
+        logged[0] = 0;
+        step(s, op, in, v, 2);
+        CHECK_HAS(logged, "conv0/W-grad: shape (1), mean 2, rms 2, [2]");
+        CHECK_HAS(logged, "conv0/b-grad: shape (1), mean 3, rms 3, [3]");
+        CHECK(variable(s, "conv0/W") == -2);
+        tp_feed feed[2];
+        memset(feed, 0, sizeof feed);
+        for (int i = 0; i < 2; i++) {
+            feed[i].node = in[i];
+            tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(1), &bad[i]);
+        }
+        CHECK(tp_session_run(s, feed, 2, &op, 1, NULL) < 0);
+        CHECK_HAS(tp_last_error(), "CheckGradient/conv0/b");
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(slots_of_the_other_optimizers)
+{
+    static const char *const names[] = {"w/RMSProp", "w/RMSProp_1", "w/RMSProp_2",  "w/RMSProp_3", "w/RMSProp_4",
+                                        "w/Adagrad", "w/Adadelta",  "w/Adadelta_1", "w/Ftrl",      "w/Ftrl_1",
+                                        "w/LAMB",    "w/LAMB_1",    "w/Adam",       "w/Adam_1"};
+    tp_graph *g = graph();
+    tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
+    tp_node *lr = rate(g, 0.1f);
+    tp_optimizer *o[] = {tp_rmsprop(lr, .centered = TP_YES),
+                         tp_rmsprop(lr),
+                         tp_adagrad(lr),
+                         tp_adadelta(lr),
+                         tp_ftrl(lr),
+                         tp_lamb(lr),
+                         tp_adamw(lr)};
+    for (int i = 0; i < TP_COUNT(o); i++) tp_apply_gradients(o[i], &gv, 1);
+    ok(g);
+    for (int i = 0; i < TP_COUNT(names); i++) CHECK_MSG(tp_find_variable(g, names[i]) != NULL, "no %s", names[i]);
+    CHECK(tp_get_slot(o[0], gv.var, "mg") == tp_find_variable(g, "w/RMSProp_1")->node);
+    CHECK(tp_get_slot(o[0], gv.var, "momentum") == tp_find_variable(g, "w/RMSProp_2")->node);
+    CHECK(tp_get_slot(o[4], gv.var, "linear") == tp_find_variable(g, "w/Ftrl_1")->node);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        CHECK(variable(s, "w/RMSProp") == 1);
+        CHECK_NEAR(variable(s, "w/Adagrad"), 0.1, 1e-7, 0);
+        CHECK_NEAR(variable(s, "w/Ftrl"), 0.1, 1e-7, 0);
+        CHECK(variable(s, "w/Ftrl_1") == 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
 /* ==== mistakes ======================================================================================== */
 
 static int greedy(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
@@ -524,6 +819,14 @@ static void mistake(int i, tp_graph *g)
     case 14:
         tp_apply_gradients(tp_apply_grad_processors(tp_sgd(lr), TP_GRADPROCS(tp_gradproc_scale(".*", 0))), gv, 1);
         break;
+    case 15: tp_accum_grad(tp_sgd(lr), 0); break;
+    case 16: tp_variable_assignment(tp_sgd(lr), NULL, NULL); break;
+    case 17: tp_rmsprop(lr, .decay = 1.0f); break;
+    case 18: tp_adagrad(lr, .initial_accumulator_value = -1.0f); break;
+    case 19: tp_ftrl(lr, .learning_rate_power = 0.5f); break;
+    case 20: tp_adadelta(lr, .epsilon = TP_ZERO); break;
+    case 21: tp_lamb(lr, .weight_decay = -0.1f); break;
+    case 22: tp_adamw(lr, .epsilon = -1.0f); break;
     }
 }
 
@@ -544,7 +847,15 @@ TEST(each_mistake_is_a_sentence)
         "Greedy left 2 of 1 gradients",
         "there is no optimizer",
         "gradient processor 0 has no process function",
-        "no gradients were given"};
+        "no gradients were given",
+        "AccumGrad: niter is 0: it must be 1 or more",
+        "VariableAssignment: the function is NULL",
+        "RMSProp has .decay 1: it is at least 0 and less than 1",
+        "Adagrad has .initial_accumulator_value -1: it must be positive",
+        "Ftrl has .learning_rate_power 0.5: it is never positive",
+        "Adadelta has .epsilon 0: it must be positive",
+        "LAMB has .weight_decay -0.1: it is not negative",
+        "Adam has .epsilon -1: it is not negative"};
     for (int i = 0; i < TP_COUNT(parts); i++) {
         tp_graph *g = graph();
         mistake(i, g);

@@ -1,6 +1,6 @@
 """Ours and every variant of the peer, interleaved: ours A ours B ours A ...; medians of the rounds' medians.
-usage: pair.py python peer.py workload threads rounds seconds"""
-import json, statistics, subprocess, sys
+usage: pair.py python peer.py workload threads rounds seconds      VARIANTS="eager;compile --channels-last": only these"""
+import json, os, statistics, subprocess, sys
 
 python, peer, workload, threads, rounds, seconds = sys.argv[1:7]
 
@@ -23,6 +23,8 @@ if workload.split('.')[0] in ('mnistcnn', 'resnet20') or workload.startswith('in
     variants += [['--mode', 'eager', '--channels-last'], ['--mode', 'compile', '--channels-last']]
 if workload.startswith('infer.'):
     variants += [['--mode', 'jit']]
+if os.environ.get('VARIANTS'):
+    variants = [['--mode'] + v.split() for v in os.environ['VARIANTS'].split(';')]
 mine, theirs = [], {}
 for _ in range(int(rounds)):
     for v in variants:

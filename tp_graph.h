@@ -32,7 +32,7 @@
  *     }
  *
  * CONTENTS   >>types >>optable >>graph >>names >>scopes >>variables >>towers >>gradients >>nodes >>summaries
- *            >>session >>hooks >>checkpoints   then, in the implementation: >>core >>ops >>plan >>run >>saver
+ *            >>session >>hooks >>checkpoints >>predict   then, in the implementation: >>core >>ops >>plan >>run >>saver
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs; free sessions before their graph.
@@ -876,6 +876,43 @@ typedef struct tp_checkpoint_entry {
 } tp_checkpoint_entry;
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n);
 
+/* ==== >>predict ======================================================================================= */
+
+/* A function made of a graph: give tensors, get tensors. Each predictor has a plan and memory of its own, so that several
+ * may be used at once, each by one thread. [predict: PredictorBase] */
+typedef struct tp_predictor tp_predictor;
+/* From nodes of a graph and a session that has its variables; both are borrowed. [OnlinePredictor] */
+TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                         int n_outputs);
+typedef struct tp_predict_config {
+    const tp_spec *inputs; /* the signature of build_graph: a tp_model's inputs, n_inputs, build_graph and user */
+    int n_inputs;
+    tp_build_fn build_graph;
+    void *user;
+    const char *const
+        *input_names; /* what is fed, by signature name or by the name of any tensor; NULL: the signature */
+    int n_input_names;
+    const char *const *output_names; /* what is asked for: "prob", "conv1/output"; at least one */
+    int n_output_names;
+    tp_session_init *session_init; /* where the variables come from; NULL: their initial values. Taken over, always */
+    tp_session_creator *session_creator; /* NULL: a new session with default options */
+    tp_graph *graph; /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
+} tp_predict_config;
+/* Build the graph as a tower for inference, load its variables. NULL after a mistake, whose sentence tp_last_error() has.
+ * [PredictConfig, OfflinePredictor] */
+TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c);
+/* The same as towers tower0, tower1, ... that share variables and a session: for n threads. The predictor itself is the
+ * first of them. [MultiTowerOfflinePredictor] */
+TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n);
+/* The i-th of them, owned by p; beyond the last one they come round again, with a warning. [get_predictor] */
+TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
+/* inputs: one tensor an input. outputs: gets a pointer an output, valid until the next call. */
+TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs);
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
+TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
+TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
+TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
+
 #ifdef __cplusplus
 }
 #endif
@@ -1024,6 +1061,7 @@ struct tp_graph {
     tp_node **query;       /* the last targets whose ancestors were asked for */
     char *ancestor;        /* operation id -> is it one of theirs? */
     int n_query, query_op; /* query_op: operations there were */
+    tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer */
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
@@ -1056,7 +1094,8 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     g->var_scope[0].reuse = TP_REUSE_NO;
     g->n_var_scope = 1;
     g->infer_out = (tp_type *)tp_calloc(TP_MAX_OUTPUTS, sizeof(tp_type));
-    if (!g->infer_out) {
+    g->lock = tp_mutex_new();
+    if (!g->infer_out || !g->lock) {
         tp_graph_free(g);
         return NULL;
     }
@@ -1081,6 +1120,7 @@ TP_DEF void tp_graph_free(tp_graph *g)
     tp__map_free(&g->auto_reuse);
     tp_free((void *)g->query);
     tp_free(g->ancestor);
+    tp_mutex_free(g->lock);
     tp_free(g->infer_in);
     tp_free(g->infer_out);
     tp_arena_free(&g->arena);
@@ -2030,6 +2070,7 @@ static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
 TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out)
 {
     char t[TP_SHAPE_TEXT];
+    tp_mutex_lock(g->lock);
     const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
     const int count = seen ? g->query_op : g->op.n;
     tp_buf_printf(out, "digraph tp {\n  node [shape=box, fontsize=10];\n");
@@ -2050,6 +2091,7 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
             tp_buf_printf(out, "  n%d -> n%d [style=dashed, dir=back];\n", o->var[i]->node->op->id, id);
     }
     tp_buf_printf(out, "}\n");
+    tp_mutex_unlock(g->lock);
 }
 
 /* -- initial values */
@@ -2410,9 +2452,12 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op)
 {
     if (n == 0 || op->id < 0) return false;
+    tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
-    if (!seen) return true; /* the safe answer: run it */
-    return op->id < op->graph->query_op && seen[op->id] != 0;
+    const bool yes =
+        !seen || (op->id < op->graph->query_op && seen[op->id] != 0); /* no memory: the safe answer, run it */
+    tp_mutex_unlock(op->graph->lock);
+    return yes;
 }
 
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op)
@@ -4779,8 +4824,11 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     tp_device *d = e->device;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
-    if (s->n_var < s->graph->var.n && (st = tp__session_grow(s)) != TP_OK) return st;
-    tp__plan *p = tp__find_plan(e, feeds, n_feeds, fetches, n_fetches, &st);
+    tp__plan *p = NULL;
+    tp_mutex_lock(s->graph->lock); /* execs of other threads compile from the same graph, and grow the same session */
+    if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
+    if (st == TP_OK) p = tp__find_plan(e, feeds, n_feeds, fetches, n_fetches, &st);
+    tp_mutex_unlock(s->graph->lock);
     if (!p) return st;
     p->used_at = ++e->clock;
     if (p->bound_to != e->arena || !p->bound_to) tp__plan_bind(p, e);
@@ -5671,6 +5719,211 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
     d.path = path;
     d.relaxed = ignore_mismatch;
     return tp_saver_restore_ex(&d);
+}
+
+/* ==== >>predict ======================================================================================= */
+
+struct tp_predictor {
+    tp_graph *graph; /* its own, or NULL */
+    tp_session *session;
+    bool owns_session;
+    tp_exec *exec;
+    tp_node **in, **out;
+    tp_feed *feed;
+    int n_in, n_out;
+    tp_predictor **more; /* the other towers */
+    int n_more;
+};
+
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p) { return p->n_in; }
+TP_DEF int tp_predictor_n_outputs(const tp_predictor *p) { return p->n_out; }
+TP_DEF tp_session *tp_predictor_session(tp_predictor *p) { return p->session; }
+
+TP_DEF void tp_predictor_free(tp_predictor *p)
+{
+    if (!p) return;
+    for (int i = 0; i < p->n_more; i++) tp_predictor_free(p->more[i]);
+    tp_exec_free(p->exec);
+    if (p->owns_session) tp_session_free(p->session);
+    tp_graph_free(p->graph);
+    tp_free((void *)p->more);
+    tp_free((void *)p->in);
+    tp_free((void *)p->out);
+    tp_free(p->feed);
+    tp_free(p);
+}
+
+TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                         int n_outputs)
+{
+    if (!s || n_inputs < 0 || n_outputs < 1) {
+        tp_fail(TP_ERR_ARG, "a predictor needs a session and at least one output");
+        return NULL;
+    }
+    for (int i = 0; i < n_inputs + n_outputs; i++) {
+        const tp_node *n = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
+        const char *what = i < n_inputs ? "input" : "output";
+        const int k = i < n_inputs ? i : i - n_inputs;
+        if (!n || tp_is_poison(n)) {
+            tp_fail(TP_ERR_ARG, "predictor: %s %d is no node", what, k);
+            return NULL;
+        }
+        if (n->op->graph != s->graph) {
+            tp_fail(TP_ERR_ARG, "predictor: %s %d, '%s', is of another graph than the session", what, k, n->op->name);
+            return NULL;
+        }
+    }
+    tp_predictor *p = (tp_predictor *)tp_calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->session = s;
+    p->n_in = n_inputs;
+    p->n_out = n_outputs;
+    p->in = (tp_node **)tp_calloc((size_t)n_inputs + 1, sizeof *p->in);
+    p->out = (tp_node **)tp_calloc((size_t)n_outputs, sizeof *p->out);
+    p->feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *p->feed);
+    if (p->in && p->out && p->feed) p->exec = tp_exec_new(s);
+    if (!p->exec) {
+        tp_predictor_free(p);
+        return NULL;
+    }
+    for (int i = 0; i < n_inputs; i++) p->in[i] = inputs[i];
+    for (int i = 0; i < n_outputs; i++) p->out[i] = outputs[i];
+    return p;
+}
+
+TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs)
+{
+    for (int i = 0; i < p->n_in; i++) {
+        p->feed[i].node = p->in[i];
+        p->feed[i].value = inputs[i];
+    }
+    return tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
+}
+
+/* A node of the tower: by the rules of its handle, else by its name in the graph. */
+static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_handle *h, const char *name,
+                                 const char *what)
+{
+    tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
+    if (!n && name) n = tp_graph_find(h->ctx.graph, name);
+    if (n) return n;
+    tp_buf names;
+    memset(&names, 0, sizeof names);
+    for (int i = 0; i < c->n_inputs; i++) tp_buf_printf(&names, "%s%s", i ? ", " : "", c->inputs[i].name);
+    tp_fail(TP_ERR_NAME, "predictor: there is no tensor '%s' for an %s; the inputs are %s", name ? name : "NULL", what,
+            names.data ? names.data : "none");
+    tp_buf_free(&names);
+    return NULL;
+}
+
+/* One tower: placeholders, the function, and what it is called with and for. */
+static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_tower_func *f, const char *name,
+                                   int reuse, tp_node **in, int n_in, tp_node **out)
+{
+    tp_variable_scope_desc vs;
+    tp_tower_desc d;
+    tp_node **x = (tp_node **)tp_graph_alloc(g, (size_t)(c->n_inputs + 1) * sizeof *x);
+    if (!x) return TP_ERR_NOMEM;
+    memset(&vs, 0, sizeof vs);
+    memset(&d, 0, sizeof d);
+    if (*name) tp_name_scope_push(g, name);
+    for (int i = 0; i < c->n_inputs; i++)
+        x[i] = tp_placeholder(g, c->inputs[i].name, c->inputs[i].dtype, c->inputs[i].shape);
+    if (*name) tp_name_scope_pop(g);
+    vs.reuse = reuse;
+    vs.no_name_scope = true;
+    tp_variable_scope_push(g, &vs);
+    d.name = name;
+    if (tp_tower_enter(g, &d)) {
+        tp_tower_func_call(f, x);
+        tp_tower_leave(g);
+    }
+    tp_variable_scope_pop(g);
+    if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+    const tp_tower_handle *h = tp_tower_func_tower(f, tp_tower_func_n_towers(f) - 1);
+    for (int i = 0; i < n_in; i++) {
+        const char *wanted = c->input_names ? c->input_names[i] : c->inputs[i].name;
+        if (!(in[i] = tp__predict_find(c, h, wanted, "input"))) return TP_ERR_NAME;
+    }
+    for (int i = 0; i < c->n_output_names; i++)
+        if (!(out[i] = tp__predict_find(c, h, c->output_names[i], "output"))) return TP_ERR_NAME;
+    return TP_OK;
+}
+
+/* Everything but the freeing of what the caller gave. */
+static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, int towers)
+{
+    const int n_in = c->input_names ? c->n_input_names : c->n_inputs, n_out = c->n_output_names;
+    const int each = n_in + n_out;
+    tp_tower_func *f = tp_tower_func_new(g, c->build_graph, c->user, c->inputs, c->n_inputs);
+    tp_node **node = (tp_node **)tp_graph_alloc(g, (size_t)(towers * each + 1) * sizeof *node);
+    if (!f || !node) {
+        if (tp_graph_status(g) != TP_OK) tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+        return NULL;
+    }
+    if (n_in == 0) tp_log(TP_LOG_WARN, "PredictConfig: there are no inputs");
+    for (int i = 0; i < towers; i++) {
+        char name[32] = "";
+        const int reuse = i > 0 ? TP_REUSE_YES : c->graph ? TP_REUSE_AUTO : TP_REUSE_INHERIT;
+        if (towers > 1) snprintf(name, sizeof name, "tower%d", i);
+        /* a graph with other towers: names of its own, or a lookup would find theirs */
+        for (int k = 0; c->graph && (k == 0 || tp__map_get(&g->used, name)); k++)
+            snprintf(name, sizeof name, "tower-pred-%d", i + k);
+        if (tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in) != TP_OK)
+            return NULL;
+    }
+    if (c->session_init && c->session_init->setup_graph && c->session_init->setup_graph(c->session_init, g) != TP_OK)
+        return NULL;
+    tp_session_creator standard = tp_new_session_creator(NULL),
+                       *creator = c->session_creator ? c->session_creator : &standard;
+    tp_session *s = creator->create(creator, g);
+    if (!s) return NULL;
+    tp_predictor *p = NULL;
+    if (tp_session_init_run(c->session_init, s) == TP_OK) p = tp_online_predictor(s, node, n_in, node + n_in, n_out);
+    if (!p) {
+        tp_session_free(s);
+        return NULL;
+    }
+    p->owns_session = true;
+    if (towers == 1) return p;
+    p->more = (tp_predictor **)tp_calloc((size_t)towers - 1, sizeof *p->more);
+    for (int i = 1; p->more && i < towers; i++, p->n_more++) {
+        p->more[i - 1] = tp_online_predictor(s, node + i * each, n_in, node + i * each + n_in, n_out);
+        if (!p->more[i - 1]) break;
+    }
+    if (p->n_more == towers - 1) return p;
+    tp_predictor_free(p);
+    return NULL;
+}
+
+TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
+{
+    tp_predictor *p = NULL;
+    tp_graph *g = c->graph;
+    if (!c->build_graph) tp_fail(TP_ERR_ARG, "PredictConfig: build_graph is NULL");
+    else if (c->n_output_names < 1 || !c->output_names)
+        tp_fail(TP_ERR_ARG, "PredictConfig: output_names must name at least one tensor");
+    else if (n < 1) tp_fail(TP_ERR_ARG, "predictor: %d towers make no sense", n);
+    else {
+        if (!g) g = tp_graph_new(NULL);
+        if (g) p = tp__predict_make(c, g, n);
+        if (p && !c->graph) p->graph = g;
+        if (!p && !c->graph) tp_graph_free(g);
+    }
+    tp_session_init_free(c->session_init);
+    return p;
+}
+
+TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c) { return tp_multi_tower_predictor(c, 1); }
+
+TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i)
+{
+    const int towers = p->n_more + 1;
+    if (i >= towers)
+        tp_log(TP_LOG_WARN, "predictor %d was asked for, there are %d towers: it is number %d again", i, towers,
+               i % towers);
+    i %= towers;
+    return i <= 0 ? p : p->more[i - 1];
 }
 
 TP__COLD_END

@@ -52,7 +52,7 @@ export TP_TEST_QUICK=1
 for t in $tests; do
     run_test asan "$t" gcc -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $warn
 done
-for t in test_tensor test_engine test_input test_train test_graph; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
+for t in test_tensor test_engine test_input test_train test_graph test_predict; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
 # NEON, run by an emulator where there is one
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
     run_with="qemu-aarch64 -L /usr/aarch64-linux-gnu"

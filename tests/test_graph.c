@@ -396,12 +396,11 @@ static uint64_t train_by_descent(const tp_session_config *c, int64_t batch, bool
 {
     tp_graph *g = tp_graph_new(NULL);
     const int64_t width[4] = {70, 50, 33, 40};
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, width[0])), *h = x;
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, width[0])), *h = x;
     for (int i = 0; i < 3; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
-        tp_node *w =
-            tp_get_variable_as(g, name, TP_F32, tp_make_shape(width[i], width[i + 1]), tp_init_uniform(-0.3f, 0.3f));
+        tp_node *w = tp_get_variable_as(g, name, TP_F32, shape2(width[i], width[i + 1]), tp_init_uniform(-0.3f, 0.3f));
         h = tp_tanh(tp_matmul(h, w));
     }
     tp_node *vars[3], *grads[3], *fetch[4];
@@ -418,7 +417,7 @@ static uint64_t train_by_descent(const tp_session_config *c, int64_t batch, bool
     memset(&f, 0, sizeof f);
     f.node = x;
     f.value.dtype = TP_F32;
-    f.value.shape = tp_make_shape(batch, 70);
+    f.value.shape = shape2(batch, 70);
     f.value.data = data;
     for (int i = 0; s && i < 7; i++) CHECK_OK(tp_session_run(s, &f, 1, fetch, fetch_gradients ? 4 : 1, out));
     tp_buf text;

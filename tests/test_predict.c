@@ -1,0 +1,302 @@
+/* Predictors: a graph built for inference, with variables from a file, called from one thread or several. */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include "tp_test.h"
+
+static char heard[2048];
+static void hear(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(heard);
+    snprintf(heard + n, sizeof heard - n, "%s\n", message);
+}
+
+/* prob = softmax(x W + b) of x (B,3), and the cost of a label: what a model builds, training or not. */
+static tp_node *classifier(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "fc";
+    tp_variable_scope_push(g, &d);
+    tp_node *w = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(3, 2), tp_init_normal(0, 1));
+    tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(2), tp_init_zeros());
+    tp_node *logits = tp_named(tp_nn_bias_add(tp_matmul(in[0], w), b, TP_NHWC), "output");
+    tp_variable_scope_pop(g);
+    tp_named(tp_softmax(logits), "prob");
+    tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, in[1])), "cost");
+    if (user) *(bool *)user = tp_current_tower_context(g)->is_training;
+    return cost;
+}
+
+static const char *const prob_only[] = {"prob"};
+static const char *const x_only[] = {"x"};
+
+static void config(tp_predict_config *c, tp_spec spec[2])
+{
+    memset(c, 0, sizeof *c);
+    memset(spec, 0, 2 * sizeof *spec);
+    spec[0].name = "x", spec[0].dtype = TP_F32, spec[0].shape = tp_make_shape(TP_ANY, 3);
+    spec[1].name = "label", spec[1].dtype = TP_I32, spec[1].shape = tp_make_shape(TP_ANY);
+    c->inputs = spec;
+    c->n_inputs = 2;
+    c->build_graph = classifier;
+    c->input_names = x_only;
+    c->n_input_names = 1;
+    c->output_names = prob_only;
+    c->n_output_names = 1;
+}
+
+/* W = 1 2 3 4 5 6, b = 0.5 -0.5 */
+static void weights(tp_dict *d)
+{
+    memset(d, 0, sizeof *d);
+    tp_tensor *w = tp_dict_add(d, "fc/W"), *b = tp_dict_add(d, "fc/b");
+    CHECK_OK(tp_tensor_resize(w, TP_F32, tp_make_shape(3, 2)));
+    CHECK_OK(tp_tensor_resize(b, TP_F32, tp_make_shape(2)));
+    w = tp_dict_find(d, "fc/W");
+    for (int i = 0; i < 6; i++) tp_tensor_set(w, i, i + 1);
+    tp_tensor_set(tp_dict_find(d, "fc/b"), 0, 0.5);
+    tp_tensor_set(tp_dict_find(d, "fc/b"), 1, -0.5);
+}
+
+/* The probability of class 0 for x = (v, 0, -v): logits v (1-5) + 0.5 and v (2-6) - 0.5 */
+static double expected(void) { return 1 / (1 + exp(-1.0)); }
+static double ask(tp_predictor *p, float v)
+{
+    const float data[3] = {v, 0, -v};
+    tp_tensor x;
+    const tp_tensor *out[1] = {NULL};
+    memset(&x, 0, sizeof x);
+    tp_tensor_view(&x, TP_F32, tp_make_shape(1, 3), data);
+    if (!CHECK_OK(tp_predict(p, &x, out)) || !out[0]) return -1;
+    CHECK(out[0]->shape.ndim == 2 && out[0]->shape.dim[0] == 1 && out[0]->shape.dim[1] == 2);
+    return tp_tensor_get(out[0], 0);
+}
+
+TEST(an_offline_predictor_loads_and_predicts)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    tp_dict d;
+    bool training = true;
+    config(&c, spec);
+    weights(&d);
+    c.user = &training;
+    c.session_init = tp_dict_restore(&d, false);
+    tp_predictor *p = tp_offline_predictor(&c);
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
+        CHECK(!training); /* it is an inference tower */
+        CHECK(tp_predictor_n_inputs(p) == 1 && tp_predictor_n_outputs(p) == 1);
+        CHECK_NEAR(ask(p, 1), expected(), 1e-6, 0);
+        CHECK_NEAR(ask(p, -3), expected(), 1e-6, 0); /* the label is not needed for prob, so it is not fed */
+        CHECK(tp_find_variable(tp_session_graph(tp_predictor_session(p)), "fc/W") != NULL);
+    }
+    tp_predictor_free(p);
+}
+
+TEST(any_tensor_may_be_input_or_output)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    tp_dict d;
+    static const char *const in[] = {"fc/output:0", "label"}, *const out[] = {"cost", "prob:0"};
+    config(&c, spec);
+    weights(&d);
+    c.input_names = in, c.n_input_names = 2;
+    c.output_names = out, c.n_output_names = 2;
+    c.session_init = tp_dict_restore(&d, false);
+    tp_predictor *p = tp_offline_predictor(&c);
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
+        const float logits[4] = {0, 0, 0, 2};
+        const int32_t label[2] = {0, 1};
+        tp_tensor x[2];
+        const tp_tensor *y[2];
+        memset(x, 0, sizeof x);
+        tp_tensor_view(&x[0], TP_F32, tp_make_shape(2, 2), logits);
+        tp_tensor_view(&x[1], TP_I32, tp_make_shape(2), label);
+        CHECK_OK(tp_predict(p, x, y));
+        CHECK_NEAR(tp_tensor_get(y[0], 0), (log(2.0) + log(1 + exp(-2.0))) / 2, 1e-6, 0);
+        CHECK_NEAR(tp_tensor_get(y[1], 3), 1 / (1 + exp(-2.0)), 1e-6, 0);
+    }
+    tp_predictor_free(p);
+}
+
+TEST(an_online_predictor_sees_what_training_writes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(0, NULL), tp_init_constant(2));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1)), *y = tp_mul(x, w);
+    tp_node *write = tp_assign_add(w, tp_const(g, 1), NULL);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_predictor *p = tp_online_predictor(s, &x, 1, &y, 1);
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
+        const float three = 3;
+        tp_tensor t;
+        const tp_tensor *out;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(1), &three);
+        CHECK_OK(tp_predict(p, &t, &out));
+        CHECK(tp_tensor_get(out, 0) == 6);
+        CHECK_OK(tp_session_run(s, NULL, 0, &write, 1, NULL));
+        CHECK_OK(tp_predict(p, &t, &out));
+        CHECK(tp_tensor_get(out, 0) == 9);
+    }
+    tp_predictor_free(p); /* the session is not its own */
+    CHECK_OK(tp_session_run(s, NULL, 0, &write, 1, NULL));
+    tp_graph *other = tp_graph_new(NULL);
+    tp_node *stranger = tp_const(other, 1), *none = NULL;
+    CHECK(tp_online_predictor(s, &x, 1, &stranger, 1) == NULL);
+    CHECK_HAS(tp_last_error(), "of another graph");
+    CHECK(tp_online_predictor(s, &none, 1, &y, 1) == NULL);
+    CHECK_HAS(tp_last_error(), "input 0 is no node");
+    CHECK(tp_online_predictor(s, &x, 1, &y, 0) == NULL);
+    tp_graph_free(other);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+#ifndef TP_NO_THREADS
+typedef struct asker {
+    tp_predictor *p;
+    double worst;
+} asker;
+static void ask_often(void *user)
+{
+    asker *a = (asker *)user;
+    for (int i = 0; i < 200; i++) {
+        const double e = fabs(ask(a->p, (float)(i % 7)) - expected());
+        if (!(e <= a->worst)) a->worst = e;
+    }
+}
+#endif
+
+TEST(towers_predict_at_the_same_time)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    tp_dict d;
+    config(&c, spec);
+    weights(&d);
+    c.session_init = tp_dict_restore(&d, false);
+    tp_predictor *p = tp_multi_tower_predictor(&c, 3);
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
+        tp_graph *g = tp_session_graph(tp_predictor_session(p));
+        CHECK(tp_graph_find(g, "tower0/prob") && tp_graph_find(g, "tower2/prob") && tp_graph_find(g, "tower1/x"));
+        CHECK(tp_graph_n_variables(g) == 2); /* shared */
+        CHECK(tp_predictor_tower(p, 0) == p && tp_predictor_tower(p, 1) != p);
+        heard[0] = 0;
+        tp_set_log(hear, NULL);
+        CHECK(tp_predictor_tower(p, 4) == tp_predictor_tower(p, 1));
+        CHECK_HAS(heard, "predictor 4 was asked for, there are 3 towers");
+        tp_set_log(NULL, NULL);
+#ifndef TP_NO_THREADS
+        tp_thread *t[3];
+        asker a[3];
+        memset(a, 0, sizeof a);
+        for (int i = 0; i < 3; i++) {
+            a[i].p = tp_predictor_tower(p, i);
+            CHECK_OK(tp_thread_start(&t[i], ask_often, &a[i]));
+        }
+        for (int i = 0; i < 3; i++) {
+            tp_thread_join(t[i]);
+            CHECK(a[i].worst < 1e-6);
+        }
+#endif
+    }
+    tp_predictor_free(p);
+}
+
+TEST(a_predictor_joins_a_graph_and_its_file)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/weights.npz", tp_test_tmpdir());
+    tp_dict d;
+    weights(&d);
+    CHECK_OK(tp_save_checkpoint_vars(&d, path));
+    tp_dict_free(&d);
+    /* a graph that has the variables already: the tower shares them */
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[2];
+    in[0] = tp_placeholder(g, "train_x", TP_F32, tp_make_shape(TP_ANY, 3));
+    in[1] = tp_placeholder(g, "train_label", TP_I32, tp_make_shape(TP_ANY));
+    classifier(g, in, NULL);
+    tp_predict_config c;
+    tp_spec spec[2];
+    config(&c, spec);
+    c.graph = g;
+    c.session_init = tp_smart_init(path, false);
+    tp_predictor *p = tp_offline_predictor(&c);
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
+        CHECK(tp_graph_n_variables(g) == 2);
+        CHECK_NEAR(ask(p, 2), expected(), 1e-6, 0);
+    }
+    c.session_init = tp_smart_init(path, false); /* and a second one */
+    tp_predictor *q = tp_offline_predictor(&c);
+    if (CHECK_MSG(q != NULL, "%s", tp_last_error())) CHECK_NEAR(ask(q, 2), expected(), 1e-6, 0);
+    CHECK(tp_graph_find(g, "tower-pred-0/prob") && tp_graph_find(g, "tower-pred-1/prob"));
+    tp_predictor_free(q);
+    tp_predictor_free(p);
+    tp_graph_free(g);
+}
+
+static tp_node *broken(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    return tp_matmul(in[0], tp_const(g, 1));
+}
+
+TEST(mistakes_are_sentences_and_leak_nothing)
+{
+    static const char *const unknown[] = {"probability"}, *const nobody[] = {"image"};
+    static const char *const parts[] = {"there is no tensor 'probability' for an output; the inputs are x, label",
+                                        "there is no tensor 'image' for an input",
+                                        "output_names must name at least one tensor",
+                                        "build_graph is NULL",
+                                        "matmul",
+                                        "nowhere.npz",
+                                        "-1 towers make no sense",
+                                        "needs a name without"};
+    for (int i = 0; i < TP_COUNT(parts); i++) {
+        tp_predict_config c;
+        tp_spec spec[2];
+        tp_dict d;
+        config(&c, spec);
+        weights(&d);
+        if (i == 5) {
+            tp_dict_free(&d);
+            c.session_init = tp_smart_init("/tmp/tp/nowhere.npz", false);
+        } else c.session_init = tp_dict_restore(&d, false);
+        int towers = 1;
+        if (i == 0) c.output_names = unknown;
+        if (i == 1) c.input_names = nobody;
+        if (i == 2) c.n_output_names = 0;
+        if (i == 3) c.build_graph = NULL;
+        if (i == 4) c.build_graph = broken;
+        if (i == 6) towers = -1;
+        if (i == 7) spec[1].name = "a label";
+        CHECK_MSG(tp_multi_tower_predictor(&c, towers) == NULL, "mistake %d was not noticed", i);
+        CHECK_HAS(tp_last_error(), parts[i]);
+    }
+    CHECK(tp_test_live_blocks() == 0);
+}
+
+TEST(memory_may_run_out_anywhere)
+{
+    int failures = 0;
+    for (long n = 1, failed = 1; failed && n < 5000; n++) {
+        tp_predict_config c;
+        tp_spec spec[2];
+        config(&c, spec);
+        tp_test_fail_after(n);
+        tp_predictor *p = tp_multi_tower_predictor(&c, 2);
+        failed = tp_test_alloc_failed();
+        CHECK((p == NULL) == (failed != 0));
+        failures += failed != 0;
+        tp_predictor_free(p);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    CHECK_MSG(failures > 20, "%d failures", failures);
+}
+
+TEST_MAIN()

@@ -307,9 +307,15 @@ typedef struct tp_layer_type {
     bool log_shape;     /* log `'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]` once per scope name */
     bool name_optional; /* no name: no scope either */
     bool own_output;    /* keep the result's name; else it is named `output` */
+    bool plain;         /* a function, no layer: no variable scope; its name, if it has one, is only logged */
 } tp_layer_type;
 /* [layer_register] The type is copied; what it points to must outlive the graph. A name that is taken is a mistake. */
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type);
+/* Ordinary functions that make nodes join in: argscope fills what a call leaves out, chains take them, and their shapes
+ * are logged once under their name. Nothing is renamed and no scope is opened. The second does it for a table of them.
+ * [argscope: enable_argscope_for_function, enable_argscope_for_module] */
+TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type);
+TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n);
 /* Either name will do; NULL if there is none. */
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name);
 /* What every layer function does: merge the options, open the scope, build, name the output, log. */
@@ -633,7 +639,8 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
     tp_variable_scope_desc scope;
     memset(&scope, 0, sizeof scope);
     scope.name = head.name;
-    if (head.name) tp_variable_scope_push(g, &scope);
+    const bool scoped = head.name && !t->plain;
+    if (scoped) tp_variable_scope_push(g, &scope);
 
     /* 2. the options: the call's, then the argscope's */
     memcpy(merged.bytes, desc, t->desc_size);
@@ -646,9 +653,14 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
     tp__layer_use *u = (tp__layer_use *)tp_graph_alloc(g, sizeof *u);
     if (u && complete && tp_graph_status(g) == TP_OK) {
         u->scope = tp_variable_scope(g);
+        if (t->plain) { /* its line in the log is called after it */
+            const char *own = head.name ? head.name : t->c_name;
+            u->scope = *u->scope ? tp_arena_printf(&g->arena, "%s/%s", u->scope, own) : own;
+            if (!u->scope) u->scope = "";
+        }
         u->input = x;
         u->outer = s->current;
-        u->logged = t->log_shape && head.name && !s->quiet && !tp__layer_logged(g, s, u->scope);
+        u->logged = t->log_shape && (head.name || t->plain) && !s->quiet && !tp__layer_logged(g, s, u->scope);
         if (u->logged) tp__layer_log_begin(u);
         s->current = u;
         y = t->build(x, merged.bytes);
@@ -662,9 +674,20 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
             if (u->logged) tp__layer_log_end(u, y);
         }
     }
-    if (head.name) tp_variable_scope_pop(g);
+    if (scoped) tp_variable_scope_pop(g);
     tp_graph_set_at(g, at);
     return tp_graph_status(g) == TP_OK ? y : tp_poison(g);
+}
+
+TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type)
+{
+    tp_layer_type t = *type;
+    t.plain = t.name_optional = t.own_output = true;
+    tp_layer_register(g, &t);
+}
+TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n)
+{
+    for (int i = 0; i < n; i++) tp_enable_argscope_for_function(g, &types[i]);
 }
 
 TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n)
@@ -1121,20 +1144,20 @@ TP_DEF tp_node *(tp_bn_relu)(tp_node *x)
 
 static const tp_layer_type tp__layer_types[] = {
     {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields), tp__conv2d_build, true,
-     false, false},
+     false, false, false},
     {"FullyConnected", "fully_connected", sizeof(tp_fully_connected_desc), tp__fully_connected_fields,
-     TP_COUNT(tp__fully_connected_fields), tp__fully_connected_build, true, false, false},
+     TP_COUNT(tp__fully_connected_fields), tp__fully_connected_build, true, false, false, false},
     {"MaxPooling", "max_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
-     tp__max_pooling_build, true, false, false},
+     tp__max_pooling_build, true, false, false, false},
     {"AvgPooling", "avg_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
-     tp__avg_pooling_build, true, false, false},
+     tp__avg_pooling_build, true, false, false, false},
     {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc), tp__global_avg_pooling_fields,
-     TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build, true, false, false},
+     TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build, true, false, false, false},
     {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields, TP_COUNT(tp__batch_norm_fields),
-     tp__batch_norm_build, false, false, false},
+     tp__batch_norm_build, false, false, false, false},
     {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields), tp__dropout_build,
-     false, true, true},
-    {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true},
+     false, true, true, false},
+    {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true, false},
 };
 
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name)

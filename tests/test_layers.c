@@ -570,7 +570,7 @@ TEST(a_layer_of_the_users_own)
 {
     tp_graph *g = tower(true);
     const tp_layer_type t = {
-        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), scaled_build, true,
+        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), scaled_build, true, false,
         false,    false};
     tp_layer_register(g, &t);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = NULL;
@@ -584,6 +584,64 @@ TEST(a_layer_of_the_users_own)
           !tp_get_registered_layer(g, "none"));
     tp_layer_register(g, &t);
     CHECK_HAS(tp_graph_error(g), "there is a layer 'Scaled' (scaled) already");
+    done(g);
+}
+
+typedef struct tp_shifted_desc {
+    tp_at at_;
+    const char *name;
+    float by, times;
+} tp_shifted_desc;
+static const tp_layer_field shifted_fields[] = {TP_LAYER_FIELD(tp_shifted_desc, by),
+                                                TP_LAYER_FIELD(tp_shifted_desc, times)};
+static tp_node *shifted_build(tp_node *x, const void *desc)
+{
+    const tp_shifted_desc *d = (const tp_shifted_desc *)desc;
+    return tp_affine(x, d->times, d->by);
+}
+static tp_node *negated_build(tp_node *x, const void *desc)
+{
+    (void)desc;
+    return tp_neg(x);
+}
+#define tp_shifted(x, ...) tp_layer_apply((x), "shifted", TP__OPTIONS(tp_shifted_desc, __VA_ARGS__))
+
+TEST(functions_join_argscope)
+{
+    tp_graph *g = tower(true);
+    tp_layer_type table[2];
+    memset(table, 0, sizeof table);
+    table[0].name = "Shifted", table[0].c_name = "shifted", table[0].desc_size = sizeof(tp_shifted_desc);
+    table[0].fields = shifted_fields, table[0].n_fields = TP_COUNT(shifted_fields);
+    table[0].build = shifted_build, table[0].log_shape = true;
+    table[1] = table[0];
+    table[1].name = "Negated", table[1].c_name = "negated", table[1].build = negated_build, table[1].n_fields = 0;
+    tp_enable_argscope_for_module(g, table, 2);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = NULL, *z = NULL, *w = NULL;
+    TP_ARGSCOPE(g, shifted, .by = 3, .times = 2)
+    {
+        y = tp_shifted(x, NULL);                 /* 2x + 3, without a name */
+        z = tp_shifted(x, "moved", .times = -1); /* -x + 3 */
+        w = tp_linear(x, TP_LAYER(shifted, "first"), TP_LAYER(shifted, "moved"), TP_OP(tp_relu));
+    }
+    ok(g);
+    CHECK(tp_graph_n_variables(g) == 0);
+    CHECK(strncmp(tp_node_name(z), "moved", 5) != 0); /* the op's own name */
+    CHECK_HAS(logged, "'shifted'");
+    CHECK_HAS(logged, "'moved'");
+    CHECK_HAS(logged, "'first'");
+    const char *once = strstr(logged, "'moved'");
+    CHECK(once && strstr(once + 1, "'moved'") == NULL); /* a second call under this name is not logged again */
+    const float data[2] = {1, -5};
+    float out[6] = {0};
+    tp_node *all[3] = {y, z, w};
+    tp_session *s = tp_session_new(g, NULL);
+    for (int i = 0; i < 3 && CHECK(s != NULL); i++) run(s, x, tp_make_shape(1, 2), data, &all[i], 1, out + 2 * i, 2);
+    CHECK(out[0] == 5 && out[1] == -7 && out[2] == 2 && out[3] == 8);
+    CHECK(out[4] == 13 && out[5] == 0); /* 2(2x + 3) + 3, and its positive part */
+    tp_session_free(s);
+    tp_enable_argscope_for_function(g, &table[1]);
+    CHECK_HAS(tp_graph_error(g), "there is a layer 'Negated' (negated) already");
     done(g);
 }
 

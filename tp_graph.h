@@ -13075,7 +13075,7 @@ static void tp__descend_naive(const tp_call *k)
         for (int64_t j = 0; j < N; j++) {
             float s = 0;
             for (int64_t q = 0; q < K; q++) s += a[q * M + i] * b[q * N + j];
-            w[i * N + j] -= TP__ROUNDED(lr * s);
+            w[i * N + j] = tp__descended(w[i * N + j], lr, s);
         }
 }
 static tp_gemm_args tp__descend_gemm(const tp_call *k)

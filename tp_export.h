@@ -388,6 +388,20 @@ static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int
     tp__c_operand(w, s, s->call.n_in + out);
 }
 
+/* conv2d or matmul, with the bias and the ReLU that were folded into it. */
+static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name, int bias, int act)
+{
+    tp_buf *o = &w->body;
+    tp_buf_printf(o, "        %s(", name);
+    for (int i = 0; i < 3; i++) {
+        if (i < 2 || bias) tp__c_operand(w, s, i);
+        else tp_buf_printf(o, "0");
+        tp_buf_printf(o, ", ");
+    }
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, ", g, %d);\n", act == TP_EPILOGUE_RELU);
+}
+
 /* Move a box of x, whose axes lie `from` apart, into y, where they lie `to` apart and begin at `at`. */
 static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shape *box, const int64_t *from,
                        const int64_t *to, int64_t at)
@@ -426,14 +440,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
                                g.dw, g.top, g.left, g.groups, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
         w->helpers |= TP__C_CONV;
         tp__c_ints(o, "g", v, 24);
-        tp_buf_printf(o, "        conv2d(");
-        for (int i = 0; i < 3; i++) {
-            if (i < 2 || a->fused_bias) tp__c_operand(w, s, i);
-            else tp_buf_printf(o, "0");
-            tp_buf_printf(o, ", ");
-        }
-        tp__c_operand(w, s, s->call.n_in);
-        tp_buf_printf(o, ", g, %d);\n", a->fused_act == TP_EPILOGUE_RELU);
+        tp__c_product(w, s, "conv2d", a->fused_bias, a->fused_act);
     } else if (s->row == &tp__op_matmul) {
         const tp__matmul_attrs *a = (const tp__matmul_attrs *)s->call.attrs;
         const tp__matmul_dims d = tp__matmul_sizes(&s->call);
@@ -449,14 +456,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
                               a->transpose_b ? d.K : 1};
         w->helpers |= TP__C_MATMUL;
         tp__c_ints(o, "g", v, 7);
-        tp_buf_printf(o, "        matmul(");
-        for (int i = 0; i < 3; i++) {
-            if (i < 2 || a->fused_bias) tp__c_operand(w, s, i);
-            else tp_buf_printf(o, "0");
-            tp_buf_printf(o, ", ");
-        }
-        tp__c_operand(w, s, s->call.n_in);
-        tp_buf_printf(o, ", g, %d);\n", a->fused_act == TP_EPILOGUE_RELU);
+        tp__c_product(w, s, "matmul", a->fused_bias, a->fused_act);
     } else if (s->row == &tp__op_max_pool || s->row == &tp__op_avg_pool) {
         const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)s->call.attrs, x);
         const int64_t v[20] = {g.B,   g.C,    g.H,  g.W,  g.OH, g.OW, g.kh, g.kw, g.sh, g.sw,
@@ -666,12 +666,13 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
         feed[i].value.data = (void *)(uintptr_t)&nothing; /* only its shape is looked at */
     }
     if (st == TP_OK) st = tp__check_run(s, feed, n_inputs, outputs, n_outputs);
-    if (st == TP_OK && s->n_var < s->graph->var.n) st = tp__session_grow(s);
     if (st == TP_OK) {
         tp_device *own = e->device;
+        tp__plan *p = NULL;
         e->device = naive;
         tp_mutex_lock(s->graph->lock);
-        tp__plan *p = tp__find_plan(e, feed, n_inputs, outputs, n_outputs, &st);
+        if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
+        if (st == TP_OK) p = tp__find_plan(e, feed, n_inputs, outputs, n_outputs, &st);
         tp_mutex_unlock(s->graph->lock);
         if (p) {
             w.plan = p;

@@ -4009,7 +4009,7 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
         if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) continue;
         /* worth it, and no more memory than the gradient itself would have taken */
         const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
-        if (K < 1 || K > 512 || K * (M + N) > M * N) continue;
+        if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) continue;
         bool clear = true; /* nobody waits for the product, its operands are not variables, w is named once */
         for (int q = 0; q < 2; q++) {
             const tp_node *x = m->in[q];
@@ -11535,11 +11535,6 @@ static int64_t tp__rnn_block(tp_device *d, int64_t B)
     const int64_t threads = d->pool ? tp_pool_threads(d->pool) : 1, each = tp__ceil_div(B, threads);
     return tp__min64(tp__max64(1, tp__ceil_div(each, TP__RNN_BLOCK)), 4) * TP__RNN_BLOCK;
 }
-/* A row that is needed soon. */
-static void tp__fetch_row(const float *row, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
-}
 typedef struct tp__lstm_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -13085,6 +13080,7 @@ static tp_gemm_args tp__descend_gemm(const tp_call *k)
     g.ta = true;
     g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
     g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
+    /* scratch is measured before there is any data */
     g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
     return g;
 }

@@ -1945,10 +1945,10 @@ static int tp__processors(void)
  * afterwards. (The names of the C library need a feature macro that is not ours to define.) */
 #if defined(__linux__) && defined(__GNUC__) && defined(SYS_getcpu) && defined(SYS_sched_setaffinity)
 #ifdef __cplusplus
-extern "C"
+extern "C" long tp__syscall(long number, ...) __asm__("syscall");
+#else
+extern long tp__syscall(long number, ...) __asm__("syscall");
 #endif
-    long
-    tp__syscall(long number, ...) __asm__("syscall");
 static int tp__processor(void)
 {
     unsigned cpu = 0;
@@ -2637,6 +2637,8 @@ static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
     return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
 }
 
+#define TP__WHOLE_SUM 512 /* products of no more values of k than this are not cut: one sum from front to back */
+
 /* c - rate sum, the product rounded: what the two operations give one after the other */
 static float tp__descended(float c, float rate, float sum)
 {
@@ -3139,6 +3141,12 @@ static void tp__tile_pad(tp__tile *t, int mr)
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
 }
 
+/* A row that is needed soon. */
+static void tp__fetch_row(const float *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
+}
+
 /* Zeros in columns n.. of a panel's k rows. */
 static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
 {
@@ -3166,13 +3174,13 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 
 /* ==== >>gemm: matrix products ========================================================================== */
 
-#define TP__KC         512     /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
-#define TP__PACK_HERE  1000000 /* floats of B that are too many to be packed as a whole */
-#define TP__KC_STREAM  128     /* values of k in a block, when A's block has all rows */
-#define TP__NC         256     /* columns in a block */
-#define TP__MB         8       /* tiles of rows in a block */
-#define TP__CHUNK_MIN  1000000 /* multiply-adds that are worth a chunk of their own */
-#define TP__CHUNK_MANY 16      /* chunks that keep a machine busy */
+#define TP__KC         TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__PACK_HERE  1000000       /* floats of B that are too many to be packed as a whole */
+#define TP__KC_STREAM  128           /* values of k in a block, when A's block has all rows */
+#define TP__NC         256           /* columns in a block */
+#define TP__MB         8             /* tiles of rows in a block */
+#define TP__CHUNK_MIN  1000000       /* multiply-adds that are worth a chunk of their own */
+#define TP__CHUNK_MANY 16            /* chunks that keep a machine busy */
 
 typedef struct tp__gemm_plan {
     tp_gemm_args g;
@@ -3653,8 +3661,9 @@ static tp__ahead tp__grid_ahead(const tp__grid *g, int64_t index)
 static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__ceil_div(a->end - a->at, times); }
 static void tp__fetch(tp__ahead *a, int64_t n)
 {
-    for (const float *end = a->end - a->at < n ? a->end : a->at + n; a->at < end; a->at += 16)
-        __builtin_prefetch(a->at, 0, 2);
+    n = tp__max64(0, tp__min64(n, a->end - a->at));
+    tp__fetch_row(a->at, n);
+    a->at += (n + 15) / 16 * 16;
 }
 
 /* -- forward and input gradient ------------------------------------------------------------------- >>conv gather */

@@ -289,6 +289,23 @@ static tp_node *normal(tp_graph *g, tp_dtype dtype, int nd, int64_t a, int64_t b
     return tp_cast(tp_rand_normal(g, tp_make_shape_n(nd, dims), 0, deviation), dtype);
 }
 
+/* The first eight values against the second eight: a sequence op and its cell unrolled. */
+static void same_values(const tp_tensor *const *v, int i, int variant, tp_dtype dtype)
+{
+    for (int q = 0; q < 8; q++) {
+        const int64_t n = tp_tensor_size(v[q]);
+        double worst = 0, most = 1;
+        CHECK(tp_shape_equal(&v[q]->shape, &v[8 + q]->shape));
+        for (int64_t e = 0; e < n; e++) {
+            const double a = tp_tensor_get(v[q], e), b = tp_tensor_get(v[8 + q], e), d = fabs(a - b);
+            worst = d > worst || d != d ? d : worst;
+            most = fabs(b) > most ? fabs(b) : most;
+        }
+        CHECK_MSG(worst <= most * (dtype == TP_F64 ? 1e-11 : 1e-5), "case %d, variant %d: value %d is %g off of %g", i,
+                  variant, q, worst, most);
+    }
+}
+
 TEST(lstm_is_its_cell_unrolled)
 {
     static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {9, 35, 17, 16}, {3, 66, 5, 33}};
@@ -327,19 +344,7 @@ TEST(lstm_is_its_cell_unrolled)
             }
             const tp_tensor *v[16];
             tp_session *s = tp_session_new(g, NULL);
-            if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 16, v)))
-                for (int q = 0; q < 8; q++) {
-                    const int64_t n = tp_tensor_size(v[q]);
-                    double worst = 0, most = 1;
-                    CHECK(tp_shape_equal(&v[q]->shape, &v[8 + q]->shape));
-                    for (int64_t e = 0; e < n; e++) {
-                        const double a = tp_tensor_get(v[q], e), b = tp_tensor_get(v[8 + q], e), d = fabs(a - b);
-                        worst = d > worst || d != d ? d : worst;
-                        most = fabs(b) > most ? fabs(b) : most;
-                    }
-                    CHECK_MSG(worst <= most * (dtype == TP_F64 ? 1e-11 : 1e-5),
-                              "case %d, variant %d: value %d is %g off of %g", i, variant, q, worst, most);
-                }
+            if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 16, v))) same_values(v, i, variant, dtype);
             tp_session_free(s);
             /* inference asks for the last state alone: nothing else is kept, the numbers are the same */
             tp_session *last = tp_session_new(g, NULL);
@@ -414,19 +419,7 @@ TEST(gru_is_its_cell_unrolled)
             }
             const tp_tensor *v[16];
             tp_session *s = tp_session_new(g, NULL);
-            if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 16, v)))
-                for (int q = 0; q < 8; q++) {
-                    const int64_t n = tp_tensor_size(v[q]);
-                    double worst = 0, most = 1;
-                    CHECK(tp_shape_equal(&v[q]->shape, &v[8 + q]->shape));
-                    for (int64_t e = 0; e < n; e++) {
-                        const double a = tp_tensor_get(v[q], e), b = tp_tensor_get(v[8 + q], e), d = fabs(a - b);
-                        worst = d > worst || d != d ? d : worst;
-                        most = fabs(b) > most ? fabs(b) : most;
-                    }
-                    CHECK_MSG(worst <= most * (dtype == TP_F64 ? 1e-11 : 1e-5),
-                              "case %d, variant %d: value %d is %g off of %g", i, variant, q, worst, most);
-                }
+            if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 16, v))) same_values(v, i, variant, dtype);
             tp_session_free(s);
             /* inference asks for the last state alone: nothing else is kept, the numbers are the same */
             tp_session *last = tp_session_new(g, NULL);

@@ -1,0 +1,88 @@
+"""The ONNX project's own operator cases, through tp_import_onnx.
+
+    onnx_cases.py <folder> <the program made of onnx_cases.c>
+
+Writes every case whose values are tensors of types that tp has, runs the program over them, and says how many pass of how
+many: a case counts as "in the table" when tp_import_onnx knows each of its operators. Of those, only what EXCEPT lists,
+with the reason, may be refused; anything else that does not pass is a failure."""
+import collections, os, subprocess, sys, warnings
+warnings.simplefilter('ignore')
+import numpy as np, onnx
+from onnx import helper
+from onnx.backend.test.case.node import collect_testcases
+
+EXCEPT = [  # beginning of the name, why it is refused
+    (('test_conv3d', 'test_convtranspose_3d', 'test_averagepool_3d', 'test_maxpool_3d', 'test_lppool_3d'),
+     'three spatial axes: the op table has windows over two'),
+    (('test_maxpool_with_argmax',), 'the places of the largest as an output'),
+    (('test_training_dropout_default', 'test_training_dropout', 'test_training_dropout_mask', 'test_training_dropout_default_mask'),
+     "numpy's random numbers"),
+    (('test_scatter_elements_with_reduction_m', 'test_scatternd_m'), 'scattering by max, min or product'),
+    (('test_einsum_batch_diagonal',), 'a diagonal'),
+]
+
+folder, tool = sys.argv[1:3]
+os.makedirs(folder, exist_ok=True)
+T = onnx.TensorProto
+types = {T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.INT32, T.INT64, T.UINT8, T.BOOL}
+known = set(subprocess.run([tool, '--operators'], capture_output=True, text=True, check=True).stdout.split())
+
+
+def array(a, elem):
+    a = np.asarray(a)
+    if elem == T.BFLOAT16:
+        return a.astype(np.float32)
+    return a.astype(helper.tensor_dtype_to_np_dtype(elem)) if a.dtype == object else a
+
+
+cases, other = {}, collections.Counter()
+for t in collect_testcases(None):
+    g = t.model.graph
+    values = list(g.input) + list(g.output)
+    if not all(v.type.HasField('tensor_type') for v in values):
+        other['sequences, optionals or maps'] += 1
+        continue
+    elems = [v.type.tensor_type.elem_type for v in values]
+    if not set(elems) <= types:
+        other['element types that tp does not have'] += 1
+        continue
+    strange = sorted({n.op_type if n.domain in ('', 'ai.onnx') else n.domain + '.' + n.op_type for n in g.node} - known)
+    if strange:
+        other['operators that tp does not have'] += 1
+        continue
+    given, expected = t.data_sets[0]
+    data = {'in/' + v.name: array(a, e) for v, a, e in zip(g.input, given, elems)}
+    data.update({'out/%d' % i: array(a, e) for i, (a, e) in enumerate(zip(expected, elems[len(g.input):]))})
+    np.savez(os.path.join(folder, t.name + '.npz'), **data)
+    onnx.save(t.model, os.path.join(folder, t.name + '.onnx'))
+    half = bool({T.FLOAT16, T.BFLOAT16} & set(elems))  # computed in float32, so not rounded where the reference rounds
+    cases[t.name] = '%s %g %g' % (t.name, max(t.rtol, 1e-2 if half else 1e-3), max(t.atol, 2e-3 if half else 1e-6))
+with open(os.path.join(folder, 'list'), 'w') as f:
+    f.write('\n'.join(cases.values()) + '\n')
+
+run = subprocess.run([tool, folder], capture_output=True, text=True)
+passed, failed, refused, how = 0, [], collections.Counter(), collections.Counter()
+seen = set()
+for line in run.stdout.splitlines():
+    word, name, rest = (line.split(' ', 2) + [''])[:3]
+    seen.add(name)
+    reason = next((why for names, why in EXCEPT if name.startswith(names)), None)
+    if word == 'PASS':
+        passed += 1
+        how[rest] += 1
+    elif reason:
+        refused[reason] += 1
+    else:
+        failed.append(line)
+failed += ['no result: ' + name for name in cases if name not in seen]
+if run.returncode:
+    failed.append('onnx_cases ended with status %d: %s' % (run.returncode, run.stderr[-500:]))
+for line in failed:
+    print('FAIL', line)
+total = len(cases) + sum(other.values())
+print('onnx %s operator cases: %d of %d whose operators and types tp has (%d in all)' % (onnx.__version__, passed, len(cases), total))
+print('  inputs: %d all fed, %d with sizes as constants, %d constant' % (how['fed'], how['sizes'], how['all']))
+print('  known exceptions: ' + '; '.join('%d %s' % (n, why) for why, n in refused.items()))
+print('  outside: ' + '; '.join('%d %s' % (n, why) for why, n in other.items()))
+print('%d passed, %d failed' % (passed, len(failed)))
+sys.exit(1 if failed or not passed else 0)

@@ -1,0 +1,3113 @@
+/* tp_import.h - v0.1 - a model in an ONNX file as nodes of a graph
+ *
+ * Do this:
+ *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
+ *     #include "tp_import.h"           // pulls in tp_graph.h
+ *
+ * WHAT THIS IS       tp_import_onnx adds the operators of an ONNX file to a graph as ops of the op table, so that what
+ *                    another framework trained is run, differentiated, fine-tuned and exported like anything built here.
+ *                    Operators that the table lacks are composed of those it has. What follows from constants and from
+ *                    shapes alone is computed now, so that the usual chains of Shape, Gather, Concat and Reshape vanish.
+ * WHAT THIS IS NOT   control flow (If with a known condition is taken), strings, sequences, integers of 8 and 16 bits
+ *                    (uint8 is there), quantised operators. Such a node is named in the error.
+ *
+ * A COMPLETE PROGRAM
+ *     #define TP_IMPLEMENTATION
+ *     #include "tp_import.h"
+ *     int main(int argc, char **argv)
+ *     {
+ *         tp_graph *g = tp_graph_new(NULL);
+ *         tp_onnx_model m;
+ *         if (argc < 2 || tp_import_onnx(g, argv[1], NULL, &m) != TP_OK) return puts(tp_last_error()), 1;
+ *         for (int i = 0; i < m.n_input; i++) puts(m.input[i].name);   // feed m.input[i].node ...
+ *         for (int i = 0; i < m.n_output; i++) puts(m.output[i].name); // ... fetch m.output[i].node
+ *         tp_graph_free(g);
+ *         return 0;
+ *     }
+ *
+ * TYPES      float16 and bfloat16 are computed in float32. Layout stays the file's, NCHW.
+ * ERRORS     a status and a sentence in tp_last_error(), with the file and the node. After a mistake that was found while
+ *            building, the graph has it too, like any builder's.
+ */
+#ifndef TP_IMPORT_H
+#define TP_IMPORT_H
+
+#include "tp_graph.h"
+/* clang-format off */
+#if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
+#error "tp_import.h 0.1 needs tp_tensor.h 0.1: copy all tp headers from the same version"
+#endif
+/* clang-format on */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tp_onnx_value {
+    const char *name; /* in the file */
+    tp_node *node;
+} tp_onnx_value;
+typedef struct tp_onnx_dim {
+    const char *name; /* of a dimension without a number: "batch" */
+    int64_t size;
+} tp_onnx_dim;
+typedef struct tp_import_onnx_desc {
+    const char *scope;           /* name scope of what is added; NULL: the current one */
+    const tp_onnx_value *inputs; /* nodes that stand for inputs of the file; the others become placeholders. A constant
+                                    here counts as known while building: sizes, axes, shapes have to be */
+    int n_inputs;
+    const tp_onnx_dim *dims; /* sizes of named dimensions; the others stay unknown */
+    int n_dims;
+    tp_tri trainable; /* TP_YES: float weights become trainable variables under their names; 0: constants */
+} tp_import_onnx_desc;
+/* What came of it; the arrays are the graph's. Inputs that d->inputs replaced are listed too. */
+typedef struct tp_onnx_model {
+    tp_onnx_value *input, *output;
+    int n_input, n_output;
+} tp_onnx_model;
+/* d may be NULL. Weights in files beside it ("external data") are read from the same folder. [beyond: ONNX import] */
+TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m);
+/* The same from memory; `what` names it in errors. No external data. */
+TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
+                                      const tp_import_onnx_desc *d, tp_onnx_model *m);
+TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it knows; NULL past the end */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TP_IMPORT_H */
+
+/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
+#if defined(TP_IMPLEMENTATION) && !defined(TP__IMPORT_IMPLEMENTED)
+#define TP__IMPORT_IMPLEMENTED
+TP__COLD_BEGIN
+
+/* ==== >>protobuf ======================================================================================= */
+
+/* A message that is being read: a range of bytes. `bad` sticks when it is damaged. */
+typedef struct tp__pb {
+    const uint8_t *at, *end;
+    bool bad;
+} tp__pb;
+typedef struct tp__pb_field {
+    int number, wire; /* wire: 0 varint, 1 eight bytes, 2 a range, 5 four bytes */
+    uint64_t value;   /* of 0, 1, 5 */
+    tp__pb sub;       /* of 2 */
+} tp__pb_field;
+
+static uint64_t tp__pb_varint(tp__pb *p)
+{
+    uint64_t v = 0;
+    for (int shift = 0; shift < 64 && p->at < p->end; shift += 7) {
+        const uint8_t b = *p->at++;
+        if (shift == 63 && b > 1) break;
+        v |= (uint64_t)(b & 127) << shift;
+        if (b < 128) return v;
+    }
+    p->bad = true;
+    return 0;
+}
+
+static uint64_t tp__pb_fixed(tp__pb *p, int bytes)
+{
+    uint64_t v = 0;
+    if (p->end - p->at < bytes) p->bad = true;
+    else
+        for (int i = 0; i < bytes; i++) v |= (uint64_t)*p->at++ << (8 * i);
+    return v;
+}
+
+/* The next field; false at the end and when the message is damaged. */
+static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
+{
+    memset(f, 0, sizeof *f);
+    if (p->bad || p->at == p->end) return false;
+    const uint64_t key = tp__pb_varint(p);
+    f->number = (int)(key >> 3 & 0xfffffff);
+    f->wire = (int)(key & 7);
+    if (f->number == 0 || key >> 32) p->bad = true;
+    if (f->wire == 0) f->value = tp__pb_varint(p);
+    else if (f->wire == 1) f->value = tp__pb_fixed(p, 8);
+    else if (f->wire == 5) f->value = tp__pb_fixed(p, 4);
+    else if (f->wire == 2) {
+        const uint64_t n = tp__pb_varint(p);
+        if (p->bad || n > (uint64_t)(p->end - p->at)) p->bad = true;
+        else {
+            f->sub.at = p->at;
+            f->sub.end = p->at += (size_t)n;
+        }
+    } else p->bad = true;
+    return !p->bad;
+}
+
+/* Numbers of a repeated field, which come one a field or packed: calls of this give them one by one. */
+static bool tp__pb_number(tp__pb *p, tp__pb *pack, int number, int wire, uint64_t *v)
+{
+    tp__pb_field f;
+    for (;;) {
+        if (pack->at != pack->end) {
+            *v = wire == 0 ? tp__pb_varint(pack) : tp__pb_fixed(pack, wire == 1 ? 8 : 4);
+            p->bad |= pack->bad;
+            return !p->bad;
+        }
+        if (!tp__pb_next(p, &f)) return false;
+        if (f.number != number) continue;
+        if (f.wire == wire) {
+            *v = f.value;
+            return true;
+        }
+        if (f.wire == 2) *pack = f.sub;
+        else p->bad = true;
+    }
+}
+
+static float tp__bits_f32(uint64_t bits)
+{
+    const uint32_t u = (uint32_t)bits;
+    float v;
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+/* ==== >>model: what an import knows ===================================================================== */
+
+/* A value of the file. Known ones have their elements here and become a node when one is asked for. */
+typedef struct tp__ov {
+    const char *name;
+    tp_node *node[2]; /* in the user's graph and in the one for folding */
+    tp_tensor known;
+    bool is_known;
+    bool partial;  /* an int64 list of which some elements, TP__OV_ANY, are dimensions nobody knows yet */
+    bool variable; /* its node is a variable, whose value will change: known for sizes, never folded */
+} tp__ov;
+#define TP__OV_ANY (INT64_MIN + 4711)
+
+/* An import. Operators are built into the user's graph, or, where all inputs are known, into one of the import's own,
+ * whose session computes the value. */
+typedef struct tp__oi {
+    tp_graph *g[2];
+    int side; /* which one is being built */
+    tp_session *session;
+    const tp_import_onnx_desc *d;
+    const char *what;
+    const char *path; /* of the file, for external data; NULL from memory */
+    tp_arena mem;
+    tp__map values;
+    tp__list all;
+    int64_t opset;
+    int depth; /* of If */
+    tp_status status;
+} tp__oi;
+
+typedef struct tp__oattr {
+    const char *name;
+    tp__pb msg;
+} tp__oattr;
+
+/* A node that is being built. */
+typedef struct tp__on {
+    tp__oi *c;
+    const struct tp__onnx_row *row;
+    const char *name, *op;
+    tp__ov **in; /* NULL where an optional one is left out */
+    const char **out;
+    tp_node **made;
+    tp_tensor *value; /* outputs whose value the builder itself knows: set[i] */
+    bool *set, partial;
+    tp__oattr *attr;
+    int n_in, n_out, n_attr;
+} tp__on;
+
+typedef struct tp__onnx_row {
+    const char *name;
+    void (*build)(tp__on *n);
+    tp_node *(*one)(tp_node *x);
+    tp_node *(*two)(tp_node *a, tp_node *b);
+    int flags;
+} tp__onnx_row;
+enum {
+    TP__ONNX_NO_FOLD = 1, /* knows its result itself, or draws random numbers */
+    TP__ONNX_SIZES = 2,   /* arithmetic of dimensions: also done where some of them are unknown */
+    TP__ONNX_BYTES = 4    /* one, two: uint8 and bool are computed as int32 */
+};
+
+static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const char *fmt, ...) TP_PRINTF(4, 5);
+static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const char *fmt, ...)
+{
+    char text[700];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (c->status == TP_OK) c->status = tp_fail(st, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
+    return c->status;
+}
+#define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
+
+static tp_node *tp__on_unsupported(tp__on *n, const char *why)
+{
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with %s cannot be expressed", n->op, why);
+    return tp_poison(n->c->g[n->c->side]);
+}
+
+static void *tp__oi_alloc(tp__oi *c, size_t n, size_t size)
+{
+    size_t bytes = 0;
+    void *p = tp_mul_size(n, size, &bytes) ? tp_arena_alloc(&c->mem, bytes + 1) : NULL;
+    if (!p && c->status == TP_OK) c->status = tp_fail(TP_ERR_NOMEM, "%s: out of memory", c->what);
+    return p;
+}
+
+/* A string of the file. */
+static const char *tp__oi_string(tp__oi *c, tp__pb s)
+{
+    const size_t n = (size_t)(s.end - s.at);
+    char *t = (char *)tp__oi_alloc(c, n + 1, 1);
+    if (!t) return "";
+    if (n) memcpy(t, s.at, n);
+    t[n] = 0;
+    if (memchr(t, 0, n)) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a name has a zero byte in it; the file is damaged");
+    return t;
+}
+
+/* What must not stand in an error as it is: a name as text. */
+static tp__ov *tp__oi_value(tp__oi *c, const char *name)
+{
+    tp__ov *v = (tp__ov *)tp__oi_alloc(c, 1, sizeof *v);
+    if (!v || !tp__list_add(&c->all, v) || !tp__map_put(&c->values, name, v)) {
+        if (c->status == TP_OK) c->status = tp_fail(TP_ERR_NOMEM, "%s: out of memory", c->what);
+        return NULL;
+    }
+    v->name = name;
+    return v;
+}
+
+/* The element type that stands for one of ONNX; 0 if there is none. */
+static tp_dtype tp__onnx_dtype(int64_t elem)
+{
+    switch (elem) {
+    case 1:
+    case 10:
+    case 16: return TP_F32;
+    case 11: return TP_F64;
+    case 6: return TP_I32;
+    case 7: return TP_I64;
+    case 2: return TP_U8;
+    case 9: return TP_BOOL;
+    default: return TP_DTYPE_UNSET;
+    }
+}
+static const char *tp__onnx_dtype_name(int64_t elem)
+{
+    static const char *const name[] = {"undefined", "float32", "uint8",     "int8",       "uint16",  "int16",
+                                       "int32",     "int64",   "string",    "bool",       "float16", "float64",
+                                       "uint32",    "uint64",  "complex64", "complex128", "bfloat16"};
+    return elem >= 0 && elem < (int64_t)(sizeof name / sizeof *name) ? name[elem] : "a type of a newer ONNX";
+}
+
+/* -- weights that lie in a file beside the model */
+static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char **data, size_t *size)
+{
+    const char *location = NULL;
+    int64_t offset = 0, length = -1;
+    tp__pb_field f, e;
+    while (tp__pb_next(&msg, &f)) {
+        if (f.number != 13 || f.wire != 2) continue;
+        const char *key = "", *value = "";
+        while (tp__pb_next(&f.sub, &e)) {
+            if (e.number == 1 && e.wire == 2) key = tp__oi_string(c, e.sub);
+            if (e.number == 2 && e.wire == 2) value = tp__oi_string(c, e.sub);
+        }
+        if (strcmp(key, "location") == 0) location = value;
+        else if (strcmp(key, "offset") == 0) offset = (int64_t)strtoll(value, NULL, 10);
+        else if (strcmp(key, "length") == 0) length = (int64_t)strtoll(value, NULL, 10);
+    }
+    if (!location || !location[0] || !c->path)
+        return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data lies in another file, which %s",
+                           c->path ? "is not named" : "a model from memory does not have");
+    bool inside = location[0] != '/' && !strchr(location, '\\');
+    for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
+        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
+    const char *slash = strrchr(c->path, '/');
+    const char *file = tp_arena_printf(&c->mem, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, location);
+    struct stat st;
+    if (!file) return c->status = TP_ERR_NOMEM;
+    if (!inside || lstat(file, &st) != 0 || !S_ISREG(st.st_mode))
+        return tp__oi_fail(c, name, TP_ERR_FORMAT,
+                           "its data should lie in '%s', which is no plain file in the model's folder", location);
+    tp_status ok = tp_file_read(file, false, 0, data, size);
+    if (ok != TP_OK) return c->status = ok;
+    if (offset < 0 || (uint64_t)offset > *size || (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
+        tp_free(*data);
+        *data = NULL;
+        return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data is bytes %lld to %lld of '%s', which has %lld",
+                           (long long)offset, (long long)(offset + length), location, (long long)*size);
+    }
+    *size = length >= 0 ? (size_t)length : *size - (size_t)offset;
+    memmove(*data, *data + offset, *size);
+    return TP_OK;
+}
+
+/* -- a TensorProto */
+static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
+{
+    tp__pb_field f;
+    tp__pb m = msg, raw = {NULL, NULL, false}, pack = {NULL, NULL, false};
+    tp_shape shape;
+    int64_t elem = 0, n = 1;
+    bool external = false, has_raw = false;
+    uint64_t v;
+    const char *name = node ? node : "?";
+    memset(&shape, 0, sizeof shape);
+    while (tp__pb_next(&m, &f)) {
+        if (f.number == 2 && f.wire == 0) elem = (int64_t)f.value;
+        else if (f.number == 8 && f.wire == 2) {
+            name = tp__oi_string(c, f.sub);
+            if (name_out) *name_out = name;
+        } else if (f.number == 9 && f.wire == 2) raw = f.sub, has_raw = true;
+        else if (f.number == 14 && f.wire == 0) external = f.value == 1;
+    }
+    if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' is damaged", name);
+    for (m = msg; tp__pb_number(&m, &pack, 1, 0, &v);) {
+        if (shape.ndim == TP_MAX_DIMS)
+            return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' has more than %d dimensions", name,
+                               TP_MAX_DIMS);
+        if (v > INT64_MAX || (v > 0 && n > INT64_MAX / 16 / (int64_t)v))
+            return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has impossible dimensions", name);
+        if (v > 0) n *= (int64_t)v; /* zeros apart, so that a later dimension cannot wrap */
+        shape.dim[shape.ndim++] = (int64_t)v;
+    }
+    const tp_dtype dtype = tp__onnx_dtype(elem);
+    const int item = elem == 10 || elem == 16 ? 2 : (int)tp_dtype_size(dtype);
+    n = tp_shape_size(&shape);
+    if (!dtype)
+        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' is %s, which tp does not have", name,
+                           tp__onnx_dtype_name(elem));
+    char *file = NULL;
+    if (external) {
+        size_t size = 0;
+        if (tp__oi_external(c, name, msg, &file, &size) != TP_OK) return c->status;
+        raw.at = (const uint8_t *)file;
+        raw.end = raw.at + size;
+        has_raw = true;
+    }
+    /* which field has the numbers, and how they are coded */
+    const int number = elem == 1 ? 4 : elem == 11 ? 10 : elem == 7 ? 7 : 5, wire = elem == 1 ? 5 : elem == 11 ? 1 : 0;
+    if (has_raw ? raw.end - raw.at != n * item : n > msg.end - msg.at) {
+        tp_free(file);
+        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld bytes for %lld elements of %s", name,
+                           (long long)(has_raw ? raw.end - raw.at : msg.end - msg.at), (long long)n,
+                           tp__onnx_dtype_name(elem));
+    }
+    if (tp_tensor_resize(t, dtype, shape) != TP_OK) {
+        tp_free(file);
+        return c->status = TP_ERR_NOMEM;
+    }
+    int64_t i = 0;
+    m = msg;
+    memset(&pack, 0, sizeof pack);
+    for (; i < n; i++) {
+        if (has_raw) {
+            v = 0;
+            for (int k = 0; k < item; k++) v |= (uint64_t)raw.at[i * item + k] << (8 * k);
+        } else if (!tp__pb_number(&m, &pack, number, wire, &v)) break;
+        uint8_t *to = (uint8_t *)t->data + i * (int64_t)tp_dtype_size(dtype);
+        if (elem == 10 || elem == 16) {
+            const float x = elem == 10 ? tp_f16_to_f32((uint16_t)v) : tp_bf16_to_f32((uint16_t)v);
+            memcpy(to, &x, sizeof x);
+        } else if (dtype == TP_BOOL) *to = v != 0;
+        else if (dtype == TP_U8) *to = (uint8_t)v;
+        else if (item == 4) {
+            const uint32_t x = (uint32_t)v;
+            memcpy(to, &x, sizeof x);
+        } else memcpy(to, &v, sizeof v);
+    }
+    tp_free(file);
+    if (i < n)
+        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld of its %lld elements", name, (long long)i,
+                           (long long)n);
+    return TP_OK;
+}
+
+/* -- values as nodes */
+
+static tp_node *tp__oi_node(tp__oi *c, tp__ov *v, const char *node)
+{
+    tp_graph *g = c->g[c->side];
+    if (v->node[c->side]) return v->node[c->side];
+    if (v->partial) {
+        tp__oi_fail(c, node, TP_ERR_UNSUPPORTED,
+                    "the value '%s' depends on a dimension that is not known when the graph is built; give it in .dims",
+                    v->name);
+        return tp_poison(g);
+    }
+    return v->node[c->side] = v->is_known ? tp_constant(g, &v->known) : tp_poison(g);
+}
+
+static tp_node *tp__on_in(tp__on *n, int i)
+{
+    if (i < n->n_in && n->in[i]) return tp__oi_node(n->c, n->in[i], n->name);
+    tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
+    return tp_poison(n->c->g[n->c->side]);
+}
+static bool tp__on_has(const tp__on *n, int i) { return i < n->n_in && n->in[i]; }
+static const tp_tensor *tp__on_known(const tp__on *n, int i)
+{
+    return tp__on_has(n, i) && n->in[i]->is_known ? &n->in[i]->known : NULL;
+}
+/* The value of an input that has to be known while the graph is built. */
+static const tp_tensor *tp__on_need(tp__on *n, int i)
+{
+    const tp_tensor *t = tp__on_known(n, i);
+    if (!t && tp__on_has(n, i))
+        tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                    "the input '%s' of %s must be known when the graph is built; give it as a constant in .inputs",
+                    n->in[i]->name, n->op);
+    else if (!t) tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
+    return t;
+}
+static int64_t tp__known_int(const tp_tensor *t, int64_t i)
+{
+    if (t->dtype == TP_I64) return ((const int64_t *)t->data)[i];
+    if (t->dtype == TP_I32) return ((const int32_t *)t->data)[i];
+    return (int64_t)tp_tensor_get(t, i);
+}
+
+static void tp__on_out(tp__on *n, int i, tp_node *y)
+{
+    if (i < n->n_out) n->made[i] = y;
+}
+static bool tp__on_wants(const tp__on *n, int i) { return i < n->n_out && n->out[i][0]; }
+/* An output whose value the builder writes. NULL after a mistake. */
+static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
+{
+    if (i >= n->n_out || tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
+        if (n->c->status == TP_OK) n->c->status = i < n->n_out ? TP_ERR_NOMEM : TP_ERR_FORMAT;
+        return NULL;
+    }
+    n->set[i] = true;
+    return &n->value[i];
+}
+
+/* -- attributes */
+static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
+{
+    for (int i = 0; i < n->n_attr; i++)
+        if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
+    return NULL;
+}
+static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__pb_field *f)
+{
+    const tp__pb *a = tp__on_attr(n, name);
+    tp__pb m;
+    bool found = false;
+    tp__pb_field e;
+    if (!a) return false;
+    for (m = *a; tp__pb_next(&m, &e);)
+        if (e.number == number && e.wire == wire) *f = e, found = true;
+    if (!found) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
+    return found;
+}
+static int64_t tp__on_i(tp__on *n, const char *name, int64_t otherwise)
+{
+    tp__pb_field f;
+    return tp__on_field(n, name, 3, 0, &f) ? (int64_t)f.value : otherwise;
+}
+static float tp__on_f(tp__on *n, const char *name, float otherwise)
+{
+    tp__pb_field f;
+    return tp__on_field(n, name, 2, 5, &f) ? tp__bits_f32(f.value) : otherwise;
+}
+static const char *tp__on_s(tp__on *n, const char *name, const char *otherwise)
+{
+    tp__pb_field f;
+    return tp__on_field(n, name, 4, 2, &f) ? tp__oi_string(n->c, f.sub) : otherwise;
+}
+/* A list of integers from the attribute or, in newer files, from input i (-1: none): how many, -1 where there is none. */
+#define TP__ON_INTS 64
+static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
+{
+    const tp__pb *a = tp__on_attr(n, name);
+    int count = 0;
+    if (a) {
+        tp__pb m = *a, pack = {NULL, NULL, false};
+        uint64_t v;
+        while (tp__pb_number(&m, &pack, 8, 0, &v)) {
+            if (count == TP__ON_INTS) return tp__on_fail(n, TP_ERR_UNSUPPORTED, "the list '%s' is too long", name), -1;
+            to[count++] = (int64_t)v;
+        }
+        return count;
+    }
+    if (i < 0 || !tp__on_has(n, i)) return -1;
+    const tp_tensor *t = tp__on_need(n, i);
+    if (!t) return -1;
+    const int64_t size = tp_tensor_size(t);
+    if (size > TP__ON_INTS || (t->dtype != TP_I64 && t->dtype != TP_I32))
+        return tp__on_fail(n, TP_ERR_FORMAT, "the input '%s' of %s should be a short list of integers", n->in[i]->name,
+                           n->op),
+               -1;
+    for (; count < size; count++) to[count] = tp__known_int(t, count);
+    return count;
+}
+static int tp__on_axis(tp__on *n, int64_t axis, int ndim)
+{
+    if (axis >= -ndim && axis < ndim) return (int)(axis < 0 ? axis + ndim : axis);
+    tp__on_fail(n, TP_ERR_FORMAT, "%s has axis %lld of a value with %d dimensions", n->op, (long long)axis, ndim);
+    return 0;
+}
+/* Axes as sorted flags; false after a mistake. */
+static bool tp__on_axes(tp__on *n, const int64_t *axes, int count, int ndim, bool *flag)
+{
+    memset(flag, 0, TP_MAX_DIMS * sizeof *flag);
+    for (int i = 0; i < count; i++) {
+        const int a = tp__on_axis(n, axes[i], ndim);
+        if (n->c->status != TP_OK) return false;
+        if (flag[a]) return tp__on_fail(n, TP_ERR_FORMAT, "%s names axis %d twice", n->op, a), false;
+        flag[a] = true;
+    }
+    return true;
+}
+static int64_t tp__on_dim(tp__on *n, const tp_node *x, int d)
+{
+    if (d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
+    if (!tp_is_poison(x))
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; give it in .dims", n->op, d);
+    return 1;
+}
+static bool tp__on_rank(tp__on *n, const tp_node *x, int least, int most)
+{
+    if (x->shape.ndim >= least && x->shape.ndim <= most) return true;
+    if (!tp_is_poison(x))
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s of a value with %d dimensions cannot be expressed", n->op,
+                    x->shape.ndim);
+    return false;
+}
+
+/* -- little helpers that builders share */
+static tp_node *tp__oc(const tp_node *x, double v) { return tp_const_as(tp_node_graph(x), x->dtype, v); }
+static tp_shape tp__shape1(int64_t n) { return tp_make_shape_n(1, &n); }
+/* Axis `from` becomes axis `to`; the others keep their order. */
+static tp_node *tp__move_axis(tp_node *x, int from, int to)
+{
+    int perm[TP_MAX_DIMS], k = 0;
+    if (from == to || tp_is_poison(x)) return x;
+    for (int d = 0; d < x->shape.ndim; d++) {
+        k += k == from;
+        perm[d] = d == to ? from : k++;
+    }
+    return tp_transpose(x, perm, x->shape.ndim);
+}
+/* Rows of any axis. indices is a list. */
+static tp_node *tp__take(tp_node *x, tp_node *indices, int axis)
+{
+    return tp__move_axis(tp_gather(tp__move_axis(x, axis, 0), indices), 0, axis);
+}
+static tp_node *tp__index_list(tp__on *n, const int64_t *index, int64_t count)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_I64, tp__shape1(count), index);
+    return tp_constant(n->c->g[n->c->side], &t);
+}
+/* From `begin` on, count elements of an axis; count -1: to the end. */
+static tp_node *tp__cut(tp_node *x, int axis, int64_t begin, int64_t count)
+{
+    int64_t from[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
+    for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = -1;
+    from[axis] = begin;
+    size[axis] = count;
+    return tp_slice(x, from, size);
+}
+/* x as (.., 1, ..): ones added in front until there are `ndim` dimensions, and behind for `behind` more. */
+static tp_node *tp__with_ones(tp_node *x, int ndim, int behind)
+{
+    while (x->shape.ndim < ndim && !tp_is_poison(x)) x = tp_expand_dims(x, 0);
+    for (; behind > 0 && !tp_is_poison(x); behind--) x = tp_expand_dims(x, x->shape.ndim);
+    return x;
+}
+static tp_node *tp__as(tp_node *x, tp_dtype d) { return x->dtype == d || tp_is_poison(x) ? x : tp_cast(x, d); }
+/* uint8 and bool as int32, in which arithmetic works. */
+static tp_node *tp__wide(tp_node *x) { return x->dtype == TP_U8 || x->dtype == TP_BOOL ? tp__as(x, TP_I32) : x; }
+
+/* ==== >>operators ====================================================================================== */
+/* A builder an operator of ONNX: it reads its inputs and attributes and sets its outputs. One that has met a mistake
+ * has said so and returns; what it built by then is not used. */
+
+/* -- element-wise */
+
+static void tp__onnx_map(tp__on *n) /* the row's function of one or two inputs */
+{
+    const bool bytes = n->row->flags & TP__ONNX_BYTES;
+    tp_node *a = tp__on_in(n, 0), *b = n->row->two ? tp__on_in(n, 1) : NULL;
+    const tp_dtype d = a->dtype;
+    if (b && b->dtype != d && !tp_is_poison(b) && !tp_is_poison(a)) {
+        tp__on_fail(n, TP_ERR_DTYPE, "%s of %s and %s", n->op, tp_dtype_name(d), tp_dtype_name(b->dtype));
+        return;
+    }
+    if (bytes) a = tp__wide(a), b = b ? tp__wide(b) : NULL;
+    tp_node *y = b ? n->row->two(a, b) : n->row->one(a);
+    tp__on_out(n, 0, bytes && y->dtype == TP_I32 ? tp__as(y, d) : y);
+}
+
+static tp_node *tp__divide(tp_node *a, tp_node *b) /* integers: toward zero */
+{
+    if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
+    return tp_mul(tp_mul(tp_sign(a), tp_sign(b)), tp_floordiv(tp_abs(a), tp_abs(b)));
+}
+static tp_node *tp__xor(tp_node *a, tp_node *b) { return tp_not_equal(tp__wide(a), tp__wide(b)); }
+static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
+static tp_node *tp__hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6, 0.5f), 0.0f, 1.0f)); }
+static tp_node *tp__mish(tp_node *x) { return tp_mul(x, tp_tanh(tp_softplus(x))); }
+static tp_node *tp__is_nan(tp_node *x) { return tp_not_equal(x, x); }
+static tp_node *tp__tan(tp_node *x) { return tp_div(tp_sin(x), tp_cos(x)); }
+static tp_node *tp__sinh(tp_node *x) { return tp_affine(tp_sub(tp_exp(x), tp_exp(tp_neg(x))), 0.5f, 0.0f); }
+static tp_node *tp__cosh(tp_node *x) { return tp_affine(tp_add(tp_exp(x), tp_exp(tp_neg(x))), 0.5f, 0.0f); }
+static tp_node *tp__asinh(tp_node *x)
+{
+    return tp_mul(tp_sign(x), tp_ln(tp_add(tp_abs(x), tp_sqrt(tp_affine(tp_square(x), 1.0f, 1.0f)))));
+}
+static tp_node *tp__acosh(tp_node *x) { return tp_ln(tp_add(x, tp_sqrt(tp_affine(tp_square(x), 1.0f, -1.0f)))); }
+static tp_node *tp__atanh(tp_node *x)
+{
+    return tp_affine(tp_ln(tp_div(tp_affine(x, 1.0f, 1.0f), tp_affine(x, -1.0f, 1.0f))), 0.5f, 0.0f);
+}
+
+static void tp__onnx_mod(tp__on *n)
+{
+    tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
+    const tp_dtype d = a->dtype;
+    a = tp__wide(a), b = tp__wide(b);
+    tp__on_out(n, 0,
+               tp__as(tp__on_i(n, "fmod", 0) ? tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b))) : tp_mod(a, b), d));
+}
+
+static void tp__onnx_pow(tp__on *n) /* the result has the type of the base */
+{
+    tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
+    const tp_dtype d = a->dtype;
+    if (!tp_dtype_is_float(d) || a->dtype != b->dtype) {
+        const tp_dtype real = d == TP_F32 && b->dtype != TP_F64 ? TP_F32 : TP_F64;
+        a = tp__as(a, real), b = tp__as(b, real);
+    }
+    tp__on_out(n, 0, tp__as(tp_pow(a, b), d));
+}
+
+static void tp__onnx_fold_left(tp__on *n) /* Max, Min, Sum, Mean: any number of inputs */
+{
+    tp_node *y = tp__on_in(n, 0);
+    const tp_dtype d = y->dtype;
+    y = tp__wide(y);
+    for (int i = 1; i < n->n_in; i++) y = n->row->two(y, tp__wide(tp__on_in(n, i)));
+    if (n->op[1] == 'e') y = tp_div(y, tp__oc(y, n->n_in)); /* Mean */
+    tp__on_out(n, 0, tp__as(y, d));
+}
+
+static void tp__onnx_clip(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *y = tp__wide(x);
+    for (int i = 1; i <= 2; i++) {
+        const char *name = i == 1 ? "min" : "max";
+        tp_node *limit = tp__on_has(n, i)       ? tp__on_in(n, i)
+                         : tp__on_attr(n, name) ? tp__oc(x, tp__on_f(n, name, 0))
+                                                : NULL;
+        if (limit) y = (i == 1 ? tp_maximum : tp_minimum)(y, tp__wide(limit));
+    }
+    tp__on_out(n, 0, tp__as(y, x->dtype));
+}
+
+/* The activations that have attributes. */
+static void tp__onnx_activation(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *y = x;
+    const char *op = n->op;
+    if (strcmp(op, "LeakyRelu") == 0) y = tp_leaky_relu(x, tp__on_f(n, "alpha", 0.01f));
+    else if (strcmp(op, "Elu") == 0) {
+        const float alpha = tp__on_f(n, "alpha", 1.0f);
+        y = alpha == 1.0f ? tp_elu(x) : tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__oc(x, 0))), alpha, 0.0f));
+    } else if (strcmp(op, "Celu") == 0) {
+        const float alpha = tp__on_f(n, "alpha", 1.0f);
+        y = tp_add(tp_relu(x),
+                   tp_affine(tp_elu(tp_affine(tp_minimum(x, tp__oc(x, 0)), 1.0f / alpha, 0.0f)), alpha, 0.0f));
+    } else if (strcmp(op, "Selu") == 0) {
+        const float alpha = tp__on_f(n, "alpha", 1.67326319217681884765625f),
+                    gamma = tp__on_f(n, "gamma", 1.05070102214813232421875f);
+        y = tp_affine(tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__oc(x, 0))), alpha, 0.0f)), gamma, 0.0f);
+    } else if (strcmp(op, "HardSigmoid") == 0)
+        y = tp_clip(tp_affine(x, tp__on_f(n, "alpha", 0.2f), tp__on_f(n, "beta", 0.5f)), 0.0f, 1.0f);
+    else if (strcmp(op, "ThresholdedRelu") == 0)
+        y = tp_select(tp_greater(x, tp__oc(x, (double)tp__on_f(n, "alpha", 1.0f))), x, tp_zeros_like(x));
+    else if (strcmp(op, "Shrink") == 0) {
+        const double lambd = (double)tp__on_f(n, "lambd", 0.5f), bias = (double)tp__on_f(n, "bias", 0.0f);
+        tp_node *w = tp__wide(x);
+        y = tp_select(tp_greater(w, tp__oc(w, lambd)), tp_sub(w, tp__oc(w, bias)), tp_zeros_like(w));
+        y = tp__as(tp_select(tp_less(w, tp__oc(w, -lambd)), tp_add(w, tp__oc(w, bias)), y), x->dtype);
+    } else if (strcmp(op, "Gelu") == 0)
+        y = strcmp(tp__on_s(n, "approximate", "none"), "tanh") == 0 ? tp_gelu_tanh(x) : tp_gelu(x);
+    else if (strcmp(op, "Swish") == 0) {
+        const float alpha = tp__on_f(n, "alpha", 1.0f);
+        y = alpha == 1.0f ? tp_silu(x) : tp_mul(x, tp_sigmoid(tp_affine(x, alpha, 0.0f)));
+    } else if (strcmp(op, "SwiGLU") == 0) {
+        y = tp_mul(tp_mul(x, tp_sigmoid(tp_affine(x, tp__on_f(n, "alpha", 1.0f), 0.0f))), tp__on_in(n, 1));
+    } else if (strcmp(op, "IsInf") == 0) {
+        tp_node *up = tp_equal(x, tp__oc(x, HUGE_VAL)), *down = tp_equal(x, tp__oc(x, -HUGE_VAL)), *no = tp_less(x, x);
+        y = tp_logical_or(tp__on_i(n, "detect_positive", 1) ? up : no, tp__on_i(n, "detect_negative", 1) ? down : no);
+    }
+    tp__on_out(n, 0, y);
+}
+
+static void tp__onnx_prelu(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *slope = tp__on_in(n, 1);
+    tp__on_out(n, 0, tp_select(tp_less(x, tp__oc(x, 0)), tp_mul(x, slope), x));
+}
+
+static void tp__onnx_where(tp__on *n)
+{
+    tp_node *c = tp__on_in(n, 0), *a = tp__on_in(n, 1), *b = tp__on_in(n, 2);
+    tp__on_out(n, 0, tp__as(tp_select(c, tp__wide(a), tp__wide(b)), a->dtype));
+}
+
+static tp_node *tp__cast_to(tp_node *x, int64_t elem)
+{
+    x = tp__as(x, tp__onnx_dtype(elem));
+    return elem == 10 ? tp_cast(tp_cast(x, TP_F16), TP_F32) : elem == 16 ? tp_cast(tp_cast(x, TP_BF16), TP_F32) : x;
+}
+static void tp__onnx_cast(tp__on *n)
+{
+    const int64_t to = tp__on_i(n, "to", 0);
+    if (!tp__onnx_dtype(to))
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "Cast to %s, which tp does not have", tp__onnx_dtype_name(to));
+    else tp__on_out(n, 0, tp__cast_to(tp__on_in(n, 0), to));
+}
+static void tp__onnx_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n, 0), tp__on_in(n, 1)->dtype)); }
+
+static void tp__onnx_dropout(tp__on *n) /* a file's training mode drops; without it, nothing happens */
+{
+    tp_node *x = tp__on_in(n, 0);
+    const tp_tensor *training = tp__on_has(n, 2) ? tp__on_need(n, 2) : NULL;
+    const tp_tensor *ratio = tp__on_has(n, 1) ? tp__on_need(n, 1) : NULL;
+    const double rate = ratio ? tp_tensor_get(ratio, 0) : (double)tp__on_f(n, "ratio", 0.5f);
+    const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
+    if (drops && tp__on_wants(n, 1)) tp__on_unsupported(n, "the mask of a training run");
+    else tp__on_out(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
+    if (tp__on_wants(n, 1))
+        tp__on_out(n, 1, tp_logical_not(tp_less(tp__as(x, TP_F32), tp_fill_like(tp__as(x, TP_F32), -HUGE_VALF))));
+}
+
+/* -- reductions */
+
+static void tp__onnx_reduce(tp__on *n)
+{
+    int64_t list[TP__ON_INTS];
+    const int count = tp__on_ints(n, "axes", 1, list);
+    const bool keep = tp__on_i(n, "keepdims", 1) != 0;
+    const char *op = n->op + 6; /* after "Reduce" */
+    tp_node *x = tp__on_in(n, 0), *y = x;
+    int axes[TP_MAX_DIMS], k = 0;
+    bool flag[TP_MAX_DIMS];
+    if (n->c->status != TP_OK || !tp__on_axes(n, list, count > 0 ? count : 0, x->shape.ndim, flag)) return;
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (flag[d] || count <= 0) axes[k++] = d;
+    if ((count <= 0 && tp__on_i(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
+    if (x->dtype == TP_BOOL && k) { /* the largest is whether any is true */
+        tp__on_out(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep));
+        return;
+    }
+    y = tp__wide(x);
+    if (strcmp(op, "L1") == 0) y = tp_abs(y);
+    else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp_square(y);
+    if (strcmp(op, "LogSumExp") == 0) {
+        if (k) {
+            tp_node *most = tp_reduce_max(y, axes, k, true);
+            most = tp_select(tp_is_finite(most), most, tp_zeros_like(most));
+            y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, most)), axes, k, true)), most);
+            if (!keep) y = tp_reduce_sum(y, axes, k, false); /* of one element each: drops the axes */
+        }
+    } else if (k) {
+        tp_node *(*fn)(tp_node *, const int *, int, bool) = strcmp(op, "Mean") == 0   ? tp_reduce_mean
+                                                            : strcmp(op, "Max") == 0  ? tp_reduce_max
+                                                            : strcmp(op, "Min") == 0  ? tp_reduce_min
+                                                            : strcmp(op, "Prod") == 0 ? tp_reduce_prod
+                                                                                      : tp_reduce_sum;
+        const tp_dtype d = y->dtype; /* the mean and the product of integers, by way of doubles */
+        const bool real = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
+        y = tp__as(fn(real ? tp__as(y, TP_F64) : y, axes, k, keep), d);
+    }
+    if (strcmp(op, "L2") == 0) y = tp_sqrt(y);
+    else if (strcmp(op, "LogSum") == 0) y = tp_ln(y);
+    tp__on_out(n, 0, tp__as(y, x->dtype));
+}
+
+/* Backwards along an axis. */
+static tp_node *tp__reverse(tp__on *n, tp_node *x, int axis)
+{
+    const int64_t size = tp__on_dim(n, x, axis);
+    int64_t *list = (int64_t *)tp__oi_alloc(n->c, (size_t)size, sizeof *list);
+    if (!list) return x;
+    for (int64_t i = 0; i < size; i++) list[i] = size - 1 - i;
+    return tp__take(x, tp__index_list(n, list, size), axis);
+}
+
+static void tp__onnx_arg(tp__on *n) /* ArgMax, ArgMin */
+{
+    tp_node *x = tp__wide(tp__on_in(n, 0));
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
+    const bool last = tp__on_i(n, "select_last_index", 0) != 0;
+    if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_neg(x);
+    if (last) x = tp__reverse(n, x, axis);
+    if (n->c->status != TP_OK) return;
+    tp_node *y = tp_argmax(x, axis);
+    if (last) y = tp_sub(tp__oc(y, (double)(x->shape.dim[axis] - 1)), y);
+    tp__on_out(n, 0, tp__on_i(n, "keepdims", 1) ? tp_expand_dims(y, axis) : y);
+}
+
+static void tp__onnx_top_k(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *index = NULL;
+    const tp_tensor *kt = tp__on_attr(n, "k") ? NULL : tp__on_need(n, 1);
+    const int64_t k = kt ? tp__known_int(kt, 0) : tp__on_i(n, "k", 1);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
+    const bool least = !tp__on_i(n, "largest", 1);
+    const tp_dtype d = x->dtype;
+    if (n->c->status != TP_OK) return;
+    if (k < 1 || k > INT_MAX) {
+        tp__on_unsupported(n, "that k");
+        return;
+    }
+    x = tp__move_axis(tp_dtype_is_float(d) ? x : tp__as(x, TP_F64), axis, x->shape.ndim - 1);
+    tp_node *y = tp_top_k(least ? tp_neg(x) : x, (int)k, &index);
+    tp__on_out(n, 0, tp__as(tp__move_axis(least ? tp_neg(y) : y, x->shape.ndim - 1, axis), d));
+    tp__on_out(n, 1, tp__as(tp__move_axis(index, x->shape.ndim - 1, axis), TP_I64));
+}
+
+static void tp__onnx_cum_sum(tp__on *n) /* a product with a triangle of ones */
+{
+    tp_node *x = tp__on_in(n, 0);
+    const tp_tensor *at = tp__on_need(n, 1);
+    const bool exclusive = tp__on_i(n, "exclusive", 0) != 0, reverse = tp__on_i(n, "reverse", 0) != 0;
+    if (!at) return;
+    const int axis = tp__on_axis(n, tp__known_int(at, 0), x->shape.ndim), last = x->shape.ndim - 1;
+    const int64_t size = tp__on_dim(n, x, axis), dim[2] = {size, size};
+    tp_tensor t;
+    if (n->c->status != TP_OK) return;
+    memset(&t, 0, sizeof t);
+    const tp_dtype real = x->dtype == TP_F32 ? TP_F32 : TP_F64;
+    if (size > 4096 || tp_tensor_resize(&t, real, tp_make_shape_n(2, dim)) != TP_OK) {
+        tp__on_unsupported(n, "an axis that long");
+        return;
+    }
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t j = 0; j < size; j++)
+            tp_tensor_set(&t, i * size + j, (reverse ? i > j : i < j) || (i == j && !exclusive) ? 1.0 : 0.0);
+    tp_node *ones = tp_constant(tp_node_graph(x), &t);
+    tp_tensor_free(&t);
+    tp_node *y = tp__as(tp__move_axis(x, axis, last), real);
+    y = last == 0 ? tp_squeeze(tp_matmul(tp_expand_dims(y, 0), ones), 0) : tp_matmul(y, ones);
+    tp__on_out(n, 0, tp__move_axis(tp__as(y, x->dtype), last, axis));
+}
+
+/* -- products */
+
+static tp_node *tp__matrix_product(tp_node *a,
+                                   tp_node *b) /* numpy's: a vector is a row on the left, a column on the right */
+{
+    const bool row = a->shape.ndim == 1, column = b->shape.ndim == 1;
+    const tp_dtype d = a->dtype;
+    if (tp_is_poison(a) || tp_is_poison(b)) return a;
+    if (!tp_dtype_is_float(d)) a = tp__as(a, TP_F64), b = tp__as(b, TP_F64);
+    tp_node *y = tp_matmul(row ? tp_expand_dims(a, 0) : a, column ? tp_expand_dims(b, 1) : b);
+    if (column) y = tp_squeeze(y, y->shape.ndim - 1);
+    if (row) y = tp_squeeze(y, y->shape.ndim - (column ? 1 : 2));
+    return tp__as(y, d);
+}
+
+static void tp__onnx_gemm(tp__on *n)
+{
+    tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
+    const float alpha = tp__on_f(n, "alpha", 1.0f), beta = tp__on_f(n, "beta", 1.0f);
+    const tp_dtype d = a->dtype;
+    if (!tp_dtype_is_float(d)) a = tp__as(a, TP_F64), b = tp__as(b, TP_F64);
+    tp_node *y = tp_matmul_ex(a, b, tp__on_i(n, "transA", 0) != 0, tp__on_i(n, "transB", 0) != 0);
+    if (alpha != 1.0f) y = tp_affine(y, alpha, 0.0f);
+    if (tp__on_has(n, 2) && beta != 0.0f) {
+        tp_node *c = tp__as(tp__on_in(n, 2), y->dtype);
+        if (beta != 1.0f) c = tp_affine(c, beta, 0.0f);
+        y = c->shape.ndim == 1 && c->shape.dim[0] == y->shape.dim[1] ? tp_nn_bias_add(y, c, TP_NHWC) : tp_add(y, c);
+    }
+    tp__on_out(n, 0, tp__as(y, d));
+}
+
+/* -- windows: convolutions and pools. Everything has two spatial axes, H and W; a value with one gets H = 1. */
+
+typedef struct tp__window {
+    int64_t k[2], stride[2], dilation[2], before[2], after[2];
+    bool same, none; /* the padding is tp's SAME; there is no padding */
+    bool one;        /* there was one spatial axis */
+} tp__window;
+
+static tp_node *tp__two_axes(tp_node *x, bool *one)
+{
+    *one = x->shape.ndim == 3;
+    return *one ? tp_expand_dims(x, 2) : x;
+}
+
+/* kernel: from the attribute or the weight, k[1] alone where there is one axis. x is (N,C,H,W). */
+static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
+{
+    static const char *const list[] = {"strides", "dilations", "pads"};
+    const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
+    const int rank = one ? 1 : 2;
+    w->one = one;
+    for (int i = 0; i < 2; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
+    for (int what = 0; what < 3; what++) {
+        int64_t v[TP__ON_INTS];
+        const int count = tp__on_ints(n, list[what], -1, v);
+        if (count < 0) continue;
+        if (count != (what == 2 ? 2 * rank : rank))
+            return tp__on_fail(n, TP_ERR_FORMAT, "%s has %d %s for %d spatial axes", n->op, count, list[what], rank),
+                   false;
+        for (int i = 0; i < rank; i++) {
+            if (what == 0) w->stride[i + one] = v[i];
+            else if (what == 1) w->dilation[i + one] = v[i];
+            else w->before[i + one] = v[i], w->after[i + one] = v[i + rank];
+        }
+    }
+    w->same = w->none = true;
+    for (int i = 0; i < 2; i++) {
+        const int64_t size = x->shape.dim[2 + i], s = w->stride[i], k = (w->k[i] - 1) * w->dilation[i] + 1;
+        if (w->k[i] < 1 || w->k[i] > 1 << 20 || s < 1 || s > 1 << 20 || w->dilation[i] < 1 ||
+            w->dilation[i] > 1 << 20 || w->before[i] < 0 || w->after[i] < 0 || w->before[i] > 1 << 20 ||
+            w->after[i] > 1 << 20)
+            return tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                               "%s with kernel %lld, stride %lld, pads %lld and %lld cannot be expressed", n->op,
+                               (long long)w->k[i], (long long)s, (long long)w->before[i], (long long)w->after[i]),
+                   false;
+        const bool exact = size >= 0 || s == 1;
+        int64_t total = !exact ? 0 : s == 1 ? k - 1 : ((size + s - 1) / s - 1) * s + k - size;
+        if (total < 0) total = 0;
+        if (strcmp(mode, "VALID") == 0) w->before[i] = w->after[i] = 0;
+        else if (strncmp(mode, "SAME", 4) == 0) {
+            if (!exact && strcmp(mode, "SAME_LOWER") == 0) tp__on_dim(n, x, 2 + i);
+            w->before[i] = strcmp(mode, "SAME_LOWER") == 0 ? total - total / 2 : total / 2;
+            w->after[i] = total - w->before[i];
+        }
+        if (exact ? w->before[i] != total / 2 || w->after[i] != total - total / 2 : strcmp(mode, "SAME_UPPER") != 0)
+            w->same = false;
+        if (w->before[i] || w->after[i] || (!exact && w->same)) w->none = false;
+    }
+    return n->c->status == TP_OK;
+}
+
+static tp_node *tp__pad_space(tp_node *x, const tp__window *w, float value)
+{
+    int64_t before[TP_MAX_DIMS] = {0, 0, w->before[0], w->before[1]},
+            after[TP_MAX_DIMS] = {0, 0, w->after[0], w->after[1]};
+    return w->before[0] || w->before[1] || w->after[0] || w->after[1] ? tp_pad(x, before, after, TP_PAD_CONSTANT, value)
+                                                                      : x;
+}
+
+static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool same)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.stride_h = (int)w->stride[0], a.stride_w = (int)w->stride[1];
+    a.dilation_h = (int)w->dilation[0], a.dilation_w = (int)w->dilation[1];
+    a.padding = same ? TP_SAME : TP_VALID;
+    a.data_format = TP_NCHW;
+    a.groups = groups;
+    return a;
+}
+
+/* The weight as tp wants it: (O,I,KH,KW) to (KH,KW,I,O), or (O,I,K) with KH = 1. */
+static tp_node *tp__weight(tp__on *n, tp_node *w, tp__window *win)
+{
+    static const int perm[] = {2, 3, 1, 0};
+    bool one;
+    w = tp__two_axes(w, &one);
+    for (int i = 0; i < 2; i++) win->k[i] = tp__on_dim(n, w, 2 + i);
+    return tp_transpose(w, perm, 4);
+}
+
+static void tp__onnx_conv(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
+    tp__window win;
+    bool one;
+    if (!tp__on_rank(n, x, 3, 4) || !tp__on_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
+    x = tp__two_axes(x, &one);
+    w = tp__weight(n, w, &win);
+    if (n->c->status != TP_OK || !tp__on_window(n, x, one, &win)) return;
+    const int64_t groups = tp__on_i(n, "group", 1);
+    const tp_conv2d_attrs a =
+        tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same && !win.none);
+    tp_node *y = tp_nn_conv2d(win.same ? x : tp__pad_space(x, &win, 0.0f), w, &a);
+    if (tp__on_has(n, 2)) y = tp_nn_bias_add(y, tp__on_in(n, 2), TP_NCHW);
+    tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
+}
+
+/* The gradient of a convolution by its input: uncropped, then cut. */
+static void tp__onnx_conv_transpose(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
+    tp__window win;
+    bool one;
+    int64_t extra[TP__ON_INTS] = {0}, want[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1}, zero[TP_MAX_DIMS] = {0},
+            more[TP_MAX_DIMS] = {0};
+    const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
+    if (!tp__on_rank(n, x, 3, 4) || !tp__on_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
+    x = tp__two_axes(x, &one);
+    w = tp__weight(n, w, &win);
+    const int64_t groups = tp__on_i(n, "group", 1), O = tp__on_dim(n, w, 2) * groups;
+    if (n->c->status != TP_OK || !tp__on_window(n, x, one, &win)) return;
+    const int n_extra = tp__on_ints(n, "output_padding", -1, extra), n_want = tp__on_ints(n, "output_shape", -1, want);
+    if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - one) ||
+        (n_want >= 0 && n_want < 2 - one)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: its groups, output_padding or output_shape make no sense", n->op);
+        return;
+    }
+    int64_t size[2], from[2];
+    tiles[1] = O;
+    for (int i = 0; i < 2; i++) {
+        const int64_t H = tp__on_dim(n, x, 2 + i), s = win.stride[i];
+        const int64_t add = i >= one && n_extra > 0 ? extra[i - one] : 0,
+                      full = (H - 1) * s + (win.k[i] - 1) * win.dilation[i] + 1 + add;
+        if (add < 0 || add > 1 << 20) {
+            tp__on_unsupported(n, "that output_padding");
+            return;
+        }
+        int64_t cut = win.before[i] + win.after[i];
+        from[i] = win.before[i];
+        size[i] = full - cut;
+        if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= one) {
+            size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : H * s;
+            cut = full - size[i];
+            from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
+            if (n_want > 0 && strcmp(mode, "SAME_UPPER") != 0 && strcmp(mode, "SAME_LOWER") != 0)
+                from[i] = cut < 0 ? 0 : cut / 2;
+        }
+        if (full < H || size[i] < 1) {
+            tp__on_unsupported(n, "those sizes");
+            return;
+        }
+        more[2 + i] =
+            (from[i] + size[i] > full ? from[i] + size[i] : full) - H; /* a longer one: the border stays zero */
+    }
+    if (n->c->status != TP_OK) return;
+    const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
+    tp_node *like = tp_pad(tp_tile(tp__cut(x, 1, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
+    tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
+    for (int i = 0; i < 2; i++) y = tp__cut(y, 2 + i, from[i], size[i]);
+    if (tp__on_has(n, 2)) y = tp_nn_bias_add(y, tp__on_in(n, 2), TP_NCHW);
+    tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
+}
+
+/* Every stride-th row or column from `first` on, `count` of them. */
+static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
+{
+    if (stride == 1) return tp__cut(x, axis, first, count);
+    int64_t *list = (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof *list);
+    if (!list) return x;
+    for (int64_t i = 0; i < count; i++) list[i] = first + i * stride;
+    return tp__take(x, tp__index_list(n, list, count), axis);
+}
+
+/* Largest or mean element of each window of a padded x. Dilated windows: one shifted picture an element, combined. */
+static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, bool mean)
+{
+    tp_pool_attrs a;
+    tp_node *y = NULL;
+    memset(&a, 0, sizeof a);
+    a.size_h = (int)w->k[0], a.size_w = (int)w->k[1];
+    a.stride_h = (int)w->stride[0], a.stride_w = (int)w->stride[1];
+    a.padding = TP_VALID;
+    a.data_format = TP_NCHW;
+    if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
+    int64_t size[2];
+    for (int i = 0; i < 2; i++)
+        size[i] = (tp__on_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+    for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
+        for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
+            tp_node *part = tp__every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
+            part = tp__every(n, part, 3, q * w->dilation[1], w->stride[1], size[1]);
+            y = !y ? part : mean ? tp_add(y, part) : tp_maximum(y, part);
+        }
+    return y && mean ? tp_div(y, tp__oc(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
+}
+
+static void tp__onnx_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
+{
+    tp_node *x = tp__on_in(n, 0);
+    const char kind = n->op[0];
+    const tp_dtype d = x->dtype;
+    int64_t k[TP__ON_INTS], grow[2] = {0, 0};
+    bool one;
+    tp__window w;
+    if (!tp__on_rank(n, x, 3, 4)) return;
+    if (tp__on_wants(n, 1)) {
+        tp__on_unsupported(n, "the places of the largest as a second output");
+        return;
+    }
+    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__as(x, TP_F64), &one);
+    if (tp__on_ints(n, "kernel_shape", -1, k) != (one ? 1 : 2)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s should have a kernel_shape of as many numbers as there are spatial axes",
+                    n->op);
+        return;
+    }
+    w.k[0] = one ? 1 : k[0], w.k[1] = one ? k[0] : k[1];
+    if (!tp__on_window(n, x, one, &w)) return;
+    if (w.same && !w.none && w.before[0] + w.before[1] + w.after[0] + w.after[1] == 0) { /* sizes unknown */
+        for (int i = 0; i < 2; i++) tp__on_dim(n, x, 2 + i);
+        return;
+    }
+    const tp__window counted = w;
+    for (int i = 0; i < 2 && tp__on_i(n, "ceil_mode", 0);
+         i++) { /* the last window may hang over, if it begins inside */
+        const int64_t full = tp__on_dim(n, x, 2 + i) + w.before[i] + w.after[i],
+                      reach = (w.k[i] - 1) * w.dilation[i] + 1;
+        int64_t count = (full - reach + w.stride[i] - 1) / w.stride[i] + 1;
+        if ((count - 1) * w.stride[i] >= full - w.after[i]) count--;
+        grow[i] = (count - 1) * w.stride[i] + reach - full;
+        if (grow[i] > 0) w.after[i] += grow[i];
+    }
+    if (n->c->status != TP_OK) return;
+    tp_node *y;
+    if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false);
+    else if (kind == 'L') {
+        const float p = (float)(tp__on_attr(n, "p") ? tp__on_i(n, "p", 2) : 2);
+        y = tp__pool_windows(
+            n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__oc(x, (double)p)), &w, 0.0f), &w, true);
+        y = tp_affine(y, (float)(w.k[0] * w.k[1]), 0.0f);
+        y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__oc(y, 1.0 / (double)p));
+    } else {
+        y = tp__pool_windows(n, tp__pad_space(x, &w, 0.0f), &w, true);
+        const bool all = tp__on_i(n, "count_include_pad", 0) != 0 || counted.none;
+        if (!all || grow[0] > 0 || grow[1] > 0) { /* the share of each window that counts */
+            const int64_t dim[4] = {1, 1, tp__on_dim(n, x, 2), tp__on_dim(n, x, 3)};
+            tp_node *ones = n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__oc(x, 1), 4, 0), dim) : x;
+            if (all) ones = tp__pad_space(ones, &counted, 1.0f);
+            tp__window rest = w;
+            for (int i = 0; i < 2 && all; i++) rest.before[i] = 0, rest.after[i] = w.after[i] - counted.after[i];
+            y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true));
+        }
+    }
+    tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
+}
+
+static void tp__onnx_global_pool(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    int axes[TP_MAX_DIMS], k = 0;
+    for (int d = 2; d < x->shape.ndim; d++) axes[k++] = d;
+    if (k == 0) tp__on_rank(n, x, 3, TP_MAX_DIMS);
+    else tp__on_out(n, 0, (n->op[6] == 'A' ? tp_reduce_mean : tp_reduce_max)(x, axes, k, true));
+}
+
+/* -- normalisation */
+
+/* (x - mean) / sqrt(var + epsilon) over axes `first` and after. */
+static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mean, tp_node **rdev)
+{
+    int axes[TP_MAX_DIMS], k = 0;
+    for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
+    if (tp_is_poison(x) || k == 0) return x;
+    tp_node *m = tp_reduce_mean(x, axes, k, true), *c = tp_sub(x, m);
+    tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp_square(c), axes, k, true), 1.0f, epsilon));
+    if (mean) *mean = m;
+    if (rdev) *rdev = r;
+    return tp_mul(c, r);
+}
+
+static void tp__onnx_batch_norm(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *gamma = tp__on_in(n, 1), *beta = tp__on_in(n, 2), *mean = tp__on_in(n, 3),
+            *var = tp__on_in(n, 4);
+    const float epsilon = tp__on_f(n, "epsilon", 1e-5f), momentum = tp__on_f(n, "momentum", 0.9f);
+    if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
+    if (!tp__on_i(n, "training_mode", 0)) {
+        tp__on_out(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, epsilon));
+        return;
+    }
+    tp_node *m = NULL, *v = NULL;
+    tp__on_out(n, 0, tp_nn_batch_norm_train(x, gamma, beta, 1, epsilon, false, &m, &v));
+    tp__on_out(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), tp_affine(m, 1.0f - momentum, 0.0f)));
+    tp__on_out(n, 2, tp_add(tp_affine(var, momentum, 0.0f), tp_affine(v, 1.0f - momentum, 0.0f)));
+}
+
+static void tp__onnx_layer_norm(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *scale = tp__on_in(n, 1), *mean = NULL, *rdev = NULL;
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
+    const float epsilon = tp__on_f(n, "epsilon", 1e-5f);
+    if (n->c->status != TP_OK) return;
+    if (axis == x->shape.ndim - 1 && scale->shape.ndim == 1 && tp__on_has(n, 2) && n->n_out == 1) {
+        tp__on_out(n, 0, tp_nn_layer_norm(x, scale, tp__on_in(n, 2), epsilon));
+        return;
+    }
+    tp_node *y = tp_mul(tp__standard(x, axis, epsilon, &mean, &rdev), scale);
+    tp__on_out(n, 0, tp__on_has(n, 2) ? tp_add(y, tp__on_in(n, 2)) : y);
+    tp__on_out(n, 1, mean);
+    tp__on_out(n, 2, rdev);
+}
+
+static void tp__onnx_rms_norm(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    const int first = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
+    int axes[TP_MAX_DIMS], k = 0;
+    for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
+    tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp_square(x), axes, k, true), 1.0f, tp__on_f(n, "epsilon", 1e-5f)));
+    tp__on_out(n, 0, tp_mul(tp_mul(x, r), tp__on_in(n, 1)));
+}
+
+static void tp__onnx_instance_norm(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    const int behind = x->shape.ndim - 2;
+    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS)) return;
+    tp_node *y = tp__standard(x, 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
+    tp__on_out(n, 0,
+               tp_add(tp_mul(y, tp__with_ones(tp__on_in(n, 1), 1, behind)), tp__with_ones(tp__on_in(n, 2), 1, behind)));
+}
+
+static void tp__onnx_group_norm(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    const int64_t groups = tp__on_i(n, "num_groups", 0), C = tp__on_dim(n, x, 1);
+    const int behind = x->shape.ndim - 2;
+    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS - 1) || n->c->status != TP_OK) return;
+    if (groups < 1 || C % groups != 0) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%lld groups of %lld channels", (long long)groups, (long long)C);
+        return;
+    }
+    tp_shape split = x->shape; /* (N, groups, C / groups, ..) */
+    split.ndim++;
+    for (int d = split.ndim - 1; d > 2; d--) split.dim[d] = tp__on_dim(n, x, d - 1);
+    split.dim[1] = groups;
+    split.dim[2] = C / groups;
+    if (n->c->status != TP_OK) return;
+    tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
+    tp_node *scale = tp__on_in(n, 1), *bias = tp__on_in(n, 2);
+    if (n->c->opset < 21 && scale->shape.dim[0] == groups && groups != C) /* one a group */
+        y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
+                            x);
+    else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
+    tp__on_out(n, 0, y);
+}
+
+static void tp__onnx_lp_norm(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
+    tp_node *r = tp__on_i(n, "p", 2) == 1 ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
+                                          : tp_sqrt(tp_reduce_sum(tp_square(x), &axis, 1, true));
+    tp_node *zero = tp_equal(r, tp__oc(r, 0)); /* nothing divided by nothing is nothing */
+    tp__on_out(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
+}
+
+static void tp__onnx_mean_variance_norm(tp__on *n)
+{
+    int64_t list[TP__ON_INTS] = {0, 2, 3};
+    int axes[TP_MAX_DIMS], count = tp__on_ints(n, "axes", -1, list);
+    tp_node *x = tp__on_in(n, 0);
+    if (count < 0) count = 3;
+    for (int i = 0; i < count && i < TP_MAX_DIMS; i++) axes[i] = tp__on_axis(n, list[i], x->shape.ndim);
+    if (n->c->status != TP_OK || count > TP_MAX_DIMS) return;
+    tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
+    tp_node *dev = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
+    tp__on_out(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
+}
+
+static void tp__onnx_lrn(tp__on *n) /* sums over neighbouring channels: a pool over (channels, everything else) */
+{
+    tp_node *x = tp__on_in(n, 0), *y = x;
+    const int64_t size = tp__on_i(n, "size", 1);
+    const float alpha = tp__on_f(n, "alpha", 1e-4f), beta = tp__on_f(n, "beta", 0.75f),
+                bias = tp__on_f(n, "bias", 1.0f);
+    int64_t before[TP_MAX_DIMS] = {0, 0, (size - 1) / 2}, after[TP_MAX_DIMS] = {0, 0, size - 1 - (size - 1) / 2},
+            rest = 1;
+    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS) || size < 1 || size > 1 << 20) return;
+    for (int d = 2; d < x->shape.ndim; d++) rest *= tp__on_dim(n, x, d);
+    const int64_t flat[4] = {x->shape.dim[0], 1, tp__on_dim(n, x, 1), rest};
+    tp__window w;
+    memset(&w, 0, sizeof w);
+    for (int i = 0; i < 2; i++) w.k[i] = w.stride[i] = w.dilation[i] = 1;
+    w.k[0] = size;
+    if (n->c->status != TP_OK) return;
+    y = tp__pool_windows(
+        n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
+        true);
+    y = tp_pow(tp_affine(y, alpha, bias), tp__oc(y, (double)beta)); /* the mean of `size`: alpha / size of the sum */
+    tp__on_out(n, 0, tp_div(x, tp_reshape_like(y, x)));
+}
+
+/* Softmax, LogSoftmax, Hardmax over an axis; before opset 13 over all axes from it on. */
+static tp_node *tp__hardmax(tp_node *x)
+{
+    const int last = x->shape.ndim - 1;
+    return tp__as(tp_one_hot(tp_argmax(x, last), x->shape.dim[last] < 1 ? 1 : x->shape.dim[last], 1.0f, 0.0f),
+                  x->dtype);
+}
+static void tp__onnx_softmax(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    const bool old = n->c->opset < 13;
+    const int last = x->shape.ndim - 1, axis = tp__on_axis(n, tp__on_i(n, "axis", old ? 1 : -1), x->shape.ndim);
+    if (n->c->status != TP_OK || tp_is_poison(x)) return;
+    if (n->op[0] == 'H') tp__on_dim(n, x, axis);
+    if (!old || axis == last) tp__on_out(n, 0, tp__move_axis(n->row->one(tp__move_axis(x, axis, last)), last, axis));
+    else {
+        int64_t flat[2] = {1, 1};
+        for (int d = 0; d <= last; d++) flat[d >= axis] *= d < axis && axis == 1 ? 1 : tp__on_dim(n, x, d);
+        if (axis == 1) flat[0] = x->shape.dim[0];
+        tp__on_out(n, 0, tp_reshape_like(n->row->one(tp_reshape_to(x, tp_make_shape_n(2, flat))), x));
+    }
+}
+
+/* -- shapes */
+
+static void tp__onnx_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
+
+static void tp__onnx_shape(tp__on *n) /* known even where the value is not */
+{
+    const tp_node *x = tp__on_in(n, 0);
+    const int64_t nd = x->shape.ndim;
+    int64_t from = tp__on_i(n, "start", 0), to = tp__on_i(n, "end", nd);
+    from = from < 0 ? from + nd : from, to = to < 0 ? to + nd : to;
+    from = from < 0 ? 0 : from > nd ? nd : from, to = to > nd ? nd : to < from ? from : to;
+    tp_tensor *t = n->c->status == TP_OK ? tp__on_value(n, 0, TP_I64, tp__shape1(to - from)) : NULL;
+    for (int64_t i = from; i < to && t; i++) {
+        n->partial |= x->shape.dim[i] < 0;
+        ((int64_t *)t->data)[i - from] = x->shape.dim[i] < 0 ? TP__OV_ANY : x->shape.dim[i];
+    }
+}
+
+static void tp__onnx_size(tp__on *n)
+{
+    const int64_t size = tp_shape_size(&tp__on_in(n, 0)->shape);
+    tp_tensor *t = n->c->status == TP_OK ? tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL)) : NULL;
+    n->partial = size < 0;
+    if (t) *(int64_t *)t->data = size < 0 ? TP__OV_ANY : size;
+}
+
+static void tp__onnx_constant(tp__on *n)
+{
+    tp__pb_field f;
+    tp_tensor *t;
+    if (tp__on_attr(n, "value")) {
+        if (tp__on_field(n, "value", 5, 2, &f) && (t = tp__on_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL)
+            tp__oi_tensor(n->c, f.sub, t, NULL, n->name);
+    } else if (tp__on_attr(n, "value_float")) {
+        const float v = tp__on_f(n, "value_float", 0);
+        if ((t = tp__on_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL) *(float *)t->data = v;
+    } else if (tp__on_attr(n, "value_int")) {
+        const int64_t v = tp__on_i(n, "value_int", 0);
+        if ((t = tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL))) != NULL) *(int64_t *)t->data = v;
+    } else if (tp__on_attr(n, "value_ints") || tp__on_attr(n, "value_floats")) {
+        const bool ints = tp__on_attr(n, "value_ints") != NULL;
+        const tp__pb *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
+        for (int pass = 0; pass < 2; pass++) {
+            tp__pb m = *a, pack = {NULL, NULL, false};
+            int64_t count = 0;
+            uint64_t v;
+            for (; tp__pb_number(&m, &pack, ints ? 8 : 7, ints ? 0 : 5, &v); count++)
+                if (pass && n->set[0])
+                    tp_tensor_set(&n->value[0], count, ints ? (double)(int64_t)v : (double)tp__bits_f32(v));
+            if (!pass && !tp__on_value(n, 0, ints ? TP_I64 : TP_F32, tp__shape1(count))) return;
+        }
+    } else tp__on_unsupported(n, "a string or a sparse tensor");
+}
+
+/* A shape from a known list; TP__OV_ANY becomes TP_ANY. */
+static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
+{
+    memset(s, 0, sizeof *s);
+    if (count > TP_MAX_DIMS)
+        return tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s makes more than %d dimensions", n->op, TP_MAX_DIMS), false;
+    s->ndim = count < 0 ? 0 : count;
+    for (int d = 0; d < s->ndim; d++) {
+        s->dim[d] = list[d] == TP__OV_ANY ? TP_ANY : list[d];
+        if (s->dim[d] < TP_ANY)
+            return tp__on_fail(n, TP_ERR_FORMAT, "%s has a dimension of %lld", n->op, (long long)list[d]), false;
+    }
+    return n->c->status == TP_OK;
+}
+
+static void tp__onnx_constant_of_shape(tp__on *n)
+{
+    int64_t list[TP__ON_INTS];
+    tp_shape s;
+    tp__pb_field f;
+    tp_tensor v, *t;
+    memset(&v, 0, sizeof v);
+    const int count = tp__on_ints(n, "", 0, list);
+    if (!tp__on_shape(n, list, count, &s)) return;
+    if (n->in[0]->partial || tp_shape_size(&s) < 0 || tp_shape_size(&s) > 1 << 28) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s of a shape that is not known when the graph is built, or is too large",
+                    n->op);
+        return;
+    }
+    if (tp__on_attr(n, "value") &&
+        (!tp__on_field(n, "value", 5, 2, &f) || tp__oi_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK))
+        return;
+    if ((t = tp__on_value(n, 0, v.data ? v.dtype : TP_F32, s)) != NULL)
+        for (int64_t i = 0; i < tp_tensor_size(t); i++) {
+            const size_t size = tp_dtype_size(t->dtype);
+            if (v.data && tp_tensor_size(&v) == 1) memcpy((char *)t->data + (size_t)i * size, v.data, size);
+            else memset((char *)t->data + (size_t)i * size, 0, size);
+        }
+    tp_tensor_free(&v);
+}
+
+static void tp__onnx_range(tp__on *n)
+{
+    const tp_tensor *a = tp__on_need(n, 0), *b = tp__on_need(n, 1), *c = tp__on_need(n, 2);
+    if (!a || !b || !c) return;
+    const double from = tp_tensor_get(a, 0), to = tp_tensor_get(b, 0), by = tp_tensor_get(c, 0),
+                 count = ceil((to - from) / by);
+    if (!(count < 1e8)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Range from %g to %g by %g", from, to, by);
+        return;
+    }
+    tp_tensor *t = tp__on_value(n, 0, a->dtype, tp__shape1(count > 0 ? (int64_t)count : 0));
+    for (int64_t i = 0; t && i < tp_tensor_size(t); i++) tp_tensor_set(t, i, from + (double)i * by);
+}
+
+static void tp__onnx_reshape(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    int64_t list[TP__ON_INTS], known = 1, x_known = 1;
+    const int count = tp__on_ints(n, "shape", 1, list);
+    const bool zero = tp__on_i(n, "allowzero", 0) != 0;
+    int copied = 0, open = -1, x_any = 0;
+    tp_shape s;
+    for (int d = 0; d < count && d < TP_MAX_DIMS; d++) {
+        if (list[d] == 0 && !zero) {
+            if (d >= x->shape.ndim) {
+                tp__on_fail(n, TP_ERR_FORMAT, "Reshape copies dimension %d, which the input does not have", d);
+                return;
+            }
+            list[d] = x->shape.dim[d] < 0 ? TP__OV_ANY : x->shape.dim[d];
+        }
+        if (list[d] == -1) open = d;
+        else if (list[d] == TP__OV_ANY) copied++;
+        else if (list[d] > 0 && known <= INT64_MAX / list[d]) known *= list[d];
+    }
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (x->shape.dim[d] < 0) x_any++;
+        else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
+    /* the unknown dimensions are on both sides: what is left open follows from the known ones */
+    if (open >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) list[open] = x_known / known;
+    if (count >= 0 && tp__on_shape(n, list, count, &s)) tp__on_out(n, 0, tp_reshape_to(x, s));
+}
+
+static void tp__onnx_flatten(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0);
+    const int64_t at = tp__on_i(n, "axis", 1);
+    const int nd = x->shape.ndim, axis = (int)(at < 0 ? at + nd : at);
+    int64_t flat[2] = {1, 1};
+    if (at < -nd || at > nd) {
+        tp__on_axis(n, at, nd);
+        return;
+    }
+    bool any[2] = {false, false};
+    for (int d = 0; d < nd; d++)
+        if (x->shape.dim[d] < 0) any[d >= axis] = true;
+        else flat[d >= axis] *= x->shape.dim[d];
+    for (int i = 0; i < 2; i++)
+        if (any[i]) flat[i] = TP_ANY;
+    tp__on_out(n, 0, tp_reshape_to(x, tp_make_shape_n(2, flat)));
+}
+
+static void tp__onnx_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
+{
+    int64_t list[TP__ON_INTS];
+    tp_node *x = tp__on_in(n, 0);
+    const int count = tp__on_ints(n, "axes", 1, list);
+    const bool add = n->op[0] == 'U';
+    const int nd = x->shape.ndim + (add && count > 0 ? count : 0);
+    bool flag[TP_MAX_DIMS];
+    if (n->c->status != TP_OK || tp_is_poison(x)) return;
+    if (nd > TP_MAX_DIMS) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s makes more than %d dimensions", n->op, TP_MAX_DIMS);
+        return;
+    }
+    if (!tp__on_axes(n, list, count > 0 ? count : 0, nd, flag)) return;
+    for (int d = 0; d < nd && add; d++)
+        if (flag[d]) x = tp_expand_dims(x, d);
+    for (int d = nd - 1; d >= 0 && !add; d--)
+        if (count < 0 ? x->shape.dim[d] == 1 : flag[d]) x = tp_squeeze(x, d);
+    tp__on_out(n, 0, count == 0 || (!add && x == tp__on_in(n, 0)) ? tp_identity(x) : x);
+}
+
+static void tp__onnx_transpose(tp__on *n)
+{
+    int64_t list[TP__ON_INTS];
+    int perm[TP_MAX_DIMS];
+    tp_node *x = tp__on_in(n, 0);
+    const int count = tp__on_ints(n, "perm", -1, list);
+    bool flag[TP_MAX_DIMS];
+    if (count >= 0 && (count != x->shape.ndim || !tp__on_axes(n, list, count, count, flag))) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Transpose orders %d axes of a value with %d dimensions", count, x->shape.ndim);
+        return;
+    }
+    for (int d = 0; d < x->shape.ndim; d++) perm[d] = count < 0 ? x->shape.ndim - 1 - d : (int)list[d];
+    tp__on_out(n, 0, x->shape.ndim < 2 ? tp_identity(x) : tp_transpose(x, perm, x->shape.ndim));
+}
+
+static void tp__onnx_concat(tp__on *n)
+{
+    tp_node **xs = (tp_node **)tp__oi_alloc(n->c, (size_t)n->n_in, sizeof *xs);
+    if (!xs || n->n_in < 1) return;
+    for (int i = 0; i < n->n_in; i++) xs[i] = tp__on_in(n, i);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 1), xs[0]->shape.ndim);
+    if (n->c->status == TP_OK) tp__on_out(n, 0, n->n_in == 1 ? tp_identity(xs[0]) : tp_concat(xs, n->n_in, axis));
+}
+
+static void tp__onnx_split(tp__on *n)
+{
+    int64_t size[TP__ON_INTS], at = 0;
+    tp_node *x = tp__on_in(n, 0);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), count = tp__on_ints(n, "split", 1, size);
+    const int64_t all = tp__on_dim(n, x, axis), part = (all + n->n_out - 1) / n->n_out;
+    if (n->c->status != TP_OK) return;
+    if (count >= 0 && count != n->n_out) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Split has %d sizes for %d outputs", count, n->n_out);
+        return;
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        const int64_t k = count > 0 ? size[i] : at + part <= all ? part : all - at;
+        if (k < 0 || k > all - at) {
+            tp__on_fail(n, TP_ERR_FORMAT, "Split cuts more than there is along axis %d", axis);
+            return;
+        }
+        tp__on_out(n, i, tp__cut(x, axis, at, k));
+        at += k;
+    }
+}
+
+static void tp__onnx_slice(tp__on *n)
+{
+    int64_t from[TP__ON_INTS], to[TP__ON_INTS], axes[TP__ON_INTS], steps[TP__ON_INTS];
+    tp_node *x = tp__on_in(n, 0), *y = x;
+    const int count = tp__on_ints(n, "starts", 1, from), n_to = tp__on_ints(n, "ends", 2, to);
+    const int n_axes = tp__on_ints(n, "axes", 3, axes), n_steps = tp__on_ints(n, "steps", 4, steps);
+    if (n->c->status != TP_OK) return;
+    if (count < 0 || count != n_to || (n_axes >= 0 && n_axes != count) || (n_steps >= 0 && n_steps != count)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Slice has lists of different lengths");
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        const int axis = tp__on_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
+        const int64_t step = n_steps < 0 ? 1 : steps[i], size = n->c->status == TP_OK ? x->shape.dim[axis] : 1;
+        int64_t a = from[i], b = to[i];
+        if (n->c->status != TP_OK) return;
+        if (step == 0 || step == INT64_MIN) {
+            tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of %lld", (long long)step);
+            return;
+        }
+        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX && a != TP__OV_ANY) { /* all but the first few */
+            y = tp__cut(y, axis, a, -1);
+            continue;
+        }
+        if (tp__on_dim(n, x, axis) < 0 || n->c->status != TP_OK) return;
+        a = a < 0 ? a + size : a, b = b < 0 ? b + size : b;
+        if (step > 0) {
+            a = a < 0 ? 0 : a > size ? size : a, b = b < a ? a : b > size ? size : b;
+            y = tp__every(n, y, axis, a, step, (b - a + step - 1) / step);
+        } else {
+            a = a < 0 ? -1 : a > size - 1 ? size - 1 : a, b = b < -1 ? -1 : b > a ? a : b;
+            y = tp__every(n, y, axis, a, step, (a - b - step - 1) / -step);
+        }
+        if (n->c->status != TP_OK) return;
+    }
+    tp__on_out(n, 0, y == x ? tp_identity(x) : y);
+}
+
+static void tp__onnx_pad(tp__on *n)
+{
+    int64_t pads[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
+    tp_node *x = tp__on_in(n, 0), *y = x;
+    const int count = tp__on_ints(n, "pads", 1, pads), n_axes = tp__on_ints(n, "", 3, axes);
+    const char *mode = tp__on_s(n, "mode", "constant");
+    const tp_tensor *v = tp__on_has(n, 2) ? tp__on_need(n, 2) : NULL;
+    const float value = v ? (float)tp_tensor_get(v, 0) : tp__on_f(n, "value", 0.0f);
+    const int k = n_axes >= 0 ? n_axes : x->shape.ndim;
+    bool negative = false, any = false;
+    if (n->c->status != TP_OK) return;
+    if (count != 2 * k) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Pad has %d numbers for %d axes", count, k);
+        return;
+    }
+    for (int i = 0; i < k; i++) {
+        const int d = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
+        before[d] = pads[i], after[d] = pads[i + k];
+        negative |= pads[i] < 0 || pads[i + k] < 0;
+        any |= pads[i] || pads[i + k];
+    }
+    if (n->c->status != TP_OK) return;
+    for (int d = 0; d < x->shape.ndim && negative; d++) { /* a negative one cuts */
+        const int64_t a = before[d] < 0 ? -before[d] : 0, b = after[d] < 0 ? -after[d] : 0;
+        if (a || b) y = tp__cut(y, d, a, tp__on_dim(n, x, d) - a - b);
+        before[d] = before[d] < 0 ? 0 : before[d], after[d] = after[d] < 0 ? 0 : after[d];
+    }
+    if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);
+    else if (strcmp(mode, "reflect") == 0) y = tp_pad(y, before, after, TP_PAD_REFLECT, 0.0f);
+    else /* edge, wrap: which element stands where */
+        for (int d = 0; d < x->shape.ndim; d++) {
+            const int64_t size = tp__on_dim(n, y, d), all = before[d] + size + after[d];
+            int64_t *list;
+            if (!before[d] && !after[d]) continue;
+            if (all > 1 << 24 || size < 1 || !(list = (int64_t *)tp__oi_alloc(n->c, (size_t)all, sizeof *list))) {
+                tp__on_unsupported(n, "those pads");
+                return;
+            }
+            for (int64_t i = 0; i < all; i++) {
+                const int64_t at = i - before[d];
+                list[i] = mode[0] == 'w' ? ((at % size) + size) % size : at < 0 ? 0 : at >= size ? size - 1 : at;
+            }
+            y = tp__take(y, tp__index_list(n, list, all), d);
+        }
+    tp__on_out(n, 0, any ? y : tp_identity(x));
+}
+
+static void tp__onnx_tile(tp__on *n)
+{
+    int64_t list[TP__ON_INTS];
+    tp_node *x = tp__on_in(n, 0);
+    const int count = tp__on_ints(n, "", 1, list);
+    if (n->c->status != TP_OK) return;
+    if (count != x->shape.ndim)
+        tp__on_fail(n, TP_ERR_FORMAT, "Tile has %d repeats for %d dimensions", count, x->shape.ndim);
+    else tp__on_out(n, 0, count ? tp_tile(x, list) : tp_identity(x));
+}
+
+static void tp__onnx_expand(tp__on *n)
+{
+    int64_t list[TP__ON_INTS], tiles[TP_MAX_DIMS];
+    tp_node *x = tp__on_in(n, 0);
+    const int count = tp__on_ints(n, "", 1, list);
+    bool any = false;
+    tp_shape s;
+    if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
+    x = tp__with_ones(x, count, 0);
+    for (int d = 0; d < x->shape.ndim; d++) {
+        const int e = d - (x->shape.ndim - count);
+        const int64_t have = x->shape.dim[d], want = e < 0 ? 1 : s.dim[e];
+        tiles[d] = have == 1 ? want : 1;
+        if (tiles[d] < 0 || (have != 1 && have >= 0 && want > 1 && want != have)) {
+            if (tiles[d] < 0)
+                tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                            "Expand to a dimension that is not known when the graph is built; give it in .dims");
+            else
+                tp__on_fail(n, TP_ERR_SHAPE, "Expand of dimension %d from %lld to %lld", d, (long long)have,
+                            (long long)want);
+            return;
+        }
+        any |= tiles[d] != 1;
+    }
+    tp__on_out(n, 0, any ? tp_tile(x, tiles) : tp_identity(x));
+}
+
+/* -- picking elements */
+
+/* Indices that may count from the end, made to count from the start. */
+static tp_node *tp__from_start(tp_node *index, int64_t size)
+{
+    return tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, tp__oc(index, (double)size)), index);
+}
+
+static void tp__onnx_gather(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), k = index->shape.ndim;
+    const tp_tensor *known = tp__on_known(n, 1);
+    bool negative = !known;
+    for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
+    if (n->c->status != TP_OK) return;
+    if (negative) index = tp__from_start(index, tp__on_dim(n, x, axis));
+    tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index); /* (index.., rest..): bring `axis` of rest to the front */
+    int perm[TP_MAX_DIMS];
+    if (tp_is_poison(y) || axis == 0) {
+        tp__on_out(n, 0, y);
+        return;
+    }
+    for (int d = 0; d < y->shape.ndim; d++) perm[d] = d < axis ? k + d : d < axis + k ? d - axis : d;
+    tp__on_out(n, 0, tp_transpose(y, perm, y->shape.ndim));
+}
+
+/* Which element of a flat x each element of an index means, for GatherElements and ScatterElements. */
+static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axis)
+{
+    int64_t stride[TP_MAX_DIMS + 1], at = 0, size = 1;
+    tp_tensor base;
+    memset(&base, 0, sizeof base);
+    stride[x->shape.ndim] = 1;
+    for (int d = x->shape.ndim - 1; d >= 0; d--) stride[d] = stride[d + 1] * tp__on_dim(n, x, d);
+    for (int d = 0; d < index->shape.ndim; d++) size *= tp__on_dim(n, index, d);
+    if (n->c->status != TP_OK) return index;
+    if (index->shape.ndim != x->shape.ndim || size > 1 << 26 ||
+        tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) {
+        tp__on_unsupported(n, "an index of that shape");
+        return index;
+    }
+    for (int64_t i = 0; i < size; i++) {
+        int64_t rest = i;
+        at = 0;
+        for (int d = index->shape.ndim - 1; d >= 0; d--) {
+            if (d != axis) at += rest % index->shape.dim[d] * stride[d + 1];
+            rest /= index->shape.dim[d];
+        }
+        ((int64_t *)base.data)[i] = at;
+    }
+    tp_node *b = tp_constant(tp_node_graph(x), &base);
+    tp_tensor_free(&base);
+    index = tp__from_start(tp__as(index, TP_I64), x->shape.dim[axis]);
+    return tp_flatten(tp_add(tp_mul(index, tp__oc(index, (double)stride[axis + 1])), b));
+}
+
+static void tp__onnx_gather_elements(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
+    if (n->c->status != TP_OK) return;
+    tp_node *flat = tp__flat_elements(n, x, index, axis);
+    if (n->c->status == TP_OK) tp__on_out(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
+}
+
+/* Which row of x with its first axes merged (batch ones and indexed ones) each entry of a list of places means. */
+static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int batch, int64_t *rows, int *used)
+{
+    const int last = index->shape.ndim - 1;
+    const int64_t k = last >= 0 ? tp__on_dim(n, index, last) : 0;
+    int64_t stride[TP_MAX_DIMS], count = 1, per = 1;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (n->c->status != TP_OK) return index;
+    if (last < 0 || k < 1 || batch < 0 || batch + k > x->shape.ndim || batch > last) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s has places of %lld numbers in a value with %d dimensions", n->op,
+                    (long long)k, x->shape.ndim);
+        return index;
+    }
+    *used = batch + (int)k;
+    for (int d = *used - 1; d >= 0; d--) {
+        stride[d] = *rows;
+        *rows *= tp__on_dim(n, x, d);
+    }
+    for (int d = 0; d < last; d++) *(d < batch ? &count : &per) *= tp__on_dim(n, index, d);
+    if (n->c->status != TP_OK) return index;
+    tp_node *place = tp__as(index, TP_I64), *row = NULL;
+    for (int j = 0; j < k; j++) {
+        tp_node *one = tp_squeeze(tp__cut(place, last, j, 1), last);
+        one = tp__from_start(one, x->shape.dim[batch + j]);
+        one = tp_mul(one, tp__oc(one, (double)stride[batch + j]));
+        row = row ? tp_add(row, one) : one;
+    }
+    row = tp_flatten(row);
+    if (batch > 0 &&
+        tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) == TP_OK) { /* where each batch's rows begin */
+        for (int64_t i = 0; i < count * per; i++) ((int64_t *)t.data)[i] = i / per * stride[batch - 1];
+        row = tp_add(row, tp_constant(tp_node_graph(x), &t));
+        tp_tensor_free(&t);
+    }
+    return row;
+}
+
+/* x as (rows, rest..), its first `used` axes merged. */
+static tp_node *tp__merged(tp_node *x, int64_t rows, int used)
+{
+    tp_shape s = x->shape;
+    s.ndim = x->shape.ndim - used + 1;
+    s.dim[0] = rows;
+    for (int d = 1; d < s.ndim; d++) s.dim[d] = x->shape.dim[used + d - 1];
+    return tp_reshape_to(x, s);
+}
+
+static void tp__onnx_gather_nd(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
+    int64_t rows = 1;
+    int used = 0;
+    tp_node *row = tp__flat_places(n, x, index, (int)tp__on_i(n, "batch_dims", 0), &rows, &used);
+    if (n->c->status != TP_OK) return;
+    tp_shape s = index->shape; /* all but its last, then the rest of x */
+    s.ndim--;
+    for (int d = used; d < x->shape.ndim && s.ndim < TP_MAX_DIMS; d++) s.dim[s.ndim++] = x->shape.dim[d];
+    tp__on_out(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
+}
+
+/* ScatterElements and ScatterND: rows written (each once) or added. The op that adds rows is the gradient of gather. */
+static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *updates)
+{
+    const char *how = tp__on_s(n, "reduction", "none");
+    const tp_op *op = tp_op_find("gather_grad");
+    tp_node *in[3] = {updates, row, x};
+    const tp_dtype d = x->dtype;
+    if (strcmp(how, "none") != 0 && strcmp(how, "add") != 0) return tp__on_unsupported(n, how);
+    if (!tp_dtype_is_float(d)) in[0] = tp__as(updates, TP_F64), in[2] = x = tp__as(x, TP_F64);
+    tp_node *sum = tp_apply(tp_node_graph(x), op, in, 3, NULL);
+    if (how[0] == 'a') return tp__as(tp_add(x, sum), d);
+    in[0] = tp_ones_like(in[0]);
+    tp_node *touched = tp_apply(tp_node_graph(x), op, in, 3, NULL);
+    return tp__as(tp_select(tp_greater(touched, tp__oc(touched, 0)), sum, x), d);
+}
+static void tp__onnx_scatter_elements(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1), *updates = tp__on_in(n, 2);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
+    if (n->c->status != TP_OK) return;
+    tp_node *flat = tp__flat_elements(n, x, index, axis);
+    if (n->c->status == TP_OK)
+        tp__on_out(n, 0, tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, tp_flatten(updates)), x));
+}
+static void tp__onnx_scatter_nd(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *updates = tp__on_in(n, 2);
+    int64_t rows = 1, count = 1;
+    int used = 0;
+    tp_node *index = tp__on_in(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
+    for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__on_dim(n, index, d);
+    if (n->c->status != TP_OK) return;
+    tp__on_out(
+        n, 0,
+        tp_reshape_like(
+            tp__scattered(n, tp__merged(x, rows, used), row, tp__merged(updates, count, index->shape.ndim - 1)), x));
+}
+
+static void tp__onnx_one_hot(tp__on *n)
+{
+    tp_node *index = tp__as(tp__on_in(n, 0), TP_I64), *values = tp__on_in(n, 2);
+    const tp_tensor *depth = tp__on_need(n, 1);
+    if (!depth) return;
+    const int64_t k = tp__known_int(depth, 0);
+    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), index->shape.ndim + 1);
+    if (n->c->status != TP_OK) return;
+    tp_node *hot = tp_one_hot(tp__from_start(index, k), k, 1.0f, 0.0f), *wide = tp__wide(values);
+    hot = tp__move_axis(tp_greater(hot, tp__oc(hot, 0.5)), hot->shape.ndim - 1, axis);
+    tp__on_out(n, 0,
+               tp__as(tp_select(hot, tp_squeeze(tp__cut(wide, 0, 1, 1), 0), tp_squeeze(tp__cut(wide, 0, 0, 1), 0)),
+                      values->dtype));
+}
+
+static void tp__onnx_trilu(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *w = tp__wide(x);
+    const tp_tensor *kt = tp__on_has(n, 1) ? tp__on_need(n, 1) : NULL;
+    const int64_t k = kt ? tp__known_int(kt, 0) : 0;
+    const bool upper = tp__on_i(n, "upper", 1) != 0;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
+    const int64_t dim[2] = {tp__on_dim(n, x, x->shape.ndim - 2), tp__on_dim(n, x, x->shape.ndim - 1)};
+    if (n->c->status != TP_OK || tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) return;
+    for (int64_t i = 0; i < dim[0] * dim[1]; i++)
+        ((bool *)t.data)[i] = upper ? i % dim[1] - i / dim[1] >= k : i % dim[1] - i / dim[1] <= k;
+    tp__on_out(n, 0, tp__as(tp_select(tp_constant(tp_node_graph(x), &t), w, tp_zeros_like(w)), x->dtype));
+    tp_tensor_free(&t);
+}
+
+static void tp__onnx_eye_like(tp__on *n)
+{
+    const tp_node *x = tp__on_in(n, 0);
+    const int64_t k = tp__on_i(n, "k", 0), elem = tp__on_i(n, "dtype", 0);
+    const int64_t dim[2] = {tp__on_dim(n, x, 0), tp__on_dim(n, x, 1)};
+    if (!tp__on_rank(n, x, 2, 2) || n->c->status != TP_OK) return;
+    if (elem && !tp__onnx_dtype(elem)) {
+        tp__on_unsupported(n, tp__onnx_dtype_name(elem));
+        return;
+    }
+    tp_tensor *t = tp__on_value(n, 0, elem ? tp__onnx_dtype(elem) : x->dtype, tp_make_shape_n(2, dim));
+    for (int64_t i = 0; t && i < dim[0] * dim[1]; i++) tp_tensor_set(t, i, i % dim[1] - i / dim[1] == k ? 1.0 : 0.0);
+}
+
+static void tp__onnx_depth_space(tp__on *n) /* DepthToSpace, SpaceToDepth */
+{
+    static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
+    static const int dcr_back[] = {0, 3, 5, 1, 2, 4}, crd_back[] = {0, 1, 3, 5, 2, 4};
+    tp_node *x = tp__on_in(n, 0);
+    const bool to_space = n->op[0] == 'D', by_column = strcmp(tp__on_s(n, "mode", "DCR"), "CRD") == 0;
+    const int64_t b = tp__on_i(n, "blocksize", 0);
+    if (!tp__on_rank(n, x, 4, 4)) return;
+    const int64_t N = x->shape.dim[0], C = tp__on_dim(n, x, 1), H = tp__on_dim(n, x, 2), W = tp__on_dim(n, x, 3);
+    if (n->c->status != TP_OK) return;
+    if (b < 1 || b > 4096 || (to_space ? C % (b * b) : H % b || W % b)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s with blocks of %lld", n->op, (long long)b);
+        return;
+    }
+    const int64_t c = C / (b * b), d1[6] = {N, b, b, c, H, W}, d2[6] = {N, c, b, b, H, W}, s1[4] = {N, c, H * b, W * b};
+    const int64_t d3[6] = {N, C, H / b, b, W / b, b}, s3[4] = {N, C * b * b, H / b, W / b};
+    tp_node *y = tp_reshape_to(x, tp_make_shape_n(6, !to_space ? d3 : by_column ? d2 : d1));
+    y = tp_transpose(y, to_space ? by_column ? crd : dcr : by_column ? crd_back : dcr_back, 6);
+    tp__on_out(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? s1 : s3)));
+}
+
+static void tp__onnx_center_crop_pad(tp__on *n)
+{
+    int64_t size[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
+    tp_node *x = tp__on_in(n, 0), *y = x;
+    const int count = tp__on_ints(n, "", 1, size), n_axes = tp__on_ints(n, "axes", -1, axes);
+    for (int i = 0; i < count; i++) {
+        const int d = tp__on_axis(n, n_axes >= 0 && i < n_axes ? axes[i] : i, x->shape.ndim);
+        const int64_t have = tp__on_dim(n, x, d), want = size[i];
+        if (n->c->status != TP_OK) return;
+        if (have > want) y = tp__cut(y, d, (have - want) / 2, want);
+        else before[d] = (want - have) / 2, after[d] = want - have - before[d];
+    }
+    if (n->c->status == TP_OK) tp__on_out(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
+}
+
+/* -- resizing: each axis is a product with a matrix of weights, so that every mode is the same code */
+
+typedef struct tp__resize {
+    const char *mode, *where, *nearest;
+    float a; /* of cubic */
+    bool outside, antialias;
+    double scale, start, end;
+    int64_t in, out;
+} tp__resize;
+
+static double tp__resize_weight(const tp__resize *r, double x)
+{
+    const double a = (double)r->a;
+    x = fabs(x);
+    if (r->mode[0] == 'l') return x < 1 ? 1 - x : 0;
+    return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
+}
+
+/* Row i of the matrix: what of each input element output i is. False: it lies outside the picture altogether. */
+static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
+{
+    const double in = (double)r->in, out = (double)r->out, I = (double)i, s = r->scale;
+    double x = (I + 0.5) / s - 0.5, sum = 0;
+    bool inside = true;
+    if (strcmp(r->where, "asymmetric") == 0) x = I / s;
+    else if (strcmp(r->where, "align_corners") == 0) x = s * in == 1 ? 0 : I * (in - 1) / (s * in - 1);
+    else if (strcmp(r->where, "pytorch_half_pixel") == 0) x = r->out == 1 ? -0.5 : x;
+    else if (strcmp(r->where, "tf_half_pixel_for_nn") == 0) x = (I + 0.5) / s;
+    else if (strcmp(r->where, "half_pixel_symmetric") == 0) x += in / 2 * (1 - out / (s * in));
+    else if (strcmp(r->where, "tf_crop_and_resize") == 0) {
+        x = r->out > 1 ? r->start * (in - 1) + I * (r->end - r->start) * (in - 1) / (out - 1)
+                       : 0.5 * (r->start + r->end) * (in - 1);
+        inside = x >= 0 && x <= in - 1;
+    }
+    for (int64_t j = 0; j < r->in; j++) row[j] = 0;
+    if (!inside) return false;
+    if (r->mode[0] == 'n') {
+        double at = strcmp(r->nearest, "floor") == 0               ? floor(x)
+                    : strcmp(r->nearest, "ceil") == 0              ? ceil(x)
+                    : strcmp(r->nearest, "round_prefer_ceil") == 0 ? floor(x + 0.5)
+                                                                   : ceil(x - 0.5);
+        at = at < 0 ? 0 : at > in - 1 ? in - 1 : at;
+        row[(int64_t)at] = 1;
+        return true;
+    }
+    const double shrink = r->antialias && s < 1 ? s : 1, reach = (r->mode[0] == 'l' ? 1 : 2) / shrink;
+    for (double at = floor(x - reach); at <= ceil(x + reach); at += 1) {
+        const double w = tp__resize_weight(r, (at - x) * shrink);
+        if (r->outside && (at < 0 || at > in - 1)) continue;
+        row[(int64_t)(at < 0 ? 0 : at > in - 1 ? in - 1 : at)] += w;
+        sum += w;
+    }
+    for (int64_t j = 0; j < r->in && sum != 0; j++) row[j] /= sum;
+    return true;
+}
+
+static void tp__onnx_resize(tp__on *n) /* Resize, Upsample */
+{
+    tp_node *x = tp__on_in(n, 0), *y = x, *inside = NULL;
+    const bool old = n->op[0] == 'U' || n->c->opset < 11;
+    int64_t sizes[TP__ON_INTS], axes[TP__ON_INTS];
+    float scales[TP_MAX_DIMS];
+    const int nd = x->shape.ndim, at = old ? 1 : 2, n_axes = tp__on_ints(n, "axes", -1, axes);
+    const int n_sizes = old ? -1 : tp__on_ints(n, "", 3, sizes), k = n_axes >= 0 ? n_axes : nd;
+    const char *policy = tp__on_s(n, "keep_aspect_ratio_policy", "stretch");
+    const float fill = tp__on_f(n, "extrapolation_value", 0.0f);
+    const tp_tensor *st = NULL, *roi = NULL;
+    tp__resize r;
+    memset(&r, 0, sizeof r);
+    r.mode = tp__on_s(n, "mode", "nearest");
+    r.where = tp__on_s(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+    r.nearest = tp__on_s(n, "nearest_mode", old ? "floor" : "round_prefer_floor");
+    r.a = tp__on_f(n, "cubic_coeff_a", -0.75f);
+    r.outside = tp__on_i(n, "exclude_outside", 0) != 0;
+    r.antialias = tp__on_i(n, "antialias", 0) != 0;
+    if (n_sizes <= 0) {
+        const tp__pb *a = tp__on_attr(n, "scales");
+        int count = 0;
+        if (a) {
+            tp__pb m = *a, pack = {NULL, NULL, false};
+            uint64_t v;
+            while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
+        } else if ((st = tp__on_need(n, at)) != NULL)
+            for (; count < k && count < tp_tensor_size(st); count++) scales[count] = (float)tp_tensor_get(st, count);
+        if (n->c->status == TP_OK && count != k)
+            tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
+    } else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
+    if (strcmp(r.where, "tf_crop_and_resize") == 0) {
+        roi = tp__on_need(n, 1);
+        if (roi && tp_tensor_size(roi) != 2 * k)
+            tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));
+    }
+    if (n->c->status != TP_OK) return;
+    double common = 0; /* the scale that keeps the aspect ratio */
+    for (int i = 0; i < n_sizes && strcmp(policy, "stretch") != 0; i++) {
+        const int64_t have = tp__on_dim(n, x, tp__on_axis(n, n_axes >= 0 ? axes[i] : i, nd));
+        const double s = (double)sizes[i] / (double)(have ? have : 1);
+        if (i == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
+    }
+    const tp_dtype d = x->dtype;
+    y = tp_dtype_is_float(d) ? y : tp__as(y, TP_F64);
+    for (int i = 0; i < k; i++) {
+        const int axis = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, nd);
+        if (n->c->status != TP_OK) return;
+        if (n_sizes <= 0 && scales[i] == 1.0f && !roi) continue;
+        r.in = tp__on_dim(n, x, axis);
+        r.start = roi ? tp_tensor_get(roi, i) : 0, r.end = roi ? tp_tensor_get(roi, i + k) : 1;
+        if (n_sizes > 0) {
+            r.scale = common > 0 ? common : (double)sizes[i] / (double)(r.in ? r.in : 1);
+            r.out = common > 0 ? (int64_t)floor(r.scale * (double)r.in + 0.5) : sizes[i];
+        } else {
+            r.scale = (double)scales[i];
+            const double out = floor((double)r.in * (r.end - r.start) * r.scale);
+            r.out = out > 0 && out < 1 << 20 ? (int64_t)out : 0;
+        }
+        if (n->c->status != TP_OK) return;
+        if (r.out == r.in && r.scale == 1.0 && !roi) continue;
+        if (r.in < 1 || r.out < 1 || !(r.scale > 0) || r.in > 1 << 20 || r.out > 1 << 20 || r.in * r.out > 1 << 26) {
+            tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s from %lld to %lld", n->op, (long long)r.in, (long long)r.out);
+            return;
+        }
+        tp_tensor m, in; /* the matrix (out, in), and which outputs lie inside */
+        memset(&m, 0, sizeof m);
+        memset(&in, 0, sizeof in);
+        const int64_t dim[2] = {r.out, r.in};
+        double *row = (double *)tp__oi_alloc(n->c, (size_t)r.in, sizeof *row);
+        bool all = true;
+        if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
+            tp_tensor_resize(&in, y->dtype, tp__shape1(r.out)) == TP_OK) {
+            for (int64_t o = 0; o < r.out; o++) {
+                const bool here = tp__resize_row(&r, o, row);
+                all &= here;
+                tp_tensor_set(&in, o, here ? 1.0 : 0.0);
+                for (int64_t j = 0; j < r.in; j++) tp_tensor_set(&m, o * r.in + j, row[j]);
+            }
+            y = tp__move_axis(y, axis, nd - 1);
+            tp_node *w = tp_constant(tp_node_graph(x), &m);
+            y = nd == 1 ? tp_squeeze(tp_matmul_ex(tp_expand_dims(y, 0), w, false, true), 0)
+                        : tp_matmul_ex(y, w, false, true);
+            y = tp__move_axis(y, nd - 1, axis);
+            if (!all) {
+                tp_node *here = tp__with_ones(tp_constant(tp_node_graph(x), &in), 1, nd - 1 - axis);
+                inside = inside ? tp_mul(inside, here) : here;
+            }
+        } else if (n->c->status == TP_OK) n->c->status = TP_ERR_NOMEM;
+        tp_tensor_free(&m);
+        tp_tensor_free(&in);
+    }
+    if (inside) y = tp_add(y, tp_affine(inside, -fill, fill)); /* what lies outside is zero so far */
+    tp__on_out(n, 0, y == x ? tp_identity(x) : tp__as(y, d));
+}
+
+/* -- losses */
+
+static void tp__onnx_class_loss(tp__on *n) /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
+{
+    tp_node *x = tp__on_in(n, 0), *label = tp__as(tp__on_in(n, 1), TP_I64), *weight = NULL, *keep = NULL;
+    const bool softmax = n->op[0] == 'S', ignores = tp__on_attr(n, "ignore_index") != NULL;
+    const double ignored = (double)tp__on_i(n, "ignore_index", 0);
+    const char *how = tp__on_s(n, "reduction", "mean");
+    const int last = x->shape.ndim - 1;
+    if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
+    const int64_t C = tp__on_dim(n, x, 1);
+    if (n->c->status != TP_OK) return;
+    tp_node *p = tp__move_axis(x, 1, last); /* (N, .., C) */
+    if (softmax) p = tp_log_softmax(p);
+    if (tp__on_wants(n, 1)) tp__on_out(n, 1, tp__move_axis(p, last, 1));
+    if (ignores) {
+        keep = tp_not_equal(label, tp__oc(label, ignored));
+        label = tp_select(keep, label, tp_zeros_like(label));
+        keep = tp__as(keep, p->dtype);
+    }
+    if (tp__on_has(n, 2)) weight = tp_gather(tp__on_in(n, 2), label);
+    if (keep) weight = weight ? tp_mul(weight, keep) : keep;
+    tp_node *y = tp_neg(tp_reduce_sum(tp_mul(p, tp__as(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last, 1, false));
+    if (weight) y = tp_mul(y, weight);
+    if (strcmp(how, "sum") == 0) y = tp_sum(y);
+    else if (strcmp(how, "mean") == 0) y = weight ? tp_div(tp_sum(y), tp_sum(weight)) : tp_mean(y);
+    tp__on_out(n, 0, y);
+}
+
+/* -- recurrent ones: W (directions, gates H, I), R (directions, gates H, H), B (directions, 2 gates H). What tp's sequence
+ * ops compute goes to them; the rest is unrolled. */
+
+static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__cut(x, 0, d, 1), 0); } /* row d */
+static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__cut(x, 0, gate * H, H); }
+static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* the gates in another order */
+{
+    tp_node *part[4];
+    int k = 0;
+    for (; order[k]; k++) part[k] = tp__rnn_gate(x, order[k] - '0', H);
+    return k == 1 ? part[0] : tp_concat(part, k, 0);
+}
+/* The kernel of a sequence op: rows of x, then of h, columns in the order of its gates. */
+static tp_node *tp__rnn_kernel(tp_node *W, tp_node *R, const char *order, int64_t H)
+{
+    tp_node *both[2] = {tp_transpose(tp__rnn_gates(W, order, H), NULL, 0),
+                        tp_transpose(tp__rnn_gates(R, order, H), NULL, 0)};
+    return tp_concat(both, 2, 0);
+}
+static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, tp_node *b, int64_t gate, int64_t H)
+{
+    return tp_nn_bias_add(tp_add(tp_matmul_ex(x, tp__rnn_gate(W, gate, H), false, true),
+                                 tp_matmul_ex(h, tp__rnn_gate(R, gate, H), false, true)),
+                          tp__rnn_gate(b, gate, H), TP_NHWC);
+}
+
+static void tp__onnx_rnn(tp__on *n) /* LSTM, GRU, RNN */
+{
+    const char kind = n->op[0];
+    const int gates = kind == 'L' ? 4 : kind == 'G' ? 3 : 1;
+    tp_node *x = tp__on_in(n, 0), *W = tp__on_in(n, 1), *R = tp__on_in(n, 2);
+    const char *direction = tp__on_s(n, "direction", "forward");
+    const bool batch_first = tp__on_i(n, "layout", 0) != 0, after = tp__on_i(n, "linear_before_reset", 0) != 0;
+    if (!tp__on_rank(n, x, 3, 3) || !tp__on_rank(n, W, 3, 3) || !tp__on_rank(n, R, 3, 3)) return;
+    if (batch_first) x = tp__move_axis(x, 1, 0);
+    const int64_t D = tp__on_dim(n, R, 0), H = tp__on_dim(n, R, 2), B = x->shape.dim[1];
+    if (n->c->status != TP_OK) return;
+    if (tp__on_attr(n, "clip") || tp__on_attr(n, "activations") || (kind == 'L' && tp__on_i(n, "input_forget", 0))) {
+        tp__on_unsupported(n, "clip, activations or input_forget");
+        return;
+    }
+    if (D != (strcmp(direction, "bidirectional") == 0 ? 2 : 1) || H < 1 || R->shape.dim[1] != gates * H) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: its weights do not fit its direction", n->op);
+        return;
+    }
+    const tp_tensor *lengths = tp__on_has(n, 4) ? tp__on_need(n, 4) : NULL;
+    for (int64_t i = 0; lengths && i < tp_tensor_size(lengths); i++)
+        if (tp__known_int(lengths, i) != tp__on_dim(n, x, 0)) {
+            tp__on_unsupported(n, "sequences of different lengths");
+            return;
+        }
+    const int64_t row[TP_MAX_DIMS] = {1, H};
+    tp_node *zero = tp_zeros_like(tp_tile(tp_squeeze(tp__cut(tp__cut(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
+    tp_node *all[2], *hs[2], *cs[2];
+    for (int64_t d = 0; d < D; d++) {
+        const bool backwards = d == 1 || strcmp(direction, "reverse") == 0;
+        tp_node *w = tp__rnn_part(W, d), *r = tp__rnn_part(R, d), *xs = backwards ? tp__reverse(n, x, 0) : x;
+        tp_node *b = tp__on_has(n, 3) ? tp__rnn_part(tp__on_in(n, 3), d) : NULL, *bw, *br;
+        if (!b) b = tp_tile(tp__with_ones(tp__oc(x, 0), 1, 0), (const int64_t[8]){2 * gates * H});
+        bw = tp__cut(b, 0, 0, gates * H), br = tp__cut(b, 0, gates * H, gates * H);
+        tp_node *sum = tp_add(bw, br), *h = zero, *c = zero, *P = NULL, *y = NULL;
+        for (int i = 0; i < 2; i++)
+            if (tp__on_has(n, 5 + i) && (i == 0 || kind == 'L')) {
+                tp_node *start = tp__on_in(n, 5 + i);
+                start = tp__rnn_part(batch_first ? tp__move_axis(start, 1, 0) : start, d);
+                if (i) c = start;
+                else h = start;
+            }
+        if (kind == 'L' && tp__on_has(n, 7)) P = tp__rnn_part(tp__on_in(n, 7), d);
+        if (n->c->status != TP_OK) return;
+        if (kind == 'L' && !P) {
+            tp_node *hl = NULL, *cl = NULL;
+            y = tp_nn_lstm(xs, tp__rnn_kernel(w, r, "0321", H), tp__rnn_gates(sum, "0321", H), h, c, 0.0f, false, &hl,
+                           &cl);
+            h = hl, c = cl;
+        } else if (kind == 'G' && !after) {
+            tp_node *hl = NULL;
+            y = tp_nn_gru(xs, tp__rnn_kernel(w, r, "10", H), tp__rnn_gates(sum, "10", H), tp__rnn_kernel(w, r, "2", H),
+                          tp__rnn_gates(sum, "2", H), h, false, &hl);
+            h = hl;
+        } else { /* step by step */
+            const int64_t T = tp__on_dim(n, x, 0);
+            tp_node **step = (tp_node **)tp__oi_alloc(n->c, (size_t)T, sizeof *step);
+            if (!step || T > 4096 || T < 1) {
+                tp__on_unsupported(n, "that many steps");
+                return;
+            }
+            for (int64_t t = 0; t < T; t++) {
+                tp_node *xt = tp__rnn_part(xs, t);
+                if (kind == 'R') h = tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 0, H));
+                else if (kind == 'G') {
+                    tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
+                            *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
+                    tp_node *past = tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true),
+                                                   tp__rnn_gate(br, 2, H), TP_NHWC);
+                    tp_node *now = tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true),
+                                                  tp__rnn_gate(bw, 2, H), TP_NHWC);
+                    now = tp_tanh(tp_add(now, tp_mul(s, past)));
+                    h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), now), tp_mul(z, h));
+                } else { /* peepholes in the order i, o, f */
+                    tp_node *in =
+                        tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(P, 0, H))));
+                    tp_node *forget =
+                        tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(P, 2, H))));
+                    tp_node *next =
+                        tp_add(tp_mul(forget, c), tp_mul(in, tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 3, H))));
+                    tp_node *out =
+                        tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 1, H), tp_mul(next, tp__rnn_gate(P, 1, H))));
+                    c = next;
+                    h = tp_mul(out, tp_tanh(c));
+                }
+                step[t] = h;
+            }
+            y = tp_stack(step, (int)T, 0);
+        }
+        all[d] = backwards ? tp__reverse(n, y, 0) : y, hs[d] = h, cs[d] = c;
+    }
+    (void)B;
+    const int by = batch_first ? 1 : 0; /* directions behind the batch, or before it */
+    tp_node *y = tp_stack(all, (int)D, 1);
+    tp__on_out(n, 0, batch_first ? tp_transpose(y, (const int[]){2, 0, 1, 3}, 4) : y);
+    tp__on_out(n, 1, tp_stack(hs, (int)D, by));
+    if (kind == 'L') tp__on_out(n, 2, tp_stack(cs, (int)D, by));
+}
+
+/* -- attention */
+
+/* (B, S, heads * size) as (B, heads, S, size). */
+static tp_node *tp__split_heads(tp__on *n, tp_node *x, int64_t heads)
+{
+    static const int perm[] = {0, 2, 1, 3};
+    if (x->shape.ndim == 4 || tp_is_poison(x)) return x;
+    const int64_t C = tp__on_dim(n, x, 2),
+                  dim[4] = {x->shape.dim[0], tp__on_dim(n, x, 1), heads, heads > 0 ? C / heads : 0};
+    if (heads < 1 || C % heads != 0)
+        tp__on_fail(n, TP_ERR_FORMAT, "%lld heads of %lld channels", (long long)heads, (long long)C);
+    return n->c->status == TP_OK ? tp_transpose(tp_reshape_to(x, tp_make_shape_n(4, dim)), perm, 4) : x;
+}
+static tp_node *tp__merge_heads(tp__on *n, tp_node *x)
+{
+    static const int perm[] = {0, 2, 1, 3};
+    const int64_t dim[3] = {x->shape.dim[0], tp__on_dim(n, x, 2), tp__on_dim(n, x, 1) * tp__on_dim(n, x, 3)};
+    return n->c->status == TP_OK ? tp_reshape_to(tp_transpose(x, perm, 4), tp_make_shape_n(3, dim)) : x;
+}
+/* 0, 1, .. along one of the last two axes of (1,1,S,T). */
+static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK) return tp_poison(n->c->g[n->c->side]);
+    for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
+    tp_node *y = tp_constant(n->c->g[n->c->side], &t);
+    tp_tensor_free(&t);
+    return axis == 3 ? y : tp_expand_dims(y, 1);
+}
+
+static void tp__onnx_attention(tp__on *n)
+{
+    tp_node *Q = tp__on_in(n, 0), *K = tp__on_in(n, 1), *V = tp__on_in(n, 2);
+    const bool flat = Q->shape.ndim == 3;
+    const int64_t mode = tp__on_i(n, "qk_matmul_output_mode", 0), left = tp__on_i(n, "left_window_size", -1),
+                  right = tp__on_i(n, "right_window_size", -1);
+    int64_t past = 0;
+    Q = tp__split_heads(n, Q, tp__on_i(n, "q_num_heads", 0));
+    K = tp__split_heads(n, K, tp__on_i(n, "kv_num_heads", 0));
+    V = tp__split_heads(n, V, tp__on_i(n, "kv_num_heads", 0));
+    if (n->c->status != TP_OK || !tp__on_rank(n, Q, 4, 4) || !tp__on_rank(n, K, 4, 4) || !tp__on_rank(n, V, 4, 4))
+        return;
+    if (tp__on_has(n, 4) && tp__on_has(n, 5)) {
+        tp_node *k[2] = {tp__on_in(n, 4), K}, *v[2] = {tp__on_in(n, 5), V};
+        past = tp__on_dim(n, k[0], 2);
+        K = tp_concat(k, 2, 2), V = tp_concat(v, 2, 2);
+    }
+    tp__on_out(n, 1, K);
+    tp__on_out(n, 2, V);
+    const int64_t heads = tp__on_dim(n, Q, 1), kv = tp__on_dim(n, K, 1), S = tp__on_dim(n, Q, 2),
+                  T = tp__on_dim(n, K, 2), E = tp__on_dim(n, Q, 3);
+    if (n->c->status != TP_OK) return;
+    if (kv < 1 || heads % kv != 0) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%lld query heads for %lld key heads", (long long)heads, (long long)kv);
+        return;
+    }
+    for (int i = 0; i < 2 && kv != heads; i++) { /* each key head serves a group of query heads */
+        tp_node *x = i ? V : K;
+        const int64_t tiles[TP_MAX_DIMS] = {1, 1, heads / kv, 1, 1},
+                      dim[4] = {x->shape.dim[0], heads, T, tp__on_dim(n, x, 3)};
+        x = tp_reshape_to(tp_tile(tp_expand_dims(x, 2), tiles), tp_make_shape_n(4, dim));
+        if (i) V = x;
+        else K = x;
+    }
+    const double scale = (double)tp__on_f(n, "scale", (float)(1.0 / sqrt((double)E)));
+    const float half = (float)sqrt(scale), cap = tp__on_f(n, "softcap", 0.0f);
+    tp_node *s = tp_matmul_ex(tp_affine(Q, half, 0.0f), tp_affine(K, half, 0.0f), false, true);
+    if (mode == 0) tp__on_out(n, 3, s);
+    if (cap > 0) s = tp_affine(tp_tanh(tp_affine(s, 1.0f / cap, 0.0f)), cap, 0.0f);
+    if (mode == 1) tp__on_out(n, 3, s);
+    tp_node *never = tp__oc(s, -HUGE_VAL);
+    if (tp__on_has(n, 3)) {
+        tp_node *m = tp__on_in(n, 3);
+        const int64_t short_by = T - tp__on_dim(n, m, m->shape.ndim - 1);
+        const bool yes = m->dtype == TP_BOOL;
+        int64_t none[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
+        if (n->c->status != TP_OK) return;
+        if (short_by > 0) {
+            more[m->shape.ndim - 1] = short_by;
+            m = tp_pad(m, none, more, TP_PAD_CONSTANT, yes ? 0.0f : -HUGE_VALF);
+        }
+        s = yes ? tp_select(m, s, never) : tp_add(s, tp__as(m, s->dtype));
+    }
+    /* a key is seen by its distance from the query's place among the keys */
+    tp_node *valid = NULL, *place = tp__positions(n, s, S, 2), *key = tp__positions(n, s, T, 3);
+    if (tp__on_has(n, 6)) valid = tp__with_ones(tp__as(tp__on_in(n, 6), s->dtype), 1, 3); /* (B,1,1,1) */
+    place = valid && past == 0 ? tp_add(place, tp_affine(valid, 1.0f, (float)-S)) : tp_affine(place, 1.0f, (float)past);
+    if (tp__on_i(n, "is_causal", 0)) s = tp_select(tp_less_equal(key, place), s, never);
+    if (left >= 0) s = tp_select(tp_greater_equal(key, tp_affine(place, 1.0f, (float)-left)), s, never);
+    if (right >= 0) s = tp_select(tp_less_equal(key, tp_affine(place, 1.0f, (float)right)), s, never);
+    if (valid) s = tp_select(tp_less(key, valid), s, never);
+    if (mode == 2) tp__on_out(n, 3, s);
+    /* a query that sees no key gets nothing, not NaN */
+    tp_node *p = tp_softmax(tp_maximum(s, tp__oc(s, -1e30)));
+    p = tp_select(tp_equal(s, never), tp_zeros_like(p), p);
+    if (mode == 3) tp__on_out(n, 3, p);
+    tp_node *y = tp_matmul(p, V);
+    tp__on_out(n, 0, flat ? tp__merge_heads(n, y) : y);
+}
+
+static void tp__onnx_rotary(tp__on *n)
+{
+    tp_node *x = tp__on_in(n, 0), *cache[2] = {tp__on_in(n, 1), tp__on_in(n, 2)};
+    const bool flat = x->shape.ndim == 3, interleaved = tp__on_i(n, "interleaved", 0) != 0;
+    x = tp__split_heads(n, x, tp__on_i(n, "num_heads", 0)); /* (B, heads, S, size) */
+    if (n->c->status != TP_OK || !tp__on_rank(n, x, 4, 4)) return;
+    const int64_t size = tp__on_dim(n, x, 3), some = tp__on_i(n, "rotary_embedding_dim", 0), dim = some ? some : size;
+    if (n->c->status != TP_OK) return;
+    if (dim < 2 || dim % 2 || dim > size) {
+        tp__on_fail(n, TP_ERR_FORMAT, "a rotation of %lld of %lld numbers", (long long)dim, (long long)size);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (tp__on_has(n, 3)) cache[i] = tp_gather(cache[i], tp__on_in(n, 3));
+        cache[i] = tp_expand_dims(cache[i], 1); /* (B, 1, S, dim / 2) */
+    }
+    tp_node *turned = tp__cut(x, 3, 0, dim), *a, *b, *parts[3];
+    a = interleaved ? tp__every(n, turned, 3, 0, 2, dim / 2) : tp__cut(turned, 3, 0, dim / 2);
+    b = interleaved ? tp__every(n, turned, 3, 1, 2, dim / 2) : tp__cut(turned, 3, dim / 2, dim / 2);
+    parts[0] = tp_sub(tp_mul(a, cache[0]), tp_mul(b, cache[1]));
+    parts[1] = tp_add(tp_mul(a, cache[1]), tp_mul(b, cache[0]));
+    parts[2] = tp__cut(x, 3, dim, -1);
+    tp_node *y;
+    if (interleaved) {
+        tp_node *pair = tp_stack(parts, 2, 4);
+        tp_shape s = x->shape;
+        for (int d = 1; d < 3; d++) s.dim[d] = tp__on_dim(n, x, d);
+        s.dim[3] = dim;
+        y = tp_reshape_to(pair, s);
+        parts[1] = parts[2];
+        parts[0] = y;
+        if (dim < size) y = tp_concat(parts, 2, 3);
+    } else y = tp_concat(parts, dim < size ? 3 : 2, 3);
+    tp__on_out(n, 0, flat ? tp__merge_heads(n, y) : y);
+}
+
+/* -- Einsum of one or two operands, each letter once an operand: sums, transposes and one product */
+static void tp__onnx_einsum(tp__on *n)
+{
+    const char *eq = tp__on_s(n, "equation", "");
+    char text[128], in[2][32], out[32] = "";
+    int len = 0, k = 0;
+    bool arrow = false;
+    for (const char *p = eq; *p && len < 127; p++)
+        if (*p != ' ') text[len++] = *p;
+    text[len] = 0;
+    memset(in, 0, sizeof in);
+    for (int i = 0, j = 0; i < len; i++) {
+        if (text[i] == ',' && k == 0 && !arrow) k = 1, j = 0;
+        else if (text[i] == '-' && text[i + 1] == '>') arrow = true, j = 0, i++;
+        else if (((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) && j < TP_MAX_DIMS) {
+            char *to = arrow ? out : in[k];
+            if (strchr(to, text[i])) arrow = true, len = 0, k = 9; /* a diagonal */
+            else to[j++] = text[i];
+        } else k = 9;
+        if (k == 9) break;
+    }
+    if (k == 9 || k + 1 != n->n_in) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "Einsum '%s' cannot be expressed", eq);
+        return;
+    }
+    if (!arrow) /* letters that occur once, in order */
+        for (char ch = 'A', *o = out; ch <= 'z'; ch++)
+            if ((strchr(in[0], ch) != NULL) != (strchr(in[1], ch) != NULL)) *o++ = ch, *o = 0;
+    tp_node *x[2] = {NULL, NULL};
+    for (int i = 0; i <= k; i++) { /* what only one has and nobody asks for is summed */
+        x[i] = tp__on_in(n, i);
+        if (!tp__on_rank(n, x[i], (int)strlen(in[i]), (int)strlen(in[i]))) return;
+        for (int d = (int)strlen(in[i]) - 1; d >= 0; d--)
+            if (!strchr(out, in[i][d]) && !(k && strchr(in[1 - i], in[i][d]))) {
+                x[i] = tp_reduce_sum(x[i], &d, 1, false);
+                memmove(in[i] + d, in[i] + d + 1, strlen(in[i] + d));
+            }
+    }
+    char made[32] = "";
+    tp_node *y = x[0];
+    if (k == 0) memcpy(made, in[0], sizeof made);
+    else { /* (shared.., own.., summed..) times (shared.., summed.., own..) */
+        char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
+        int64_t size[128], product[4] = {1, 1, 1, 1}; /* shared, own 0, own 1, summed */
+        memset(size, 0, sizeof size);
+        for (int i = 0; i < 2; i++)
+            for (int d = 0; in[i][d]; d++) {
+                const char ch[2] = {in[i][d], 0};
+                const bool both = strchr(in[1 - i], ch[0]) != NULL;
+                size[(int)ch[0]] = tp__on_dim(n, x[i], d);
+                if (i == 0 || !both) strcat(both ? strchr(out, ch[0]) ? shared : summed : own[i], ch);
+            }
+        if (n->c->status != TP_OK) return;
+        const char *group[4] = {shared, own[0], own[1], summed};
+        for (int i = 0; i < 4; i++)
+            for (const char *p = group[i]; *p; p++) product[i] *= size[(int)*p];
+        for (int i = 0; i < 2; i++) {
+            int perm[TP_MAX_DIMS], m = 0;
+            const char *order[3] = {shared, i ? summed : own[0], i ? own[1] : summed};
+            for (int j = 0; j < 3; j++)
+                for (const char *p = order[j]; *p; p++) perm[m++] = (int)(strchr(in[i], *p) - in[i]);
+            const int64_t dim[3] = {product[0], i ? product[3] : product[1], i ? product[2] : product[3]};
+            x[i] = tp_reshape_to(m > 1 ? tp_transpose(x[i], perm, m) : x[i], tp_make_shape_n(3, dim));
+        }
+        snprintf(made, sizeof made, "%s%s%s", shared, own[0], own[1]);
+        int64_t dim[TP_MAX_DIMS];
+        const int m = (int)strlen(made);
+        if (m > TP_MAX_DIMS) {
+            tp__on_unsupported(n, "that many dimensions");
+            return;
+        }
+        for (int d = 0; d < m; d++) dim[d] = size[(int)made[d]];
+        y = tp_reshape_to(tp_matmul(x[0], x[1]), tp_make_shape_n(m, dim));
+    }
+    int perm[TP_MAX_DIMS];
+    const int m = (int)strlen(made);
+    if (strlen(out) != strlen(made)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Einsum '%s' asks for a letter that no input has", eq);
+        return;
+    }
+    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(made, out[d]) - made);
+    tp__on_out(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
+}
+
+static void tp__onnx_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanWindow */
+{
+    const tp_tensor *t = tp__on_need(n, 0);
+    const int64_t elem = tp__on_i(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
+    const double pi = 3.14159265358979323846, a0 = n->op[0] == 'B' ? 0.42 : n->op[2] == 'm' ? 25.0 / 46 : 0.5;
+    if (!t || n->c->status != TP_OK) return;
+    if (size < 0 || size > 1 << 28 || !tp__onnx_dtype(elem)) {
+        tp__on_unsupported(n, "that size or type");
+        return;
+    }
+    tp_tensor *y = tp__on_value(n, 0, tp__onnx_dtype(elem), tp__shape1(size));
+    for (int64_t i = 0; y && i < size; i++) {
+        const double turn = 2 * pi * (double)i / (double)(tp__on_i(n, "periodic", 1) ? size : size - 1);
+        tp_tensor_set(y, i, n->op[0] == 'B' ? a0 - 0.5 * cos(turn) + 0.08 * cos(2 * turn) : a0 - (1 - a0) * cos(turn));
+    }
+}
+
+/* -- If: the branch that is taken, built in its place */
+static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph);
+static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
+static void tp__onnx_if(tp__on *n)
+{
+    const tp_tensor *cond = tp__on_need(n, 0);
+    tp__pb_field f, e, name;
+    int i = 0;
+    if (!cond || !tp__on_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f)) return;
+    if (n->c->depth >= 16) {
+        tp__on_fail(n, TP_ERR_FORMAT, "If inside If inside If, deeper than 16");
+        return;
+    }
+    n->c->depth++;
+    if (tp__oi_initializers(n->c, f.sub) == TP_OK) tp__oi_nodes(n->c, f.sub);
+    n->c->depth--;
+    for (tp__pb g = f.sub; n->c->status == TP_OK && tp__pb_next(&g, &e);) {
+        if (e.number != 12 || e.wire != 2) continue; /* an output of the branch is an output of the node */
+        const char *text = "";
+        while (tp__pb_next(&e.sub, &name))
+            if (name.number == 1 && name.wire == 2) text = tp__oi_string(n->c, name.sub);
+        tp__ov *v = (tp__ov *)tp__map_get(&n->c->values, text);
+        if (!v) tp__on_fail(n, TP_ERR_FORMAT, "its branch gives '%s', which nothing makes", text);
+        else if (i < n->n_out && v->is_known) {
+            n->set[i] = tp_tensor_copy(&n->value[i], &v->known) == TP_OK;
+            n->partial |= v->partial;
+        } else tp__on_out(n, i, tp__oi_node(n->c, v, n->name));
+        i++;
+    }
+}
+
+/* ==== >>table ========================================================================================== */
+
+#define TP__ONNX_ONE(name_, fn_)          \
+    {                                     \
+        name_, tp__onnx_map, fn_, NULL, 0 \
+    }
+#define TP__ONNX_TWO(name_, fn_, more_)                          \
+    {                                                            \
+        name_, tp__onnx_map, NULL, fn_, TP__ONNX_BYTES | (more_) \
+    }
+#define TP__ONNX_BY(name_, build_)   \
+    {                                \
+        name_, build_, NULL, NULL, 0 \
+    }
+static const tp__onnx_row tp__onnx_table[] = {
+    /* element-wise */
+    TP__ONNX_ONE("Sqrt", tp_sqrt),
+    TP__ONNX_ONE("Reciprocal", tp_reciprocal),
+    TP__ONNX_ONE("Exp", tp_exp),
+    TP__ONNX_ONE("Log", tp_ln),
+    TP__ONNX_ONE("Sin", tp_sin),
+    TP__ONNX_ONE("Cos", tp_cos),
+    TP__ONNX_ONE("Tan", tp__tan),
+    TP__ONNX_ONE("Sinh", tp__sinh),
+    TP__ONNX_ONE("Cosh", tp__cosh),
+    TP__ONNX_ONE("Asinh", tp__asinh),
+    TP__ONNX_ONE("Acosh", tp__acosh),
+    TP__ONNX_ONE("Atanh", tp__atanh),
+    TP__ONNX_ONE("Erf", tp_erf),
+    TP__ONNX_ONE("Tanh", tp_tanh),
+    TP__ONNX_ONE("Sigmoid", tp_sigmoid),
+    TP__ONNX_ONE("Softplus", tp_softplus),
+    TP__ONNX_ONE("Softsign", tp__softsign),
+    TP__ONNX_ONE("HardSwish", tp__hard_swish),
+    TP__ONNX_ONE("Mish", tp__mish),
+    TP__ONNX_ONE("Floor", tp_floor),
+    TP__ONNX_ONE("Ceil", tp_ceil),
+    TP__ONNX_ONE("Round", tp_round),
+    TP__ONNX_ONE("IsNaN", tp__is_nan),
+    TP__ONNX_ONE("Not", tp_logical_not),
+    TP__ONNX_ONE("Relu", tp_relu),
+    {"Neg", tp__onnx_map, tp_neg, NULL, TP__ONNX_BYTES},
+    {"Abs", tp__onnx_map, tp_abs, NULL, TP__ONNX_BYTES},
+    {"Sign", tp__onnx_map, tp_sign, NULL, TP__ONNX_BYTES},
+    TP__ONNX_TWO("Add", tp_add, TP__ONNX_SIZES),
+    TP__ONNX_TWO("Sub", tp_sub, TP__ONNX_SIZES),
+    TP__ONNX_TWO("Mul", tp_mul, TP__ONNX_SIZES),
+    TP__ONNX_TWO("Div", tp__divide, TP__ONNX_SIZES),
+    TP__ONNX_TWO("Equal", tp_equal, TP__ONNX_SIZES),
+    TP__ONNX_TWO("Greater", tp_greater, 0),
+    TP__ONNX_TWO("GreaterOrEqual", tp_greater_equal, 0),
+    TP__ONNX_TWO("Less", tp_less, 0),
+    TP__ONNX_TWO("LessOrEqual", tp_less_equal, 0),
+    {"And", tp__onnx_map, NULL, tp_logical_and, 0},
+    {"Or", tp__onnx_map, NULL, tp_logical_or, 0},
+    {"Xor", tp__onnx_map, NULL, tp__xor, 0},
+    {"Max", tp__onnx_fold_left, NULL, tp_maximum, 0},
+    {"Min", tp__onnx_fold_left, NULL, tp_minimum, 0},
+    {"Sum", tp__onnx_fold_left, NULL, tp_add, 0},
+    {"Mean", tp__onnx_fold_left, NULL, tp_add, 0},
+    TP__ONNX_BY("Mod", tp__onnx_mod),
+    TP__ONNX_BY("Pow", tp__onnx_pow),
+    TP__ONNX_BY("Clip", tp__onnx_clip),
+    TP__ONNX_BY("LeakyRelu", tp__onnx_activation),
+    TP__ONNX_BY("Elu", tp__onnx_activation),
+    TP__ONNX_BY("Celu", tp__onnx_activation),
+    TP__ONNX_BY("Selu", tp__onnx_activation),
+    TP__ONNX_BY("HardSigmoid", tp__onnx_activation),
+    TP__ONNX_BY("ThresholdedRelu", tp__onnx_activation),
+    TP__ONNX_BY("Shrink", tp__onnx_activation),
+    TP__ONNX_BY("Gelu", tp__onnx_activation),
+    TP__ONNX_BY("SwiGLU", tp__onnx_activation),
+    TP__ONNX_BY("Swish", tp__onnx_activation),
+    TP__ONNX_BY("IsInf", tp__onnx_activation),
+    TP__ONNX_BY("PRelu", tp__onnx_prelu),
+    {"Where", tp__onnx_where, NULL, NULL, TP__ONNX_SIZES},
+    {"Cast", tp__onnx_cast, NULL, NULL, TP__ONNX_SIZES},
+    TP__ONNX_BY("CastLike", tp__onnx_cast_like),
+    {"Dropout", tp__onnx_dropout, NULL, NULL, TP__ONNX_NO_FOLD},
+    /* reductions */
+    TP__ONNX_BY("ReduceSum", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceMean", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceMax", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceMin", tp__onnx_reduce),
+    {"ReduceProd", tp__onnx_reduce, NULL, NULL, TP__ONNX_SIZES},
+    TP__ONNX_BY("ReduceL1", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceL2", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceLogSum", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceLogSumExp", tp__onnx_reduce),
+    TP__ONNX_BY("ReduceSumSquare", tp__onnx_reduce),
+    TP__ONNX_BY("ArgMax", tp__onnx_arg),
+    TP__ONNX_BY("ArgMin", tp__onnx_arg),
+    TP__ONNX_BY("TopK", tp__onnx_top_k),
+    TP__ONNX_BY("CumSum", tp__onnx_cum_sum),
+    /* products */
+    {"MatMul", tp__onnx_map, NULL, tp__matrix_product, 0},
+    TP__ONNX_BY("Gemm", tp__onnx_gemm),
+    TP__ONNX_BY("Einsum", tp__onnx_einsum),
+    TP__ONNX_BY("Conv", tp__onnx_conv),
+    TP__ONNX_BY("ConvTranspose", tp__onnx_conv_transpose),
+    /* pools */
+    TP__ONNX_BY("MaxPool", tp__onnx_pool),
+    TP__ONNX_BY("AveragePool", tp__onnx_pool),
+    TP__ONNX_BY("LpPool", tp__onnx_pool),
+    TP__ONNX_BY("GlobalAveragePool", tp__onnx_global_pool),
+    TP__ONNX_BY("GlobalMaxPool", tp__onnx_global_pool),
+    /* normalisation */
+    TP__ONNX_BY("BatchNormalization", tp__onnx_batch_norm),
+    TP__ONNX_BY("LayerNormalization", tp__onnx_layer_norm),
+    TP__ONNX_BY("RMSNormalization", tp__onnx_rms_norm),
+    TP__ONNX_BY("InstanceNormalization", tp__onnx_instance_norm),
+    TP__ONNX_BY("GroupNormalization", tp__onnx_group_norm),
+    TP__ONNX_BY("LpNormalization", tp__onnx_lp_norm),
+    TP__ONNX_BY("MeanVarianceNormalization", tp__onnx_mean_variance_norm),
+    TP__ONNX_BY("LRN", tp__onnx_lrn),
+    {"Softmax", tp__onnx_softmax, tp_softmax, NULL, 0},
+    {"LogSoftmax", tp__onnx_softmax, tp_log_softmax, NULL, 0},
+    {"Hardmax", tp__onnx_softmax, tp__hardmax, NULL, 0},
+    /* shapes */
+    {"Identity", tp__onnx_identity, NULL, NULL, TP__ONNX_SIZES},
+    {"Shape", tp__onnx_shape, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"Size", tp__onnx_size, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"Constant", tp__onnx_constant, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"ConstantOfShape", tp__onnx_constant_of_shape, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"Range", tp__onnx_range, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"EyeLike", tp__onnx_eye_like, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"Reshape", tp__onnx_reshape, NULL, NULL, TP__ONNX_SIZES},
+    TP__ONNX_BY("Flatten", tp__onnx_flatten),
+    {"Squeeze", tp__onnx_squeeze, NULL, NULL, TP__ONNX_SIZES},
+    {"Unsqueeze", tp__onnx_squeeze, NULL, NULL, TP__ONNX_SIZES},
+    TP__ONNX_BY("Transpose", tp__onnx_transpose),
+    {"Concat", tp__onnx_concat, NULL, NULL, TP__ONNX_SIZES},
+    {"Split", tp__onnx_split, NULL, NULL, TP__ONNX_SIZES},
+    {"Slice", tp__onnx_slice, NULL, NULL, TP__ONNX_SIZES},
+    TP__ONNX_BY("Pad", tp__onnx_pad),
+    TP__ONNX_BY("Tile", tp__onnx_tile),
+    TP__ONNX_BY("Expand", tp__onnx_expand),
+    TP__ONNX_BY("DepthToSpace", tp__onnx_depth_space),
+    TP__ONNX_BY("SpaceToDepth", tp__onnx_depth_space),
+    TP__ONNX_BY("CenterCropPad", tp__onnx_center_crop_pad),
+    TP__ONNX_BY("Resize", tp__onnx_resize),
+    TP__ONNX_BY("Upsample", tp__onnx_resize),
+    /* picking elements */
+    {"Gather", tp__onnx_gather, NULL, NULL, TP__ONNX_SIZES},
+    TP__ONNX_BY("GatherElements", tp__onnx_gather_elements),
+    TP__ONNX_BY("GatherND", tp__onnx_gather_nd),
+    TP__ONNX_BY("ScatterElements", tp__onnx_scatter_elements),
+    TP__ONNX_BY("Scatter", tp__onnx_scatter_elements),
+    TP__ONNX_BY("ScatterND", tp__onnx_scatter_nd),
+    TP__ONNX_BY("OneHot", tp__onnx_one_hot),
+    TP__ONNX_BY("Trilu", tp__onnx_trilu),
+    /* whole layers */
+    TP__ONNX_BY("LSTM", tp__onnx_rnn),
+    TP__ONNX_BY("GRU", tp__onnx_rnn),
+    TP__ONNX_BY("RNN", tp__onnx_rnn),
+    TP__ONNX_BY("Attention", tp__onnx_attention),
+    TP__ONNX_BY("RotaryEmbedding", tp__onnx_rotary),
+    TP__ONNX_BY("SoftmaxCrossEntropyLoss", tp__onnx_class_loss),
+    TP__ONNX_BY("NegativeLogLikelihoodLoss", tp__onnx_class_loss),
+    TP__ONNX_BY("HannWindow", tp__onnx_window),
+    TP__ONNX_BY("HammingWindow", tp__onnx_window),
+    TP__ONNX_BY("BlackmanWindow", tp__onnx_window),
+    {"If", tp__onnx_if, NULL, NULL, TP__ONNX_NO_FOLD}};
+
+TP_DEF const char *tp_import_onnx_operator(int i)
+{
+    return i >= 0 && i < (int)(sizeof tp__onnx_table / sizeof *tp__onnx_table) ? tp__onnx_table[i].name : NULL;
+}
+
+/* ==== >>import ========================================================================================= */
+
+/* The graph for folding, with its session, emptied when it has grown. */
+static tp_status tp__oi_scratch(tp__oi *c, bool reset)
+{
+    if (reset || (c->g[1] && tp_graph_n_operations(c->g[1]) > 512)) {
+        tp_session_free(c->session);
+        tp_graph_free(c->g[1]);
+        c->session = NULL;
+        c->g[1] = NULL;
+        for (int i = 0; i < c->all.n; i++) ((tp__ov *)c->all.item[i])->node[1] = NULL;
+    }
+    if (reset || c->g[1]) return TP_OK;
+    tp_session_config config = tp_default_session_config();
+    config.threads = 1;
+    c->g[1] = tp_graph_new(NULL);
+    c->session = c->g[1] ? tp_session_new(c->g[1], &config) : NULL;
+    return c->session ? TP_OK : (c->status = TP_ERR_NOMEM);
+}
+
+/* Build the node, on the current side; a mistake the graph has found becomes the import's. */
+static tp_status tp__on_build(tp__on *n)
+{
+    tp__oi *c = n->c;
+    tp_graph *g = c->g[c->side];
+    memset(n->made, 0, (size_t)n->n_out * sizeof *n->made);
+    n->partial = false;
+    if (c->side == 0) tp_name_scope_push(g, n->name);
+    n->row->build(n);
+    if (c->side == 0) tp_name_scope_pop(g);
+    if (c->status == TP_OK && tp_graph_status(g) != TP_OK)
+        tp__oi_fail(c, n->name, tp_graph_status(g), "%s: %s", n->op, tp_graph_error(g));
+    for (int i = 0; i < n->n_out && c->status == TP_OK; i++)
+        if (n->out[i][0] && !n->made[i] && !n->set[i])
+            tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with its output %d cannot be expressed", n->op, i);
+    return c->status;
+}
+
+/* Build it beside the graph and compute what it gives. */
+static tp_status tp__on_fold(tp__on *n)
+{
+    tp__oi *c = n->c;
+    if (tp__oi_scratch(c, false) != TP_OK) return c->status;
+    c->side = 1;
+    tp__on_build(n);
+    c->side = 0;
+    for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
+        if (!n->made[i] || !n->out[i][0]) continue;
+        c->status = tp_session_eval(c->session, n->made[i], &n->value[i]);
+        n->set[i] = c->status == TP_OK;
+        n->made[i] = NULL;
+    }
+    return c->status;
+}
+
+/* Sizes of which some are unknown: computed for two different ones; what differs depends on them. */
+static tp_status tp__on_fold_sizes(tp__on *n)
+{
+    static const int64_t guess[2] = {1009, 2003};
+    tp__oi *c = n->c;
+    tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
+    tp_tensor first;
+    memset(&first, 0, sizeof first);
+    for (int pass = 0; pass < 2 && c->status == TP_OK && stand; pass++) {
+        for (int i = 0; i < n->n_in; i++) {
+            stand[i] = in[i];
+            if (!in[i] || !in[i]->partial) continue;
+            if (!(stand[i] = (tp__ov *)tp__oi_alloc(c, 1, sizeof **stand))) return c->status;
+            stand[i]->name = in[i]->name;
+            stand[i]->is_known = true;
+            if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) c->status = TP_ERR_NOMEM;
+            int64_t *v = (int64_t *)stand[i]->known.data;
+            for (int64_t k = 0; c->status == TP_OK && k < tp_tensor_size(&stand[i]->known); k++)
+                if (v[k] == TP__OV_ANY) v[k] = guess[pass];
+        }
+        n->in = stand;
+        if (c->status == TP_OK) tp__on_fold(n);
+        for (int i = 0; i < n->n_in; i++)
+            if (stand[i] != in[i]) tp_tensor_free(&stand[i]->known);
+        n->in = in;
+        if (pass == 0 && c->status == TP_OK) {
+            first = n->value[0];
+            memset(&n->value[0], 0, sizeof n->value[0]);
+        }
+    }
+    const tp_tensor *second = &n->value[0];
+    if (c->status == TP_OK && (n->n_out != 1 || !tp_shape_equal(&first.shape, &second->shape)))
+        tp__on_unsupported(n, "a size that is not known");
+    for (int64_t k = 0; c->status == TP_OK && k < tp_tensor_size(&first); k++) {
+        if (tp__known_int(&first, k) == tp__known_int(second, k)) continue;
+        if (second->dtype == TP_I64) ((int64_t *)second->data)[k] = TP__OV_ANY;
+        else tp__on_unsupported(n, "a size that is not known");
+        n->partial = true;
+    }
+    tp_tensor_free(&first);
+    return c->status;
+}
+
+static const tp__onnx_row *tp__onnx_find(const char *op)
+{
+    for (size_t i = 0; i < sizeof tp__onnx_table / sizeof *tp__onnx_table; i++)
+        if (strcmp(tp__onnx_table[i].name, op) == 0) return &tp__onnx_table[i];
+    return NULL;
+}
+
+static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
+{
+    tp__on n;
+    tp__pb m;
+    tp__pb_field f, e;
+    const char *domain = "", *name = NULL;
+    int n_in = 0, n_out = 0, n_attr = 0;
+    memset(&n, 0, sizeof n);
+    n.c = c;
+    n.op = "";
+    for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
+    if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
+    n.in = (tp__ov **)tp__oi_alloc(c, (size_t)n_in, sizeof *n.in);
+    n.out = (const char **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.out);
+    n.made = (tp_node **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.made);
+    n.value = (tp_tensor *)tp__oi_alloc(c, (size_t)n_out, sizeof *n.value);
+    n.set = (bool *)tp__oi_alloc(c, (size_t)n_out, sizeof *n.set);
+    n.attr = (tp__oattr *)tp__oi_alloc(c, (size_t)n_attr, sizeof *n.attr);
+    if (!n.in || !n.out || !n.made || !n.value || !n.set || !n.attr) return c->status;
+    const char *missing = NULL;
+    for (m = msg; tp__pb_next(&m, &f);) {
+        if (f.wire != 2) continue;
+        if (f.number == 3) name = tp__oi_string(c, f.sub);
+        else if (f.number == 4) n.op = tp__oi_string(c, f.sub);
+        else if (f.number == 7) domain = tp__oi_string(c, f.sub);
+        else if (f.number == 2) n.out[n.n_out++] = tp__oi_string(c, f.sub);
+        else if (f.number == 1) {
+            const char *text = tp__oi_string(c, f.sub);
+            n.in[n.n_in] = text[0] ? (tp__ov *)tp__map_get(&c->values, text) : NULL;
+            if (text[0] && !n.in[n.n_in]) missing = text;
+            n.n_in++;
+        } else if (f.number == 5) {
+            tp__pb a = f.sub;
+            n.attr[n.n_attr].name = "";
+            n.attr[n.n_attr].msg = f.sub;
+            while (tp__pb_next(&a, &e))
+                if (e.number == 1 && e.wire == 2) n.attr[n.n_attr].name = tp__oi_string(c, e.sub);
+            if (a.bad) return tp__oi_fail(c, name, TP_ERR_FORMAT, "an attribute is damaged");
+            n.n_attr++;
+        }
+    }
+    n.name = name && name[0] ? name : n.n_out && n.out[0][0] ? n.out[0] : n.op;
+    while (*n.name == '/') n.name++;
+    if (!*n.name) n.name = "node";
+    n.row = domain[0] && strcmp(domain, "ai.onnx") != 0 ? NULL : tp__onnx_find(n.op);
+    if (c->status != TP_OK) return c->status;
+    if (missing)
+        return tp__oi_fail(c, n.name, TP_ERR_FORMAT,
+                           "%s takes '%s', which nothing before it makes; nodes have to be in order, without cycles",
+                           n.op, missing);
+    if (!n.row)
+        return tp__oi_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain, domain[0] ? "." : "",
+                           n.op);
+    for (int i = 0; i < n.n_out; i++)
+        if (n.out[i][0] && tp__map_get(&c->values, n.out[i]))
+            return tp__oi_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
+    bool known = true, partial = false, variable = false;
+    for (int i = 0; i < n.n_in; i++) {
+        if (!n.in[i]) continue;
+        known &= n.in[i]->is_known;
+        partial |= n.in[i]->partial;
+        variable |= n.in[i]->variable;
+    }
+    if (!known || variable || (n.row->flags & TP__ONNX_NO_FOLD)) tp__on_build(&n);
+    else if (!partial) tp__on_fold(&n);
+    else if (n.row->flags & TP__ONNX_SIZES) tp__on_fold_sizes(&n);
+    else tp__on_build(&n); /* which says what is unknown, if it minds */
+    for (int i = 0; i < n.n_out; i++) {
+        tp__ov *v = c->status == TP_OK && n.out[i][0] ? tp__oi_value(c, n.out[i]) : NULL;
+        if (!v) {
+            tp_tensor_free(&n.value[i]);
+            continue;
+        }
+        v->node[0] = n.made[i];
+        v->is_known = n.set[i];
+        v->known = n.value[i]; /* takes it over */
+        v->partial = n.partial && n.set[i];
+    }
+    return c->status;
+}
+
+static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph)
+{
+    tp__pb_field f;
+    while (c->status == TP_OK && tp__pb_next(&graph, &f))
+        if (f.number == 1 && f.wire == 2) tp__oi_node_msg(c, f.sub);
+    if (graph.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
+    return c->status;
+}
+
+static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
+{
+    tp__pb_field f;
+    while (c->status == TP_OK && tp__pb_next(&graph, &f)) {
+        if (f.number == 15) return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the model has sparse weights");
+        if (f.number != 5 || f.wire != 2) continue;
+        tp_tensor t;
+        const char *name = NULL;
+        memset(&t, 0, sizeof t);
+        if (tp__oi_tensor(c, f.sub, &t, &name, NULL) == TP_OK) {
+            tp__ov *v = NULL;
+            if (!name || !name[0] || tp__map_get(&c->values, name))
+                tp__oi_fail(c, NULL, TP_ERR_FORMAT,
+                            name && name[0] ? "two values are called '%s'" : "a weight has no name%s",
+                            name ? name : "");
+            else v = tp__oi_value(c, name);
+            if (v) {
+                v->known = t;
+                v->is_known = true;
+                if (c->d && c->d->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0) {
+                    tp_variable_desc d;
+                    memset(&d, 0, sizeof d);
+                    d.name = name;
+                    d.dtype = t.dtype;
+                    d.shape = t.shape;
+                    d.init = tp_init_values((const float *)t.data, tp_tensor_size(&t));
+                    v->node[0] = tp_get_variable(c->g[0], &d);
+                    v->variable = true;
+                    if (tp_graph_status(c->g[0]) != TP_OK)
+                        tp__oi_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+                }
+                continue;
+            }
+        }
+        tp_tensor_free(&t);
+    }
+    return c->status;
+}
+
+/* An input or output: its name; for an input, its type. */
+static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
+                                  bool *has_shape)
+{
+    tp__pb_field f, t, e, s, d;
+    *name = "";
+    *elem = 0;
+    *has_shape = false;
+    memset(shape, 0, sizeof *shape);
+    while (tp__pb_next(&msg, &f)) {
+        if (f.number == 1 && f.wire == 2) *name = tp__oi_string(c, f.sub);
+        if (f.number != 2 || f.wire != 2) continue;
+        while (tp__pb_next(&f.sub, &t)) {
+            if (t.number != 1 || t.wire != 2) continue; /* tensor_type */
+            while (tp__pb_next(&t.sub, &e)) {
+                if (e.number == 1 && e.wire == 0) *elem = (int64_t)e.value;
+                if (e.number != 2 || e.wire != 2) continue;
+                *has_shape = true;
+                while (tp__pb_next(&e.sub, &s)) {
+                    if (s.number != 1 || s.wire != 2) continue;
+                    int64_t size = TP_ANY;
+                    while (tp__pb_next(&s.sub, &d)) {
+                        if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
+                        if (d.number != 2 || d.wire != 2) continue;
+                        const char *text = tp__oi_string(c, d.sub);
+                        for (int i = 0; c->d && i < c->d->n_dims; i++)
+                            if (strcmp(c->d->dims[i].name, text) == 0) size = c->d->dims[i].size;
+                    }
+                    if (shape->ndim == TP_MAX_DIMS)
+                        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "'%s' has more than %d dimensions", *name,
+                                           TP_MAX_DIMS);
+                    shape->dim[shape->ndim++] = size;
+                }
+            }
+        }
+    }
+    if (msg.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the description of '%s' is damaged", *name);
+    return c->status;
+}
+
+static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
+{
+    const char *name;
+    int64_t elem;
+    tp_shape shape;
+    bool has_shape;
+    tp_node *node = NULL;
+    if (tp__oi_signature(c, msg, &name, &elem, &shape, &has_shape) != TP_OK) return c->status;
+    if (!name[0]) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
+    if (tp__map_get(&c->values, name)) return TP_OK; /* the default of an input: a weight */
+    const tp_dtype dtype = tp__onnx_dtype(elem);
+    for (int i = 0; c->d && i < c->d->n_inputs; i++)
+        if (strcmp(c->d->inputs[i].name, name) == 0) node = c->d->inputs[i].node;
+    if (!dtype)
+        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the input '%s' is %s, which tp does not have", name,
+                           tp__onnx_dtype_name(elem));
+    if (node && (node->dtype != dtype || (has_shape && !tp_shape_compatible(&node->shape, &shape)))) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp__oi_fail(c, NULL, TP_ERR_ARG, "what .inputs gives for '%s' is %s %s; the file wants %s %s", name,
+                           tp_dtype_name(node->dtype), tp_shape_text(&node->shape, a), tp_dtype_name(dtype),
+                           has_shape ? tp_shape_text(&shape, b) : "");
+    }
+    if (!node && !has_shape)
+        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED,
+                           "the input '%s' does not say how many dimensions it has; give a node for it in .inputs",
+                           name);
+    if (!node) node = tp_placeholder(c->g[0], name, dtype, shape);
+    if (tp_graph_status(c->g[0]) != TP_OK)
+        return tp__oi_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+    tp__ov *v = tp__oi_value(c, name);
+    if (!v) return c->status;
+    v->node[0] = node;
+    if (node->op->row == &tp__op_constant) {
+        tp_tensor view;
+        memset(&view, 0, sizeof view);
+        tp_tensor_view(&view, node->dtype, node->shape, node->op->user);
+        v->is_known = tp_tensor_copy(&v->known, &view) == TP_OK;
+    }
+    m->input[m->n_input].name = tp_graph_strdup(c->g[0], name);
+    m->input[m->n_input++].node = node;
+    return TP_OK;
+}
+
+static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
+{
+    tp__pb_field f, e;
+    tp__pb graph = {NULL, NULL, false}, p;
+    bool found = false;
+    int n_in = 0, n_out = 0;
+    for (p = file; tp__pb_next(&p, &f);) {
+        if (f.number == 7 && f.wire == 2) graph = f.sub, found = true;
+        if (f.number != 8 || f.wire != 2) continue;
+        const char *domain = "";
+        int64_t version = 0;
+        while (tp__pb_next(&f.sub, &e)) {
+            if (e.number == 1 && e.wire == 2) domain = tp__oi_string(c, e.sub);
+            if (e.number == 2 && e.wire == 0) version = (int64_t)e.value;
+        }
+        if (!domain[0] || strcmp(domain, "ai.onnx") == 0) c->opset = version;
+    }
+    if (p.bad || !found)
+        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "this is no ONNX model, or the file is damaged or cut off");
+    if (c->opset < 1)
+        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the model does not say which version of the operators it uses");
+    for (p = graph; tp__pb_next(&p, &f);) n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
+    if (p.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
+    m->input = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_in + 1) * sizeof *m->input);
+    m->output = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_out + 1) * sizeof *m->output);
+    if (!m->input || !m->output) return c->status = TP_ERR_NOMEM;
+    tp__oi_initializers(c, graph);
+    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
+        if (f.number == 11 && f.wire == 2) tp__oi_input(c, f.sub, m);
+    for (int i = 0; c->status == TP_OK && c->d && i < c->d->n_inputs; i++) {
+        bool used = false;
+        for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->d->inputs[i].name) == 0;
+        if (!used) tp__oi_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
+    }
+    if (c->status == TP_OK) tp__oi_nodes(c, graph);
+    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);) {
+        const char *name;
+        int64_t elem;
+        tp_shape shape;
+        bool has_shape;
+        if (f.number != 12 || f.wire != 2 || tp__oi_signature(c, f.sub, &name, &elem, &shape, &has_shape) != TP_OK)
+            continue;
+        tp__ov *v = (tp__ov *)tp__map_get(&c->values, name);
+        if (!v) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name);
+        m->output[m->n_output].name = tp_graph_strdup(c->g[0], name);
+        m->output[m->n_output++].node = tp_named(tp__oi_node(c, v, NULL), name);
+    }
+    if (c->status == TP_OK && tp_graph_status(c->g[0]) != TP_OK)
+        tp__oi_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+    return c->status;
+}
+
+static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, const char *what, const char *path,
+                                 const tp_import_onnx_desc *d, tp_onnx_model *m)
+{
+    tp__oi c;
+    tp__pb file = {(const uint8_t *)data, (const uint8_t *)data + size, false};
+    memset(&c, 0, sizeof c);
+    memset(m, 0, sizeof *m);
+    c.g[0] = g;
+    c.d = d;
+    c.what = what;
+    c.path = path;
+    if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+    if (d && d->scope) tp_name_scope_push(g, d->scope);
+    const tp_status st = tp__oi_model(&c, file, m);
+    if (d && d->scope) tp_name_scope_pop(g);
+    tp__oi_scratch(&c, true);
+    for (int i = 0; i < c.all.n; i++) tp_tensor_free(&((tp__ov *)c.all.item[i])->known);
+    tp_free((void *)c.all.item);
+    tp__map_free(&c.values);
+    tp_arena_free(&c.mem);
+    return st;
+}
+
+TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
+                                      const tp_import_onnx_desc *d, tp_onnx_model *m)
+{
+    return tp__import_onnx(g, data, size, what, NULL, d, m);
+}
+
+TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m)
+{
+    char *data = NULL;
+    size_t size = 0;
+    memset(m, 0, sizeof *m);
+    tp_status st = tp_file_read(path, false, 0, &data, &size);
+    if (st == TP_OK) st = tp__import_onnx(g, data, size, path, path, d, m);
+    tp_free(data);
+    return st;
+}
+
+TP__COLD_END
+#endif /* TP_IMPLEMENTATION */

@@ -2437,9 +2437,9 @@ static void tp__onnx_einsum(tp__on *n)
                 memmove(in[i] + d, in[i] + d + 1, strlen(in[i] + d));
             }
     }
-    char made[32] = "";
+    char made[96] = "";
     tp_node *y = x[0];
-    if (k == 0) memcpy(made, in[0], sizeof made);
+    if (k == 0) memcpy(made, in[0], sizeof in[0]);
     else { /* (shared.., own.., summed..) times (shared.., summed.., own..) */
         char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
         int64_t size[128], product[4] = {1, 1, 1, 1}; /* shared, own 0, own 1, summed */

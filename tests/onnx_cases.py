@@ -8,7 +8,7 @@ with the reason, may be refused; anything else that does not pass is a failure."
 import collections, os, subprocess, sys, warnings
 warnings.simplefilter('ignore')
 import numpy as np, onnx
-from onnx import helper
+from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 EXCEPT = [  # beginning of the name, why it is refused
@@ -29,10 +29,10 @@ known = set(subprocess.run([tool, '--operators'], capture_output=True, text=True
 
 
 def array(a, elem):
-    a = np.asarray(a)
+    a = numpy_helper.to_array(a) if isinstance(a, T) else np.asarray(a)
     if elem == T.BFLOAT16:
         return a.astype(np.float32)
-    return a.astype(helper.tensor_dtype_to_np_dtype(elem)) if a.dtype == object else a
+    return a
 
 
 cases, other = {}, collections.Counter()

@@ -177,10 +177,18 @@ typedef struct tp__ov {
     tp_node *node[2]; /* in the user's graph and in the one for folding */
     tp_tensor known;
     bool is_known;
-    bool partial;  /* an int64 list of which some elements, TP__OV_ANY, are dimensions nobody knows yet */
+    bool partial;  /* an int64 list of which some elements are dimensions nobody knows yet: see tp__is_any */
     bool variable; /* its node is a variable, whose value will change: known for sizes, never folded */
 } tp__ov;
-#define TP__OV_ANY (INT64_MIN + 4711)
+/* In a list of sizes, an unknown one is TP__OV_ANY plus the number of its symbol: a dimension of a value; 0 where it is
+ * only known to follow from some. */
+#define TP__OV_ANY     (INT64_MIN + 4711)
+#define TP__OV_SYMBOLS 65536
+static bool tp__is_any(int64_t v) { return v >= TP__OV_ANY && v < TP__OV_ANY + TP__OV_SYMBOLS; }
+typedef struct tp__symbol {
+    tp_node *node;
+    int axis;
+} tp__symbol;
 
 /* An import. Operators are built into the user's graph, or, where all inputs are known, into one of the import's own,
  * whose session computes the value. */
@@ -194,6 +202,7 @@ typedef struct tp__oi {
     tp_arena mem;
     tp__map values;
     tp__list all;
+    tp__list symbols; /* symbol i + 1 */
     int64_t opset;
     int depth; /* of If */
     tp_status status;
@@ -228,6 +237,7 @@ typedef struct tp__onnx_row {
 enum {
     TP__ONNX_NO_FOLD = 1, /* knows its result itself, or draws random numbers */
     TP__ONNX_SIZES = 2,   /* arithmetic of dimensions: also done where some of them are unknown */
+    TP__ONNX_SHAPE = 8,   /* makes a shape of a list in which sizes may be unknown */
     TP__ONNX_BYTES = 4    /* one, two: uint8 and bool are computed as int32 */
 };
 
@@ -242,6 +252,10 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     if (c->status == TP_OK) c->status = tp_fail(st, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
     return c->status;
 }
+/* What is computed or listed while importing has at most so many elements, and a value of the graph so many, so that
+ * products of a few dimensions cannot overflow. */
+#define TP__ONNX_MOST             ((int64_t)1 << 28)
+#define TP__ONNX_LAST             ((int64_t)1 << 48)
 #define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
 
 static tp_node *tp__on_unsupported(tp__on *n, const char *why)
@@ -466,6 +480,16 @@ static const tp_tensor *tp__on_need(tp__on *n, int i)
     else if (!t) tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
     return t;
 }
+/* The same of a single number. */
+static const tp_tensor *tp__on_one(tp__on *n, int i)
+{
+    const tp_tensor *t = tp__on_need(n, i);
+    if (t && tp_tensor_size(t) == 1 && !n->in[i]->partial) return t;
+    if (t)
+        tp__on_fail(n, TP_ERR_FORMAT, "the input '%s' of %s should be a single number, known when the graph is built",
+                    n->in[i]->name, n->op);
+    return NULL;
+}
 static int64_t tp__known_int(const tp_tensor *t, int64_t i)
 {
     if (t->dtype == TP_I64) return ((const int64_t *)t->data)[i];
@@ -481,6 +505,10 @@ static bool tp__on_wants(const tp__on *n, int i) { return i < n->n_out && n->out
 /* An output whose value the builder writes. NULL after a mistake. */
 static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
 {
+    if (tp_shape_size(&shape) > TP__ONNX_MOST) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__ONNX_MOST);
+        return NULL;
+    }
     if (i >= n->n_out || tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
         if (n->c->status == TP_OK) n->c->status = i < n->n_out ? TP_ERR_NOMEM : TP_ERR_FORMAT;
         return NULL;
@@ -542,6 +570,13 @@ static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
     const tp_tensor *t = tp__on_need(n, i);
     if (!t) return -1;
     const int64_t size = tp_tensor_size(t);
+    if (n->in[i]->partial && !(n->row->flags & TP__ONNX_SHAPE))
+        return tp__on_fail(
+                   n, TP_ERR_UNSUPPORTED,
+                   "the input '%s' of %s depends on a dimension that is not known when the graph is built; give "
+                   "it in .dims",
+                   n->in[i]->name, n->op),
+               -1;
     if (size > TP__ON_INTS || (t->dtype != TP_I64 && t->dtype != TP_I32))
         return tp__on_fail(n, TP_ERR_FORMAT, "the input '%s' of %s should be a short list of integers", n->in[i]->name,
                            n->op),
@@ -784,8 +819,8 @@ static void tp__onnx_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n,
 static void tp__onnx_dropout(tp__on *n) /* a file's training mode drops; without it, nothing happens */
 {
     tp_node *x = tp__on_in(n, 0);
-    const tp_tensor *training = tp__on_has(n, 2) ? tp__on_need(n, 2) : NULL;
-    const tp_tensor *ratio = tp__on_has(n, 1) ? tp__on_need(n, 1) : NULL;
+    const tp_tensor *training = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
+    const tp_tensor *ratio = tp__on_has(n, 1) ? tp__on_one(n, 1) : NULL;
     const double rate = ratio ? tp_tensor_get(ratio, 0) : (double)tp__on_f(n, "ratio", 0.5f);
     const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
     if (drops && tp__on_wants(n, 1)) tp__on_unsupported(n, "the mask of a training run");
@@ -838,11 +873,19 @@ static void tp__onnx_reduce(tp__on *n)
     tp__on_out(n, 0, tp__as(y, x->dtype));
 }
 
+/* Room for a list of indices; NULL after a mistake. */
+static int64_t *tp__on_list(tp__on *n, int64_t count)
+{
+    if (count >= 0 && count <= TP__ONNX_MOST) return (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof(int64_t));
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
+    return NULL;
+}
+
 /* Backwards along an axis. */
 static tp_node *tp__reverse(tp__on *n, tp_node *x, int axis)
 {
     const int64_t size = tp__on_dim(n, x, axis);
-    int64_t *list = (int64_t *)tp__oi_alloc(n->c, (size_t)size, sizeof *list);
+    int64_t *list = tp__on_list(n, size);
     if (!list) return x;
     for (int64_t i = 0; i < size; i++) list[i] = size - 1 - i;
     return tp__take(x, tp__index_list(n, list, size), axis);
@@ -864,7 +907,7 @@ static void tp__onnx_arg(tp__on *n) /* ArgMax, ArgMin */
 static void tp__onnx_top_k(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *index = NULL;
-    const tp_tensor *kt = tp__on_attr(n, "k") ? NULL : tp__on_need(n, 1);
+    const tp_tensor *kt = tp__on_attr(n, "k") ? NULL : tp__on_one(n, 1);
     const int64_t k = kt ? tp__known_int(kt, 0) : tp__on_i(n, "k", 1);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
     const bool least = !tp__on_i(n, "largest", 1);
@@ -883,7 +926,7 @@ static void tp__onnx_top_k(tp__on *n)
 static void tp__onnx_cum_sum(tp__on *n) /* a product with a triangle of ones */
 {
     tp_node *x = tp__on_in(n, 0);
-    const tp_tensor *at = tp__on_need(n, 1);
+    const tp_tensor *at = tp__on_one(n, 1);
     const bool exclusive = tp__on_i(n, "exclusive", 0) != 0, reverse = tp__on_i(n, "reverse", 0) != 0;
     if (!at) return;
     const int axis = tp__on_axis(n, tp__known_int(at, 0), x->shape.ndim), last = x->shape.ndim - 1;
@@ -1105,7 +1148,7 @@ static void tp__onnx_conv_transpose(tp__on *n)
 static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
 {
     if (stride == 1) return tp__cut(x, axis, first, count);
-    int64_t *list = (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof *list);
+    int64_t *list = tp__on_list(n, count);
     if (!list) return x;
     for (int64_t i = 0; i < count; i++) list[i] = first + i * stride;
     return tp__take(x, tp__index_list(n, list, count), axis);
@@ -1367,9 +1410,38 @@ static void tp__onnx_softmax(tp__on *n)
 
 static void tp__onnx_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
 
+/* The name of an unknown dimension. */
+static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
+{
+    for (int i = 0; i < c->symbols.n; i++) {
+        const tp__symbol *s = (const tp__symbol *)c->symbols.item[i];
+        if (s->node == x && s->axis == axis) return TP__OV_ANY + i + 1;
+    }
+    tp__symbol *s = (tp__symbol *)tp__oi_alloc(c, 1, sizeof *s);
+    if (!s || c->symbols.n >= TP__OV_SYMBOLS - 1 || !tp__list_add(&c->symbols, s)) return TP__OV_ANY;
+    s->node = x;
+    s->axis = axis;
+    return TP__OV_ANY + c->symbols.n;
+}
+
+/* As many zeros as the dimension of that name is long, along `axis` of `ndim`; NULL: it has no name. */
+static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, int axis, int ndim)
+{
+    if (symbol <= TP__OV_ANY || symbol - TP__OV_ANY > c->symbols.n) return NULL;
+    const tp__symbol *s = (const tp__symbol *)c->symbols.item[symbol - TP__OV_ANY - 1];
+    tp_node *x = s->node;
+    tp_shape shape;
+    for (int d = 0; d < s->node->shape.ndim; d++)
+        if (d != s->axis) x = tp__cut(x, d, 0, 1);
+    memset(&shape, 0, sizeof shape);
+    shape.ndim = ndim;
+    for (int d = 0; d < ndim; d++) shape.dim[d] = d == axis ? TP_ANY : 1;
+    return tp__as(tp_reshape_to(tp_zeros_like(x), shape), dtype);
+}
+
 static void tp__onnx_shape(tp__on *n) /* known even where the value is not */
 {
-    const tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__on_in(n, 0);
     const int64_t nd = x->shape.ndim;
     int64_t from = tp__on_i(n, "start", 0), to = tp__on_i(n, "end", nd);
     from = from < 0 ? from + nd : from, to = to < 0 ? to + nd : to;
@@ -1377,7 +1449,7 @@ static void tp__onnx_shape(tp__on *n) /* known even where the value is not */
     tp_tensor *t = n->c->status == TP_OK ? tp__on_value(n, 0, TP_I64, tp__shape1(to - from)) : NULL;
     for (int64_t i = from; i < to && t; i++) {
         n->partial |= x->shape.dim[i] < 0;
-        ((int64_t *)t->data)[i - from] = x->shape.dim[i] < 0 ? TP__OV_ANY : x->shape.dim[i];
+        ((int64_t *)t->data)[i - from] = x->shape.dim[i] < 0 ? tp__oi_symbol(n->c, x, (int)i) : x->shape.dim[i];
     }
 }
 
@@ -1425,11 +1497,44 @@ static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
         return tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s makes more than %d dimensions", n->op, TP_MAX_DIMS), false;
     s->ndim = count < 0 ? 0 : count;
     for (int d = 0; d < s->ndim; d++) {
-        s->dim[d] = list[d] == TP__OV_ANY ? TP_ANY : list[d];
+        s->dim[d] = tp__is_any(list[d]) ? TP_ANY : list[d];
         if (s->dim[d] < TP_ANY)
             return tp__on_fail(n, TP_ERR_FORMAT, "%s has a dimension of %lld", n->op, (long long)list[d]), false;
     }
     return n->c->status == TP_OK;
+}
+
+/* x broadcast against a shape of `count` known or named sizes; NULL after a mistake. */
+static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int count)
+{
+    int64_t tiles[TP_MAX_DIMS];
+    bool any = false;
+    tp_shape s;
+    if (!tp__on_shape(n, list, count, &s)) return NULL;
+    x = tp__with_ones(x, count, 0);
+    for (int d = 0; d < x->shape.ndim; d++) {
+        const int e = d - (x->shape.ndim - count);
+        const int64_t have = x->shape.dim[d], want = e < 0 ? 1 : s.dim[e];
+        tiles[d] = have == 1 && want >= 0 ? want : 1;
+        if (have != 1 && have >= 0 && want > 1 && want != have) {
+            tp__on_fail(n, TP_ERR_SHAPE, "%s of dimension %d from %lld to %lld", n->op, d, (long long)have,
+                        (long long)want);
+            return NULL;
+        }
+        if (have == 1 && want < 0) { /* as long as another value's dimension: by adding that many zeros */
+            const tp_dtype dtype = x->dtype;
+            tp_node *wide = tp__wide(x);
+            tp_node *zeros = tp__oi_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
+            if (!zeros) {
+                tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                            "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
+                return NULL;
+            }
+            x = tp__as(tp_add(wide, zeros), dtype);
+        }
+        any |= tiles[d] != 1;
+    }
+    return any ? tp_tile(x, tiles) : x;
 }
 
 static void tp__onnx_constant_of_shape(tp__on *n)
@@ -1441,15 +1546,19 @@ static void tp__onnx_constant_of_shape(tp__on *n)
     memset(&v, 0, sizeof v);
     const int count = tp__on_ints(n, "", 0, list);
     if (!tp__on_shape(n, list, count, &s)) return;
-    if (n->in[0]->partial || tp_shape_size(&s) < 0 || tp_shape_size(&s) > 1 << 28) {
-        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s of a shape that is not known when the graph is built, or is too large",
-                    n->op);
+    if (tp_shape_size(&s) > 1 << 28) {
+        tp__on_unsupported(n, "a shape that large");
         return;
     }
     if (tp__on_attr(n, "value") &&
         (!tp__on_field(n, "value", 5, 2, &f) || tp__oi_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK))
         return;
-    if ((t = tp__on_value(n, 0, v.data ? v.dtype : TP_F32, s)) != NULL)
+    if (tp_shape_size(&s) < 0) {
+        tp_node *x = v.data ? tp_constant(n->c->g[n->c->side], &v) : tp_const(n->c->g[n->c->side], 0.0f);
+        tp_tensor_free(&v);
+        x = tp__on_expand(n, tp_reshape_to(x, tp_make_shape_n(0, NULL)), list, count);
+        if (x) tp__on_out(n, 0, x);
+    } else if ((t = tp__on_value(n, 0, v.data ? v.dtype : TP_F32, s)) != NULL)
         for (int64_t i = 0; i < tp_tensor_size(t); i++) {
             const size_t size = tp_dtype_size(t->dtype);
             if (v.data && tp_tensor_size(&v) == 1) memcpy((char *)t->data + (size_t)i * size, v.data, size);
@@ -1460,7 +1569,7 @@ static void tp__onnx_constant_of_shape(tp__on *n)
 
 static void tp__onnx_range(tp__on *n)
 {
-    const tp_tensor *a = tp__on_need(n, 0), *b = tp__on_need(n, 1), *c = tp__on_need(n, 2);
+    const tp_tensor *a = tp__on_one(n, 0), *b = tp__on_one(n, 1), *c = tp__on_one(n, 2);
     if (!a || !b || !c) return;
     const double from = tp_tensor_get(a, 0), to = tp_tensor_get(b, 0), by = tp_tensor_get(c, 0),
                  count = ceil((to - from) / by);
@@ -1489,7 +1598,7 @@ static void tp__onnx_reshape(tp__on *n)
             list[d] = x->shape.dim[d] < 0 ? TP__OV_ANY : x->shape.dim[d];
         }
         if (list[d] == -1) open = d;
-        else if (list[d] == TP__OV_ANY) copied++;
+        else if (tp__is_any(list[d])) copied++;
         else if (list[d] > 0 && known <= INT64_MAX / list[d]) known *= list[d];
     }
     for (int d = 0; d < x->shape.ndim; d++)
@@ -1599,14 +1708,15 @@ static void tp__onnx_slice(tp__on *n)
     }
     for (int i = 0; i < count; i++) {
         const int axis = tp__on_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
-        const int64_t step = n_steps < 0 ? 1 : steps[i], size = n->c->status == TP_OK ? x->shape.dim[axis] : 1;
+        const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, most = TP__ONNX_LAST;
+        const int64_t step = n_steps < 0 ? 1 : steps[i] > most ? most : steps[i] < -most ? -most : steps[i];
         int64_t a = from[i], b = to[i];
         if (n->c->status != TP_OK) return;
-        if (step == 0 || step == INT64_MIN) {
-            tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of %lld", (long long)step);
+        if (step == 0) {
+            tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of 0");
             return;
         }
-        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX && a != TP__OV_ANY) { /* all but the first few */
+        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all but the first few */
             y = tp__cut(y, axis, a, -1);
             continue;
         }
@@ -1630,7 +1740,7 @@ static void tp__onnx_pad(tp__on *n)
     tp_node *x = tp__on_in(n, 0), *y = x;
     const int count = tp__on_ints(n, "pads", 1, pads), n_axes = tp__on_ints(n, "", 3, axes);
     const char *mode = tp__on_s(n, "mode", "constant");
-    const tp_tensor *v = tp__on_has(n, 2) ? tp__on_need(n, 2) : NULL;
+    const tp_tensor *v = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
     const float value = v ? (float)tp_tensor_get(v, 0) : tp__on_f(n, "value", 0.0f);
     const int k = n_axes >= 0 ? n_axes : x->shape.ndim;
     bool negative = false, any = false;
@@ -1642,6 +1752,11 @@ static void tp__onnx_pad(tp__on *n)
     for (int i = 0; i < k; i++) {
         const int d = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
         before[d] = pads[i], after[d] = pads[i + k];
+        if (pads[i] > TP__ONNX_MOST || pads[i] < -TP__ONNX_MOST || pads[i + k] > TP__ONNX_MOST ||
+            pads[i + k] < -TP__ONNX_MOST) {
+            tp__on_unsupported(n, "pads that large");
+            return;
+        }
         negative |= pads[i] < 0 || pads[i + k] < 0;
         any |= pads[i] || pads[i + k];
     }
@@ -1684,29 +1799,11 @@ static void tp__onnx_tile(tp__on *n)
 
 static void tp__onnx_expand(tp__on *n)
 {
-    int64_t list[TP__ON_INTS], tiles[TP_MAX_DIMS];
+    int64_t list[TP__ON_INTS];
     tp_node *x = tp__on_in(n, 0);
     const int count = tp__on_ints(n, "", 1, list);
-    bool any = false;
-    tp_shape s;
-    if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
-    x = tp__with_ones(x, count, 0);
-    for (int d = 0; d < x->shape.ndim; d++) {
-        const int e = d - (x->shape.ndim - count);
-        const int64_t have = x->shape.dim[d], want = e < 0 ? 1 : s.dim[e];
-        tiles[d] = have == 1 ? want : 1;
-        if (tiles[d] < 0 || (have != 1 && have >= 0 && want > 1 && want != have)) {
-            if (tiles[d] < 0)
-                tp__on_fail(n, TP_ERR_UNSUPPORTED,
-                            "Expand to a dimension that is not known when the graph is built; give it in .dims");
-            else
-                tp__on_fail(n, TP_ERR_SHAPE, "Expand of dimension %d from %lld to %lld", d, (long long)have,
-                            (long long)want);
-            return;
-        }
-        any |= tiles[d] != 1;
-    }
-    tp__on_out(n, 0, any ? tp_tile(x, tiles) : tp_identity(x));
+    tp_node *y = count < 0 ? NULL : tp__on_expand(n, x, list, count);
+    if (y) tp__on_out(n, 0, y == x ? tp_identity(x) : y);
 }
 
 /* -- picking elements */
@@ -1877,11 +1974,15 @@ static void tp__onnx_scatter_nd(tp__on *n)
 static void tp__onnx_one_hot(tp__on *n)
 {
     tp_node *index = tp__as(tp__on_in(n, 0), TP_I64), *values = tp__on_in(n, 2);
-    const tp_tensor *depth = tp__on_need(n, 1);
+    const tp_tensor *depth = tp__on_one(n, 1);
     if (!depth) return;
     const int64_t k = tp__known_int(depth, 0);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), index->shape.ndim + 1);
     if (n->c->status != TP_OK) return;
+    if (k < 1 || k > INT_MAX) {
+        tp__on_unsupported(n, "that depth");
+        return;
+    }
     tp_node *hot = tp_one_hot(tp__from_start(index, k), k, 1.0f, 0.0f), *wide = tp__wide(values);
     hot = tp__move_axis(tp_greater(hot, tp__oc(hot, 0.5)), hot->shape.ndim - 1, axis);
     tp__on_out(n, 0,
@@ -1892,14 +1993,18 @@ static void tp__onnx_one_hot(tp__on *n)
 static void tp__onnx_trilu(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *w = tp__wide(x);
-    const tp_tensor *kt = tp__on_has(n, 1) ? tp__on_need(n, 1) : NULL;
+    const tp_tensor *kt = tp__on_has(n, 1) ? tp__on_one(n, 1) : NULL;
     const int64_t k = kt ? tp__known_int(kt, 0) : 0;
     const bool upper = tp__on_i(n, "upper", 1) != 0;
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t dim[2] = {tp__on_dim(n, x, x->shape.ndim - 2), tp__on_dim(n, x, x->shape.ndim - 1)};
-    if (n->c->status != TP_OK || tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) return;
+    if (n->c->status != TP_OK || dim[0] * dim[1] > TP__ONNX_MOST ||
+        tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
+        tp__on_unsupported(n, "a matrix that large");
+        return;
+    }
     for (int64_t i = 0; i < dim[0] * dim[1]; i++)
         ((bool *)t.data)[i] = upper ? i % dim[1] - i / dim[1] >= k : i % dim[1] - i / dim[1] <= k;
     tp__on_out(n, 0, tp__as(tp_select(tp_constant(tp_node_graph(x), &t), w, tp_zeros_like(w)), x->dtype));
@@ -2286,7 +2391,8 @@ static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axi
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK) return tp_poison(n->c->g[n->c->side]);
+    if (size > TP__ONNX_MOST || tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
+        return tp__on_unsupported(n, "a sequence that long");
     for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
     tp_node *y = tp_constant(n->c->g[n->c->side], &t);
     tp_tensor_free(&t);
@@ -2485,7 +2591,7 @@ static void tp__onnx_einsum(tp__on *n)
 
 static void tp__onnx_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanWindow */
 {
-    const tp_tensor *t = tp__on_need(n, 0);
+    const tp_tensor *t = tp__on_one(n, 0);
     const int64_t elem = tp__on_i(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
     const double pi = 3.14159265358979323846, a0 = n->op[0] == 'B' ? 0.42 : n->op[2] == 'm' ? 25.0 / 46 : 0.5;
     if (!t || n->c->status != TP_OK) return;
@@ -2505,7 +2611,7 @@ static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph);
 static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
 static void tp__onnx_if(tp__on *n)
 {
-    const tp_tensor *cond = tp__on_need(n, 0);
+    const tp_tensor *cond = tp__on_one(n, 0);
     tp__pb_field f, e, name;
     int i = 0;
     if (!cond || !tp__on_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f)) return;
@@ -2654,10 +2760,10 @@ static const tp__onnx_row tp__onnx_table[] = {
     {"Shape", tp__onnx_shape, NULL, NULL, TP__ONNX_NO_FOLD},
     {"Size", tp__onnx_size, NULL, NULL, TP__ONNX_NO_FOLD},
     {"Constant", tp__onnx_constant, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"ConstantOfShape", tp__onnx_constant_of_shape, NULL, NULL, TP__ONNX_NO_FOLD},
+    {"ConstantOfShape", tp__onnx_constant_of_shape, NULL, NULL, TP__ONNX_NO_FOLD | TP__ONNX_SHAPE},
     {"Range", tp__onnx_range, NULL, NULL, TP__ONNX_NO_FOLD},
     {"EyeLike", tp__onnx_eye_like, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"Reshape", tp__onnx_reshape, NULL, NULL, TP__ONNX_SIZES},
+    {"Reshape", tp__onnx_reshape, NULL, NULL, TP__ONNX_SIZES | TP__ONNX_SHAPE},
     TP__ONNX_BY("Flatten", tp__onnx_flatten),
     {"Squeeze", tp__onnx_squeeze, NULL, NULL, TP__ONNX_SIZES},
     {"Unsqueeze", tp__onnx_squeeze, NULL, NULL, TP__ONNX_SIZES},
@@ -2667,7 +2773,7 @@ static const tp__onnx_row tp__onnx_table[] = {
     {"Slice", tp__onnx_slice, NULL, NULL, TP__ONNX_SIZES},
     TP__ONNX_BY("Pad", tp__onnx_pad),
     TP__ONNX_BY("Tile", tp__onnx_tile),
-    TP__ONNX_BY("Expand", tp__onnx_expand),
+    {"Expand", tp__onnx_expand, NULL, NULL, TP__ONNX_SHAPE},
     TP__ONNX_BY("DepthToSpace", tp__onnx_depth_space),
     TP__ONNX_BY("SpaceToDepth", tp__onnx_depth_space),
     TP__ONNX_BY("CenterCropPad", tp__onnx_center_crop_pad),
@@ -2720,6 +2826,16 @@ static tp_status tp__oi_scratch(tp__oi *c, bool reset)
     return c->session ? TP_OK : (c->status = TP_ERR_NOMEM);
 }
 
+static bool tp__onnx_too_large(const tp_shape *s, int64_t most)
+{
+    int64_t n = 1; /* of the known dimensions, zeros apart */
+    for (int d = 0; d < s->ndim; d++) {
+        if (s->dim[d] > most / n) return true;
+        if (s->dim[d] > 1) n *= s->dim[d];
+    }
+    return false;
+}
+
 /* Build the node, on the current side; a mistake the graph has found becomes the import's. */
 static tp_status tp__on_build(tp__on *n)
 {
@@ -2732,9 +2848,13 @@ static tp_status tp__on_build(tp__on *n)
     if (c->side == 0) tp_name_scope_pop(g);
     if (c->status == TP_OK && tp_graph_status(g) != TP_OK)
         tp__oi_fail(c, n->name, tp_graph_status(g), "%s: %s", n->op, tp_graph_error(g));
-    for (int i = 0; i < n->n_out && c->status == TP_OK; i++)
-        if (n->out[i][0] && !n->made[i] && !n->set[i])
+    for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
+        const tp_node *y = n->made[i];
+        if (n->out[i][0] && !y && !n->set[i])
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with its output %d cannot be expressed", n->op, i);
+        else if (y && tp__onnx_too_large(&y->shape, c->side ? TP__ONNX_MOST : TP__ONNX_LAST))
+            tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives too many numbers", n->op);
+    }
     return c->status;
 }
 
@@ -2758,7 +2878,7 @@ static tp_status tp__on_fold(tp__on *n)
 /* Sizes of which some are unknown: computed for two different ones; what differs depends on them. */
 static tp_status tp__on_fold_sizes(tp__on *n)
 {
-    static const int64_t guess[2] = {1009, 2003};
+    static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair for each symbol */
     tp__oi *c = n->c;
     tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor first;
@@ -2773,7 +2893,7 @@ static tp_status tp__on_fold_sizes(tp__on *n)
             if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) c->status = TP_ERR_NOMEM;
             int64_t *v = (int64_t *)stand[i]->known.data;
             for (int64_t k = 0; c->status == TP_OK && k < tp_tensor_size(&stand[i]->known); k++)
-                if (v[k] == TP__OV_ANY) v[k] = guess[pass];
+                if (tp__is_any(v[k])) v[k] = guess[pass] + step[pass] * (v[k] - TP__OV_ANY);
         }
         n->in = stand;
         if (c->status == TP_OK) tp__on_fold(n);
@@ -2789,8 +2909,11 @@ static tp_status tp__on_fold_sizes(tp__on *n)
     if (c->status == TP_OK && (n->n_out != 1 || !tp_shape_equal(&first.shape, &second->shape)))
         tp__on_unsupported(n, "a size that is not known");
     for (int64_t k = 0; c->status == TP_OK && k < tp_tensor_size(&first); k++) {
-        if (tp__known_int(&first, k) == tp__known_int(second, k)) continue;
-        if (second->dtype == TP_I64) ((int64_t *)second->data)[k] = TP__OV_ANY;
+        const int64_t a = tp__known_int(&first, k), b = tp__known_int(second, k), symbol = a - guess[0];
+        if (a == b) continue;
+        if (second->dtype == TP_I64)
+            ((int64_t *)second->data)[k] =
+                TP__OV_ANY + (symbol > 0 && symbol <= c->symbols.n && b == guess[1] + step[1] * symbol ? symbol : 0);
         else tp__on_unsupported(n, "a size that is not known");
         n->partial = true;
     }
@@ -2985,6 +3108,8 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
     if (!name[0]) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
     if (tp__map_get(&c->values, name)) return TP_OK; /* the default of an input: a weight */
     const tp_dtype dtype = tp__onnx_dtype(elem);
+    if (tp__onnx_too_large(&shape, TP__ONNX_LAST))
+        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
     for (int i = 0; c->d && i < c->d->n_inputs; i++)
         if (strcmp(c->d->inputs[i].name, name) == 0) node = c->d->inputs[i].node;
     if (!dtype)
@@ -3087,6 +3212,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp__oi_scratch(&c, true);
     for (int i = 0; i < c.all.n; i++) tp_tensor_free(&((tp__ov *)c.all.item[i])->known);
     tp_free((void *)c.all.item);
+    tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
     return st;

@@ -354,8 +354,8 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
     if (offset < 0 || (uint64_t)offset > *size || (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
         tp_free(*data);
         *data = NULL;
-        return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data is bytes %lld to %lld of '%s', which has %lld",
-                           (long long)offset, (long long)(offset + length), location, (long long)*size);
+        return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data is %lld bytes from byte %lld of '%s' on, which has %lld",
+                           (long long)length, (long long)offset, location, (long long)*size);
     }
     *size = length >= 0 ? (size_t)length : *size - (size_t)offset;
     memmove(*data, *data + offset, *size);
@@ -2277,7 +2277,7 @@ static void tp__onnx_rnn(tp__on *n) /* LSTM, GRU, RNN */
     const bool batch_first = tp__on_i(n, "layout", 0) != 0, after = tp__on_i(n, "linear_before_reset", 0) != 0;
     if (!tp__on_rank(n, x, 3, 3) || !tp__on_rank(n, W, 3, 3) || !tp__on_rank(n, R, 3, 3)) return;
     if (batch_first) x = tp__move_axis(x, 1, 0);
-    const int64_t D = tp__on_dim(n, R, 0), H = tp__on_dim(n, R, 2), B = x->shape.dim[1];
+    const int64_t D = tp__on_dim(n, R, 0), H = tp__on_dim(n, R, 2);
     if (n->c->status != TP_OK) return;
     if (tp__on_attr(n, "clip") || tp__on_attr(n, "activations") || (kind == 'L' && tp__on_i(n, "input_forget", 0))) {
         tp__on_unsupported(n, "clip, activations or input_forget");
@@ -2293,14 +2293,15 @@ static void tp__onnx_rnn(tp__on *n) /* LSTM, GRU, RNN */
             tp__on_unsupported(n, "sequences of different lengths");
             return;
         }
-    const int64_t row[TP_MAX_DIMS] = {1, H};
+    const int64_t row[TP_MAX_DIMS] = {1, H}, doubled[TP_MAX_DIMS] = {2 * gates * H};
+    static const int batch_then_time[] = {2, 0, 1, 3};
     tp_node *zero = tp_zeros_like(tp_tile(tp_squeeze(tp__cut(tp__cut(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
     tp_node *all[2], *hs[2], *cs[2];
     for (int64_t d = 0; d < D; d++) {
         const bool backwards = d == 1 || strcmp(direction, "reverse") == 0;
         tp_node *w = tp__rnn_part(W, d), *r = tp__rnn_part(R, d), *xs = backwards ? tp__reverse(n, x, 0) : x;
         tp_node *b = tp__on_has(n, 3) ? tp__rnn_part(tp__on_in(n, 3), d) : NULL, *bw, *br;
-        if (!b) b = tp_tile(tp__with_ones(tp__oc(x, 0), 1, 0), (const int64_t[8]){2 * gates * H});
+        if (!b) b = tp_tile(tp__with_ones(tp__oc(x, 0), 1, 0), doubled);
         bw = tp__cut(b, 0, 0, gates * H), br = tp__cut(b, 0, gates * H, gates * H);
         tp_node *sum = tp_add(bw, br), *h = zero, *c = zero, *P = NULL, *y = NULL;
         for (int i = 0; i < 2; i++)
@@ -2359,10 +2360,9 @@ static void tp__onnx_rnn(tp__on *n) /* LSTM, GRU, RNN */
         }
         all[d] = backwards ? tp__reverse(n, y, 0) : y, hs[d] = h, cs[d] = c;
     }
-    (void)B;
     const int by = batch_first ? 1 : 0; /* directions behind the batch, or before it */
     tp_node *y = tp_stack(all, (int)D, 1);
-    tp__on_out(n, 0, batch_first ? tp_transpose(y, (const int[]){2, 0, 1, 3}, 4) : y);
+    tp__on_out(n, 0, batch_first ? tp_transpose(y, batch_then_time, 4) : y);
     tp__on_out(n, 1, tp_stack(hs, (int)D, by));
     if (kind == 'L') tp__on_out(n, 2, tp_stack(cs, (int)D, by));
 }

@@ -8,6 +8,8 @@ cat >"$dir/use.cpp" <<'CPP'
 #define TP_IMPLEMENTATION
 #include "tp_layers.h"
 #include "tp_optim.h"
+#include "tp_export.h"
+#include "tp_import.h"
 
 static tp_node *half(tp_node *x, void *) { return tp_affine(x, 0.5f, 0.0f); }
 

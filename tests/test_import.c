@@ -1,0 +1,703 @@
+/* tp_import_onnx: models built here byte by byte, whole and damaged. That the operators compute what ONNX says is checked
+ * by onnx_cases.py with the onnx package's own cases. */
+#define TP_IMPLEMENTATION
+#include "tp_import.h"
+#include "tp_optim.h"
+#include "tp_test.h"
+
+/* -- a small protobuf writer */
+typedef struct msg {
+    uint8_t b[6000];
+    size_t n;
+} msg;
+
+static void put_varint(msg *m, uint64_t v)
+{
+    for (; v >= 128; v >>= 7) m->b[m->n++] = (uint8_t)(v | 128);
+    m->b[m->n++] = (uint8_t)v;
+}
+static void put_int(msg *m, int field, int64_t v)
+{
+    put_varint(m, (uint64_t)field << 3);
+    put_varint(m, (uint64_t)v);
+}
+static void put_bytes(msg *m, int field, const void *p, size_t n)
+{
+    put_varint(m, (uint64_t)field << 3 | 2);
+    put_varint(m, n);
+    memcpy(m->b + m->n, p, n);
+    m->n += n;
+}
+static void put_text(msg *m, int field, const char *s) { put_bytes(m, field, s, strlen(s)); }
+static void put_msg(msg *m, int field, const msg *sub) { put_bytes(m, field, sub->b, sub->n); }
+
+/* A node "op" from inputs to outputs, lists separated by commas ("" between commas leaves one out); attribute: NULL, or one. */
+static void put_names(msg *m, int field, const char *list)
+{
+    for (const char *p = list;; p++) {
+        const size_t n = strcspn(p, ",");
+        put_bytes(m, field, p, n);
+        p += n;
+        if (!*p) return;
+    }
+}
+static void put_node(msg *graph, const char *op, const char *in, const char *out, const msg *attribute)
+{
+    static msg node;
+    node.n = 0;
+    if (in) put_names(&node, 1, in);
+    put_names(&node, 2, out);
+    put_text(&node, 3, out);
+    put_text(&node, 4, op);
+    if (attribute) put_msg(&node, 5, attribute);
+    put_msg(graph, 1, &node);
+}
+static const msg *int_attribute(const char *name, int64_t v)
+{
+    static msg a;
+    a.n = 0;
+    put_text(&a, 1, name);
+    put_int(&a, 3, v);
+    put_int(&a, 20, 2);
+    return &a;
+}
+static const msg *ints_attribute(const char *name, const int64_t *v, int n)
+{
+    static msg a;
+    a.n = 0;
+    put_text(&a, 1, name);
+    for (int i = 0; i < n; i++) put_int(&a, 8, v[i]);
+    put_int(&a, 20, 7);
+    return &a;
+}
+static const msg *graph_attribute(const char *name, const msg *g)
+{
+    static msg a;
+    a.n = 0;
+    put_text(&a, 1, name);
+    put_msg(&a, 6, g);
+    put_int(&a, 20, 5);
+    return &a;
+}
+/* dims: numbers, -1 the dimension named "n". field 11 input, 12 output */
+static void put_io(msg *graph, int field, const char *name, int elem, int ndim, const int64_t *dims)
+{
+    static msg info, type, tensor, shape, dim;
+    info.n = type.n = tensor.n = shape.n = 0;
+    for (int i = 0; i < ndim; i++) {
+        dim.n = 0;
+        if (dims[i] >= 0) put_int(&dim, 1, dims[i]);
+        else put_text(&dim, 2, "n");
+        put_msg(&shape, 1, &dim);
+    }
+    put_int(&tensor, 1, elem);
+    put_msg(&tensor, 2, &shape);
+    put_msg(&type, 1, &tensor);
+    put_text(&info, 1, name);
+    put_msg(&info, 2, &type);
+    put_msg(graph, field, &info);
+}
+static void put_weight(msg *graph, const char *name, int elem, int ndim, const int64_t *dims, const void *raw,
+                       size_t bytes)
+{
+    static msg t;
+    t.n = 0;
+    for (int i = 0; i < ndim; i++) put_int(&t, 1, dims[i]);
+    put_int(&t, 2, elem);
+    put_text(&t, 8, name);
+    put_bytes(&t, 9, raw, bytes);
+    put_msg(graph, 5, &t);
+}
+static void put_model(msg *file, const msg *graph, int opset)
+{
+    static msg set;
+    file->n = set.n = 0;
+    put_int(file, 1, 8);
+    put_msg(file, 7, graph);
+    put_int(&set, 2, opset);
+    put_msg(file, 8, &set);
+}
+
+/* import it; the sentence has to contain `part` */
+static bool refused(const msg *file, const tp_import_onnx_desc *d, const char *part)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    const tp_status st = tp_import_onnx_parse(g, file->b, file->n, "model.onnx", d, &m);
+    const bool ok = st < TP_OK && strstr(tp_last_error(), part) && strstr(tp_last_error(), "model.onnx");
+    if (!ok) printf("  status %d, '%s', expected '%s'\n", (int)st, tp_last_error(), part);
+    tp_graph_free(g);
+    return ok;
+}
+/* run it: x (rows, columns) as 1, 2, 3, ..; up to n numbers of the first output */
+static int run_model(const msg *file, const tp_import_onnx_desc *d, int64_t rows, int64_t columns, double *y, int n)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_session *s = NULL;
+    float x[64];
+    int count = -1;
+    const int64_t dim[2] = {rows, columns};
+    for (int i = 0; i < 64; i++) x[i] = (float)(i + 1);
+    if (CHECK_OK(tp_import_onnx_parse(g, file->b, file->n, "model.onnx", d, &m)) && CHECK(m.n_output > 0) &&
+        CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+        tp_feed feed;
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        memset(&feed, 0, sizeof feed);
+        feed.node = tp_graph_find(g, "x");
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(2, dim), x);
+        if (CHECK_OK(tp_session_run(s, &feed, feed.node ? 1 : 0, &fetch, 1, &out)))
+            for (count = 0; count < n && count < tp_tensor_size(out); count++) y[count] = tp_tensor_get(out, count);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return count;
+}
+
+static msg graph, file;
+static const int64_t n_by_2[] = {-1, 2}, two[] = {2}, three[] = {3}, one[] = {1}, two_by_2[] = {2, 2};
+
+/* y = x W + b over the batch, W and b weights */
+static void linear_model(void)
+{
+    static const float w[] = {1, 2, 3, 4}, b[] = {10, 20};
+    graph.n = 0;
+    put_text(&graph, 2, "linear");
+    put_weight(&graph, "layer/W", 1, 2, two_by_2, w, sizeof w);
+    put_weight(&graph, "layer/b", 1, 1, two, b, sizeof b);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Gemm", "x,layer/W,layer/b", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 17);
+}
+
+TEST(a_file_of_another_writer)
+{
+    static const char hex[] =
+        "0807120274701a03302e313a3d0a0c0a0178120179220452656c751201675a140a0178120f0a0d080112090a0312014e0a020802"
+        "62140a0179120f0a0d080112090a0312014e0a02080242040a00100d";
+    double y[2];
+    file.n = 0;
+    for (const char *p = hex; *p; p += 2) {
+        unsigned v = 0;
+        sscanf(p, "%2x", &v);
+        file.b[file.n++] = (uint8_t)v;
+    }
+    CHECK(file.n == 80);
+    CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == 1 && y[1] == 2);
+}
+
+TEST(inputs_outputs_and_names)
+{
+    linear_model();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_import_onnx_desc d;
+    double y[4];
+    memset(&d, 0, sizeof d);
+    d.scope = "imported";
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m))) {
+        CHECK(m.n_input == 1 && m.n_output == 1);
+        CHECK(strcmp(m.input[0].name, "x") == 0 && strcmp(m.output[0].name, "y") == 0);
+        CHECK(m.input[0].node->shape.ndim == 2 && m.input[0].node->shape.dim[0] == TP_ANY &&
+              m.input[0].node->shape.dim[1] == 2);
+        CHECK(strncmp(tp_node_name(m.output[0].node), "imported/", 9) == 0);
+        CHECK(tp_graph_n_variables(g) == 0);
+    }
+    tp_graph_free(g);
+    CHECK(run_model(&file, NULL, 2, 2, y, 4) == 4);
+    CHECK(y[0] == 17 && y[1] == 30 && y[2] == 25 && y[3] == 42); /* (1,2), (3,4) times W plus b */
+}
+
+TEST(weights_may_be_trained)
+{
+    linear_model();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m))) {
+        tp_variable *v = tp_find_variable(g, "layer/W");
+        CHECK(v && v->trainable && tp_find_variable(g, "layer/b") && tp_graph_n_variables(g) == 2);
+        tp_node *cost = tp_mean(tp_square(m.output[0].node)), *xs[1] = {v->node}, *dw = NULL;
+        tp_gradients(cost, xs, 1, &dw);
+        tp_node *step = tp_assign_sub(v->node, tp_affine(dw, 0.02f, 0.0f), NULL), *fetch[2] = {cost, step};
+        tp_session *s = tp_session_new(g, NULL);
+        float x[] = {1, 2, 3, 4};
+        tp_feed feed;
+        const tp_tensor *out[2];
+        double first = 0, last = 0;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(2, two_by_2), x);
+        for (int i = 0; i < 20 && CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, out)); i++) {
+            if (i == 0) first = tp_tensor_get(out[0], 0);
+            last = tp_tensor_get(out[0], 0);
+        }
+        CHECK(first > 0 && last < 0.5 * first);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+}
+
+TEST(sizes_follow_an_unknown_batch)
+{
+    /* y = reshape(x, (size of x's axis 0) * 2, -1): Shape, Gather, Mul, Concat and Reshape vanish but for the last */
+    static const int64_t zero = 0, twice = 2, rest = -1;
+    double y[4];
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+    put_weight(&graph, "twice", 7, 1, one, &twice, 8);
+    put_weight(&graph, "rest", 7, 1, one, &rest, 8);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_node(&graph, "Gather", "shape,zero", "rows", int_attribute("axis", 0));
+    put_node(&graph, "Concat", "rows,twice", "same", int_attribute("axis", 0));
+    put_node(&graph, "Reshape", "x,same", "y", NULL);
+    /* a state of zeros as long as the batch, plus one */
+    put_node(&graph, "Concat", "rows,twice", "state", int_attribute("axis", 0));
+    put_node(&graph, "ConstantOfShape", "state", "zeros", NULL);
+    put_node(&graph, "Add", "y,zeros", "z", NULL);
+    put_io(&graph, 12, "z", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(run_model(&file, NULL, 2, 2, y, 4) == 4 && y[3] == 4);
+    CHECK(run_model(&file, NULL, 1, 2, y, 4) == 2 && y[1] == 2);
+
+    /* arithmetic of it is followed as far as a reshape needs it: (2 n, -1) */
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+    put_weight(&graph, "twice", 7, 1, one, &twice, 8);
+    put_weight(&graph, "single", 7, 1, one, (const int64_t[]){1}, 8);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_node(&graph, "Gather", "shape,zero", "rows", NULL);
+    put_node(&graph, "Mul", "rows,twice", "more", NULL);
+    put_node(&graph, "Concat", "more,single", "wanted", int_attribute("axis", 0));
+    put_node(&graph, "Reshape", "x,wanted", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(run_model(&file, NULL, 2, 2, y, 4) == 4 && y[3] == 4);
+
+    /* what cannot be built without the number says so, and .dims gives it */
+    tp_onnx_dim batch = {"n", 3};
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+    put_weight(&graph, "one", 7, 0, NULL, (const int64_t[]){1}, 8);
+    put_weight(&graph, "start", 7, 0, NULL, (const int64_t[]){0}, 8);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_node(&graph, "Gather", "shape,start", "rows", NULL);
+    put_node(&graph, "Range", "start,rows,one", "y", NULL);
+    put_io(&graph, 12, "y", 7, 1, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(refused(&file, NULL, "known when the graph is built"));
+    d.dims = &batch;
+    d.n_dims = 1;
+    CHECK(run_model(&file, &d, 3, 2, y, 4) == 3 && y[2] == 2);
+}
+
+TEST(inputs_may_be_nodes_and_constants)
+{
+    linear_model();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_onnx_value v;
+    tp_import_onnx_desc d;
+    float x[] = {1, 2};
+    tp_tensor t, y;
+    memset(&d, 0, sizeof d);
+    memset(&t, 0, sizeof t);
+    memset(&y, 0, sizeof y);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(2, (const int64_t[]){1, 2}), x);
+    v.name = "x";
+    v.node = tp_constant(g, &t);
+    d.inputs = &v;
+    d.n_inputs = 1;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m))) {
+        CHECK(m.input[0].node == v.node);
+        CHECK(m.output[0].node->op->in[0]->op->row ==
+              tp_op_find("constant")); /* all of it was computed while importing */
+        tp_session *s = tp_session_new(g, NULL);
+        CHECK(CHECK_OK(tp_session_eval(s, m.output[0].node, &y)) && tp_tensor_get(&y, 0) == 17);
+        tp_session_free(s);
+    }
+    tp_tensor_free(&y);
+    tp_graph_free(g);
+
+    tp_graph *other = tp_graph_new(NULL);
+    v.node = tp_placeholder(other, "p", TP_I32, tp_make_shape_n(2, two_by_2));
+    CHECK(tp_import_onnx_parse(other, file.b, file.n, "model.onnx", &d, &m) == TP_ERR_ARG);
+    CHECK(strstr(tp_last_error(), "int32 (2,2)") && strstr(tp_last_error(), "float32 (?,2)"));
+    v.name = "z";
+    CHECK(tp_import_onnx_parse(other, file.b, file.n, "model.onnx", &d, &m) == TP_ERR_NAME);
+    CHECK(strstr(tp_last_error(), "no input 'z'"));
+    tp_graph_free(other);
+}
+
+TEST(if_takes_its_branch)
+{
+    static msg then, otherwise, attributes;
+    double y[2];
+    for (int cond = 0; cond < 2; cond++) {
+        const uint8_t yes = (uint8_t)cond;
+        then.n = otherwise.n = graph.n = 0;
+        put_node(&then, "Neg", "x", "a", NULL);
+        put_io(&then, 12, "a", 1, 2, n_by_2);
+        put_node(&otherwise, "Abs", "x", "b", NULL);
+        put_io(&otherwise, 12, "b", 1, 2, n_by_2);
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "cond", 9, 0, NULL, &yes, 1);
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        attributes.n = 0;
+        put_text(&attributes, 1, "cond");
+        put_text(&attributes, 2, "y");
+        put_text(&attributes, 4, "If");
+        put_msg(&attributes, 5, graph_attribute("then_branch", &then));
+        put_msg(&attributes, 5, graph_attribute("else_branch", &otherwise));
+        put_msg(&graph, 1, &attributes);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[1] == (cond ? -2 : 2));
+    }
+}
+
+TEST(numbers_come_in_every_coding)
+{
+    /* the same three numbers as raw bytes, packed floats, half floats, packed integers */
+    static const uint16_t half[] = {0x3c00, 0x4000, 0xc200}, brain[] = {0x3f80, 0x4000, 0xc040};
+    static const float f[] = {1, 2, -3};
+    double y[3];
+    for (int kind = 0; kind < 6; kind++) {
+        static msg t, pack;
+        t.n = pack.n = graph.n = 0;
+        put_text(&graph, 2, "g");
+        if (kind == 0) put_weight(&graph, "w", 1, 1, three, f, sizeof f);
+        else if (kind == 1) put_weight(&graph, "w", 10, 1, three, half, sizeof half);
+        else if (kind == 2) put_weight(&graph, "w", 16, 1, three, brain, sizeof brain);
+        else {
+            put_int(&t, 1, 3);
+            put_int(&t, 2, kind == 3 ? 1 : kind == 4 ? 6 : 7);
+            put_text(&t, 8, "w");
+            if (kind == 3) put_bytes(&t, 4, f, sizeof f);                           /* float_data, packed */
+            for (int i = 0; i < 3 && kind == 4; i++) put_int(&t, 5, (int32_t)f[i]); /* int32_data, one by one */
+            for (int i = 0; i < 3 && kind == 5; i++) put_varint(&pack, (uint64_t)(int64_t)f[i]);
+            if (kind == 5) put_msg(&t, 7, &pack); /* int64_data, packed */
+            put_msg(&graph, 5, &t);
+        }
+        put_node(&graph, "Identity", "w", "y", NULL);
+        put_io(&graph, 12, "y", kind < 4 ? 1 : kind + 2, 1, three);
+        put_model(&file, &graph, 13);
+        CHECK(run_model(&file, NULL, 1, 1, y, 3) == 3 && y[0] == 1 && y[1] == 2 && y[2] == -3);
+    }
+}
+
+/* -- weights in a file of their own */
+static void external_model(const char *location, const char *offset, const char *length)
+{
+    static msg t, e;
+    t.n = graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_int(&t, 1, 3);
+    put_int(&t, 2, 1);
+    put_text(&t, 8, "w");
+    const char *pair[3][2] = {{"location", location}, {"offset", offset}, {"length", length}};
+    for (int i = 0; i < 3; i++) {
+        e.n = 0;
+        put_text(&e, 1, pair[i][0]);
+        put_text(&e, 2, pair[i][1]);
+        put_msg(&t, 13, &e);
+    }
+    put_int(&t, 14, 1);
+    put_msg(&graph, 5, &t);
+    put_node(&graph, "Identity", "w", "y", NULL);
+    put_io(&graph, 12, "y", 1, 1, three);
+    put_model(&file, &graph, 13);
+}
+static bool write_file(const char *path, const void *p, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    const bool ok = f && fwrite(p, 1, n, f) == n;
+    return f && fclose(f) == 0 && ok;
+}
+
+TEST(external_data_stays_in_its_folder)
+{
+    static const float numbers[] = {9, 1, 2, 3};
+    static const struct {
+        const char *location, *offset, *length, *sentence;
+    } bad[] = {{"../w.bin", "4", "12", "no plain file in the model's folder"},
+               {"sub/../../w.bin", "4", "12", "no plain file in the model's folder"},
+               {"/etc/passwd", "0", "12", "no plain file in the model's folder"},
+               {"link.bin", "4", "12", "no plain file in the model's folder"},
+               {"sub", "0", "12", "no plain file in the model's folder"},
+               {"missing.bin", "0", "12", "no plain file in the model's folder"},
+               {"w.bin", "8", "12", "12 bytes from byte 8 of 'w.bin' on, which has 16"},
+               {"w.bin", "-4", "12", "from byte -4"},
+               {"w.bin", "9223372036854775807", "9223372036854775807", "which has 16"},
+               {"w.bin", "4", "8", "8 bytes for 3 elements"}};
+    char folder[300], path[400], other[400];
+    tp_onnx_model m;
+    snprintf(folder, sizeof folder, "%s/m", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/sub", folder);
+    CHECK_OK(tp_make_dirs(path));
+    snprintf(path, sizeof path, "%s/w.bin", folder);
+    CHECK(write_file(path, numbers, sizeof numbers));
+    snprintf(other, sizeof other, "%s/../w.bin", folder);
+    CHECK(write_file(other, numbers, sizeof numbers));
+    snprintf(other, sizeof other, "%s/link.bin", folder);
+    CHECK(symlink(path, other) == 0);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    external_model("w.bin", "4", "12");
+    CHECK(write_file(path, file.b, file.n));
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tensor y;
+    memset(&y, 0, sizeof y);
+    if (CHECK_OK(tp_import_onnx(g, path, NULL, &m))) {
+        tp_session *s = tp_session_new(g, NULL);
+        CHECK(CHECK_OK(tp_session_eval(s, m.output[0].node, &y)) && tp_tensor_get(&y, 0) == 1 &&
+              tp_tensor_get(&y, 2) == 3);
+        tp_session_free(s);
+    }
+    tp_tensor_free(&y);
+    tp_graph_free(g);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        external_model(bad[i].location, bad[i].offset, bad[i].length);
+        CHECK(write_file(path, file.b, file.n));
+        g = tp_graph_new(NULL);
+        CHECK(tp_import_onnx(g, path, NULL, &m) < TP_OK);
+        if (!CHECK(strstr(tp_last_error(), bad[i].sentence) != NULL)) printf("  '%s'\n", tp_last_error());
+        tp_graph_free(g);
+    }
+    CHECK(refused(&file, NULL, "a model from memory does not have"));
+}
+
+TEST(mistakes_are_sentences)
+{
+    static const float f[] = {1, 2, 3};
+    static const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40}, zero_huge[] = {0, INT64_MAX, INT64_MAX},
+                         minus[] = {-1, 2};
+    static msg junk;
+    junk.n = 0;
+    put_text(&junk, 1, "not a model");
+    CHECK(refused(&junk, NULL, "no ONNX model"));
+    junk.n = 0;
+    CHECK(refused(&junk, NULL, "no ONNX model"));
+
+#define START() (graph.n = 0, put_text(&graph, 2, "g"), put_io(&graph, 11, "x", 1, 2, n_by_2))
+#define END()   (put_io(&graph, 12, "y", 1, 2, n_by_2), put_model(&file, &graph, 13))
+    START();
+    put_node(&graph, "Add", "x,b", "a", NULL);
+    put_node(&graph, "Relu", "a", "b", NULL);
+    END();
+    CHECK(refused(&file, NULL, "takes 'b', which nothing before it makes")); /* a cycle */
+    START();
+    put_node(&graph, "Relu", "y", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "takes 'y', which nothing before it makes"));
+    START();
+    put_node(&graph, "Relu", "x", "y", NULL);
+    put_node(&graph, "Abs", "x", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "makes 'y', which is there already"));
+    START();
+    END();
+    CHECK(refused(&file, NULL, "the output 'y' is made by no node"));
+    START();
+    put_node(&graph, "Frobnicate", "x", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "y: tp has no operator Frobnicate"));
+    START();
+    put_node(&graph, "Relu", "x", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 0);
+    CHECK(refused(&file, NULL, "which version of the operators"));
+    START();
+    put_node(&graph, "Softmax", "x", "y", int_attribute("axis", 7));
+    END();
+    CHECK(refused(&file, NULL, "axis 7 of a value with 2 dimensions"));
+    START();
+    put_node(&graph, "Softmax", "x", "y", ints_attribute("axis", two, 1));
+    END();
+    CHECK(refused(&file, NULL, "the attribute 'axis' is of another kind"));
+    START();
+    put_node(&graph, "Add", "x", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "Add lacks its input 1"));
+    START();
+    put_weight(&graph, "w", 1, 2, huge, f, sizeof f);
+    END();
+    CHECK(refused(&file, NULL, "the tensor 'w' has impossible dimensions"));
+    START();
+    put_weight(&graph, "w", 1, 3, zero_huge, f, 0);
+    END();
+    CHECK(refused(&file, NULL, "the tensor 'w' has impossible dimensions"));
+    START();
+    put_weight(&graph, "w", 1, 2, minus, f, sizeof f);
+    END();
+    CHECK(refused(&file, NULL, "the tensor 'w' has impossible dimensions"));
+    START();
+    put_weight(&graph, "w", 1, 2, two_by_2, f, sizeof f);
+    END();
+    CHECK(refused(&file, NULL, "12 bytes for 4 elements of float32"));
+    START();
+    put_weight(&graph, "w", 3, 1, three, f, 3);
+    END();
+    CHECK(refused(&file, NULL, "'w' is int8, which tp does not have"));
+    START();
+    put_weight(&graph, "x", 1, 1, three, f, sizeof f);
+    put_weight(&graph, "x", 1, 1, three, f, sizeof f);
+    END();
+    CHECK(refused(&file, NULL, "two values are called 'x'"));
+    START();
+    put_io(&graph, 11, "big", 1, 2, huge);
+    END();
+    CHECK(refused(&file, NULL, "the input 'big' has impossible dimensions"));
+    START();
+    put_io(&graph, 11, "s", 8, 1, one);
+    END();
+    CHECK(refused(&file, NULL, "'s' is string"));
+    START(); /* what the graph finds carries the node's name too */
+    put_weight(&graph, "w", 1, 1, three, f, sizeof f);
+    put_node(&graph, "Add", "x,w", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "y: Add"));
+    START(); /* a terabyte of zeros */
+    put_weight(&graph, "s", 7, 1, two, huge, sizeof huge);
+    put_node(&graph, "ConstantOfShape", "s", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "ConstantOfShape"));
+    START();
+    put_weight(&graph, "s", 7, 1, two, huge, sizeof huge);
+    put_node(&graph, "Tile", "x,s", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "y: Tile"));
+    START();
+    put_node(&graph, "Gemm", "x,x", "y", int_attribute("transB", 1));
+    put_node(&graph, "Reshape", "x,y", "z", NULL);
+    END();
+    CHECK(refused(&file, NULL, "must be known when the graph is built"));
+    static msg inner[2];
+    inner[0].n = 0; /* If in If in If .. */
+    put_io(&inner[0], 12, "x", 1, 2, n_by_2);
+    for (int k = 0; k < 24; k++) {
+        msg *in = &inner[k % 2], *out = &inner[1 - k % 2];
+        static msg node;
+        char name[16];
+        node.n = out->n = 0;
+        snprintf(name, sizeof name, "i%d", k);
+        put_text(&node, 1, "c");
+        put_text(&node, 2, name);
+        put_text(&node, 4, "If");
+        put_msg(&node, 5, graph_attribute("then_branch", in));
+        put_msg(out, 1, &node);
+        put_io(out, 12, name, 1, 2, n_by_2);
+    }
+    START();
+    put_weight(&graph, "c", 9, 0, NULL, "\1", 1);
+    memcpy(graph.b + graph.n, inner[0].b, inner[0].n);
+    graph.n += inner[0].n;
+    END();
+    CHECK(refused(&file, NULL, "deeper than 16"));
+}
+
+/* A model with most kinds of field in it. */
+static void rich_model(void)
+{
+    static const float w[18] = {0.5f, -1, 2}, b[] = {1, 2};
+    static const int64_t wdim[] = {2, 1, 3, 3}, xdim[] = {-1, 4}, shape[] = {0, 1, 2, -1}, four[] = {4},
+                         ones[] = {1, 1, 1, 1};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "w", 1, 4, wdim, w, sizeof w);
+    put_weight(&graph, "b", 1, 1, two, b, sizeof b);
+    put_weight(&graph, "s", 7, 1, four, shape, sizeof shape);
+    put_io(&graph, 11, "x", 1, 2, xdim);
+    put_node(&graph, "Reshape", "x,s", "r", NULL);
+    put_node(&graph, "Conv", "r,w,b", "c", ints_attribute("pads", ones, 4));
+    put_node(&graph, "Relu", "c", "a", NULL);
+    put_node(&graph, "GlobalAveragePool", "a", "p", NULL);
+    put_node(&graph, "Flatten", "p", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+}
+
+TEST(cut_off_anywhere)
+{
+    double y[4];
+    rich_model();
+    CHECK(run_model(&file, NULL, 2, 4, y, 4) == 4);
+    for (size_t n = 0; n < file.n; n++) {
+        uint8_t *exact = (uint8_t *)malloc(n + 1); /* so that reading past the end is seen */
+        memcpy(exact, file.b, n);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        /* cut between two fields, it can be a whole file of another meaning: then it still says which part is missing */
+        const tp_status st = tp_import_onnx_parse(g, exact, n, "cut.onnx", NULL, &m);
+        if (!CHECK(st < TP_OK && strstr(tp_last_error(), "cut.onnx"))) printf("  at %zu: %s\n", n, tp_last_error());
+        tp_graph_free(g);
+        free(exact);
+    }
+}
+
+TEST(any_byte_may_be_wrong)
+{
+    rich_model();
+    static msg original;
+    original = file;
+    int accepted = 0;
+    for (size_t i = 0; i < original.n; i++)
+        for (int k = 0; k < 3; k++) {
+            uint8_t *exact = (uint8_t *)malloc(original.n);
+            memcpy(exact, original.b, original.n);
+            exact[i] = k == 0 ? (uint8_t)(exact[i] ^ 0x80) : k == 1 ? (uint8_t)(exact[i] + 1) : 0xff;
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            const tp_status st = tp_import_onnx_parse(g, exact, original.n, "bad.onnx", NULL, &m);
+            accepted += st == TP_OK;
+            CHECK(st == TP_OK || (st < TP_OK && tp_last_error()[0]));
+            tp_graph_free(g);
+            free(exact);
+        }
+    CHECK(accepted > 0); /* a weight's byte is as good as another */
+}
+
+TEST(out_of_memory_anywhere)
+{
+    rich_model();
+    long failures = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        const tp_status st = g ? tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) : TP_ERR_NOMEM;
+        failed = tp_test_alloc_failed();
+        failures += failed;
+        if (!CHECK(failed ? st < TP_OK : st == TP_OK))
+            printf("  allocation %ld: status %d, %s\n", n, (int)st, tp_last_error());
+        tp_graph_free(g);
+        if (!CHECK(tp_test_live_blocks() == 0)) break;
+    }
+    tp_test_alloc_reset();
+    CHECK(failures > 8);
+}
+
+TEST(operators_are_listed)
+{
+    int n = 0;
+    bool conv = false;
+    for (; tp_import_onnx_operator(n); n++) {
+        conv |= strcmp(tp_import_onnx_operator(n), "Conv") == 0;
+        for (int i = 0; i < n; i++) CHECK(strcmp(tp_import_onnx_operator(i), tp_import_onnx_operator(n)) != 0);
+    }
+    CHECK(conv && n > 130);
+    CHECK(!tp_import_onnx_operator(-1));
+}
+
+TEST_MAIN()

@@ -1465,7 +1465,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     s.n_in = d->n_in;
     s.in = g->infer_in;
     s.n_var = d->n_var;
-    s.var = g->infer_in + d->n_in;
+    s.var = d->n_var ? g->infer_in + d->n_in : NULL;
     s.n_out = row->n_out;
     s.out = g->infer_out;
     memset(g->infer_out, 0, (size_t)(row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS) * sizeof *g->infer_out);
@@ -3186,7 +3186,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
         s.n_out = o->n_out;
         s.out = c->g->infer_out;
         s.n_var = o->n_var;
-        s.var = in + o->n_in;
+        s.var = o->n_var ? in + o->n_in : NULL;
         memset(s.out, 0, (size_t)o->n_out * sizeof *s.out);
         if ((st = o->row->infer(&s)) != TP_OK) break;
         for (int i = 0; i < o->n_out; i++) {

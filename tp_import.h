@@ -604,7 +604,7 @@ static bool tp__on_axes(tp__on *n, const int64_t *axes, int count, int ndim, boo
 }
 static int64_t tp__on_dim(tp__on *n, const tp_node *x, int d)
 {
-    if (d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
+    if (d >= 0 && d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
     if (!tp_is_poison(x))
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; give it in .dims", n->op, d);
     return 1;
@@ -1387,6 +1387,7 @@ static void tp__onnx_lrn(tp__on *n) /* sums over neighbouring channels: a pool o
 static tp_node *tp__hardmax(tp_node *x)
 {
     const int last = x->shape.ndim - 1;
+    if (tp_is_poison(x)) return x;
     return tp__as(tp_one_hot(tp_argmax(x, last), x->shape.dim[last] < 1 ? 1 : x->shape.dim[last], 1.0f, 0.0f),
                   x->dtype);
 }

@@ -4339,12 +4339,21 @@ TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
     tp__gemm_naive(a);
 }
 
+#if TP__FAST
+/* No image, channel, filter or position: the naive loops know what that means (zeros, or the bias alone). */
+static bool tp__conv_is_empty(const tp_conv_args *a)
+{
+    return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 ||
+           a->KH <= 0 || a->KW <= 0;
+}
+#endif
+
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 {
 #if TP__FAST
+    if (d->isa && tp__conv_is_empty(a)) return 0;
     if (d->isa) {
         size_t most = 0;
-        if (a->B <= 0) return 0;
         if (tp__conv_is_gemm(a)) {
             tp_gemm_args g = tp__conv_as_gemm(a, what);
             return tp_gemm_scratch(d, &g);
@@ -4375,13 +4384,13 @@ TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what 
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
 {
 #if TP__FAST
-    if (d->isa) {
+    if (d->isa && !tp__conv_is_empty(a)) {
         if (tp__conv_is_gemm(a)) {
             tp_gemm_args g = tp__conv_as_gemm(a, what);
             tp_gemm(d, &g, scratch);
         } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
         else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
-        else if (a->B > 0) tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
+        else tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
         return;
     }
 #endif

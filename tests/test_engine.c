@@ -336,6 +336,23 @@ TEST(conv_random_shapes)
     close_all(d, n);
 }
 
+/* Nothing of something: zeros, or the bias alone; found by a fuzzer of the ONNX importer. */
+TEST(conv_of_nothing)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, false);
+    tp_conv_args s[] = {conv_shape(0, 5, 5, 3, 16, 3, 3, 1, 1, 1, 1), conv_shape(2, 5, 5, 0, 16, 3, 3, 1, 1, 1, 1),
+                        conv_shape(2, 5, 40, 3, 0, 3, 3, 1, 1, 1, 1), conv_shape(2, 5, 40, 8, 0, 1, 1, 1, 1, 0, 1),
+                        conv_shape(2, 0, 5, 3, 16, 3, 3, 1, 1, 1, 1), conv_shape(2, 5, 5, 3, 16, 3, 3, 1, 1, 1, 1)};
+    s[5].OH = 0;
+    for (int i = 0; i < (int)(sizeof s / sizeof *s); i++) {
+        check_conv(&s[i], d, n, 1);
+        s[i].epilogue.act = TP_EPILOGUE_RELU;
+        check_conv(&s[i], d, n, 1);
+    }
+    close_all(d, n);
+}
+
 TEST(conv_layers_and_threads)
 {
     tp_conv_args s[] = {

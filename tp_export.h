@@ -1,4 +1,4 @@
-/* tp_export.h - v0.1 - a trained model as one C file
+/* tp_export.h - v0.1 - a trained model as one C file, as an ONNX file, as a folder that a server loads
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
@@ -7,9 +7,12 @@
  * WHAT THIS IS       tp_export_c writes the part of a graph between some inputs and some outputs, with the variables'
  *                    values, as C99 that needs nothing but libm: no malloc, no threads, its memory one static array whose
  *                    size stands in the file. It is what the session computes by its naive loops, fused the same way, so
- *                    that a microcontroller says what the training program said.
- * WHAT THIS IS NOT   fast: the loops are the definitions. Only float32 values are exported, and the ops of feed-forward
- *                    networks; an op without a C form is named in the error.
+ *                    that a microcontroller says what the training program said. tp_export_onnx writes the same part as an
+ *                    ONNX model, for everything that reads those; tp_model_exporter does so for a model's build function
+ *                    and a checkpoint, as one file or as a folder for a model server.
+ * WHAT THIS IS NOT   C that is fast: its loops are the definitions, of float32 values and the ops of feed-forward networks.
+ *                    A way to go on training elsewhere: only what inference needs is written. An op without a form is
+ *                    named in the error.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -22,12 +25,16 @@
  *         tp_node *y = tp_named(tp_softmax(tp_matmul(x, w)), "prob");
  *         tp_session *s = tp_session_new(g, NULL);
  *         if (!s || tp_export_c(s, &x, 1, &y, 1, "model.c", NULL) != TP_OK) puts(tp_last_error());
- *         tp_session_free(s); // model.c: void model(const float *x, float *prob), and model.h's text in its first comment
+ *         // model.c: void model(const float *x, float *prob), and model.h's text in its first comment
+ *         if (!s || tp_export_onnx(s, &x, 1, &y, 1, "model.onnx", NULL) != TP_OK) puts(tp_last_error());
+ *         tp_session_free(s);
  *         tp_graph_free(g);
  *         return 0;
  *     }
  *
- * ERRORS     a status and a sentence in tp_last_error(). The file appears whole or not at all.
+ * CONTENTS   >>c >>onnx >>exporter, and in the implementation >>protobuf
+ *
+ * ERRORS     a status and a sentence in tp_last_error(). A file appears whole or not at all.
  */
 #ifndef TP_EXPORT_H
 #define TP_EXPORT_H
@@ -42,6 +49,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ==== >>c ============================================================================================= */
 
 typedef struct tp_export_c_desc {
     const char *name; /* of the function, and what its file's names begin with; NULL = "model" */
@@ -58,6 +67,56 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
 TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                   int n_outputs, tp_buf *out, const tp_export_c_desc *d, tp_export_c_info *info);
 
+/* ==== >>onnx ========================================================================================== */
+
+typedef struct tp_export_onnx_desc {
+    const char *name;     /* of the graph in the file; NULL = "model" */
+    bool fold_batch_norm; /* a batch norm after a convolution becomes part of its weights: faster, other last digits */
+    bool
+        keep_identities; /* names, stop_gradient, summaries, print and dropout stay, as Identity; else they are left out */
+    int opset;           /* 0: 13, or 17 where layer_norm needs it; 13: layer_norm in parts; 17 */
+} tp_export_onnx_desc;
+/* The part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with layer_norm). What
+ * depends on no input is computed now and written as a constant; what only training needs is not written. Names are those of
+ * nodes (output k > 0 of an op is "name:k"), layouts are tp's; an unknown first dimension is called "batch" (in outputs, if
+ * it is that of the inputs), others "<name>_dim<axis>". d may be NULL. An op without an ONNX form (random numbers, what changes
+ * variables, derivatives) is named in the error. A row of your own is written if it is element-wise, has no attributes and
+ * its field `onnx` names an operator of opset 13. [beyond: ONNX export] */
+TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                int n_outputs, const char *path, const tp_export_onnx_desc *d);
+TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                    int n_outputs, tp_buf *out, const tp_export_onnx_desc *d);
+
+/* ==== >>exporter ====================================================================================== */
+
+/* A model built for inference, with its variables loaded, to be written for other programs: the inputs and outputs are those
+ * that the config names. Takes over the config's session_init, as tp_offline_predictor does; its session_creator is not used.
+ * NULL after a mistake, whose sentence tp_last_error() has. [export: ModelExporter] */
+typedef struct tp_model_exporter tp_model_exporter;
+TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c);
+TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* NULL is fine */
+TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* its variables */
+
+typedef struct tp_export_compact_desc {
+    int optimize;         /* tp_tri; 0 = TP_YES: batch norms are folded into convolutions, identities left out */
+    bool toco_compatible; /* for converters of few operators: nothing beyond opset 13; needs optimize */
+} tp_export_compact_desc;
+/* One ONNX file that needs nothing else: variables are constants in it. [export: ModelExporter.export_compact] */
+TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d);
+
+typedef struct tp_export_serving_desc {
+    const char *const
+        *tags; /* NULL: "serve". Written into config.pbtxt as a parameter, for people: the server ignores it */
+    int n_tags;
+    const char *signature_name; /* NULL = "prediction_pipeline"; written as a parameter, like the tags */
+    int64_t version;            /* 0 = 1 */
+    int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else none; negative: none */
+} tp_export_serving_desc;
+/* A model of NVIDIA's Triton server: <dir>/config.pbtxt and <dir>/<version>/model.onnx, where dir lies in a model repository
+ * and its name is the model's. A version that exists is refused, and so is one that the other versions' config.pbtxt does not
+ * fit. [export: ModelExporter.export_serving] */
+TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d);
+
 #ifdef __cplusplus
 }
 #endif
@@ -67,6 +126,18 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 #if defined(TP_IMPLEMENTATION) && !defined(TP__EXPORT_IMPLEMENTED)
 #define TP__EXPORT_IMPLEMENTED
 TP__COLD_BEGIN
+
+static tp_status tp__export_write(const char *path, const tp_buf *b)
+{
+    tp_writer *file = NULL;
+    tp_status st = tp_writer_open(&file, path);
+    if (st == TP_OK) st = tp_writer_put(file, b->data, b->len);
+    if (st == TP_OK) st = tp_writer_commit(file);
+    else tp_writer_abort(file);
+    return st;
+}
+
+/* ==== >>c ============================================================================================= */
 
 /* What is being written: declarations of constants first, then helpers that are used, then the function. */
 typedef struct tp__c_writer {
@@ -704,12 +775,1744 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
     tp_buf text;
     memset(&text, 0, sizeof text);
     tp_status st = tp_export_c_text(s, inputs, n_inputs, outputs, n_outputs, &text, d, NULL);
-    tp_writer *file = NULL;
-    if (st == TP_OK) st = tp_writer_open(&file, path);
-    if (st == TP_OK) st = tp_writer_put(file, text.data, text.len);
-    if (st == TP_OK) st = tp_writer_commit(file);
-    else tp_writer_abort(file);
+    if (st == TP_OK) st = tp__export_write(path, &text);
     tp_buf_free(&text);
+    return st;
+}
+
+/* ==== >>protobuf ====================================================================================== */
+/* A message is a row of fields: a key (number and kind of value), then the value. A message inside another is written into a
+ * buffer of its own first, since its length stands before it. */
+
+static void tp__pb_varint(tp_buf *b, uint64_t v)
+{
+    uint8_t t[10];
+    size_t n = 0;
+    for (; v > 127; v >>= 7) t[n++] = (uint8_t)((v & 127) | 128);
+    t[n++] = (uint8_t)v;
+    tp_buf_put(b, t, n);
+}
+static void tp__pb_int(tp_buf *b, unsigned field, int64_t v)
+{
+    tp__pb_varint(b, field << 3);
+    tp__pb_varint(b, (uint64_t)v);
+}
+static void tp__pb_float(tp_buf *b, unsigned field, float v)
+{
+    uint32_t u;
+    uint8_t t[4];
+    memcpy(&u, &v, sizeof u);
+    for (int i = 0; i < 4; i++) t[i] = (uint8_t)(u >> 8 * i & 255u);
+    tp__pb_varint(b, field << 3 | 5u);
+    tp_buf_put(b, t, sizeof t);
+}
+static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, size_t n)
+{
+    tp__pb_varint(b, field << 3 | 2u);
+    tp__pb_varint(b, n);
+    tp_buf_put(b, p, n);
+}
+static void tp__pb_text(tp_buf *b, unsigned field, const char *s) { tp__pb_bytes(b, field, s, strlen(s)); }
+static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* which is freed */
+{
+    if (message->failed) b->failed = true;
+    tp__pb_bytes(b, field, message->data, message->len);
+    tp_buf_free(message);
+}
+
+/* ==== >>onnx ========================================================================================== */
+/* A value that depends on no input is a constant: the session computes it, the file holds it. The others are written op by
+ * op, in the order of their making. A value of four dimensions has two forms: its own, and with channels first, (0,3,1,2) of
+ * it. Convolutions of NHWC images ask for the second and give it; what follows takes the form that is there; a form that is
+ * asked for and not there is made by one Transpose. So the images of a network are transposed once, where they come in. */
+
+enum { TP__OWN, TP__CHANNELS_FIRST };
+static const int tp__onnx_to_first[4] = {0, 3, 1, 2}; /* axis of the second form -> axis of the value; and back: */
+static const int tp__onnx_to_own[4] = {0, 2, 3, 1};   /* axis of the value -> axis of the second form */
+
+typedef struct tp__onnx_value {
+    const char *name;          /* in the file */
+    const char *form[2];       /* what holds it; NULL: nothing yet */
+    const tp_node *flat;       /* an image, of which this is the flattened one; its second form is flattened likewise */
+    const tp_tensor *constant; /* depends on no input */
+    const tp_operation *user;  /* one of its users */
+    int uses;                  /* by what is written, and as an output */
+    bool input;
+} tp__onnx_value;
+
+typedef struct tp__onnx {
+    tp_session *s;
+    const tp_export_onnx_desc *d;
+    tp_arena names;
+    tp__map written; /* names of initializers that are made on demand */
+    tp_buf node, init, attr;
+    tp__onnx_value *value;
+    int *first;             /* operation id -> its first value */
+    char *live, *done;      /* operation id -> does it depend on an input; was it written with another */
+    tp_type *type;          /* of values, for an input of another batch */
+    const tp_operation *op; /* being written */
+    int n_names, opset;
+    tp_status st; /* the first mistake sticks */
+} tp__onnx;
+
+static tp_status tp__onnx_nomem(void)
+{
+    return tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as ONNX");
+}
+static const char *tp__onnx_kept(tp__onnx *w, const char *name) /* of what the arena gave */
+{
+    if (!name) w->st = tp__onnx_nomem();
+    return name ? name : "";
+}
+static const char *tp__onnx_fresh(tp__onnx *w)
+{
+    return tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:t%d", w->op->name, w->n_names++));
+}
+
+/* -- values */
+
+static bool tp__onnx_passes_through(const tp__onnx *w, const tp_op *row)
+{
+    if (w->d->keep_identities) return false;
+    return row == &tp__op_identity || row == &tp__op_stop_gradient || row == &tp__op_print ||
+           row == &tp__op_check_numerics || row == &tp__op_summary || row == &tp__op_dropout;
+}
+static tp__onnx_value *tp__onnx_raw(const tp__onnx *w, const tp_node *n)
+{
+    return &w->value[w->first[n->op->id] + n->index];
+}
+/* What n is called after: what stands before ops that do nothing at inference. */
+static const tp_node *tp__onnx_root(const tp__onnx *w, const tp_node *n)
+{
+    while (!tp__onnx_raw(w, n)->input && tp__onnx_passes_through(w, n->op->row)) n = n->op->in[0];
+    return n;
+}
+static tp__onnx_value *tp__onnx_at(const tp__onnx *w, const tp_node *n) { return tp__onnx_raw(w, tp__onnx_root(w, n)); }
+
+/* -- attributes: of the node that is written next */
+
+static void tp__onnx_attr(tp__onnx *w, const char *name, int kind, tp_buf *a)
+{
+    tp__pb_text(a, 1, name);
+    tp__pb_int(a, 20, kind);
+    tp__pb_message(&w->attr, 5, a);
+}
+static void tp__onnx_int(tp__onnx *w, const char *name, int64_t v)
+{
+    tp_buf a;
+    memset(&a, 0, sizeof a);
+    tp__pb_int(&a, 3, v);
+    tp__onnx_attr(w, name, 2, &a);
+}
+static void tp__onnx_float(tp__onnx *w, const char *name, float v)
+{
+    tp_buf a;
+    memset(&a, 0, sizeof a);
+    tp__pb_float(&a, 2, v);
+    tp__onnx_attr(w, name, 1, &a);
+}
+static void tp__onnx_text(tp__onnx *w, const char *name, const char *v)
+{
+    tp_buf a;
+    memset(&a, 0, sizeof a);
+    tp__pb_text(&a, 4, v);
+    tp__onnx_attr(w, name, 3, &a);
+}
+static void tp__onnx_ints(tp__onnx *w, const char *name, const int64_t *v, int n)
+{
+    tp_buf a;
+    memset(&a, 0, sizeof a);
+    for (int i = 0; i < n; i++) tp__pb_int(&a, 8, v[i]);
+    tp__onnx_attr(w, name, 7, &a);
+}
+
+/* -- nodes */
+
+static void tp__onnx_emit_n(tp__onnx *w, const char *type, const char *const *in, int n_in, const char *const *out,
+                            int n_out)
+{
+    tp_buf n;
+    memset(&n, 0, sizeof n);
+    for (int i = 0; i < n_in; i++) tp__pb_text(&n, 1, in[i]);
+    for (int i = 0; i < n_out; i++) tp__pb_text(&n, 2, out[i]);
+    for (int i = 0, named = 0; i < n_out && !named; i++)
+        if (*out[i]) tp__pb_text(&n, 3, out[i]), named = 1;
+    tp__pb_text(&n, 4, type);
+    if (w->attr.failed) n.failed = true;
+    tp_buf_put(&n, w->attr.data, w->attr.len);
+    w->attr.len = 0;
+    tp__pb_message(&w->node, 1, &n);
+}
+/* One output and up to three inputs, NULL where there are fewer; "" is an input that is left out. */
+static const char *tp__onnx_emit_to(tp__onnx *w, const char *out, const char *type, const char *a, const char *b,
+                                    const char *c)
+{
+    const char *in[3];
+    in[0] = a, in[1] = b, in[2] = c;
+    tp__onnx_emit_n(w, type, in, c ? 3 : b ? 2 : a ? 1 : 0, &out, 1);
+    return out;
+}
+static const char *tp__onnx_emit(tp__onnx *w, const char *type, const char *a, const char *b, const char *c)
+{
+    return tp__onnx_emit_to(w, tp__onnx_fresh(w), type, a, b, c);
+}
+
+/* -- initializers */
+
+static int tp__onnx_dtype(tp_dtype d)
+{
+    static const int of[TP_DTYPE_COUNT] = {0, 1, 11, 10, 16, 6, 7, 2, 9};
+    return of[d];
+}
+static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtype dtype, const tp_shape *shape,
+                            const void *data)
+{
+    const size_t size = tp_dtype_size(dtype), bytes = (size_t)tp_shape_size(shape) * size;
+    tp_buf head;
+    memset(&head, 0, sizeof head);
+    for (int d = 0; d < shape->ndim; d++) tp__pb_int(&head, 1, shape->dim[d]);
+    tp__pb_int(&head, 2, tp__onnx_dtype(dtype));
+    if (name) tp__pb_text(&head, 8, name);
+    tp__pb_varint(&head, 9u << 3 | 2u);
+    tp__pb_varint(&head, bytes);
+    if (head.failed) b->failed = true;
+    tp__pb_varint(b, field << 3 | 2u); /* the large part is copied once */
+    tp__pb_varint(b, head.len + bytes);
+    tp_buf_put(b, head.data, head.len);
+    if (tp__little_endian() || size == 1) tp_buf_put(b, data, bytes);
+    else
+        for (size_t i = 0; i < bytes; i++)
+            tp_buf_put(b, (const char *)data + i / size * size + (size - 1 - i % size), 1);
+    tp_buf_free(&head);
+}
+static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape, const void *data)
+{
+    tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
+    return name;
+}
+static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
+{
+    double room = 0;
+    tp_shape scalar;
+    memset(&scalar, 0, sizeof scalar);
+    tp_convert(&room, dtype, &v, TP_F64, 1);
+    return tp__onnx_init(w, tp__onnx_fresh(w), dtype, &scalar, &room);
+}
+static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* a vector of int64 */
+{
+    const int64_t size = n;
+    const tp_shape shape = tp_make_shape_n(1, &size);
+    return tp__onnx_init(w, tp__onnx_fresh(w), TP_I64, &shape, v);
+}
+static const char *tp__onnx_one(tp__onnx *w, int64_t v) { return tp__onnx_list(w, &v, 1); }
+
+/* Has an initializer or a value of this name been written? If not, it is taken to be now. */
+static bool tp__onnx_have(tp__onnx *w, const char *name)
+{
+    if (w->st != TP_OK || tp__map_get(&w->written, name)) return true;
+    if (!tp__map_put(&w->written, name, w)) w->st = tp__onnx_nomem();
+    return w->st != TP_OK;
+}
+
+/* t, behind so many dimensions of 1 that there are n, with its axes permuted; its shape is given as `as`, if not NULL. */
+static const char *tp__onnx_init_permuted(tp__onnx *w, const char *name, const tp_tensor *t, int n, const int *perm,
+                                          const tp_shape *as)
+{
+    const size_t size = tp_dtype_size(t->dtype);
+    tp_shape y;
+    int64_t stride[TP_MAX_DIMS], from[TP_MAX_DIMS], step = 1;
+    const int64_t count = tp_tensor_size(t);
+    memset(&y, 0, sizeof y);
+    memset(from, 0, sizeof from);
+    y.ndim = n;
+    for (int d = n - 1; d >= 0; d--) {
+        const int e = d - (n - t->shape.ndim);
+        stride[d] = step;
+        if (e >= 0) step *= t->shape.dim[e];
+    }
+    for (int d = 0; d < n; d++) {
+        const int e = perm[d] - (n - t->shape.ndim);
+        y.dim[d] = e >= 0 ? t->shape.dim[e] : 1;
+        from[d] = stride[perm[d]];
+    }
+    char *data = (char *)tp_malloc((size_t)count * size + 1);
+    if (!data) {
+        w->st = tp__onnx_nomem();
+        return name;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, at = 0;
+        for (int d = n - 1; d >= 0; d--) {
+            at += rest % y.dim[d] * from[d];
+            rest /= y.dim[d];
+        }
+        memcpy(data + (size_t)i * size, (const char *)t->data + (size_t)at * size, size);
+    }
+    tp__onnx_init(w, name, t->dtype, as ? as : &y, data);
+    tp_free(data);
+    return name;
+}
+
+static const char *tp__onnx_transpose(tp__onnx *w, const char *out, const char *x, const int *perm, int n)
+{
+    int64_t v[TP_MAX_DIMS];
+    for (int d = 0; d < n; d++) v[d] = perm[d];
+    tp__onnx_ints(w, "perm", v, n);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Transpose", x, NULL, NULL);
+}
+static const char *tp__onnx_flatten(tp__onnx *w, const char *out, const char *x)
+{
+    tp__onnx_int(w, "axis", 1);
+    return tp__onnx_emit_to(w, out, "Flatten", x, NULL, NULL);
+}
+static const char *tp__onnx_unsqueeze(tp__onnx *w, const char *out, const char *x, int64_t axis)
+{
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Unsqueeze", x, tp__onnx_one(w, axis), NULL);
+}
+
+/* The name of what holds a value in a form, which is made if it is not there. With channels first, a value of less than four
+ * dimensions gets more in front; a scalar stays one. */
+static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
+{
+    const tp_node *n = tp__onnx_root(w, node);
+    tp__onnx_value *v = tp__onnx_raw(w, n);
+    const int ndim = n->shape.ndim;
+    if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
+    if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
+    const char *name = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
+    if (v->constant && form == TP__OWN)
+        tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data);
+    else if (v->constant) tp__onnx_init_permuted(w, name, v->constant, 4, tp__onnx_to_first, NULL);
+    else if (form == TP__OWN && v->flat) tp__onnx_flatten(w, name, tp__onnx_get(w, v->flat, TP__OWN));
+    else if (form == TP__OWN && v->form[TP__CHANNELS_FIRST])
+        tp__onnx_transpose(w, name, v->form[TP__CHANNELS_FIRST], tp__onnx_to_own, 4);
+    else if (form == TP__CHANNELS_FIRST && v->form[TP__OWN]) {
+        const char *wide = v->form[TP__OWN];
+        const int64_t front[3] = {0, 1, 2};
+        if (ndim < 4) wide = tp__onnx_emit(w, "Unsqueeze", wide, tp__onnx_list(w, front, 4 - ndim), NULL);
+        tp__onnx_transpose(w, name, wide, tp__onnx_to_first, 4);
+    } else {
+        w->st = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: output %d of '%s' (%s) has no ONNX form", n->index,
+                        n->op->name, n->op->row->name);
+    }
+    return v->form[form] = name;
+}
+static const char *tp__onnx_in(tp__onnx *w, int i, int form) { return tp__onnx_get(w, w->op->in[i], form); }
+
+/* A name for an output of the op that is being written, which from now on holds it. */
+static const char *tp__onnx_out(tp__onnx *w, const tp_operation *op, int i, int form)
+{
+    tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
+    return v->form[form] = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
+}
+
+/* Is the value there with channels first, and not as it is? */
+static bool tp__onnx_only_first(const tp__onnx *w, const tp_node *n)
+{
+    const tp__onnx_value *v = tp__onnx_at(w, n);
+    return n->shape.ndim == 4 && v->form[TP__CHANNELS_FIRST] && !v->form[TP__OWN];
+}
+/* The form for an op between values that are broadcast: the one that needs fewer transposes. */
+static int tp__onnx_form(const tp__onnx *w)
+{
+    int own = 0, first = 0, there = 0;
+    if (w->op->out[0].shape.ndim != 4) return TP__OWN;
+    for (int i = 0; i < w->op->n_in; i++) {
+        const tp__onnx_value *v = tp__onnx_at(w, w->op->in[i]);
+        if (v->constant || w->op->in[i]->shape.ndim != 4) continue;
+        own += !v->form[TP__OWN];
+        first += !v->form[TP__CHANNELS_FIRST];
+        there += v->form[TP__CHANNELS_FIRST] != NULL;
+    }
+    return there && first <= own ? TP__CHANNELS_FIRST : TP__OWN;
+}
+
+/* A constant under a permutation, or a Transpose of what is none; `kind` marks its name. */
+static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, const int *perm, const char *kind)
+{
+    const tp__onnx_value *v = tp__onnx_at(w, node);
+    const char *name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%s", v->name, kind));
+    if (tp__onnx_have(w, name)) return name;
+    if (v->constant) return tp__onnx_init_permuted(w, name, v->constant, n, perm, NULL);
+    const char *x = tp__onnx_get(w, node, TP__OWN);
+    int64_t front[TP_MAX_DIMS];
+    bool moves = false;
+    for (int d = 0; d < TP_MAX_DIMS; d++) front[d] = d;
+    for (int d = 0; d < n; d++) moves |= perm[d] != d;
+    if (node->shape.ndim < n)
+        x = tp__onnx_emit_to(w, moves ? tp__onnx_fresh(w) : name, "Unsqueeze", x,
+                             tp__onnx_list(w, front, n - node->shape.ndim), NULL);
+    return moves ? tp__onnx_transpose(w, name, x, perm, n) : x;
+}
+static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* the last two axes */
+{
+    const int n = node->shape.ndim;
+    int perm[TP_MAX_DIMS];
+    for (int d = 0; d < n; d++) perm[d] = d < n - 2 ? d : 2 * n - 3 - d;
+    return tp__onnx_permuted(w, node, n, perm, "transposed");
+}
+/* A vector that goes along an axis of a value of n dimensions. */
+static const char *tp__onnx_along(tp__onnx *w, const tp_node *vector, int axis, int n)
+{
+    const tp__onnx_value *v = tp__onnx_at(w, vector);
+    if (axis == n - 1) return tp__onnx_get(w, vector, TP__OWN);
+    const char *name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:along%d", v->name, n - axis));
+    if (tp__onnx_have(w, name)) return name;
+    tp_shape wide;
+    int64_t behind[TP_MAX_DIMS];
+    memset(&wide, 0, sizeof wide);
+    wide.ndim = n - axis;
+    for (int d = 0; d < TP_MAX_DIMS; d++) wide.dim[d] = 1, behind[d] = d + 1;
+    if (v->constant) {
+        wide.dim[0] = v->constant->shape.dim[0];
+        return tp__onnx_init(w, name, v->constant->dtype, &wide, v->constant->data);
+    }
+    return tp__onnx_emit_to(w, name, "Unsqueeze", tp__onnx_get(w, vector, TP__OWN),
+                            tp__onnx_list(w, behind, wide.ndim - 1), NULL);
+}
+/* The shape of a value, as a vector. */
+static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
+{
+    if (tp_shape_known(&n->shape)) return tp__onnx_list(w, n->shape.dim, n->shape.ndim);
+    if (!tp__onnx_only_first(w, n)) return tp__onnx_emit(w, "Shape", tp__onnx_get(w, n, TP__OWN), NULL, NULL);
+    const int64_t order[4] = {0, 2, 3, 1};
+    const char *s = tp__onnx_emit(w, "Shape", tp__onnx_at(w, n)->form[TP__CHANNELS_FIRST], NULL, NULL);
+    return tp__onnx_emit(w, "Gather", s, tp__onnx_list(w, order, 4), NULL);
+}
+static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* a scalar */
+{
+    if (n->shape.dim[axis] >= 0) return tp__onnx_scalar(w, TP_I64, (double)n->shape.dim[axis]);
+    return tp__onnx_emit(w, "Gather", tp__onnx_shape(w, n), tp__onnx_scalar(w, TP_I64, axis), NULL);
+}
+static const char *tp__onnx_cast_to(tp__onnx *w, const char *out, const char *x, tp_dtype dtype)
+{
+    tp__onnx_int(w, "to", tp__onnx_dtype(dtype));
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Cast", x, NULL, NULL);
+}
+static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *x)
+{
+    const char *bad = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "IsInf", x, NULL, NULL),
+                                    tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Not", bad, NULL, NULL);
+}
+/* The constant behind input i; a mistake if it depends on what is fed. */
+static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
+{
+    const tp__onnx_value *v = tp__onnx_at(w, w->op->in[i]);
+    if (!v->constant && w->st == TP_OK)
+        w->st = tp_fail(TP_ERR_UNSUPPORTED,
+                        "ONNX export: '%s' (%s) needs weights that do not depend on the inputs, but '%s' does",
+                        w->op->name, w->op->row->name, tp_node_name(w->op->in[i]));
+    return v->constant;
+}
+
+/* -- element-wise ops */
+
+/* floordiv and mod have the sign of the divisor; integers divided by 0 give 0. */
+static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const char *y, bool rest)
+{
+    const tp_dtype t = w->op->out[0].dtype;
+    const char *zero = tp__onnx_scalar(w, t, 0);
+    if (tp_dtype_is_float(t) && !rest) {
+        tp__onnx_emit_to(w, y, "Floor", tp__onnx_emit(w, "Div", a, b, NULL), NULL, NULL);
+    } else if (tp_dtype_is_float(t)) {
+        tp__onnx_int(w, "fmod", 1);
+        const char *r = tp__onnx_emit(w, "Mod", a, b, NULL);
+        const char *other = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", r, zero, NULL),
+                                          tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
+        const char *some = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
+        tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", other, some, NULL), tp__onnx_emit(w, "Add", r, b, NULL),
+                         r);
+    } else {
+        const char *none = tp__onnx_emit(w, "Equal", b, zero, NULL);
+        const char *safe = tp__onnx_emit(w, "Where", none, tp__onnx_scalar(w, t, 1), b);
+        const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* with the sign of the divisor */
+        if (!rest) r = tp__onnx_emit(w, "Div", tp__onnx_emit(w, "Sub", a, r, NULL), safe, NULL);
+        tp__onnx_emit_to(w, y, "Where", none, zero, r);
+    }
+}
+
+static void tp__onnx_map(tp__onnx *w)
+{
+    const tp_op *row = w->op->row;
+    const int form = tp__onnx_form(w);
+    const tp_dtype t = w->op->in[w->op->n_in - 1]->dtype;
+    const char *x[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < w->op->n_in && i < 3; i++) x[i] = tp__onnx_in(w, i, form);
+    const char *y = tp__onnx_out(w, w->op, 0, form);
+    if (row == &tp__op_squared_difference || row == &tp__op_square) {
+        const char *e = row == &tp__op_square ? x[0] : tp__onnx_emit(w, "Sub", x[0], x[1], NULL);
+        tp__onnx_emit_to(w, y, "Mul", e, e, NULL);
+    } else if (row == &tp__op_floordiv || row == &tp__op_mod) {
+        tp__onnx_divide(w, x[0], x[1], y, row == &tp__op_mod);
+    } else if (row == &tp__op_not_equal) {
+        tp__onnx_emit_to(w, y, "Not", tp__onnx_emit(w, "Equal", x[0], x[1], NULL), NULL, NULL);
+    } else if (row == &tp__op_rsqrt) {
+        tp__onnx_emit_to(w, y, "Reciprocal", tp__onnx_emit(w, "Sqrt", x[0], NULL, NULL), NULL, NULL);
+    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* Where takes no bools */
+        const char *no = tp__onnx_emit(w, "Not", x[0], NULL, NULL);
+        tp__onnx_emit_to(w, y, "Or", tp__onnx_emit(w, "And", x[0], x[1], NULL), tp__onnx_emit(w, "And", no, x[2], NULL),
+                         NULL);
+    } else if (row == &tp__op_affine) {
+        const tp__affine_attrs *a = (const tp__affine_attrs *)w->op->attrs;
+        const char *e = x[0];
+        if (a->scale != 1.0f || a->offset == 0.0f)
+            e = tp__onnx_emit_to(w, a->offset != 0.0f ? tp__onnx_fresh(w) : y, "Mul", e,
+                                 tp__onnx_scalar(w, t, (double)a->scale), NULL);
+        if (a->offset != 0.0f) tp__onnx_emit_to(w, y, "Add", e, tp__onnx_scalar(w, t, (double)a->offset), NULL);
+    } else if (row == &tp__op_clip) {
+        const tp__clip_attrs *a = (const tp__clip_attrs *)w->op->attrs;
+        const bool whole = !tp_dtype_is_float(t);
+        const double low = whole ? ceil((double)a->low) : (double)a->low,
+                     high = whole ? floor((double)a->high) : (double)a->high;
+        tp__onnx_emit_to(w, y, "Clip", x[0], tp__onnx_scalar(w, t, low), tp__onnx_scalar(w, t, high));
+    } else if (row == &tp__op_leaky_relu) {
+        tp__onnx_float(w, "alpha", ((const tp__leaky_attrs *)w->op->attrs)->alpha);
+        tp__onnx_emit_to(w, y, "LeakyRelu", x[0], NULL, NULL);
+    } else if (row == &tp__op_is_finite) {
+        tp__onnx_is_finite(w, y, x[0]);
+    } else if (row == &tp__op_cast) {
+        tp__onnx_cast_to(w, y, x[0], ((const tp__cast_attrs *)w->op->attrs)->to);
+    } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* Sum takes floats */
+        const char *sum = x[0];
+        for (int i = 1; i < w->op->n_in; i++)
+            sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_fresh(w) : y, "Add", sum, tp__onnx_in(w, i, form),
+                                   NULL);
+        if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
+    } else { /* the same op there: named in the row */
+        const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
+        if (!in) w->st = tp__onnx_nomem();
+        for (int i = 0; i < w->op->n_in && in; i++) in[i] = tp__onnx_in(w, i, form);
+        if (in) tp__onnx_emit_n(w, row->onnx, in, w->op->n_in, &y, 1);
+    }
+}
+
+/* -- reductions */
+
+/* Can the axes that stay be read in this order from the form with channels first? */
+static int tp__onnx_reduce_form(const tp__onnx *w, const bool *reduced, bool keep)
+{
+    const bool order = reduced[3] || (reduced[1] && reduced[2]);
+    return tp__onnx_only_first(w, w->op->in[0]) && (keep || order) ? TP__CHANNELS_FIRST : TP__OWN;
+}
+static void tp__onnx_reduce(tp__onnx *w)
+{
+    const tp_op *row = w->op->row;
+    const tp__reduce_attrs *a = (const tp__reduce_attrs *)w->op->attrs;
+    const int n = w->op->in[0]->shape.ndim;
+    const bool truth = row == &tp__op_reduce_all || row == &tp__op_reduce_any;
+    bool reduced[TP_MAX_DIMS];
+    int64_t axes[TP_MAX_DIMS];
+    int n_axes = 0;
+    tp__reduced_dims(a, n, reduced);
+    const int form = n == 4 ? tp__onnx_reduce_form(w, reduced, a->keep_dims) : TP__OWN;
+    const char *x = tp__onnx_in(w, 0, form);
+    const char *y = tp__onnx_out(w, w->op, 0, a->keep_dims ? form : TP__OWN), *end = y;
+    if (n == 0) {
+        tp__onnx_emit_to(w, y, "Identity", x, NULL, NULL);
+        return;
+    }
+    for (int d = 0; d < n; d++)
+        if (reduced[form == TP__OWN ? d : tp__onnx_to_first[d]]) axes[n_axes++] = d;
+    if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_fresh(w);
+    tp__onnx_int(w, "keepdims", a->keep_dims);
+    if (row == &tp__op_reduce_sum) {
+        tp__onnx_emit_to(w, y, "ReduceSum", x, n_axes < n ? tp__onnx_list(w, axes, n_axes) : NULL, NULL);
+        return;
+    }
+    if (n_axes < n) tp__onnx_ints(w, "axes", axes, n_axes);
+    tp__onnx_emit_to(w, end,
+                     row == &tp__op_reduce_all   ? "ReduceMin"
+                     : row == &tp__op_reduce_any ? "ReduceMax"
+                                                 : row->onnx,
+                     x, NULL, NULL);
+    if (truth) tp__onnx_cast_to(w, y, end, TP_BOOL);
+}
+static const char *tp__onnx_sum_of_squares(tp__onnx *w, int i)
+{
+    tp__onnx_int(w, "keepdims", 0);
+    return tp__onnx_emit(w, "ReduceSumSquare",
+                         tp__onnx_in(w, i, tp__onnx_only_first(w, w->op->in[i]) ? TP__CHANNELS_FIRST : TP__OWN), NULL,
+                         NULL);
+}
+static void tp__onnx_measure(tp__onnx *w) /* of all elements */
+{
+    const tp_dtype t = w->op->out[0].dtype;
+    const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
+    if (w->op->row == &tp__op_l2_loss) {
+        tp__onnx_emit_to(w, y, "Mul", tp__onnx_sum_of_squares(w, 0), tp__onnx_scalar(w, t, 0.5), NULL);
+    } else if (w->op->row == &tp__op_global_norm) {
+        const char *sum = NULL;
+        for (int i = 0; i < w->op->n_in; i++) {
+            const char *one = tp__onnx_sum_of_squares(w, i);
+            if (w->op->in[i]->dtype != t) one = tp__onnx_cast_to(w, NULL, one, t);
+            sum = sum ? tp__onnx_emit(w, "Add", sum, one, NULL) : one;
+        }
+        tp__onnx_emit_to(w, y, "Sqrt", sum, NULL, NULL);
+    } else { /* zero_fraction */
+        const char *x = tp__onnx_in(w, 0, tp__onnx_only_first(w, w->op->in[0]) ? TP__CHANNELS_FIRST : TP__OWN);
+        const char *zero = tp__onnx_emit(w, "Equal", x, tp__onnx_scalar(w, w->op->in[0]->dtype, 0), NULL);
+        zero = tp__onnx_cast_to(w, NULL, zero, t);
+        tp__onnx_int(w, "keepdims", 0);
+        tp__onnx_emit_to(w, y, "ReduceMean", zero, NULL, NULL);
+    }
+}
+static void tp__onnx_argmax(tp__onnx *w)
+{
+    const tp_node *x = w->op->in[0];
+    const int axis = tp__axis(((const tp__axis_attrs *)w->op->attrs)->axis, x->shape.ndim);
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < TP_MAX_DIMS; d++) reduced[d] = d == axis;
+    const int form = x->shape.ndim == 4 ? tp__onnx_reduce_form(w, reduced, false) : TP__OWN;
+    tp__onnx_int(w, "axis", form == TP__OWN ? axis : tp__onnx_to_own[axis]);
+    tp__onnx_int(w, "keepdims", 0);
+    const char *in = tp__onnx_in(w, 0, form);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "ArgMax", in, NULL, NULL);
+}
+static void tp__onnx_top_k(tp__onnx *w)
+{
+    const char *in[2], *out[2];
+    in[0] = tp__onnx_in(w, 0, TP__OWN);
+    in[1] = tp__onnx_one(w, ((const tp__top_k_attrs *)w->op->attrs)->k);
+    out[0] = tp__onnx_out(w, w->op, 0, TP__OWN);
+    out[1] = tp__onnx_fresh(w);
+    tp__onnx_int(w, "axis", -1);
+    tp__onnx_emit_n(w, "TopK", in, 2, out, 2);
+    tp__onnx_cast_to(w, tp__onnx_out(w, w->op, 1, TP__OWN), out[1], TP_I32);
+}
+static void tp__onnx_in_top_k(
+    tp__onnx *w) /* fewer than k of the row are larger, and the label and its value are good */
+{
+    const tp_node *x = w->op->in[0];
+    const char *logits = tp__onnx_in(w, 0, TP__OWN), *label = tp__onnx_in(w, 1, TP__OWN);
+    if (w->op->in[1]->dtype != TP_I64) label = tp__onnx_cast_to(w, NULL, label, TP_I64);
+    const char *last = tp__onnx_emit(w, "Sub", tp__onnx_dim(w, x, 1), tp__onnx_scalar(w, TP_I64, 1), NULL);
+    const char *inside =
+        tp__onnx_emit(w, "Max", tp__onnx_emit(w, "Min", label, last, NULL), tp__onnx_scalar(w, TP_I64, 0), NULL);
+    const char *column = tp__onnx_unsqueeze(w, NULL, inside, 1);
+    tp__onnx_int(w, "axis", 1);
+    const char *v = tp__onnx_emit(w, "GatherElements", logits, column, NULL);
+    const char *larger = tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "Greater", logits, v, NULL), TP_I32);
+    tp__onnx_int(w, "keepdims", 0);
+    larger = tp__onnx_emit(w, "ReduceSum", larger, tp__onnx_one(w, 1), NULL);
+    const char *few =
+        tp__onnx_emit(w, "Less", larger, tp__onnx_scalar(w, TP_I32, ((const tp__top_k_attrs *)w->op->attrs)->k), NULL);
+    const char *finite = tp__onnx_emit(w, "Squeeze", tp__onnx_is_finite(w, NULL, v), tp__onnx_one(w, 1), NULL);
+    const char *good = tp__onnx_emit(w, "And", finite, tp__onnx_emit(w, "Equal", inside, label, NULL), NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "And", few, good, NULL);
+}
+
+/* -- shapes */
+
+static void tp__onnx_identity(tp__onnx *w)
+{
+    const int form = tp__onnx_form(w);
+    const char *x = tp__onnx_in(w, 0, form);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), "Identity", x, NULL, NULL);
+}
+/* (B,..) -> (B,product). The order of an image's elements is not that of the form with channels first; a product with
+ * constant weights that follows takes it as it is and permutes their rows. */
+static void tp__onnx_flat(tp__onnx *w)
+{
+    const tp_node *x = w->op->in[0];
+    const int64_t *d = x->shape.dim;
+    if (tp__onnx_only_first(w, x) && d[1] > 0 && d[2] > 0 && d[3] > 0) {
+        const bool same = (d[1] == 1 && d[2] == 1) || d[3] == 1;
+        const char *in = tp__onnx_in(w, 0, TP__CHANNELS_FIRST);
+        if (!same) tp__onnx_raw(w, &w->op->out[0])->flat = x;
+        tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, same ? TP__OWN : TP__CHANNELS_FIRST), in);
+        return;
+    }
+    const char *in = tp__onnx_in(w, 0, TP__OWN);
+    tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, TP__OWN), in);
+}
+static void tp__onnx_reshape(tp__onnx *w)
+{
+    const tp_node *x = w->op->in[0], *y = &w->op->out[0];
+    const char *in, *shape;
+    if (w->op->row == &tp__op_reshape) {
+        const tp_shape *s = &((const tp__reshape_attrs *)w->op->attrs)->shape;
+        const int64_t rest = x->shape.ndim == 4 ? tp__known_product(&x->shape, 1, 4) : TP_ANY;
+        if (s->ndim == 2 && rest > 0 && s->dim[1] == rest) {
+            tp__onnx_flat(w);
+            return;
+        }
+        for (int d = 0; d < s->ndim; d++) /* ONNX takes 0 as "the same" */
+            if (s->dim[d] == 0 && !(d < x->shape.ndim && x->shape.dim[d] == 0) && w->st == TP_OK)
+                w->st =
+                    tp_fail(TP_ERR_UNSUPPORTED,
+                            "ONNX export: '%s' (reshape) makes a dimension of 0, which ONNX cannot say before opset 14",
+                            w->op->name);
+        in = tp__onnx_in(w, 0, TP__OWN);
+        shape = tp__onnx_list(w, s->dim, s->ndim);
+    } else {
+        in = tp__onnx_in(w, 0, TP__OWN);
+        shape = tp__onnx_shape(w, w->op->in[1]);
+    }
+    tp__onnx_emit_to(w, tp__onnx_out(w, y->op, 0, TP__OWN), "Reshape", in, shape, NULL);
+}
+static void tp__onnx_dims(tp__onnx *w) /* expand_dims, squeeze */
+{
+    const tp_node *x = w->op->in[0];
+    const bool more = w->op->row == &tp__op_expand_dims;
+    const int axis = tp__axis(((const tp__axis_attrs *)w->op->attrs)->axis, x->shape.ndim + more);
+    const char *in = tp__onnx_in(w, 0, TP__OWN);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), more ? "Unsqueeze" : "Squeeze", in, tp__onnx_one(w, axis),
+                     NULL);
+}
+static void tp__onnx_transposed(tp__onnx *w)
+{
+    const tp_node *x = w->op->in[0];
+    const int n = x->shape.ndim;
+    int perm[TP_MAX_DIMS];
+    tp__onnx_value *v = tp__onnx_raw(w, &w->op->out[0]);
+    const tp__onnx_value *from = tp__onnx_at(w, x);
+    tp__permutation((const tp__transpose_attrs *)w->op->attrs, n, perm);
+    if (n == 4 && memcmp(perm, tp__onnx_to_first, sizeof tp__onnx_to_first) == 0 && from->form[TP__CHANNELS_FIRST]) {
+        v->form[TP__OWN] = from->form[TP__CHANNELS_FIRST];
+    } else if (n == 4 && memcmp(perm, tp__onnx_to_own, sizeof tp__onnx_to_own) == 0) {
+        v->form[TP__CHANNELS_FIRST] = tp__onnx_in(w, 0, TP__OWN);
+    } else {
+        const int form = tp__onnx_only_first(w, x) ? TP__CHANNELS_FIRST : TP__OWN;
+        for (int d = 0; d < n && form == TP__CHANNELS_FIRST; d++) perm[d] = tp__onnx_to_own[perm[d]];
+        const char *in = tp__onnx_in(w, 0, form);
+        tp__onnx_transpose(w, tp__onnx_out(w, w->op, 0, TP__OWN), in, perm, n);
+    }
+}
+/* concat and split keep the form that is there; stack and unstack change the number of dimensions */
+static void tp__onnx_parts(tp__onnx *w)
+{
+    const tp_op *row = w->op->row;
+    const bool joins = row == &tp__op_concat || row == &tp__op_stack, wide = row == &tp__op_stack;
+    const tp_node *x = w->op->in[0];
+    const int n = joins ? w->op->n_in : w->op->n_out;
+    int form = TP__OWN, axis = tp__axis(row == &tp__op_concat || wide ? ((const tp__axis_attrs *)w->op->attrs)->axis
+                                                                      : ((const tp__parts_attrs *)w->op->attrs)->axis,
+                                        x->shape.ndim + wide);
+    if (row == &tp__op_concat) form = tp__onnx_form(w);
+    if (row == &tp__op_split && tp__onnx_only_first(w, x)) form = TP__CHANNELS_FIRST;
+    const int64_t at = form == TP__OWN ? axis : tp__onnx_to_own[axis];
+    const char **part = (const char **)tp_arena_alloc(&w->names, (size_t)n * sizeof *part);
+    if (!part) {
+        w->st = tp__onnx_nomem();
+        return;
+    }
+    for (int i = 0; i < n && joins; i++) {
+        part[i] = tp__onnx_in(w, i, form);
+        if (wide) part[i] = tp__onnx_unsqueeze(w, NULL, part[i], at);
+    }
+    if (joins) {
+        tp__onnx_int(w, "axis", at);
+        const char *y = tp__onnx_out(w, w->op, 0, form);
+        tp__onnx_emit_n(w, "Concat", part, n, &y, 1);
+        return;
+    }
+    const char *in = tp__onnx_in(w, 0, form);
+    for (int i = 0; i < n; i++) part[i] = row == &tp__op_split ? tp__onnx_out(w, w->op, i, form) : tp__onnx_fresh(w);
+    tp__onnx_int(w, "axis", at);
+    tp__onnx_emit_n(w, "Split", &in, 1, part, n);
+    for (int i = 0; i < n && row == &tp__op_unstack; i++)
+        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], tp__onnx_one(w, at), NULL);
+}
+static const char *tp__onnx_cut(tp__onnx *w, const char *out, const char *x, int64_t axis, int64_t from, int64_t to,
+                                int64_t step)
+{
+    const char *in[5];
+    in[0] = x, in[1] = tp__onnx_one(w, from), in[2] = tp__onnx_one(w, to), in[3] = tp__onnx_one(w, axis);
+    in[4] = tp__onnx_one(w, step);
+    if (!out) out = tp__onnx_fresh(w);
+    tp__onnx_emit_n(w, "Slice", in, 5, &out, 1);
+    return out;
+}
+static void tp__onnx_slice(tp__onnx *w)
+{
+    const tp__slice_attrs *a = (const tp__slice_attrs *)w->op->attrs;
+    const tp_shape *x = &w->op->in[0]->shape;
+    const int form = tp__onnx_form(w);
+    int64_t from[TP_MAX_DIMS], to[TP_MAX_DIMS], axes[TP_MAX_DIMS];
+    int n = 0;
+    for (int d = 0; d < x->ndim; d++) {
+        const int e = form == TP__OWN ? d : tp__onnx_to_first[d];
+        if (a->begin[e] == 0 && (a->size[e] < 0 || a->size[e] == x->dim[e])) continue;
+        from[n] = a->begin[e];
+        to[n] = a->size[e] < 0 ? INT64_MAX : a->begin[e] + a->size[e];
+        axes[n++] = d;
+    }
+    const char *in[4], *y;
+    in[0] = tp__onnx_in(w, 0, form);
+    y = tp__onnx_out(w, w->op, 0, form);
+    for (int i = 0; i < 3 && n; i++) in[1 + i] = tp__onnx_list(w, i == 0 ? from : i == 1 ? to : axes, n);
+    tp__onnx_emit_n(w, n ? "Slice" : "Identity", in, n ? 4 : 1, &y, 1);
+}
+static void tp__onnx_pad(tp__onnx *w)
+{
+    const tp__pad_attrs *a = (const tp__pad_attrs *)w->op->attrs;
+    const tp_shape *x = &w->op->in[0]->shape;
+    const int form = tp__onnx_form(w), n = x->ndim;
+    int64_t pads[2 * TP_MAX_DIMS];
+    for (int d = 0; d < n; d++) {
+        const int e = form == TP__OWN ? d : tp__onnx_to_first[d];
+        pads[d] = a->before[e];
+        pads[n + d] = a->after[e];
+    }
+    const char *in = tp__onnx_in(w, 0, form), *y = tp__onnx_out(w, w->op, 0, form);
+    if (a->mode != TP_PAD_SYMMETRIC) {
+        tp__onnx_text(w, "mode", a->mode == TP_PAD_CONSTANT ? "constant" : "reflect");
+        tp__onnx_emit_to(w, y, "Pad", in, tp__onnx_list(w, pads, 2 * n),
+                         a->mode == TP_PAD_CONSTANT ? tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->value) : NULL);
+        return;
+    }
+    for (int d = 0; d < n; d++) { /* there is no such mode: the mirrored edges are joined to the middle */
+        const char *part[3];
+        int k = 0;
+        if (pads[d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, pads[d] - 1, INT64_MIN, -1);
+        part[k++] = in;
+        if (pads[n + d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, -1, -pads[n + d] - 1, -1);
+        if (k == 1) continue;
+        tp__onnx_int(w, "axis", d);
+        const char *joined = tp__onnx_fresh(w);
+        tp__onnx_emit_n(w, "Concat", part, k, &joined, 1);
+        in = joined;
+    }
+    tp__onnx_emit_to(w, y, "Identity", in, NULL, NULL);
+}
+static void tp__onnx_tile(tp__onnx *w)
+{
+    const int n = w->op->in[0]->shape.ndim, form = tp__onnx_form(w);
+    int64_t times[TP_MAX_DIMS];
+    for (int d = 0; d < n; d++)
+        times[d] = ((const tp__tile_attrs *)w->op->attrs)->multiples[form == TP__OWN ? d : tp__onnx_to_first[d]];
+    const char *in = tp__onnx_in(w, 0, form);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), n ? "Tile" : "Identity", in,
+                     n ? tp__onnx_list(w, times, n) : NULL, NULL);
+}
+static void tp__onnx_gather(tp__onnx *w)
+{
+    const char *rows = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Gather", rows, index, NULL);
+}
+static void tp__onnx_one_hot(tp__onnx *w) /* OneHot would count negative indices from the end */
+{
+    const tp__one_hot_attrs *a = (const tp__one_hot_attrs *)w->op->attrs;
+    const int64_t n = a->depth;
+    const tp_shape shape = tp_make_shape_n(1, &n);
+    int64_t *v = (int64_t *)tp_arena_alloc(&w->names, (size_t)n * sizeof *v);
+    if (!v) {
+        w->st = tp__onnx_nomem();
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) v[i] = i;
+    const char *index = tp__onnx_in(w, 0, TP__OWN);
+    if (w->op->in[0]->dtype != TP_I64) index = tp__onnx_cast_to(w, NULL, index, TP_I64);
+    const char *classes = tp__onnx_init(w, tp__onnx_fresh(w), TP_I64, &shape, v);
+    const char *hit = tp__onnx_emit(w, "Equal", tp__onnx_unsqueeze(w, NULL, index, -1), classes, NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", hit, tp__onnx_scalar(w, TP_F32, (double)a->on),
+                     tp__onnx_scalar(w, TP_F32, (double)a->off));
+}
+static void tp__onnx_like(tp__onnx *w) /* fill_like, broadcast_like */
+{
+    const bool fill = w->op->row == &tp__op_fill_like;
+    const char *x = fill
+                        ? tp__onnx_scalar(w, w->op->out[0].dtype, (double)((const tp__fill_attrs *)w->op->attrs)->value)
+                        : tp__onnx_in(w, 0, TP__OWN);
+    const char *shape = tp__onnx_shape(w, w->op->in[fill ? 0 : 1]);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Expand", x, shape, NULL);
+}
+static void tp__onnx_sum_to_like(tp__onnx *w)
+{
+    const tp_shape *x = &w->op->in[0]->shape, *y = &w->op->out[0].shape;
+    const int lead = x->ndim - y->ndim;
+    int64_t front[TP_MAX_DIMS], axes[TP_MAX_DIMS];
+    int n = 0;
+    const char *e = tp__onnx_in(w, 0, TP__OWN), *out = tp__onnx_out(w, w->op, 0, TP__OWN);
+    for (int d = 0; d < lead; d++) front[d] = d;
+    for (int d = 0; d < y->ndim; d++) {
+        if (y->dim[d] == 1 && x->dim[d + lead] != 1) axes[n++] = d;
+        if (y->dim[d] < 0 && x->dim[d + lead] != 1 && w->st == TP_OK)
+            w->st =
+                tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (sum_to_like) must know dimension %d of what it sums to",
+                        w->op->name, d);
+    }
+    if (lead > 0) {
+        tp__onnx_int(w, "keepdims", 0);
+        e = tp__onnx_emit_to(w, n ? tp__onnx_fresh(w) : out, "ReduceSum", e, tp__onnx_list(w, front, lead), NULL);
+    }
+    if (n) {
+        tp__onnx_int(w, "keepdims", 1);
+        tp__onnx_emit_to(w, out, "ReduceSum", e, tp__onnx_list(w, axes, n), NULL);
+    }
+    if (!n && lead <= 0) tp__onnx_emit_to(w, out, "Identity", e, NULL, NULL);
+}
+
+/* -- neural networks */
+
+/* Attributes of a window. SAME is written as explicit padding where that is known, since not every reader agrees on
+ * auto_pad. */
+static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_t kh, int64_t kw, int sh, int sw,
+                            int dh, int dw)
+{
+    const int64_t in[2] = {H, W}, size[2] = {kh, kw}, stride[2] = {sh, sw}, dilation[2] = {dh, dw};
+    int64_t pads[4] = {0, 0, 0, 0};
+    bool by_reader = false;
+    for (int i = 0; i < 2 && same; i++) {
+        int64_t total = (size[i] - 1) * dilation[i]; /* for any size, if the stride is 1 */
+        if (size[i] < 0 || (in[i] < 0 && stride[i] != 1)) by_reader = true;
+        if (in[i] >= 0) total += ((in[i] + stride[i] - 1) / stride[i] - 1) * stride[i] + 1 - in[i];
+        if (total < 0) total = 0;
+        pads[i] = total / 2;
+        pads[2 + i] = total - total / 2;
+    }
+    if (kh >= 0 && kw >= 0) tp__onnx_ints(w, "kernel_shape", size, 2);
+    tp__onnx_ints(w, "strides", stride, 2);
+    if (dh != 1 || dw != 1) tp__onnx_ints(w, "dilations", dilation, 2);
+    if (by_reader) tp__onnx_text(w, "auto_pad", "SAME_UPPER");
+    else tp__onnx_ints(w, "pads", pads, 4);
+}
+
+/* The only user of a value, if it is an op of this row. */
+static const tp_operation *tp__onnx_only_user(const tp__onnx *w, const tp_node *n, const tp_op *row)
+{
+    const tp__onnx_value *v = tp__onnx_raw(w, n);
+    return v->uses == 1 && v->user && v->user->row == row && tp__onnx_root(w, v->user->in[0]) == n ? v->user : NULL;
+}
+/* The bias_add after a product, if it can be written as part of it. */
+static const tp_operation *tp__onnx_bias_of(const tp__onnx *w, const tp_operation *op, bool nchw)
+{
+    const tp_operation *b = tp__onnx_only_user(w, &op->out[0], &tp__op_bias_add);
+    if (!b || !tp__onnx_at(w, b->in[1])->constant) return NULL;
+    return (((const tp__bias_attrs *)b->attrs)->data_format == TP_NCHW) == nchw ? b : NULL;
+}
+/* The batch norm after a convolution, if it is to be part of its weights. */
+static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operation *conv, const tp_operation *last,
+                                            bool nchw)
+{
+    const tp_operation *n = tp__onnx_only_user(w, &last->out[0], &tp__op_batch_norm_infer);
+    const tp_tensor *weights = tp__onnx_at(w, conv->in[1])->constant;
+    if (!n || !w->d->fold_batch_norm || !weights || weights->dtype != TP_F32) return NULL;
+    if (tp__axis(((const tp__bn_attrs *)n->attrs)->axis, 4) != (nchw ? 1 : 3)) return NULL;
+    for (int i = 1; i < 5; i++)
+        if (!tp__onnx_at(w, n->in[i])->constant) return NULL;
+    return n;
+}
+/* W' = W gamma / sqrt(var + epsilon), b' = (b - mean) gamma / sqrt(var + epsilon) + beta, per filter */
+static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_operation *bias,
+                               const tp_operation *norm, const char **weights, const char **b)
+{
+    static const int oihw[4] = {3, 2, 0, 1};
+    const tp_tensor *old = tp__onnx_at(w, conv->in[1])->constant;
+    const tp_tensor *of[5], *shift = bias ? tp__onnx_at(w, bias->in[1])->constant : NULL;
+    const double epsilon = (double)((const tp__bn_attrs *)norm->attrs)->epsilon;
+    const int64_t O = old->shape.dim[3], n = tp_tensor_size(old);
+    tp_tensor scaled, moved;
+    memset(&scaled, 0, sizeof scaled);
+    memset(&moved, 0, sizeof moved);
+    for (int i = 1; i < 5; i++) of[i] = tp__onnx_at(w, norm->in[i])->constant;
+    if (w->st == TP_OK) w->st = tp_tensor_copy(&scaled, old);
+    if (w->st == TP_OK) w->st = tp_tensor_resize(&moved, TP_F32, tp_make_shape_n(1, &O));
+    for (int64_t o = 0; o < O && w->st == TP_OK; o++) {
+        const double scale = tp_tensor_get(of[1], o) / sqrt(tp_tensor_get(of[4], o) + epsilon);
+        for (int64_t i = o; i < n; i += O) tp_tensor_set(&scaled, i, tp_tensor_get(old, i) * scale);
+        tp_tensor_set(&moved, o,
+                      ((shift ? tp_tensor_get(shift, o) : 0) - tp_tensor_get(of[3], o)) * scale +
+                          tp_tensor_get(of[2], o));
+    }
+    *weights = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:weights", norm->name));
+    *b = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:bias", norm->name));
+    if (w->st == TP_OK) tp__onnx_init_permuted(w, *weights, &scaled, 4, oihw, NULL);
+    if (w->st == TP_OK) tp__onnx_init(w, *b, TP_F32, &moved.shape, moved.data);
+    tp_tensor_free(&scaled);
+    tp_tensor_free(&moved);
+}
+static void tp__onnx_conv(tp__onnx *w)
+{
+    static const int oihw[4] = {3, 2, 0, 1};
+    const tp_operation *op = w->op, *last = op;
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)op->attrs;
+    const tp__conv g = tp__conv_geometry(a, &op->in[0]->shape, &op->in[1]->shape);
+    const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
+    const tp_operation *bias = tp__onnx_bias_of(w, op, g.nchw);
+    if (bias) last = bias;
+    const tp_operation *norm = tp__onnx_norm_of(w, op, last, g.nchw);
+    if (norm) last = norm;
+    const char *x = tp__onnx_in(w, 0, form), *weights, *b = NULL;
+    if (norm) tp__onnx_fold_norm(w, op, bias, norm, &weights, &b);
+    else {
+        weights = tp__onnx_permuted(w, op->in[1], 4, oihw, "oihw");
+        if (bias) b = tp__onnx_get(w, bias->in[1], TP__OWN);
+    }
+    tp__onnx_window(w, a->padding != TP_VALID, g.H, g.W, g.KH, g.KW, (int)g.sh, (int)g.sw, (int)g.dh, (int)g.dw);
+    if (g.groups != 1) tp__onnx_int(w, "group", g.groups);
+    tp__onnx_emit_to(w, tp__onnx_out(w, last, 0, form), "Conv", x, weights, b);
+    if (bias) w->done[bias->id] = 1;
+    if (norm) w->done[norm->id] = 1;
+}
+static void tp__onnx_pool(tp__onnx *w)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)w->op->attrs;
+    const tp__pool g = tp__pool_geometry(a, &w->op->in[0]->shape);
+    const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
+    const char *x = tp__onnx_in(w, 0, form);
+    tp__onnx_window(w, a->padding == TP_SAME, g.H, g.W, g.kh, g.kw, (int)g.sh, (int)g.sw, 1, 1);
+    if (w->op->row == &tp__op_avg_pool) tp__onnx_int(w, "count_include_pad", 0);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, NULL, NULL);
+}
+static void tp__onnx_matmul(tp__onnx *w)
+{
+    const tp_operation *op = w->op;
+    const tp__matmul_attrs *a = (const tp__matmul_attrs *)op->attrs;
+    const bool flat = op->in[0]->shape.ndim == 2 && op->in[1]->shape.ndim == 2;
+    const tp_operation *bias = flat ? tp__onnx_bias_of(w, op, false) : NULL;
+    const tp__onnx_value *image = tp__onnx_at(w, op->in[0]), *weights = tp__onnx_at(w, op->in[1]);
+    const char *x, *y;
+    if (image->flat && !image->form[TP__OWN] && weights->constant && flat && !a->transpose_a && !a->transpose_b) {
+        const int64_t *d = image->flat->shape.dim;
+        const int64_t rows[4] = {d[1], d[2], d[3], weights->constant->shape.dim[1]};
+        const int first[4] = {2, 0, 1, 3};
+        tp_tensor t = *weights->constant;
+        t.shape = tp_make_shape_n(4, rows);
+        y = tp__onnx_kept(
+            w, tp_arena_printf(&w->names, "%s:rows%lldx%lld", weights->name, (long long)d[1], (long long)d[2]));
+        if (!tp__onnx_have(w, y)) tp__onnx_init_permuted(w, y, &t, 4, first, &weights->constant->shape);
+        x = image->form[TP__CHANNELS_FIRST];
+    } else if (flat) {
+        x = tp__onnx_in(w, 0, TP__OWN);
+        y = tp__onnx_in(w, 1, TP__OWN);
+    } else {
+        x = a->transpose_a ? tp__onnx_swapped(w, op->in[0]) : tp__onnx_in(w, 0, TP__OWN);
+        y = a->transpose_b ? tp__onnx_swapped(w, op->in[1]) : tp__onnx_in(w, 1, TP__OWN);
+    }
+    const char *b = bias ? tp__onnx_get(w, bias->in[1], TP__OWN) : NULL;
+    const char *out = tp__onnx_out(w, bias ? bias : op, 0, TP__OWN);
+    if (flat && (bias || a->transpose_a || a->transpose_b)) {
+        if (a->transpose_a) tp__onnx_int(w, "transA", 1);
+        if (a->transpose_b) tp__onnx_int(w, "transB", 1);
+        tp__onnx_emit_to(w, out, "Gemm", x, y, b);
+    } else {
+        tp__onnx_emit_to(w, out, "MatMul", x, y, NULL);
+    }
+    if (bias) w->done[bias->id] = 1;
+}
+static void tp__onnx_bias_add(tp__onnx *w)
+{
+    const int n = w->op->in[0]->shape.ndim;
+    const bool nchw = ((const tp__bias_attrs *)w->op->attrs)->data_format == TP_NCHW;
+    const int form = nchw ? TP__OWN : tp__onnx_form(w);
+    const char *x = tp__onnx_in(w, 0, form);
+    const char *b = form == TP__OWN ? tp__onnx_along(w, w->op->in[1], nchw ? 1 : n - 1, n) : tp__onnx_in(w, 1, form);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), "Add", x, b, NULL);
+}
+static void tp__onnx_batch_norm(tp__onnx *w)
+{
+    const tp__bn_attrs *a = (const tp__bn_attrs *)w->op->attrs;
+    const int n = w->op->in[0]->shape.ndim, axis = tp__axis(a->axis, n);
+    if (axis == 1 || (n == 4 && axis == 3)) {
+        const int form = axis == 1 ? TP__OWN : TP__CHANNELS_FIRST;
+        const char *in[5], *y;
+        for (int i = 0; i < 5; i++) in[i] = tp__onnx_in(w, i, i ? TP__OWN : form);
+        y = tp__onnx_out(w, w->op, 0, form);
+        tp__onnx_float(w, "epsilon", a->epsilon);
+        tp__onnx_emit_n(w, "BatchNormalization", in, 5, &y, 1);
+        return;
+    }
+    const char *v[5]; /* the channels are elsewhere: its parts */
+    for (int i = 1; i < 5; i++) v[i] = tp__onnx_along(w, w->op->in[i], axis, n);
+    const char *x = tp__onnx_in(w, 0, TP__OWN), *epsilon = tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->epsilon);
+    const char *root = tp__onnx_emit(w, "Sqrt", tp__onnx_emit(w, "Add", v[4], epsilon, NULL), NULL, NULL);
+    const char *scaled = tp__onnx_emit(w, "Mul", tp__onnx_emit(w, "Sub", x, v[3], NULL),
+                                       tp__onnx_emit(w, "Div", v[1], root, NULL), NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Add", scaled, v[2], NULL);
+}
+static void tp__onnx_layer_norm(tp__onnx *w)
+{
+    const float epsilon = ((const tp__ln_attrs *)w->op->attrs)->epsilon;
+    const char *x = tp__onnx_in(w, 0, TP__OWN), *gamma = tp__onnx_in(w, 1, TP__OWN), *beta = tp__onnx_in(w, 2, TP__OWN);
+    const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
+    const int64_t last = -1;
+    if (w->d->opset != 13) {
+        w->opset = 17;
+        tp__onnx_float(w, "epsilon", epsilon);
+        tp__onnx_emit_to(w, y, "LayerNormalization", x, gamma, beta);
+        return;
+    }
+    tp__onnx_ints(w, "axes", &last, 1);
+    const char *c = tp__onnx_emit(w, "Sub", x, tp__onnx_emit(w, "ReduceMean", x, NULL, NULL), NULL);
+    const char *square = tp__onnx_emit(w, "Mul", c, c, NULL);
+    tp__onnx_ints(w, "axes", &last, 1);
+    const char *var = tp__onnx_emit(w, "ReduceMean", square, NULL, NULL);
+    var = tp__onnx_emit(w, "Add", var, tp__onnx_scalar(w, w->op->in[0]->dtype, (double)epsilon), NULL);
+    c = tp__onnx_emit(w, "Div", c, tp__onnx_emit(w, "Sqrt", var, NULL, NULL), NULL);
+    tp__onnx_emit_to(w, y, "Add", tp__onnx_emit(w, "Mul", c, gamma, NULL), beta, NULL);
+}
+static void tp__onnx_softmax(tp__onnx *w)
+{
+    const int form = tp__onnx_form(w);
+    const char *x = tp__onnx_in(w, 0, form);
+    tp__onnx_int(w, "axis", form == TP__OWN ? -1 : 1);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, NULL, NULL);
+}
+static void tp__onnx_cross_entropy(tp__onnx *w)
+{
+    const char *x = tp__onnx_in(w, 0, TP__OWN), *label = tp__onnx_in(w, 1, TP__OWN);
+    if (tp__onnx_raw(w, &w->op->out[0])->uses) {
+        tp__onnx_text(w, "reduction", "none");
+        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "SoftmaxCrossEntropyLoss", x, label, NULL);
+    }
+    if (tp__onnx_raw(w, &w->op->out[1])->uses) {
+        tp__onnx_int(w, "axis", -1);
+        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 1, TP__OWN), "Softmax", x, NULL, NULL);
+    }
+}
+
+/* Rows of kernels and biases for ONNX: row q of `to` is column from[q] of `k`'s rows [begin, begin + n). */
+static void tp__onnx_gate_rows(tp_tensor *to, int64_t at, int64_t stride, const tp_tensor *k, int64_t begin, int64_t n,
+                               int64_t column, int64_t columns)
+{
+    for (int64_t i = 0; i < n; i++)
+        tp_tensor_set(to, at * stride + i, tp_tensor_get(k, (begin + i) * columns + column));
+}
+/* lstm and gru. ONNX wants one row a gate's unit, LSTM's gates in the order i, o, f, c (here i, j, f, o) and GRU's z, r, h
+ * (here r, u and the candidate; z is u); its GRU resets h before the product, as here, unless told otherwise. */
+static void tp__onnx_rnn(tp__onnx *w)
+{
+    const tp_operation *op = w->op;
+    const bool lstm = op->row == &tp__op_lstm;
+    const bool batch_major =
+        lstm ? ((const tp__lstm_attrs *)op->attrs)->batch_major : ((const tp__gru_attrs *)op->attrs)->batch_major;
+    const tp_tensor *kernel = tp__onnx_constant(w, 1), *bias = tp__onnx_constant(w, 2), *more = NULL, *more_bias = NULL;
+    if (!lstm) more = tp__onnx_constant(w, 3), more_bias = tp__onnx_constant(w, 4);
+    if (w->st != TP_OK) return;
+    const int64_t gates = lstm ? 4 : 3, H = lstm ? kernel->shape.dim[1] / 4 : more->shape.dim[1];
+    const int64_t I = kernel->shape.dim[0] - H, G = gates * H;
+    const int64_t w_dim[3] = {1, G, I}, r_dim[3] = {1, G, H}, b_dim[2] = {1, 2 * G};
+    static const int lstm_from[4] = {0, 3, 2, 1}, gru_from[3] = {1, 0, 0};
+    const int own[3] = {0, 1, 2}, swap[3] = {1, 0, 2};
+    tp_tensor W, R, B;
+    memset(&W, 0, sizeof W);
+    memset(&R, 0, sizeof R);
+    memset(&B, 0, sizeof B);
+    w->st = tp_tensor_resize(&W, kernel->dtype, tp_make_shape_n(3, w_dim));
+    if (w->st == TP_OK) w->st = tp_tensor_resize(&R, kernel->dtype, tp_make_shape_n(3, r_dim));
+    if (w->st == TP_OK) w->st = tp_tensor_resize(&B, kernel->dtype, tp_make_shape_n(2, b_dim));
+    const char *in[7] = {"", "", "", "", "", "", ""}, *out[3] = {"", "", ""};
+    if (w->st == TP_OK) {
+        for (int64_t q = 0; q < G; q++) {
+            const int64_t gate = q / H, u = q % H, column = (lstm ? lstm_from[gate] : gru_from[gate]) * H + u;
+            const tp_tensor *k = !lstm && gate == 2 ? more : kernel, *kb = !lstm && gate == 2 ? more_bias : bias;
+            const int64_t columns = k->shape.dim[1];
+            double b = tp_tensor_get(kb, column);
+            if (lstm && gate == 2) b += (double)((const tp__lstm_attrs *)op->attrs)->forget_bias;
+            tp__onnx_gate_rows(&W, q, I, k, 0, I, column, columns);
+            tp__onnx_gate_rows(&R, q, H, k, I, H, column, columns);
+            tp_tensor_set(&B, q, b);
+            tp_tensor_set(&B, G + q, 0);
+        }
+        in[0] = batch_major ? tp__onnx_permuted(w, op->in[0], 3, swap, "time_major") : tp__onnx_in(w, 0, TP__OWN);
+        in[1] = tp__onnx_init(w, tp__onnx_fresh(w), W.dtype, &W.shape, W.data);
+        in[2] = tp__onnx_init(w, tp__onnx_fresh(w), R.dtype, &R.shape, R.data);
+        in[3] = tp__onnx_init(w, tp__onnx_fresh(w), B.dtype, &B.shape, B.data);
+        for (int i = 0; i <= lstm; i++) in[5 + i] = tp__onnx_permuted(w, op->in[(lstm ? 3 : 5) + i], 3, own, "state");
+        for (int i = 0; i < 2 + lstm; i++)
+            if (tp__onnx_raw(w, &op->out[i])->uses) out[i] = tp__onnx_fresh(w);
+        tp__onnx_int(w, "hidden_size", H);
+        tp__onnx_emit_n(w, op->row->onnx, in, 6 + lstm, out, 2 + lstm);
+        if (*out[0] && batch_major) {
+            const char *y = tp__onnx_emit(w, "Squeeze", out[0], tp__onnx_one(w, 1), NULL);
+            tp__onnx_transpose(w, tp__onnx_out(w, op, 0, TP__OWN), y, swap, 3);
+        } else if (*out[0]) {
+            tp__onnx_emit_to(w, tp__onnx_out(w, op, 0, TP__OWN), "Squeeze", out[0], tp__onnx_one(w, 1), NULL);
+        }
+        for (int i = 1; i < 2 + lstm; i++)
+            if (*out[i])
+                tp__onnx_emit_to(w, tp__onnx_out(w, op, i, TP__OWN), "Squeeze", out[i], tp__onnx_one(w, 0), NULL);
+    }
+    tp_tensor_free(&W);
+    tp_tensor_free(&R);
+    tp_tensor_free(&B);
+}
+
+/* Zero where query i sees key j, j <= i + Tk - Tq, minus infinity elsewhere. */
+static const char *tp__onnx_causal_mask(tp__onnx *w)
+{
+    const tp_node *q = w->op->in[0], *k = w->op->in[1];
+    const tp_dtype t = q->dtype;
+    const int64_t Tq = q->shape.dim[1], Tk = k->shape.dim[1];
+    if (Tq >= 0 && Tk >= 0) {
+        const int64_t dim[2] = {Tq, Tk};
+        tp_tensor m;
+        memset(&m, 0, sizeof m);
+        const char *name = tp__onnx_fresh(w);
+        if (w->st == TP_OK) w->st = tp_tensor_resize(&m, t, tp_make_shape_n(2, dim));
+        for (int64_t i = 0; i < Tq * Tk && w->st == TP_OK; i++)
+            tp_tensor_set(&m, i, i % Tk <= i / Tk + Tk - Tq ? 0 : -(double)INFINITY);
+        if (w->st == TP_OK) tp__onnx_init(w, name, t, &m.shape, m.data);
+        tp_tensor_free(&m);
+        return name;
+    }
+    const char *n = tp__onnx_dim(w, q, 1), *m = tp__onnx_dim(w, k, 1);
+    const char *zero = tp__onnx_scalar(w, TP_I64, 0), *one = tp__onnx_scalar(w, TP_I64, 1);
+    const char *key = tp__onnx_emit(w, "Range", zero, m, one);
+    const char *query = tp__onnx_unsqueeze(w, NULL, tp__onnx_emit(w, "Range", zero, n, one), 1);
+    query = tp__onnx_emit(w, "Add", query, tp__onnx_emit(w, "Sub", m, n, NULL), NULL);
+    return tp__onnx_emit(w, "Where", tp__onnx_emit(w, "Greater", key, query, NULL),
+                         tp__onnx_scalar(w, t, -(double)INFINITY), tp__onnx_scalar(w, t, 0));
+}
+static void tp__onnx_attention(tp__onnx *w)
+{
+    const tp__attention_attrs *a = (const tp__attention_attrs *)w->op->attrs;
+    const int64_t C = w->op->in[0]->shape.dim[2], D = C < 0 ? 1 : C / a->heads;
+    const int64_t split[4] = {0, 0, a->heads, D}, join[3] = {0, 0, C};
+    static const int perm[3][4] = {{0, 2, 1, 3}, {0, 2, 3, 1}, {0, 2, 1, 3}};
+    if (C < 0) {
+        w->st =
+            tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (attention) must know the last dimension of q", w->op->name);
+        return;
+    }
+    const char *shape = tp__onnx_list(w, split, 4), *x[3];
+    for (int i = 0; i < 3; i++)
+        x[i] = tp__onnx_transpose(w, NULL, tp__onnx_emit(w, "Reshape", tp__onnx_in(w, i, TP__OWN), shape, NULL),
+                                  perm[i], 4);
+    const char *score = tp__onnx_emit(w, "MatMul", x[0], x[1], NULL);
+    score = tp__onnx_emit(w, "Mul", score, tp__onnx_scalar(w, w->op->in[0]->dtype, 1 / sqrt((double)D)), NULL);
+    if (a->causal) score = tp__onnx_emit(w, "Add", score, tp__onnx_causal_mask(w), NULL);
+    tp__onnx_int(w, "axis", -1);
+    const char *p = tp__onnx_emit(w, "Softmax", score, NULL, NULL);
+    const char *y = tp__onnx_transpose(w, NULL, tp__onnx_emit(w, "MatMul", p, x[2], NULL), perm[0], 4);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Reshape", y, tp__onnx_list(w, join, 3), NULL);
+}
+
+/* -- which op is written by what */
+
+typedef void (*tp__onnx_fn)(tp__onnx *w);
+static tp__onnx_fn tp__onnx_find(const tp_op *row)
+{
+    static const struct {
+        const tp_op *row;
+        tp__onnx_fn fn;
+    } map[] = {{&tp__op_squared_difference, tp__onnx_map},
+               {&tp__op_square, tp__onnx_map},
+               {&tp__op_floordiv, tp__onnx_map},
+               {&tp__op_mod, tp__onnx_map},
+               {&tp__op_not_equal, tp__onnx_map},
+               {&tp__op_rsqrt, tp__onnx_map},
+               {&tp__op_affine, tp__onnx_map},
+               {&tp__op_clip, tp__onnx_map},
+               {&tp__op_leaky_relu, tp__onnx_map},
+               {&tp__op_is_finite, tp__onnx_map},
+               {&tp__op_cast, tp__onnx_map},
+               {&tp__op_add_n, tp__onnx_map},
+               {&tp__op_identity, tp__onnx_identity},
+               {&tp__op_stop_gradient, tp__onnx_identity},
+               {&tp__op_print, tp__onnx_identity},
+               {&tp__op_check_numerics, tp__onnx_identity},
+               {&tp__op_summary, tp__onnx_identity},
+               {&tp__op_dropout, tp__onnx_identity},
+               {&tp__op_reduce_sum, tp__onnx_reduce},
+               {&tp__op_reduce_mean, tp__onnx_reduce},
+               {&tp__op_reduce_max, tp__onnx_reduce},
+               {&tp__op_reduce_min, tp__onnx_reduce},
+               {&tp__op_reduce_prod, tp__onnx_reduce},
+               {&tp__op_reduce_all, tp__onnx_reduce},
+               {&tp__op_reduce_any, tp__onnx_reduce},
+               {&tp__op_l2_loss, tp__onnx_measure},
+               {&tp__op_global_norm, tp__onnx_measure},
+               {&tp__op_zero_fraction, tp__onnx_measure},
+               {&tp__op_argmax, tp__onnx_argmax},
+               {&tp__op_top_k, tp__onnx_top_k},
+               {&tp__op_in_top_k, tp__onnx_in_top_k},
+               {&tp__op_reshape, tp__onnx_reshape},
+               {&tp__op_reshape_like, tp__onnx_reshape},
+               {&tp__op_batch_flatten, tp__onnx_flat},
+               {&tp__op_expand_dims, tp__onnx_dims},
+               {&tp__op_squeeze, tp__onnx_dims},
+               {&tp__op_transpose, tp__onnx_transposed},
+               {&tp__op_concat, tp__onnx_parts},
+               {&tp__op_split, tp__onnx_parts},
+               {&tp__op_stack, tp__onnx_parts},
+               {&tp__op_unstack, tp__onnx_parts},
+               {&tp__op_slice, tp__onnx_slice},
+               {&tp__op_pad, tp__onnx_pad},
+               {&tp__op_tile, tp__onnx_tile},
+               {&tp__op_gather, tp__onnx_gather},
+               {&tp__op_one_hot, tp__onnx_one_hot},
+               {&tp__op_fill_like, tp__onnx_like},
+               {&tp__op_broadcast_like, tp__onnx_like},
+               {&tp__op_sum_to_like, tp__onnx_sum_to_like},
+               {&tp__op_conv2d, tp__onnx_conv},
+               {&tp__op_max_pool, tp__onnx_pool},
+               {&tp__op_avg_pool, tp__onnx_pool},
+               {&tp__op_matmul, tp__onnx_matmul},
+               {&tp__op_bias_add, tp__onnx_bias_add},
+               {&tp__op_batch_norm_infer, tp__onnx_batch_norm},
+               {&tp__op_layer_norm, tp__onnx_layer_norm},
+               {&tp__op_softmax, tp__onnx_softmax},
+               {&tp__op_log_softmax, tp__onnx_softmax},
+               {&tp__op_sparse_softmax_cross_entropy, tp__onnx_cross_entropy},
+               {&tp__op_lstm, tp__onnx_rnn},
+               {&tp__op_gru, tp__onnx_rnn},
+               {&tp__op_attention, tp__onnx_attention}};
+    for (int i = 0; i < TP_COUNT(map); i++)
+        if (map[i].row == row) return map[i].fn;
+    return (row->flags & TP_OP_ELEMENTWISE) && row->onnx && !row->attr && row->n_out == 1 ? tp__onnx_map : NULL;
+}
+
+/* -- the whole graph */
+
+static bool tp__onnx_shape_only(const tp_operation *op, int i)
+{
+    return i < 32 && ((op->row->shape_only >> i) & 1u) && tp_shape_known(&op->in[i]->shape);
+}
+
+/* Marks what is needed, live or constant, and names it. */
+static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                               int n_outputs)
+{
+    const tp_graph *g = w->s->graph;
+    const int n = g->op.n;
+    for (int i = 0; i < n_inputs; i++) {
+        tp__onnx_value *v = tp__onnx_raw(w, inputs[i]);
+        if (v->input) return tp_fail(TP_ERR_NAME, "ONNX export: '%s' is an input twice", tp_node_name(inputs[i]));
+        v->input = true;
+    }
+    for (int id = 0; id < n; id++) {
+        const tp_operation *op = (const tp_operation *)g->op.item[id];
+        for (int i = 0; i < op->n_out; i++) {
+            tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
+            v->name = op->name;
+            if (i) v->name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", op->name, i));
+            if (v->input) v->form[TP__OWN] = v->name;
+        }
+        /* what waits for others, or changes or shows something, must not be run to find its value */
+        bool live = op->n_ctrl > 0 ||
+                    (op->row->flags & (TP_OP_RANDOM | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) ||
+                    op->row == &tp__op_placeholder || op->row == &tp__op_read_after;
+        for (int i = 0; i < op->n_in && !live; i++)
+            live = w->live[op->in[i]->op->id] || tp__onnx_raw(w, op->in[i])->input;
+        w->live[id] = live;
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        tp__onnx_value *v = tp__onnx_at(w, outputs[i]);
+        v->uses += 2; /* never a part of what follows */
+        v->user = NULL;
+        for (int k = 0; k < i; k++)
+            if (outputs[k] == outputs[i])
+                return tp_fail(TP_ERR_NAME, "ONNX export: '%s' is an output twice", tp_node_name(outputs[i]));
+    }
+    for (int id = n - 1; id >= 0; id--) {
+        const tp_operation *op = (const tp_operation *)g->op.item[id];
+        bool needed = false;
+        for (int i = 0; i < op->n_out; i++) {
+            const tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
+            if (v->uses && !v->input) needed = true;
+        }
+        w->done[id] = !needed || !w->live[id];
+        if (!needed) continue;
+        if (op->row == &tp__op_placeholder)
+            return tp_fail(TP_ERR_ARG, "ONNX export: the outputs need placeholder '%s', so it must be an input",
+                           op->name);
+        if (w->live[id] && !tp__onnx_find(op->row))
+            return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' needs the op '%s', which has no ONNX form%s",
+                           op->name, op->row->name,
+                           op->row == &tp__op_batch_norm ? ": build the tower for inference" : "");
+        for (int i = 0; i < op->n_in && w->live[id]; i++) {
+            if (tp__onnx_shape_only(op, i)) continue;
+            tp__onnx_value *v = tp__onnx_at(w, op->in[i]);
+            v->uses++;
+            v->user = op;
+        }
+    }
+    /* an output that is another name of a value gives it its name; a constant's own name is left to the output */
+    for (int i = 0; i < n_outputs; i++) {
+        const tp_node *root = tp__onnx_root(w, outputs[i]);
+        tp__onnx_value *v = tp__onnx_raw(w, root);
+        if (root == outputs[i] && !w->live[root->op->id] && !v->input)
+            v->name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:value", v->name));
+        bool taken = root == outputs[i] || v->input || !w->live[root->op->id];
+        for (int k = 0; k < n_outputs && !taken; k++)
+            taken = outputs[k] == root || (k < i && tp__onnx_root(w, outputs[k]) == root);
+        if (!taken) v->name = tp_node_name(outputs[i]);
+    }
+    return w->st;
+}
+
+/* Has the session compute what is constant. The values live until e's next run. */
+static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
+{
+    const tp_graph *g = w->s->graph;
+    int n = 0, k = 0;
+    for (int pass = 0; pass < 2; pass++) { /* count, then collect */
+        tp_node **fetch = pass && n ? (tp_node **)tp_malloc((size_t)n * sizeof *fetch) : NULL;
+        const tp_tensor **value = pass && n ? (const tp_tensor **)tp_malloc((size_t)n * sizeof *value) : NULL;
+        tp_status st = pass && n && (!fetch || !value) ? tp__onnx_nomem() : TP_OK;
+        for (int id = 0; id < g->op.n && st == TP_OK; id++) {
+            tp_operation *op = (tp_operation *)g->op.item[id];
+            for (int i = 0; i < op->n_out && !w->live[id]; i++) {
+                const tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
+                if (!v->uses || v->input) continue;
+                if (fetch) fetch[k++] = &op->out[i];
+                else n++;
+            }
+        }
+        if (fetch && st == TP_OK) st = tp_exec_run(e, NULL, 0, fetch, n, value);
+        for (int i = 0; i < k && st == TP_OK; i++) tp__onnx_raw(w, fetch[i])->constant = value[i];
+        tp_free((void *)fetch);
+        tp_free((void *)value);
+        if (st != TP_OK || n == 0) return st;
+    }
+    return TP_OK;
+}
+
+/* Is the first dimension of each output that of the inputs? Shapes are inferred once more, with a batch of odd size. */
+static void tp__onnx_probe(tp__onnx *w, tp_node *const *inputs, int n_inputs)
+{
+    const int64_t batch = 9973;
+    const tp_graph *g = w->s->graph;
+    tp_type in[64], out[64];
+    tp_infer s;
+    for (int id = 0; id < g->op.n; id++) {
+        const tp_operation *op = (const tp_operation *)g->op.item[id];
+        for (int i = 0; i < op->n_out; i++) {
+            w->type[w->first[id] + i].dtype = op->out[i].dtype;
+            w->type[w->first[id] + i].shape = op->out[i].shape;
+        }
+    }
+    for (int i = 0; i < n_inputs; i++) {
+        tp_shape *x = &w->type[w->first[inputs[i]->op->id] + inputs[i]->index].shape;
+        if (x->ndim > 0 && x->dim[0] < 0) x->dim[0] = batch;
+    }
+    for (int id = 0; id < g->op.n; id++) {
+        const tp_operation *op = (const tp_operation *)g->op.item[id];
+        if (!w->live[id] || op->n_in == 0 || op->n_in > 64 || op->row->n_out < 0 || op->n_out > 64 || op->n_var)
+            continue;
+        memset(&s, 0, sizeof s);
+        memset(out, 0, sizeof out);
+        for (int i = 0; i < op->n_in; i++) in[i] = w->type[w->first[op->in[i]->op->id] + op->in[i]->index];
+        s.op = op->row, s.attrs = op->attrs, s.name = op->name;
+        s.n_in = op->n_in, s.in = in, s.n_out = op->row->n_out, s.out = out;
+        if (!op->row->infer || op->row->infer(&s) != TP_OK) continue;
+        for (int i = 0; i < op->n_out; i++)
+            if (!tp__onnx_raw(w, &op->out[i])->input) w->type[w->first[id] + i] = out[i];
+    }
+}
+static bool tp__onnx_is_batch(const tp__onnx *w, const tp_node *n)
+{
+    const tp_shape *s = &w->type[w->first[n->op->id] + n->index].shape;
+    return n->shape.ndim > 0 && n->shape.dim[0] < 0 && s->dim[0] == 9973;
+}
+
+static void tp__onnx_value_info(tp__onnx *w, tp_buf *graph, unsigned field, const tp_node *n)
+{
+    const char *name = tp_node_name(n);
+    tp_buf shape, tensor, type, info;
+    memset(&shape, 0, sizeof shape);
+    memset(&tensor, 0, sizeof tensor);
+    memset(&type, 0, sizeof type);
+    memset(&info, 0, sizeof info);
+    if (n->index) name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", name, n->index));
+    for (int d = 0; d < n->shape.ndim; d++) {
+        tp_buf dim;
+        memset(&dim, 0, sizeof dim);
+        if (n->shape.dim[d] >= 0) tp__pb_int(&dim, 1, n->shape.dim[d]);
+        else if (d == 0 && tp__onnx_is_batch(w, n)) tp__pb_text(&dim, 2, "batch");
+        else tp__pb_text(&dim, 2, tp__onnx_kept(w, tp_arena_printf(&w->names, "%s_dim%d", name, d)));
+        tp__pb_message(&shape, 1, &dim);
+    }
+    tp__pb_int(&tensor, 1, tp__onnx_dtype(n->dtype));
+    tp__pb_message(&tensor, 2, &shape);
+    tp__pb_message(&type, 1, &tensor);
+    tp__pb_text(&info, 1, name);
+    tp__pb_message(&info, 2, &type);
+    tp__pb_message(graph, field, &info);
+}
+
+static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                int n_outputs, tp_buf *model)
+{
+    const tp_graph *g = w->s->graph;
+    tp_buf graph, opset;
+    memset(&graph, 0, sizeof graph);
+    memset(&opset, 0, sizeof opset);
+    for (int id = 0; id < g->op.n && w->st == TP_OK; id++) {
+        w->op = (const tp_operation *)g->op.item[id];
+        if (w->done[id] || tp__onnx_passes_through(w, w->op->row)) continue;
+        tp__onnx_find(w->op->row)(w);
+    }
+    for (int i = 0; i < n_outputs && w->st == TP_OK; i++) {
+        const char *name = tp_node_name(outputs[i]);
+        w->op = outputs[i]->op;
+        if (outputs[i]->index) name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", name, outputs[i]->index));
+        const char *have = tp__onnx_get(w, outputs[i], TP__OWN);
+        if (strcmp(have, name) != 0) tp__onnx_emit_to(w, name, "Identity", have, NULL, NULL);
+    }
+    if (w->st != TP_OK) return w->st;
+    if (w->node.failed || w->init.failed || w->attr.failed) return tp__onnx_nomem();
+    if (w->node.data) tp_buf_put(&graph, w->node.data, w->node.len);
+    tp_buf_free(&w->node);
+    tp__pb_text(&graph, 2, w->d->name ? w->d->name : "model");
+    if (w->init.data) tp_buf_put(&graph, w->init.data, w->init.len);
+    tp_buf_free(&w->init);
+    for (int i = 0; i < n_inputs; i++) tp__onnx_value_info(w, &graph, 11, inputs[i]);
+    for (int i = 0; i < n_outputs; i++) tp__onnx_value_info(w, &graph, 12, outputs[i]);
+    if (graph.len > (size_t)INT32_MAX - 65536 && !graph.failed) {
+        tp_buf_free(&graph);
+        return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: the model is larger than 2 GiB, which protobuf cannot hold");
+    }
+    tp__pb_int(model, 1, w->opset >= 15 ? 8 : 7);
+    tp__pb_text(model, 2, "tp");
+    tp__pb_text(model, 3, tp_version());
+    tp__pb_message(model, 7, &graph);
+    tp__pb_text(&opset, 1, "");
+    tp__pb_int(&opset, 2, w->opset);
+    tp__pb_message(model, 8, &opset);
+    return model->failed || w->st != TP_OK ? tp__onnx_nomem() : TP_OK;
+}
+
+/* *batched (or NULL): every input and output has a first dimension that is open, and it is the same one. */
+static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                 int n_outputs, tp_buf *out, const tp_export_onnx_desc *d, bool *batched)
+{
+    tp_export_onnx_desc standard;
+    tp__onnx w;
+    memset(&standard, 0, sizeof standard);
+    memset(&w, 0, sizeof w);
+    w.s = s;
+    w.d = d ? d : &standard;
+    w.opset = 13;
+    if (w.d->opset != 0 && w.d->opset != 13 && w.d->opset != 17)
+        return tp_fail(TP_ERR_ARG, "ONNX export: opset %d is not written: choose 13 or 17, or 0 for what is needed",
+                       w.d->opset);
+    if (w.d->opset) w.opset = w.d->opset;
+    if (n_outputs < 1) return tp_fail(TP_ERR_ARG, "ONNX export: there are no outputs");
+    tp_status st = tp__check_run(s, NULL, 0, outputs, n_outputs);
+    for (int i = 0; i < n_inputs && st == TP_OK; i++)
+        if (!inputs[i] || inputs[i]->op->graph != s->graph || tp_is_poison(inputs[i]))
+            st = tp_fail(TP_ERR_ARG, "ONNX export: input %d is not a node of this session's graph", i);
+    if (st != TP_OK) return st;
+    const tp_graph *g = s->graph;
+    const size_t n = (size_t)g->op.n + 1;
+    size_t values = 1;
+    tp_exec *e = NULL;
+    w.first = (int *)tp_calloc(n, sizeof *w.first);
+    w.live = (char *)tp_calloc(n, 1);
+    w.done = (char *)tp_calloc(n, 1);
+    for (int id = 0; id < g->op.n && w.first; id++) {
+        w.first[id] = (int)values - 1;
+        values += (size_t)((const tp_operation *)g->op.item[id])->n_out;
+    }
+    w.value = (tp__onnx_value *)tp_calloc(values, sizeof *w.value);
+    w.type = (tp_type *)tp_calloc(values, sizeof *w.type);
+    if (w.first && w.live && w.done && w.value && w.type) e = tp_exec_new(s);
+    st = e ? TP_OK : tp__onnx_nomem();
+    if (st == TP_OK) st = tp__onnx_mark(&w, inputs, n_inputs, outputs, n_outputs);
+    if (st == TP_OK) st = tp__onnx_fold(&w, e);
+    if (st == TP_OK) {
+        tp__onnx_probe(&w, inputs, n_inputs);
+        st = tp__onnx_write(&w, inputs, n_inputs, outputs, n_outputs, out);
+    }
+    if (batched) {
+        *batched = st == TP_OK && n_inputs > 0;
+        for (int i = 0; i < n_inputs + n_outputs && *batched; i++)
+            *batched = tp__onnx_is_batch(&w, i < n_inputs ? inputs[i] : outputs[i - n_inputs]);
+    }
+    tp_exec_free(e);
+    tp_arena_free(&w.names);
+    tp__map_free(&w.written);
+    tp_buf_free(&w.node);
+    tp_buf_free(&w.init);
+    tp_buf_free(&w.attr);
+    tp_free(w.first);
+    tp_free(w.live);
+    tp_free(w.done);
+    tp_free(w.value);
+    tp_free(w.type);
+    return st;
+}
+
+TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                    int n_outputs, tp_buf *out, const tp_export_onnx_desc *d)
+{
+    return tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, out, d, NULL);
+}
+
+TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                int n_outputs, const char *path, const tp_export_onnx_desc *d)
+{
+    tp_buf model;
+    memset(&model, 0, sizeof model);
+    tp_status st = tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, &model, d, NULL);
+    if (st == TP_OK) st = tp__export_write(path, &model);
+    tp_buf_free(&model);
+    return st;
+}
+
+/* ==== >>exporter ====================================================================================== */
+
+struct tp_model_exporter {
+    tp_predictor *predictor;
+};
+
+TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c)
+{
+    tp_predict_config mine = *c;
+    mine.session_creator = NULL; /* a fresh session on the CPU, whatever predictors use */
+    tp_model_exporter *x = (tp_model_exporter *)tp_calloc(1, sizeof *x);
+    if (!x) {
+        tp_session_init_free(c->session_init);
+        return NULL;
+    }
+    x->predictor = tp_offline_predictor(&mine);
+    if (x->predictor) return x;
+    tp_free(x);
+    return NULL;
+}
+TP_DEF void tp_model_exporter_free(tp_model_exporter *x)
+{
+    if (!x) return;
+    tp_predictor_free(x->predictor);
+    tp_free(x);
+}
+TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x) { return x->predictor->session; }
+
+/* The model of an exporter; `batched` as in tp__export_onnx. */
+static tp_status tp__exporter_model(tp_model_exporter *x, tp_buf *model, int optimize, bool toco_compatible,
+                                    bool *batched)
+{
+    const tp_predictor *p = x->predictor;
+    tp_export_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.fold_batch_norm = optimize != TP_NO;
+    d.keep_identities = optimize == TP_NO;
+    d.opset = toco_compatible ? 13 : 0;
+    return tp__export_onnx(p->session, p->in, p->n_in, p->out, p->n_out, model, &d, batched);
+}
+
+TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d)
+{
+    const int optimize = d ? d->optimize : TP_UNSET;
+    tp_buf model;
+    memset(&model, 0, sizeof model);
+    if (d && d->toco_compatible && optimize == TP_NO)
+        return tp_fail(TP_ERR_ARG, "export_compact: toco_compatible needs optimize");
+    tp_status st = tp__exporter_model(x, &model, optimize, d && d->toco_compatible, NULL);
+    if (st == TP_OK) st = tp__export_write(path, &model);
+    tp_buf_free(&model);
+    return st;
+}
+
+/* One "input" or "output" of config.pbtxt. Without the batch, which max_batch_size stands for; a scalar is said to be one
+ * element that is reshaped, since dims may not be empty. */
+static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n, bool batched)
+{
+    static const char *const type[TP_DTYPE_COUNT] = {"",           "TYPE_FP32",  "TYPE_FP64",  "TYPE_FP16", "TYPE_BF16",
+                                                     "TYPE_INT32", "TYPE_INT64", "TYPE_UINT8", "TYPE_BOOL"};
+    const int from = batched ? 1 : 0;
+    tp_buf_printf(c, "%s [\n  {\n    name: \"%s", what, tp_node_name(n));
+    if (n->index) tp_buf_printf(c, ":%d", n->index);
+    tp_buf_printf(c, "\"\n    data_type: %s\n    dims: [", type[n->dtype]);
+    for (int d = from; d < n->shape.ndim; d++)
+        tp_buf_printf(c, "%s %lld", d > from ? "," : "", n->shape.dim[d] < 0 ? -1LL : (long long)n->shape.dim[d]);
+    tp_buf_printf(c, n->shape.ndim > from ? " ]\n" : " 1 ]\n    reshape { shape: [ ] }\n");
+    tp_buf_printf(c, "  }\n]\n");
+    return TP_OK;
+}
+static void tp__serving_text(tp_buf *c, const char *s) /* in quotes */
+{
+    tp_buf_printf(c, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') tp_buf_printf(c, "\\%c", *s);
+        else if ((unsigned char)*s < 32) tp_buf_printf(c, "\\%03o", (unsigned)(unsigned char)*s);
+        else tp_buf_printf(c, "%c", *s);
+    }
+    tp_buf_printf(c, "\"");
+}
+static tp_status tp__serving_config(tp_model_exporter *x, const tp_export_serving_desc *d, int max_batch, tp_buf *c)
+{
+    const tp_predictor *p = x->predictor;
+    tp_buf_printf(c, "backend: \"onnxruntime\"\nmax_batch_size: %d\n", max_batch);
+    for (int i = 0; i < p->n_in; i++) tp__serving_value(c, "input", p->in[i], max_batch > 0);
+    for (int i = 0; i < p->n_out; i++) tp__serving_value(c, "output", p->out[i], max_batch > 0);
+    tp_buf_printf(c, "parameters {\n  key: \"signature_name\"\n  value { string_value: ");
+    tp__serving_text(c, d->signature_name ? d->signature_name : "prediction_pipeline");
+    tp_buf_printf(c, " }\n}\nparameters {\n  key: \"tags\"\n  value { string_value: ");
+    tp_buf tags;
+    memset(&tags, 0, sizeof tags);
+    for (int i = 0; i < d->n_tags; i++) tp_buf_printf(&tags, "%s%s", i ? "," : "", d->tags[i]);
+    tp__serving_text(c, d->n_tags ? (tags.data ? tags.data : "") : "serve");
+    if (tags.failed) c->failed = true;
+    tp_buf_free(&tags);
+    tp_buf_printf(c, " }\n}\n");
+    return c->failed ? tp__onnx_nomem() : TP_OK;
+}
+
+/* The folder, whole or not at all: the version is made under another name, and renamed when all is there. */
+static tp_status tp__serving_write(const char *dir, int64_t version, const tp_buf *model, const tp_buf *config)
+{
+    const size_t size = strlen(dir) + 96;
+    char *room = (char *)tp_malloc(4 * size), *old = NULL;
+    if (!room) return TP_ERR_NOMEM;
+    char *final_dir = room, *temp = room + size, *file = room + 2 * size, *pbtxt = room + 3 * size;
+    size_t old_size = 0;
+    snprintf(final_dir, size, "%s/%lld", dir, (long long)version);
+    snprintf(temp, size, "%s/.%lld.tmp.%ld", dir, (long long)version, (long)getpid());
+    snprintf(file, size, "%s/.%lld.tmp.%ld/model.onnx", dir, (long long)version, (long)getpid());
+    snprintf(pbtxt, size, "%s/config.pbtxt", dir);
+    const bool had_dir = tp_file_exists(dir), had_config = tp_file_exists(pbtxt);
+    bool made_temp = false, made_config = false;
+    tp_status st = TP_OK;
+    if (tp_file_exists(final_dir))
+        st = tp_fail(TP_ERR_STATE, "export_serving: %s exists: remove it, or choose another version", final_dir);
+    if (st == TP_OK && had_config) {
+        st = tp_file_read(pbtxt, false, 0, &old, &old_size);
+        if (st == TP_OK && (old_size != config->len || memcmp(old, config->data, old_size) != 0))
+            st = tp_fail(TP_ERR_STATE,
+                         "export_serving: %s describes other versions with other inputs, outputs or options: choose "
+                         "another folder",
+                         pbtxt);
+    }
+    if (st == TP_OK) st = tp_make_dirs(temp);
+    if (st == TP_OK) made_temp = true;
+    if (st == TP_OK) st = tp__export_write(file, model);
+    if (st == TP_OK && !had_config) {
+        st = tp__export_write(pbtxt, config);
+        made_config = st == TP_OK;
+    }
+    if (st == TP_OK && rename(temp, final_dir) != 0)
+        st = tp_fail(TP_ERR_IO, "export_serving: %s cannot be renamed to %s: %s", temp, final_dir, strerror(errno));
+    if (st != TP_OK) {
+        if (made_config) unlink(pbtxt);
+        if (made_temp) unlink(file);
+        if (made_temp) rmdir(temp);
+        if (!had_dir) rmdir(dir);
+    }
+    tp_free(old);
+    tp_free(room);
+    return st;
+}
+
+TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d)
+{
+    tp_export_serving_desc standard;
+    tp_buf model, config;
+    bool batched = false;
+    memset(&standard, 0, sizeof standard);
+    memset(&model, 0, sizeof model);
+    memset(&config, 0, sizeof config);
+    if (!d) d = &standard;
+    const int64_t version = d->version ? d->version : 1;
+    if (!dir || !*dir || version < 1)
+        return tp_fail(TP_ERR_ARG, version < 1 ? "export_serving: a version must be positive"
+                                               : "export_serving: the folder's path is empty");
+    tp_status st = tp__exporter_model(x, &model, TP_YES, false, &batched);
+    if (st == TP_OK && d->max_batch_size > 0 && !batched)
+        st = tp_fail(
+            TP_ERR_SHAPE,
+            "export_serving: max_batch_size is %d, but not every input and output has the batch as an open first "
+            "dimension: leave it 0",
+            d->max_batch_size);
+    const int max_batch = d->max_batch_size > 0 ? d->max_batch_size : d->max_batch_size == 0 && batched ? 64 : 0;
+    if (st == TP_OK) st = tp__serving_config(x, d, max_batch, &config);
+    if (st == TP_OK) st = tp__serving_write(dir, version, &model, &config);
+    tp_buf_free(&model);
+    tp_buf_free(&config);
     return st;
 }
 

@@ -1,0 +1,655 @@
+/* The ONNX export: models are read back with a small protobuf walker, and what stands in them is counted. With the environment
+ * variable TP_ONNX_DIR, each model is written there with inputs and what the session computes, for onnx_judge.py. */
+#define TP_IMPLEMENTATION
+#include "tp_export.h"
+#include "tp_layers.h"
+#include "tp_test.h"
+#include "op_cases.h"
+
+/* ==== >>reading ======================================================================================= */
+
+typedef struct field {
+    unsigned number, kind;
+    uint64_t v;
+    const uint8_t *p;
+    size_t n;
+} field;
+
+static bool varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+{
+    *v = 0;
+    for (unsigned shift = 0; *p < end && shift < 64; shift += 7) {
+        const uint8_t byte = *(*p)++;
+        *v |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return true;
+    }
+    return false;
+}
+/* The next field of a message; false at its end, or where it is damaged. */
+static bool next(const uint8_t **p, const uint8_t *end, field *f)
+{
+    uint64_t key;
+    if (*p == end || !varint(p, end, &key)) return false;
+    f->number = (unsigned)(key >> 3), f->kind = (unsigned)(key & 7), f->v = 0, f->p = NULL, f->n = 0;
+    if (f->kind == 0) return varint(p, end, &f->v);
+    if (f->kind == 2) {
+        if (!varint(p, end, &f->v) || f->v > (uint64_t)(end - *p)) return CHECK_MSG(false, "a length is wrong");
+        f->n = (size_t)f->v;
+    } else f->n = f->kind == 5 ? 4 : 8;
+    f->p = *p;
+    *p += f->n;
+    return CHECK_MSG(f->kind == 2 || f->kind == 5 || f->kind == 1, "kind %u does not exist", f->kind);
+}
+
+#define MAX_PARTS 2048
+typedef struct part {
+    const uint8_t *p;
+    size_t n;
+    char name[160], op[40];
+} part;
+typedef struct model {
+    tp_buf bytes;
+    int ir, opset, n_node, n_init, n_input, n_output;
+    part node[MAX_PARTS], init[MAX_PARTS], input[64], output[64];
+} model;
+
+static void text_of(const field *f, char *out, size_t size)
+{
+    snprintf(out, size, "%.*s", (int)f->n, (const char *)f->p);
+}
+static void read_part(part *to, const field *f, unsigned name)
+{
+    const uint8_t *p = f->p;
+    field g;
+    memset(to, 0, sizeof *to);
+    to->p = f->p, to->n = f->n;
+    while (next(&p, f->p + f->n, &g)) {
+        if (g.number == name && g.kind == 2) text_of(&g, to->name, sizeof to->name);
+        if (g.number == 4 && g.kind == 2) text_of(&g, to->op, sizeof to->op);
+    }
+    CHECK_MSG(p == f->p + f->n, "a message does not end with a field");
+}
+static void read_model(model *m)
+{
+    const uint8_t *p = (const uint8_t *)m->bytes.data, *end = p + m->bytes.len;
+    field f, g;
+    m->ir = m->opset = m->n_node = m->n_init = m->n_input = m->n_output = 0;
+    while (next(&p, end, &f)) {
+        const uint8_t *q = f.p;
+        if (f.number == 1) m->ir = (int)f.v;
+        if (f.number == 8)
+            while (next(&q, f.p + f.n, &g)) m->opset = g.number == 2 ? (int)g.v : m->opset;
+        if (f.number != 7) continue;
+        while (next(&q, f.p + f.n, &g)) {
+            if (g.number == 1 && m->n_node < MAX_PARTS) read_part(&m->node[m->n_node++], &g, 3);
+            if (g.number == 5 && m->n_init < MAX_PARTS) read_part(&m->init[m->n_init++], &g, 8);
+            if (g.number == 11 && m->n_input < 64) read_part(&m->input[m->n_input++], &g, 1);
+            if (g.number == 12 && m->n_output < 64) read_part(&m->output[m->n_output++], &g, 1);
+        }
+        CHECK(q == f.p + f.n);
+    }
+    CHECK(p == end && m->n_output > 0);
+}
+static void free_model(model *m)
+{
+    tp_buf_free(&m->bytes);
+    free(m);
+}
+static int count(const model *m, const char *op)
+{
+    int n = 0;
+    for (int i = 0; i < m->n_node; i++) n += strcmp(m->node[i].op, op) == 0;
+    return n;
+}
+static const part *find(const part *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0) return &list[i];
+    return NULL;
+}
+/* Do these bytes occur in a part? Names and dimensions are searched for so. */
+static bool holds(const part *x, const char *text)
+{
+    const size_t n = strlen(text);
+    for (size_t i = 0; x && i + n <= x->n; i++)
+        if (memcmp(x->p + i, text, n) == 0) return true;
+    return false;
+}
+
+/* ==== >>writing ======================================================================================= */
+
+/* Export, read back, and if asked for write the model with inputs and outputs. NULL after a mistake. */
+static model *export_model(const char *name, tp_session *s, const tp_feed *feed, int n_in, tp_node *const *out,
+                           int n_out, const tp_export_onnx_desc *d)
+{
+    tp_node *in[64];
+    model *m = (model *)calloc(1, sizeof *m);
+    if (!CHECK(m != NULL)) return NULL;
+    for (int i = 0; i < n_in; i++) in[i] = feed[i].node;
+    const tp_status st = tp_export_onnx_buf(s, in, n_in, out, n_out, &m->bytes, d);
+    if (!CHECK_MSG(st == TP_OK, "%s: %s", name, tp_last_error())) {
+        free_model(m);
+        return NULL;
+    }
+    read_model(m);
+    const char *dir = getenv("TP_ONNX_DIR");
+    if (!dir || !*dir) return m;
+    const tp_tensor *value[64];
+    if (!CHECK_MSG(tp_session_run(s, feed, n_in, out, n_out, value) == TP_OK, "%s: %s", name, tp_last_error()))
+        return m;
+    char path[1024], key[300];
+    tp_dict all;
+    memset(&all, 0, sizeof all);
+    for (int i = 0; i < n_in + n_out; i++) {
+        const tp_node *n = i < n_in ? in[i] : out[i - n_in];
+        if (n->index) snprintf(key, sizeof key, "%s%s:%d", i < n_in ? "in " : "out ", tp_node_name(n), n->index);
+        else snprintf(key, sizeof key, "%s%s", i < n_in ? "in " : "out ", tp_node_name(n));
+        tp_tensor *t = tp_dict_add(&all, key);
+        CHECK(t && tp_tensor_copy(t, i < n_in ? &feed[i].value : value[i - n_in]) == TP_OK);
+    }
+    snprintf(path, sizeof path, "%s/%s.npz", dir, name);
+    CHECK_OK(tp_npz_save(path, &all, false));
+    tp_dict_free(&all);
+    snprintf(path, sizeof path, "%s/%s.onnx", dir, name);
+    CHECK(tp_test_write(path, m->bytes.data, m->bytes.len));
+    return m;
+}
+
+static tp_graph *inference_tower(void)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    tp_disable_layer_logging(g);
+    tp_tower_enter(g, &d);
+    return g;
+}
+static tp_session *open_graph(tp_graph *g)
+{
+    tp_session_config c;
+    memset(&c, 0, sizeof c);
+    c.threads = 1;
+    if (!CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g))) return NULL;
+    tp_session *s = tp_session_new(g, &c);
+    CHECK_MSG(s != NULL, "%s", tp_last_error());
+    return s;
+}
+/* Variables that are zero or one when they are made get other values, or biases and norms would prove nothing. */
+static void shake(tp_session *s)
+{
+    tp_graph *g = tp_session_graph(s);
+    for (int i = 0; i < tp_graph_n_variables(g); i++) {
+        tp_variable *v = tp_graph_variable(g, i);
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        if (!tp_dtype_is_float(v->dtype) || v->shape.ndim != 1) continue;
+        CHECK_OK(tp_session_read(s, v, &t));
+        for (int64_t k = 0; k < tp_tensor_size(&t); k++)
+            tp_tensor_set(&t, k, tp_tensor_get(&t, k) + (double)tp_random_uniform(11, (uint64_t)i, (uint64_t)k) * 0.5);
+        CHECK_OK(tp_session_load(s, v, &t));
+        tp_tensor_free(&t);
+    }
+}
+/* Numbers to feed: floats in [-0.7,1.3), whole numbers below `below`. */
+static void fill(tp_feed *f, tp_node *n, int64_t unknown, int below)
+{
+    tp_shape shape = n->shape;
+    memset(f, 0, sizeof *f);
+    f->node = n;
+    for (int d = 0; d < shape.ndim; d++)
+        if (shape.dim[d] < 0) shape.dim[d] = unknown;
+    CHECK_OK(tp_tensor_resize(&f->value, n->dtype, shape));
+    for (int64_t i = 0; i < tp_tensor_size(&f->value); i++) {
+        const double u = (double)tp_random_uniform(7, 0, (uint64_t)i);
+        tp_tensor_set(&f->value, i, tp_dtype_is_float(n->dtype) ? u * 2 - 0.7 : floor(u * below));
+    }
+}
+
+/* ==== >>networks ====================================================================================== */
+
+static tp_node *convnet(tp_graph *g, tp_node *x)
+{
+    tp_node *y = NULL;
+    TP_ARGSCOPE(g, conv2d, .filters = 8, .kernel_size = 3, .activation = tp_relu)
+    {
+        y = tp_linear(tp_affine(tp_expand_dims(x, 3), 2, -1), TP_CONV2D("conv0"),
+                      TP_MAX_POOLING("pool0", .pool_size = 2), TP_CONV2D("conv1"), TP_CONV2D("conv2"),
+                      TP_MAX_POOLING("pool1", .pool_size = 2), TP_CONV2D("conv3"),
+                      TP_FULLY_CONNECTED("fc0", .units = 16, .activation = tp_relu),
+                      TP_DROPOUT("dropout", .rate = 0.5f), TP_FULLY_CONNECTED("fc1", .units = 10));
+    }
+    return y;
+}
+
+TEST(a_convnet_has_one_transpose)
+{
+    tp_graph *g = inference_tower();
+    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 28, 28));
+    tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *logits = convnet(g, x);
+    tp_node *prob = tp_named(tp_softmax(logits), "prob");
+    tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, label)), *w = tp_layer_variable(logits, "W"), *dw;
+    tp_gradients(cost, &w, 1, &dw); /* what only training needs */
+    tp_node *counter = tp_get_scalar_variable(g, "counter", 0), *counted = tp_assign_add(counter, tp_const(g, 1), NULL);
+    prob = tp_named(tp_with_dependencies(tp_stop_gradient(prob), &counted, 1), "answer");
+    tp_tower_leave(g);
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 3, 0);
+    if (s) {
+        shake(s);
+        model *m = export_model("net_convnet", s, &feed, 1, &prob, 1, NULL);
+        if (m) {
+            CHECK(m->ir == 7 && m->opset == 13);
+            CHECK(count(m, "Transpose") == 1 && count(m, "Conv") == 4 && count(m, "MaxPool") == 2);
+            CHECK(count(m, "Gemm") == 2 && count(m, "Flatten") == 1 && count(m, "Relu") == 5);
+            CHECK(count(m, "Add") == 1 && count(m, "Mul") == 1 && count(m, "Identity") == 0);
+            CHECK(m->n_node == 4 + 2 + 2 + 1 + 5 + 1 + 1 + 1 + 2); /* and Unsqueeze and Softmax: nothing else */
+            CHECK(m->n_input == 1 && m->n_output == 1);
+            CHECK(find(m->input, 1, "image") && find(m->output, 1, "answer"));
+            CHECK(holds(&m->input[0], "batch") && holds(&m->output[0], "batch"));
+            CHECK(find(m->init, m->n_init, "conv0/b") && find(m->init, m->n_init, "fc1/W"));
+            CHECK(find(m->init, m->n_init, "conv0/W:oihw") && find(m->init, m->n_init, "fc0/W:rows7x7"));
+            CHECK(!find(m->init, m->n_init, "conv0/W") && !find(m->input, 1, "label"));
+            free_model(m);
+        }
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, "counter"), &t));
+        CHECK(tp_tensor_get(&t, 0) == (getenv("TP_ONNX_DIR") ? 1 : 0)); /* nothing is counted by an export */
+        tp_tensor_free(&t);
+        /* all the names */
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.keep_identities = true;
+        m = export_model("net_convnet_names", s, &feed, 1, &prob, 1, &d);
+        if (m) {
+            CHECK(count(m, "Identity") > 4 && count(m, "Transpose") == 1);
+            CHECK(find(m->node, m->n_node, "prob") && find(m->node, m->n_node, "answer"));
+            free_model(m);
+        }
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(training_builds_are_refused)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc t;
+    memset(&t, 0, sizeof t);
+    t.is_training = true;
+    tp_disable_layer_logging(g);
+    tp_tower_enter(g, &t);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 4, 3)), *y;
+    y = tp_batch_norm(x, "bn");
+    tp_tower_leave(g);
+    tp_session *s = open_graph(g);
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    if (s) {
+        CHECK(tp_export_onnx_buf(s, &x, 1, &y, 1, &b, NULL) == TP_ERR_UNSUPPORTED);
+        CHECK_HAS(tp_last_error(), "needs the op 'batch_norm', which has no ONNX form: build the tower for inference");
+    }
+    tp_buf_free(&b);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* A block of a residual network: strided convolutions, batch norm, a shortcut that is pooled and padded with channels. */
+TEST(a_residual_block)
+{
+    tp_graph *g = inference_tower();
+    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 9, 9, 6)), *c = NULL;
+    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .use_bias = TP_NO)
+    {
+        c = tp_linear(x, TP_BN_RELU("bn0"), TP_CONV2D("conv1", .filters = 12, .strides = 2), TP_BN_RELU("bn1"),
+                      TP_CONV2D("conv2", .filters = 12));
+    }
+    tp_pool_attrs p;
+    memset(&p, 0, sizeof p);
+    p.size_h = p.size_w = 2, p.padding = TP_SAME;
+    const int64_t before[4] = {0, 0, 0, 3};
+    tp_node *shortcut = tp_pad(tp_nn_avg_pool(x, &p), before, before, TP_PAD_CONSTANT, 0);
+    const int axes[2] = {1, 2};
+    tp_node *y = tp_named(tp_reduce_mean(tp_relu(tp_add(c, shortcut)), axes, 2, false), "features");
+    tp_tower_leave(g);
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 2, 0);
+    if (s) {
+        shake(s);
+        model *m = export_model("net_block", s, &feed, 1, &y, 1, NULL);
+        if (m) {
+            CHECK(count(m, "Transpose") == 1 && count(m, "BatchNormalization") == 2 && count(m, "Pad") == 1);
+            CHECK(find(m->init, m->n_init, "bn0/bn/gamma") && find(m->init, m->n_init, "bn0/bn/mean/EMA"));
+            free_model(m);
+        }
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.fold_batch_norm = true;
+        m = export_model("net_block_folded", s, &feed, 1, &y, 1, &d);
+        if (m) {
+            CHECK(count(m, "Transpose") == 1 && count(m, "BatchNormalization") == 1); /* bn0 follows nothing */
+            free_model(m);
+        }
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_node *resnet20(tp_graph *g, tp_node *x)
+{
+    tp_node *l = NULL;
+    const int axes[2] = {1, 2};
+    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .use_bias = TP_NO, .activation = tp_bn_relu)
+    {
+        l = tp_conv2d(x, "conv0", .filters = 8);
+        for (int stage = 0; stage < 3; stage++)
+            for (int block = 0; block < 3; block++) {
+                char name[32];
+                const int filters = 8 << stage;
+                const int stride = stage && !block ? 2 : 1;
+                tp_node *before = l;
+                snprintf(name, sizeof name, "res%d.%d", stage, block);
+                tp_variable_scope_desc v;
+                memset(&v, 0, sizeof v);
+                v.name = name;
+                tp_variable_scope_push(g, &v);
+                l = tp_conv2d(l, "conv1", .filters = filters, .strides = stride);
+                l = tp_batch_norm(tp_conv2d(l, "conv2", .filters = filters, .activation = tp_identity), "bn2");
+                if (stride == 2) {
+                    const int64_t border[4] = {0, 0, 0, filters / 4};
+                    before = tp_pad(tp_avg_pooling(before, "pool", .pool_size = 2), border, border, TP_PAD_CONSTANT, 0);
+                }
+                l = tp_relu(tp_add(l, before));
+                tp_variable_scope_pop(g);
+            }
+    }
+    return tp_named(tp_softmax(tp_fully_connected(tp_reduce_mean(l, axes, 2, false), "linear", .units = 10)), "prob");
+}
+
+TEST(a_resnet_of_layers)
+{
+    tp_graph *g = inference_tower();
+    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 16, 16, 3)), *y = resnet20(g, x);
+    tp_tower_leave(g);
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 2, 0);
+    for (int folded = 0; s && folded < 2; folded++) {
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.fold_batch_norm = folded;
+        if (!folded) shake(s);
+        model *m = export_model(folded ? "net_resnet20_folded" : "net_resnet20", s, &feed, 1, &y, 1, &d);
+        if (!m) continue;
+        CHECK(count(m, "Conv") == 19 && count(m, "Transpose") == 1 && count(m, "Gemm") == 1);
+        CHECK(count(m, "BatchNormalization") == (folded ? 0 : 19) && count(m, "Identity") == 0);
+        CHECK(holds(find(m->output, 1, "prob"), "batch"));
+        free_model(m);
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_node *weight(tp_graph *g, const char *name, int n, int64_t a, int64_t b)
+{
+    const int64_t dim[2] = {a, b};
+    return tp_get_variable_as(g, name, TP_F32, tp_make_shape_n(n, dim), tp_init_normal(0, 0.3f));
+}
+
+/* Characters in, the next one's scores and the states out; the batch is open, and so is the time. */
+static void char_rnn(const char *name, bool lstm, bool batch_major)
+{
+    tp_graph *g = inference_tower();
+    tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(TP_ANY, TP_ANY));
+    tp_node *h0 = tp_placeholder(g, "h0", TP_F32, tp_make_shape(TP_ANY, 6)), *out[3];
+    tp_node *c0 = tp_affine(h0, 0.5f, 0.1f), *x = tp_gather(weight(g, "embed", 2, 11, 5), ids), *y;
+    int n_out = 2;
+    if (lstm) {
+        y = tp_nn_lstm(x, weight(g, "kernel", 2, 11, 24), weight(g, "bias", 1, 24, 0), h0, c0, 1, batch_major, &out[1],
+                       &out[2]);
+        n_out = 3;
+    } else {
+        y = tp_nn_gru(x, weight(g, "gates", 2, 11, 12), weight(g, "gates_bias", 1, 12, 0), weight(g, "cand", 2, 11, 6),
+                      weight(g, "cand_bias", 1, 6, 0), h0, batch_major, &out[1]);
+    }
+    y = tp_nn_bias_add(tp_matmul(y, weight(g, "W", 2, 6, 11)), weight(g, "b", 1, 11, 0), TP_NHWC);
+    out[0] = tp_named(tp_log_softmax(y), "scores");
+    tp_tower_leave(g);
+    tp_session *s = open_graph(g);
+    tp_feed feed[2];
+    fill(&feed[0], ids, 4, 11);
+    fill(&feed[1], h0, 4, 0);
+    if (s) {
+        model *m = export_model(name, s, feed, 2, out, n_out, NULL);
+        if (m) {
+            CHECK(count(m, lstm ? "LSTM" : "GRU") == 1 && count(m, "Transpose") == (batch_major ? 2 : 0));
+            CHECK(m->n_output == n_out && holds(&m->input[0], "ids_dim1"));
+            free_model(m);
+        }
+    }
+    for (int i = 0; i < 2; i++) tp_tensor_free(&feed[i].value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+TEST(recurrent_networks)
+{
+    char_rnn("net_lstm", true, true);
+    char_rnn("net_lstm_time_major", true, false);
+    char_rnn("net_gru", false, true);
+    char_rnn("net_gru_time_major", false, false);
+}
+
+TEST(a_gpt_block)
+{
+    for (int open = 0; open < 2; open++) {
+        tp_graph *g = inference_tower();
+        const int C = 12, T = 5;
+        tp_node *x = tp_placeholder(g, "tokens", TP_F32, tp_make_shape(TP_ANY, open ? TP_ANY : T, C));
+        tp_node *qkv[3], *h, *y;
+        h = tp_nn_layer_norm(x, tp_get_variable_as(g, "ln0/gamma", TP_F32, tp_make_shape(C), tp_init_ones()),
+                             weight(g, "ln0/beta", 1, C, 0), 1e-5f);
+        tp_split(tp_matmul(h, weight(g, "qkv", 2, C, 3 * C)), 3, -1, qkv);
+        h = tp_matmul(tp_nn_attention(qkv[0], qkv[1], qkv[2], 3, true), weight(g, "proj", 2, C, C));
+        y = tp_add(x, h);
+        h = tp_nn_layer_norm(y, tp_get_variable_as(g, "ln1/gamma", TP_F32, tp_make_shape(C), tp_init_ones()),
+                             weight(g, "ln1/beta", 1, C, 0), 1e-5f);
+        h = tp_gelu(tp_nn_bias_add(tp_matmul(h, weight(g, "up", 2, C, 4 * C)), weight(g, "up_b", 1, 4 * C, 0), 0));
+        y = tp_named(tp_add(y, tp_matmul(tp_silu(h), weight(g, "down", 2, 4 * C, C))), "block");
+        tp_tower_leave(g);
+        tp_session *s = open_graph(g);
+        tp_feed feed;
+        fill(&feed, x, T, 0);
+        for (int only13 = 0; s && only13 < 2; only13++) {
+            tp_export_onnx_desc d;
+            char name[64];
+            memset(&d, 0, sizeof d);
+            d.opset = only13 ? 13 : 0;
+            snprintf(name, sizeof name, "net_gpt%s%s", open ? "_open" : "", only13 ? "_opset13" : "");
+            model *m = export_model(name, s, &feed, 1, &y, 1, &d);
+            if (!m) continue;
+            CHECK(m->opset == (only13 ? 13 : 17) && m->ir == (only13 ? 7 : 8));
+            CHECK(count(m, "LayerNormalization") == (only13 ? 0 : 2) && count(m, "Softmax") == 1);
+            CHECK(count(m, "Range") == (open ? 2 : 0));
+            free_model(m);
+        }
+        tp_tensor_free(&feed.value);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* ==== >>every op ====================================================================================== */
+
+/* Rows of the op table that have no ONNX form: derivatives, what changes variables, random numbers, effects. */
+static const char *const without_form[] = {"relu_grad",
+                                           "leaky_relu_grad",
+                                           "elu_grad",
+                                           "clip_grad",
+                                           "reduce_prod_grad",
+                                           "size_ratio",
+                                           "take_last",
+                                           "put_last",
+                                           "group",
+                                           "concat_grad",
+                                           "slice_grad",
+                                           "pad_grad",
+                                           "tile_grad",
+                                           "gather_grad",
+                                           "conv2d_input_grad",
+                                           "conv2d_filter_grad",
+                                           "max_pool_grad",
+                                           "max_pool_take",
+                                           "avg_pool_grad",
+                                           "batch_norm",
+                                           "batch_norm_grad",
+                                           "random",
+                                           "assign",
+                                           "assign_add",
+                                           "assign_sub",
+                                           "assign_moving_average",
+                                           "read_after",
+                                           "ema_debias",
+                                           "apply_gradient_descent",
+                                           "apply_momentum",
+                                           "apply_adam",
+                                           "apply_rmsprop",
+                                           "apply_adagrad",
+                                           "apply_adadelta",
+                                           "apply_ftrl",
+                                           "apply_lamb",
+                                           "lstm_grad",
+                                           "layer_norm_grad",
+                                           "attention_grad",
+                                           "gru_grad"};
+static bool has_form(const char *row)
+{
+    for (int i = 0; i < TP_COUNT(without_form); i++)
+        if (strcmp(without_form[i], row) == 0) return false;
+    return true;
+}
+TEST(which_ops_have_a_form)
+{
+    const tp_op *row;
+    for (int i = 0; (row = tp_op_registry(i)) != NULL; i++) {
+        if (row->flags & TP_OP_SOURCE) continue;
+        CHECK_MSG((tp__onnx_find(row) != NULL) == has_form(row->name), "%s", row->name);
+    }
+}
+
+/* How a case is built: every input fed, or all but the first (of lstm and gru: all but x and the states) constant; with known
+ * dimensions, an open first one, or none known; or an image that a convolution by the identity made channels first. */
+enum { FED, CONSTANTS, OPEN_BATCH, NOTHING_KNOWN, CHANNELS_FIRST, WAYS };
+static const char *const way_name[] = {"fed", "constants", "batch", "unknown", "nchw"};
+
+static bool is_fed(const op_case *c, int way, int i)
+{
+    if (strcmp(c->op, "lstm") == 0) return i == 0 || i > 2;
+    if (strcmp(c->op, "gru") == 0) return i == 0 || i == 5;
+    return way != CONSTANTS && way != OPEN_BATCH ? true : i == 0;
+}
+/* Returns false where this way makes no sense for the case. */
+static bool walk_case(const op_case *c, int way, int number)
+{
+    const tp_op *row = tp_op_find(c->op);
+    tp_feed feed[MAX_VALUES];
+    tp_node *in[MAX_VALUES], *out[MAX_VALUES];
+    int n_feed = 0, n_out = 0;
+    char name[128];
+    if (way == CONSTANTS && c->n_in < 2) return false;
+    if (way == OPEN_BATCH && c->in[0].shape.ndim < 1) return false;
+    if (way == CHANNELS_FIRST) {
+        bool image = false;
+        for (int i = 0; i < c->n_in; i++) image |= c->in[i].shape.ndim == 4 && c->in[i].dtype == TP_F32;
+        if (!image) return false;
+    }
+    tp_graph *g = tp_graph_new(NULL);
+    memset(feed, 0, sizeof feed);
+    for (int i = 0; i < c->n_in; i++) {
+        tp_shape shape = c->in[i].shape;
+        if (!is_fed(c, way, i)) {
+            in[i] = tp_constant(g, &c->in[i]);
+            continue;
+        }
+        for (int d = 0; d < shape.ndim; d++)
+            if (way == NOTHING_KNOWN || (way == OPEN_BATCH && d == 0)) shape.dim[d] = TP_ANY;
+        snprintf(name, sizeof name, "x%d", i);
+        in[i] = tp_placeholder(g, name, c->in[i].dtype, shape);
+        feed[n_feed].node = in[i];
+        feed[n_feed++].value = c->in[i];
+        if (way == CHANNELS_FIRST && shape.ndim == 4 && c->in[i].dtype == TP_F32 && shape.dim[3] > 0) {
+            const int64_t C = shape.dim[3], dim[4] = {1, 1, C, C};
+            tp_tensor eye;
+            memset(&eye, 0, sizeof eye);
+            CHECK_OK(tp_tensor_resize(&eye, TP_F32, tp_make_shape_n(4, dim)));
+            for (int64_t k = 0; k < C * C; k++) tp_tensor_set(&eye, k, k / C == k % C);
+            tp_conv2d_attrs a;
+            memset(&a, 0, sizeof a);
+            in[i] = tp_nn_conv2d(in[i], tp_constant(g, &eye), &a);
+            tp_tensor_free(&eye);
+        }
+    }
+    void *attrs = calloc(row->attr_size + 1, 1);
+    tp_node *y = attrs && fill_attrs(c, row, false, attrs) ? tp_apply(g, row, in, c->n_in, attrs) : tp_poison(g);
+    free(attrs);
+    bool done = false;
+    tp_session *s = NULL;
+    if (!tp_is_poison(y)) s = open_graph(g);
+    else CHECK_MSG(way == NOTHING_KNOWN, "%s:%d: %s", c->file, c->line, tp_graph_error(g));
+    /* what only the derivative reads has no form: chosen elements, gates, statistics of rows */
+    const bool first_only =
+        strcmp(c->op, "max_pool") == 0 || strcmp(c->op, "attention") == 0 || strcmp(c->op, "layer_norm") == 0;
+    const int states = strcmp(c->op, "lstm") == 0 ? 3 : strcmp(c->op, "gru") == 0 ? 2 : MAX_VALUES;
+    for (int i = 0; s && i < y->op->n_out && i < (first_only ? 1 : states); i++) out[n_out++] = &y->op->out[i];
+    if (s) {
+        tp_node *fed[MAX_VALUES];
+        tp_buf b;
+        memset(&b, 0, sizeof b);
+        for (int i = 0; i < n_feed; i++) fed[i] = feed[i].node;
+        const tp_status st = tp_export_onnx_buf(s, fed, n_feed, out, n_out, &b, NULL);
+        if (st == TP_OK) {
+            snprintf(name, sizeof name, "op_%s_%03d_%s", c->op, number, way_name[way]);
+            model *m = export_model(name, s, feed, n_feed, out, n_out, NULL);
+            done = m != NULL;
+            if (m) free_model(m);
+        } else {
+            CHECK_MSG(way == NOTHING_KNOWN && strstr(tp_last_error(), "must know"), "%s:%d: %s %s: %s", c->file,
+                      c->line, c->op, way_name[way], tp_last_error());
+        }
+        tp_buf_free(&b);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return done;
+}
+
+TEST(every_op_in_every_form)
+{
+    case_list l = all_cases();
+    int written[WAYS] = {0}, rows = 0;
+    const tp_op *row;
+    for (int k = 0; k < l.n; k++) {
+        const op_case *c = &l.item[k];
+        double elements = 0;
+        for (int i = 0; i < c->n_in; i++) elements += (double)tp_tensor_size(&c->in[i]);
+        if (!has_form(c->op) || elements > 200000) continue;
+        for (int way = 0; way < WAYS; way++) written[way] += walk_case(c, way, k);
+    }
+    for (int i = 0; (row = tp_op_registry(i)) != NULL; i++) {
+        bool seen = false;
+        for (int k = 0; k < l.n && !seen; k++) seen = strcmp(l.item[k].op, row->name) == 0;
+        rows += seen && has_form(row->name);
+    }
+    printf("     %d rows:", rows);
+    for (int way = 0; way < WAYS; way++) printf(" %d %s", written[way], way_name[way]);
+    printf("\n");
+    for (int way = 0; way < WAYS; way++) CHECK(written[way] > 100);
+    free_cases(&l);
+}
+
+TEST_MAIN()

@@ -1080,6 +1080,8 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
     if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
     const char *name = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
+    const tp_buf attr = w->attr; /* of a node that waits for this one */
+    memset(&w->attr, 0, sizeof w->attr);
     if (v->constant && form == TP__OWN)
         tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data);
     else if (v->constant) tp__onnx_init_permuted(w, name, v->constant, 4, tp__onnx_to_first, NULL);
@@ -1095,6 +1097,9 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
         w->st = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: output %d of '%s' (%s) has no ONNX form", n->index,
                         n->op->name, n->op->row->name);
     }
+    if (w->attr.failed) w->st = tp__onnx_nomem();
+    tp_buf_free(&w->attr);
+    w->attr = attr;
     return v->form[form] = name;
 }
 static const char *tp__onnx_in(tp__onnx *w, int i, int form) { return tp__onnx_get(w, w->op->in[i], form); }
@@ -1208,7 +1213,7 @@ static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 
 /* -- element-wise ops */
 
-/* floordiv and mod have the sign of the divisor; integers divided by 0 give 0. */
+/* floordiv and mod round down; integers divided by 0 give 0. */
 static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const char *y, bool rest)
 {
     const tp_dtype t = w->op->out[0].dtype;
@@ -1224,11 +1229,21 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
         tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", other, some, NULL), tp__onnx_emit(w, "Add", r, b, NULL),
                          r);
     } else {
-        const char *none = tp__onnx_emit(w, "Equal", b, zero, NULL);
-        const char *safe = tp__onnx_emit(w, "Where", none, tp__onnx_scalar(w, t, 1), b);
+        /* x / 0 and the least integer / -1 stop a program: for 0 and -1 the quotient is the product, the rest is 0 */
+        const char *odd = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
+                                        tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
+        const char *safe = tp__onnx_emit(w, "Where", odd, tp__onnx_scalar(w, t, 1), b);
         const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* with the sign of the divisor */
-        if (!rest) r = tp__onnx_emit(w, "Div", tp__onnx_emit(w, "Sub", a, r, NULL), safe, NULL);
-        tp__onnx_emit_to(w, y, "Where", none, zero, r);
+        if (rest) {
+            tp__onnx_emit_to(w, y, "Where", odd, zero, r);
+            return;
+        }
+        const char *other = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", a, zero, NULL),
+                                          tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
+        const char *some = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
+        const char *less = tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "And", other, some, NULL), t);
+        const char *q = tp__onnx_emit(w, "Sub", tp__onnx_emit(w, "Div", a, safe, NULL), less, NULL);
+        tp__onnx_emit_to(w, y, "Where", odd, tp__onnx_emit(w, "Mul", a, b, NULL), q);
     }
 }
 
@@ -1665,6 +1680,12 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     if (kh >= 0 && kw >= 0) tp__onnx_ints(w, "kernel_shape", size, 2);
     tp__onnx_ints(w, "strides", stride, 2);
     if (dh != 1 || dw != 1) tp__onnx_ints(w, "dilations", dilation, 2);
+    if (by_reader && (dh != 1 || dw != 1) && w->st == TP_OK) /* ONNX Runtime takes no auto_pad with dilations */
+        w->st = tp_fail(
+            TP_ERR_UNSUPPORTED,
+            "ONNX export: '%s' (conv2d) must know height, width and the filter's size, since it is dilated, has "
+            "strides and is padded to the same size",
+            w->op->name);
     if (by_reader) tp__onnx_text(w, "auto_pad", "SAME_UPPER");
     else tp__onnx_ints(w, "pads", pads, 4);
 }

@@ -3,7 +3,7 @@
 #   make              examples
 #   make mnist        train the MNIST convnet on generated digits; DATA=<folder of IDX files> EPOCHS=n
 #   make test         everything that needs a compiler and Debian packages
-#   make interop      what we write, read by numpy and TensorBoard (in a Python environment under build/)
+#   make interop      what we write, read by numpy, TensorBoard and ONNX Runtime (in a Python environment under build/)
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn
 #   make format       clang-format
 CC      ?= gcc

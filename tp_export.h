@@ -2493,8 +2493,8 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
     if (st == TP_OK) made_temp = true;
     if (st == TP_OK) st = tp__export_write(file, model);
     if (st == TP_OK && !had_config) {
+        made_config = true; /* even after an error it may be there */
         st = tp__export_write(pbtxt, config);
-        made_config = st == TP_OK;
     }
     if (st == TP_OK && rename(temp, final_dir) != 0)
         st = tp_fail(TP_ERR_IO, "export_serving: %s cannot be renamed to %s: %s", temp, final_dir, strerror(errno));

@@ -5,6 +5,8 @@
 #include "tp_layers.h"
 #include "tp_test.h"
 #include "op_cases.h"
+#include <signal.h>
+#include <sys/resource.h>
 
 /* ==== >>reading ======================================================================================= */
 
@@ -561,7 +563,8 @@ static bool walk_case(const op_case *c, int way, int number)
     tp_node *in[MAX_VALUES], *out[MAX_VALUES];
     int n_feed = 0, n_out = 0;
     char name[128];
-    if (strcmp(c->op, "argmax") == 0) /* ONNX does not say what the largest of a NaN and a number is */
+    /* ONNX does not say what the largest of a NaN and a number is */
+    if (strcmp(c->op, "argmax") == 0 || strcmp(c->op, "reduce_max") == 0 || strcmp(c->op, "reduce_min") == 0)
         for (int64_t i = 0; i < tp_tensor_size(&c->in[0]); i++)
             if (isnan(tp_tensor_get(&c->in[0], i))) return false;
     if (way == CONSTANTS && c->n_in < 2) return false;
@@ -654,6 +657,452 @@ TEST(every_op_in_every_form)
     printf("\n");
     for (int way = 0; way < WAYS; way++) CHECK(written[way] > 100);
     free_cases(&l);
+}
+
+/* ==== >>graphs ======================================================================================== */
+
+/* Constants and middles as outputs, one weight used twice, transposes of the user's that meet ours, several outputs of an op,
+ * images flattened in both orders. */
+TEST(odd_graphs)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 6, 5, 2)), *out[11], *half[2], *index;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 3, 2, 2), tp_init_normal(0, 1));
+    const int first[4] = {0, 3, 1, 2}, last[4] = {0, 2, 3, 1}, other[4] = {0, 2, 1, 3};
+    const int64_t flat[2] = {TP_ANY, 60};
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    tp_node *y = tp_nn_conv2d(tp_nn_conv2d(x, w, &a), w, &a); /* the weights stand there once */
+    out[0] = tp_named(tp_affine(w, 2, 1), "doubled");         /* computed now */
+    out[1] = w;
+    out[2] = tp_named(w, "again");
+    out[3] = tp_named(tp_transpose(y, first, 4), "planes"); /* no Transpose */
+    a.data_format = TP_NCHW;
+    tp_node *z = tp_nn_conv2d(out[3], w, &a); /* what is there already */
+    a.data_format = TP_NHWC;
+    out[4] = tp_named(tp_nn_conv2d(tp_transpose(z, last, 4), w, &a), "back"); /* back to the user's order */
+    out[5] = tp_named(tp_transpose(y, other, 4), "turned");
+    tp_split(y, 2, 3, half);
+    out[6] = half[1];
+    out[7] = tp_top_k(tp_batch_flatten(y), 3, &index); /* in the order of y */
+    out[8] = index;
+    out[9] = tp_named(tp_mul(y, tp_mean(y)), "scaled");
+    tp_node *m = tp_get_variable_as(g, "m", TP_F32, tp_make_shape(60, 3), tp_init_normal(0, 1));
+    tp_node *f = tp_reshape_to(tp_relu(y), tp_make_shape_n(2, flat)); /* rows of m in another order, once as they are */
+    out[10] = tp_named(tp_sub(tp_matmul(f, m), tp_matmul(tp_affine(f, 2, 0), m)), "product");
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 2, 0);
+    if (s) {
+        model *e = export_model("net_odd", s, &feed, 1, out, 11, NULL);
+        if (e) {
+            int copies = 0;
+            for (int i = 0; i < e->n_init; i++) copies += strstr(e->init[i].name, "oihw") != NULL;
+            CHECK(copies == 1 && count(e, "Conv") == 4);
+            CHECK(find(e->init, e->n_init, "w:value") && find(e->init, e->n_init, "m"));
+            CHECK(find(e->output, e->n_output, "Split:1") && holds(find(e->output, e->n_output, "turned"), "batch"));
+            free_model(e);
+        }
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = "part";
+        feed.node = y; /* from the middle on */
+        tp_node *rest = out[9];
+        e = export_model("net_middle", s, &feed, 1, &rest, 1, &d);
+        if (e) {
+            CHECK(e->n_node == 2 && e->n_init == 0 && find(e->input, 1, "Conv2D_1"));
+            free_model(e);
+        }
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* The first dimension of an output is called "batch" only where it is the inputs'. */
+TEST(names_of_dimensions)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, 4)), *out[3];
+    const int64_t rows[2] = {TP_ANY, 4};
+    const int swap[3] = {1, 0, 2};
+    out[0] = tp_named(tp_reshape_to(x, tp_make_shape_n(2, rows)), "rows");
+    out[1] = tp_named(tp_transpose(x, swap, 3), "time_major");
+    out[2] = tp_named(tp_exp(x), "same");
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 3, 0);
+    if (s) {
+        model *m = export_model("net_dims", s, &feed, 1, out, 3, NULL);
+        if (m) {
+            CHECK(holds(&m->input[0], "batch") && holds(&m->input[0], "x_dim1"));
+            CHECK(!holds(&m->output[0], "batch") && holds(&m->output[0], "rows_dim0"));
+            CHECK(!holds(&m->output[1], "batch") && holds(&m->output[2], "batch"));
+            free_model(m);
+        }
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_status sinh_infer(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static void sinh_block(int64_t n, void *y, const void *const *in, const void *attrs)
+{
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) ((float *)y)[i] = sinhf(((const float *)in[0])[i]);
+}
+TEST(rows_of_your_own)
+{
+    tp_op row;
+    memset(&row, 0, sizeof row);
+    row.name = "sinh", row.label = "Sinh", row.flags = TP_OP_ELEMENTWISE;
+    row.min_in = row.max_in = row.n_out = 1;
+    row.infer = sinh_infer, row.block_f32 = sinh_block;
+    row.naive_f32 = tp__map_kernel;
+    for (int named = 0; named < 2; named++) {
+        row.onnx = named ? "Sinh" : NULL;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3)), *y = tp_apply(g, &row, &x, 1, NULL);
+        tp_session *s = open_graph(g);
+        tp_feed feed;
+        fill(&feed, x, 2, 0);
+        if (s && named) {
+            model *m = export_model("net_own_row", s, &feed, 1, &y, 1, NULL);
+            if (m) free_model(m);
+        } else if (s) {
+            tp_buf b;
+            memset(&b, 0, sizeof b);
+            CHECK_ERR(tp_export_onnx_buf(s, &x, 1, &y, 1, &b, NULL), TP_ERR_UNSUPPORTED,
+                      "ONNX export: 'Sinh' needs the op 'sinh', which has no ONNX form");
+            CHECK(b.len == 0);
+            tp_buf_free(&b);
+        }
+        tp_tensor_free(&feed.value);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* ==== >>mistakes ====================================================================================== */
+
+TEST(what_cannot_be_exported_is_said)
+{
+    tp_graph *g = tp_graph_new(NULL), *strange = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3)),
+            *label = tp_placeholder(g, "l", TP_I32, x->shape);
+    tp_node *v = tp_get_scalar_variable(g, "v", 1), *in[2], *out[2];
+    tp_node *sampled = tp_named(tp_rand_uniform_like(x, 0, 1), "sampled");
+    tp_node *noise = tp_add(x, tp_rand_normal(g, tp_make_shape(3), 0, 1));
+    tp_node *cost = tp_sum(tp_relu(x)), *dx = NULL, *y = tp_relu(x), *lse, *elsewhere;
+    tp_node *group = tp_group(g, &y, 1, "all"), *q = tp_placeholder(g, "q", TP_F32, tp_make_shape(2, 3, 4)), *arg;
+    tp_node *h = tp_placeholder(g, "h", TP_F32, tp_make_shape(2, 4)),
+            *kernel = tp_placeholder(g, "k", TP_F32, tp_make_shape(8, 16));
+    tp_node *rnn = tp_nn_lstm(q, kernel, tp_get_variable_as(g, "b", TP_F32, tp_make_shape(16), tp_init_zeros()), h, h,
+                              1, true, NULL, NULL);
+    tp_gradients(cost, &x, 1, &dx);
+    lse = &tp_nn_attention(q, q, q, 2, false)->op->out[1];
+    tp_pool_attrs pool;
+    memset(&pool, 0, sizeof pool);
+    pool.size_h = pool.size_w = 2;
+    tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(1, 4, 4, 1));
+    arg = &tp_nn_max_pool(image, &pool)->op->out[1];
+    elsewhere = tp_placeholder(strange, "x", TP_F32, tp_make_shape(1));
+    tp_session *s = open_graph(g);
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    if (s) {
+#define REFUSED(n_in_, o_, n_out_, status_, part_) \
+    CHECK_ERR(tp_export_onnx_buf(s, in, n_in_, o_, n_out_, &b, NULL), status_, part_)
+        in[0] = x;
+        REFUSED(1, &sampled, 1, TP_ERR_UNSUPPORTED, "needs the op 'random', which has no ONNX form");
+        REFUSED(1, &noise, 1, TP_ERR_UNSUPPORTED, "needs the op 'random'"); /* not folded to one number */
+        REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED, "needs the op 'relu_grad', which has no ONNX form");
+        REFUSED(1, &group, 1, TP_ERR_UNSUPPORTED, "'all' needs the op 'group'");
+        out[0] = tp_assign_add(v, tp_const(g, 1), NULL);
+        REFUSED(1, out, 1, TP_ERR_UNSUPPORTED, "needs the op 'assign_add'");
+        out[0] = tp_mul(x, tp_cast(label, TP_F32));
+        REFUSED(1, out, 1, TP_ERR_ARG, "ONNX export: the outputs need placeholder 'l', so it must be an input");
+        REFUSED(1, &y, 0, TP_ERR_ARG, "there are no outputs");
+        out[0] = out[1] = y;
+        REFUSED(1, out, 2, TP_ERR_NAME, "'Relu_1' is an output twice");
+        in[1] = x;
+        REFUSED(2, &y, 1, TP_ERR_NAME, "'x' is an input twice");
+        in[1] = elsewhere;
+        REFUSED(2, &y, 1, TP_ERR_ARG, "input 1 is not a node of this session's graph");
+        out[0] = NULL;
+        REFUSED(1, out, 1, TP_ERR_ARG, "fetch 0 is NULL");
+        in[0] = q;
+        REFUSED(1, &lse, 1, TP_ERR_UNSUPPORTED, "ONNX export: output 1 of 'Attention' (attention) has no ONNX form");
+        in[1] = h;
+        REFUSED(2, &rnn, 1, TP_ERR_ARG, "need placeholder 'k'");
+        tp_node *three[3];
+        three[0] = q, three[1] = h, three[2] = kernel;
+        CHECK_ERR(tp_export_onnx_buf(s, three, 3, &rnn, 1, &b, NULL), TP_ERR_UNSUPPORTED,
+                  "ONNX export: 'LSTM' (lstm) needs weights that do not depend on the inputs, but 'k' does");
+        in[0] = image;
+        REFUSED(1, &arg, 1, TP_ERR_UNSUPPORTED, "output 1 of 'MaxPool' (max_pool)");
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.opset = 9;
+        CHECK_ERR(tp_export_onnx_buf(s, &x, 1, &y, 1, &b, &d), TP_ERR_ARG, "opset 9 is not written: choose 13 or 17");
+        CHECK(b.len == 0);
+        CHECK_ERR(tp_export_onnx(s, &x, 1, &y, 1, "/nowhere/at/all.onnx", NULL), TP_ERR_IO, "/nowhere/at/all.onnx");
+#undef REFUSED
+    }
+    tp_buf_free(&b);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_graph_free(strange);
+}
+
+TEST(memory_may_run_out_anywhere)
+{
+    int failures = 0;
+    for (long n = 1, failed = 1; failed && n < 20000; n++) {
+        tp_test_fail_after(n);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_session *s = NULL;
+        tp_status st = TP_ERR_NOMEM;
+        tp_buf b;
+        memset(&b, 0, sizeof b);
+        if (g) {
+            tp_conv2d_attrs a;
+            memset(&a, 0, sizeof a);
+            tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 4, 2)), *out[3], *half[2];
+            tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 3, 2, 4), tp_init_ones());
+            tp_node *c = tp_get_variable_as(g, "c", TP_F32, tp_make_shape(4), tp_init_ones());
+            tp_node *m = tp_get_variable_as(g, "m", TP_F32, tp_make_shape(64, 3), tp_init_ones());
+            tp_node *k = tp_get_variable_as(g, "k", TP_F32, tp_make_shape(8, 16), tp_init_ones());
+            tp_node *y = tp_nn_bias_add(tp_nn_conv2d(x, w, &a), c, TP_NHWC);
+            y = tp_relu(tp_nn_batch_norm_infer(y, c, tp_exp(c), c, c, 3, 1e-3f));
+            out[0] = tp_named(tp_softmax(tp_matmul(tp_batch_flatten(y), m)), "prob");
+            tp_split(y, 2, 3, half);
+            out[1] = tp_broadcast_like(tp_sum(tp_concat(half, 2, 3)), x);
+            tp_node *t = tp_placeholder(g, "t", TP_F32, tp_make_shape(2, 3, 4)), *in[2];
+            in[0] = x, in[1] = t;
+            t = tp_nn_attention(t, t, t, 2, true);
+            tp_node *zero = tp_get_variable_as(g, "zero", TP_F32, tp_make_shape(2, 4), tp_init_zeros());
+            tp_node *bias = tp_get_variable_as(g, "bias", TP_F32, tp_make_shape(16), tp_init_zeros());
+            out[2] = tp_nn_lstm(tp_nn_layer_norm(t, c, c, 1e-5f), k, bias, zero, zero, 1, true, NULL, NULL);
+            tp_export_onnx_desc d;
+            memset(&d, 0, sizeof d);
+            d.fold_batch_norm = n % 2 == 0;
+            s = tp_session_new(g, NULL);
+            if (s) st = tp_export_onnx_buf(s, in, 2, out, 3, &b, &d);
+        }
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "allocation %ld: %s: %s", n, tp_status_name(st),
+                  tp_last_error());
+        failures += failed != 0;
+        tp_buf_free(&b);
+        tp_session_free(s);
+        tp_graph_free(g);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    CHECK(failures > 100);
+}
+
+/* ==== >>exporter ====================================================================================== */
+
+/* prob of an image, and the cost of a label: what a model builds, training or not. */
+static tp_node *classifier(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_disable_layer_logging(g);
+    tp_node *y = tp_conv2d(in[0], "conv", .filters = 4, .kernel_size = 3, .use_bias = TP_NO, .activation = tp_bn_relu);
+    y = tp_fully_connected(tp_dropout(y, "dropout", .rate = 0.5f), "fc", .units = 3);
+    tp_named(tp_softmax(y), "prob");
+    tp_named(tp_reduce_max(y, NULL, 0, false), "best");
+    tp_named(tp_argmax(y, 1), "class");
+    return tp_named(tp_mean(tp_sparse_softmax_cross_entropy(y, in[1])), "cost");
+}
+static const char *const prob_and_class[] = {"prob", "class"}, *const best_only[] = {"best"},
+                         *const image_only[] = {"image"};
+static void config(tp_predict_config *c, tp_spec spec[2])
+{
+    memset(c, 0, sizeof *c);
+    memset(spec, 0, 2 * sizeof *spec);
+    spec[0].name = "image", spec[0].dtype = TP_F32, spec[0].shape = tp_make_shape(TP_ANY, 6, 6, 2);
+    spec[1].name = "label", spec[1].dtype = TP_I32, spec[1].shape = tp_make_shape(TP_ANY);
+    c->inputs = spec;
+    c->n_inputs = 2;
+    c->build_graph = classifier;
+    c->input_names = image_only;
+    c->n_input_names = 1;
+    c->output_names = prob_and_class;
+    c->n_output_names = 2;
+}
+static model *read_file(const char *path)
+{
+    model *m = (model *)calloc(1, sizeof *m);
+    char *data = NULL;
+    size_t size = 0;
+    if (m && CHECK_OK(tp_file_read(path, false, 0, &data, &size))) {
+        tp_buf_put(&m->bytes, data, size);
+        read_model(m);
+    }
+    tp_free(data);
+    return m;
+}
+static int files_in(const char *path)
+{
+    int n = 0;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    if (d) closedir(d);
+    return n;
+}
+
+TEST(a_model_exporter_writes_compact_files)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "model.onnx");
+    config(&c, spec);
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    tp_tensor *b = tp_dict_add(&d, "fc/b");
+    const int64_t three = 3;
+    if (CHECK(b && tp_tensor_resize(b, TP_F32, tp_make_shape_n(1, &three)) == TP_OK))
+        for (int i = 0; i < 3; i++) tp_tensor_set(b, i, i + 0.25);
+    c.session_init = tp_dict_restore(&d, false);
+    tp_model_exporter *x = tp_model_exporter_new(&c);
+    if (CHECK_MSG(x != NULL, "%s", tp_last_error())) {
+        tp_export_compact_desc how;
+        memset(&how, 0, sizeof how);
+        CHECK_OK(tp_export_compact(x, path, NULL));
+        model *m = read_file(path);
+        CHECK(count(m, "Conv") == 1 && count(m, "BatchNormalization") == 0 && count(m, "Identity") == 0);
+        CHECK(find(m->input, m->n_input, "image") && m->n_input == 1 && find(m->output, m->n_output, "prob"));
+        const float bias[3] = {0.25f, 1.25f, 2.25f}; /* what session_init gave */
+        const part *init = find(m->init, m->n_init, "fc/b");
+        CHECK(init && init->n > sizeof bias && memcmp(init->p + init->n - sizeof bias, bias, sizeof bias) == 0);
+        free_model(m);
+        how.optimize = TP_NO;
+        CHECK_OK(tp_export_compact(x, path, &how));
+        m = read_file(path);
+        CHECK(count(m, "BatchNormalization") == 1 && count(m, "Identity") > 2);
+        free_model(m);
+        how.toco_compatible = true;
+        CHECK_ERR(tp_export_compact(x, path, &how), TP_ERR_ARG, "toco_compatible needs optimize");
+        how.optimize = TP_YES;
+        CHECK_OK(tp_export_compact(x, path, &how));
+        CHECK_ERR(tp_export_compact(x, dir, NULL), TP_ERR_IO, dir); /* a folder is in the way */
+        CHECK(files_in(dir) == 1);
+    }
+    tp_model_exporter_free(x);
+    config(&c, spec);
+    c.output_names = NULL;
+    CHECK(tp_model_exporter_new(&c) == NULL);
+    CHECK_HAS(tp_last_error(), "output_names");
+    tp_model_exporter_free(NULL);
+}
+
+TEST(a_model_exporter_writes_server_folders)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    const char *judged = getenv("TP_ONNX_DIR"), *dir = judged && *judged ? judged : tp_test_tmpdir();
+    char folder[600], scalar[600], full[600];
+    snprintf(folder, sizeof folder, "%s/triton_classifier", dir);
+    snprintf(scalar, sizeof scalar, "%s/triton_scalar", dir);
+    snprintf(full, sizeof full, "%s/full", dir);
+    const char *const tags[] = {"serve", "cpu \"fast\""};
+    char *text = NULL;
+    size_t size = 0;
+    tp_export_serving_desc d;
+    memset(&d, 0, sizeof d);
+    config(&c, spec);
+    tp_model_exporter *x = tp_model_exporter_new(&c);
+    if (CHECK_MSG(x != NULL, "%s", tp_last_error())) {
+        CHECK_OK(tp_export_serving(x, folder, NULL));
+        CHECK_OK(tp_file_read(tp_test_path(folder, "config.pbtxt"), false, 0, &text, &size));
+        CHECK_HAS(text, "max_batch_size: 64\n");
+        CHECK_HAS(text, "name: \"image\"\n    data_type: TYPE_FP32\n    dims: [ 6, 6, 2 ]");
+        CHECK_HAS(text, "name: \"class\"\n    data_type: TYPE_INT64\n    dims: [ 1 ]\n    reshape { shape: [ ] }");
+        CHECK_HAS(text, "key: \"tags\"\n  value { string_value: \"serve\" }");
+        CHECK_HAS(text, "string_value: \"prediction_pipeline\"");
+        tp_free(text);
+        CHECK(tp_file_exists(tp_test_path(folder, "1/model.onnx")) && files_in(folder) == 2);
+        CHECK_ERR(tp_export_serving(x, folder, NULL), TP_ERR_STATE, "/1 exists: remove it, or choose another version");
+        d.version = 2;
+        CHECK_OK(tp_export_serving(x, folder, &d));
+        CHECK(files_in(folder) == 3);
+        d.version = 3, d.max_batch_size = 8;
+        CHECK_ERR(tp_export_serving(x, folder, &d), TP_ERR_STATE, "choose another folder");
+        CHECK(files_in(folder) == 3);
+        d.version = -1;
+        CHECK_ERR(tp_export_serving(x, folder, &d), TP_ERR_ARG, "a version must be positive");
+        CHECK_ERR(tp_export_serving(x, "/dev/null/model", NULL), TP_ERR_IO, "/dev/null is in the way");
+
+        /* a full disk, played by a limit on file sizes: nothing stays */
+        struct rlimit old, small;
+        if (getrlimit(RLIMIT_FSIZE, &old) == 0) {
+            void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+            for (int late = 0; late < 2; late++) { /* the model does not fit; nor does anything */
+                small = old;
+                small.rlim_cur = late ? 100 : 1000;
+                if (setrlimit(RLIMIT_FSIZE, &small) != 0) break;
+                const tp_status st = tp_export_serving(x, full, NULL), st2 = tp_export_compact(x, full, NULL);
+                setrlimit(RLIMIT_FSIZE, &old);
+                CHECK_MSG(st == TP_ERR_IO && st2 == TP_ERR_IO, "%s", tp_last_error());
+                CHECK(!tp_file_exists(full));
+            }
+            signal(SIGXFSZ, handler);
+        }
+    }
+    tp_model_exporter_free(x);
+
+    config(&c, spec);
+    c.output_names = best_only, c.n_output_names = 1; /* one number for the whole batch */
+    x = tp_model_exporter_new(&c);
+    if (CHECK_MSG(x != NULL, "%s", tp_last_error())) {
+        memset(&d, 0, sizeof d);
+        d.max_batch_size = 4;
+        CHECK_ERR(tp_export_serving(x, scalar, &d), TP_ERR_SHAPE,
+                  "max_batch_size is 4, but not every input and output");
+        CHECK(!tp_file_exists(scalar));
+        d.max_batch_size = 0, d.version = 7, d.tags = tags, d.n_tags = 2, d.signature_name = "best\\of\nall";
+        CHECK_OK(tp_export_serving(x, scalar, &d));
+        CHECK_OK(tp_file_read(tp_test_path(scalar, "config.pbtxt"), false, 0, &text, &size));
+        CHECK_HAS(text, "max_batch_size: 0\n");
+        CHECK_HAS(text, "dims: [ -1, 6, 6, 2 ]");
+        CHECK_HAS(text, "string_value: \"serve,cpu \\\"fast\\\"\"");
+        CHECK_HAS(text, "string_value: \"best\\\\of\\012all\"");
+        tp_free(text);
+    }
+    tp_model_exporter_free(x);
+}
+
+TEST(an_exporter_runs_out_of_memory_anywhere)
+{
+    const char *dir = tp_test_tmpdir(), *folder = tp_test_path(dir, "model"), *file = tp_test_path(dir, "model.onnx");
+    tp_predict_config c;
+    tp_spec spec[2];
+    int failures = 0;
+    for (long n = 1, failed = 1; failed && n < 20000; n += 2) {
+        tp_test_fail_after(n);
+        config(&c, spec);
+        tp_model_exporter *x = tp_model_exporter_new(&c);
+        tp_status st = x ? tp_export_serving(x, folder, NULL) : TP_ERR_NOMEM;
+        const bool there = tp_file_exists(folder);
+        if (st == TP_OK) st = tp_export_compact(x, file, NULL);
+        else CHECK(!there);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? st != TP_OK : st == TP_OK, "allocation %ld: %s: %s", n, tp_status_name(st), tp_last_error());
+        failures += failed != 0;
+        tp_model_exporter_free(x);
+        CHECK(tp_test_live_blocks() == 0);
+        if (there) tp_test_remove(folder);
+    }
+    tp_test_alloc_reset();
+    CHECK_MSG(failures > 100 && files_in(dir) == 1, "%d failures, %d files", failures, files_in(dir));
 }
 
 TEST_MAIN()

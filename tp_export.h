@@ -987,7 +987,11 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
 }
 static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape, const void *data)
 {
-    tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
+    const size_t bytes = (size_t)tp_shape_size(shape) * tp_dtype_size(dtype), most = INT32_MAX;
+    if (w->st == TP_OK && (bytes > most || w->init.len > most - bytes))
+        w->st = tp_fail(TP_ERR_UNSUPPORTED,
+                        "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold", name);
+    if (w->st == TP_OK) tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
     return name;
 }
 static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
@@ -1767,6 +1771,42 @@ static void tp__onnx_conv(tp__onnx *w)
     if (bias) w->done[bias->id] = 1;
     if (norm) w->done[norm->id] = 1;
 }
+/* The gradient of a convolution by its input, which networks use to make images larger. */
+static void tp__onnx_conv_transpose(tp__onnx *w)
+{
+    static const int oihw[4] = {3, 2, 0, 1}; /* O counts the channels that come in here */
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)w->op->attrs;
+    const tp__conv g = tp__conv_geometry(a, &w->op->in[2]->shape, &w->op->in[1]->shape);
+    const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
+    const int64_t size[2] = {g.KH, g.KW}, stride[2] = {g.sh, g.sw}, dilation[2] = {g.dh, g.dw}, to[2] = {g.H, g.W},
+                  from[2] = {g.OH, g.OW};
+    int64_t pads[4] = {0, 0, 0, 0}, more[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        const int64_t all = (size[i] - 1) * dilation[i];
+        int64_t rest = all; /* what the borders take from an image that is wide enough for every filter */
+        if (to[i] >= 0) rest = stride[i] * (from[i] - 1) + all + 1 - to[i];
+        else if (a->padding == TP_VALID) rest = 0;
+        if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
+            if (w->st == TP_OK)
+                w->st =
+                    tp_fail(TP_ERR_UNSUPPORTED,
+                            "ONNX export: '%s' (%s) must know height and width of what it makes, and its filter's size",
+                            w->op->name, w->op->row->name);
+            return;
+        }
+        if (a->padding != TP_VALID && rest > 0) pads[i] = rest / 2;
+        pads[2 + i] = rest - pads[i] > 0 ? rest - pads[i] : 0;
+        more[i] = rest < 0 ? -rest : 0;
+    }
+    const char *x = tp__onnx_in(w, 0, form), *weights = tp__onnx_permuted(w, w->op->in[1], 4, oihw, "oihw");
+    tp__onnx_ints(w, "kernel_shape", size, 2);
+    tp__onnx_ints(w, "strides", stride, 2);
+    tp__onnx_ints(w, "dilations", dilation, 2);
+    tp__onnx_ints(w, "pads", pads, 4);
+    if (more[0] || more[1]) tp__onnx_ints(w, "output_padding", more, 2);
+    if (g.groups != 1) tp__onnx_int(w, "group", g.groups);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, weights, NULL);
+}
 static void tp__onnx_pool(tp__onnx *w)
 {
     const tp_pool_attrs *a = (const tp_pool_attrs *)w->op->attrs;
@@ -2059,6 +2099,7 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_broadcast_like, tp__onnx_like},
                {&tp__op_sum_to_like, tp__onnx_sum_to_like},
                {&tp__op_conv2d, tp__onnx_conv},
+               {&tp__op_conv2d_input_grad, tp__onnx_conv_transpose},
                {&tp__op_max_pool, tp__onnx_pool},
                {&tp__op_avg_pool, tp__onnx_pool},
                {&tp__op_matmul, tp__onnx_matmul},

@@ -503,7 +503,6 @@ static const char *const without_form[] = {"relu_grad",
                                            "pad_grad",
                                            "tile_grad",
                                            "gather_grad",
-                                           "conv2d_input_grad",
                                            "conv2d_filter_grad",
                                            "max_pool_grad",
                                            "max_pool_take",
@@ -712,6 +711,42 @@ TEST(odd_graphs)
         if (e) {
             CHECK(e->n_node == 2 && e->n_init == 0 && find(e->input, 1, "Conv2D_1"));
             free_model(e);
+        }
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Dropout and what only watches are not there; half precision stays half. */
+TEST(what_does_nothing_is_left_out)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3)), *y, *out[2];
+    tp_add_tensor_summary(x, TP_SUMMARY_RMS, NULL, NULL);
+    y = tp_check_numerics(tp_stop_gradient(tp_nn_dropout(tp_exp(x), 0.5f)), "weights");
+    out[0] = tp_named(y, "kept");
+    tp_node *half = tp_cast(x, TP_F16);
+    out[1] = tp_named(tp_cast(tp_add(tp_mul(half, half), tp_const_as(g, TP_F16, 0.25)), TP_F32), "half");
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 2, 0);
+    if (s) {
+        tp_buf b;
+        memset(&b, 0, sizeof b);
+        CHECK_OK(tp_export_onnx_buf(s, &x, 1, out, 1, &b, NULL));
+        model *m = (model *)calloc(1, sizeof *m);
+        if (CHECK(m != NULL)) {
+            m->bytes = b;
+            read_model(m);
+            CHECK(m->n_node == 1 && count(m, "Exp") == 1 && find(m->node, 1, "kept"));
+            free_model(m);
+        }
+        for (int i = 0; i < 6; i++) tp_tensor_set(&feed.value, i, 0.25 * i - 0.5); /* exact, however it is rounded */
+        m = export_model("net_half", s, &feed, 1, &out[1], 1, NULL);
+        if (m) {
+            CHECK(count(m, "Cast") == 2 && m->n_node == 4);
+            free_model(m);
         }
     }
     tp_tensor_free(&feed.value);

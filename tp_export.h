@@ -2460,13 +2460,20 @@ TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const
     return st;
 }
 
-/* One "input" or "output" of config.pbtxt. Without the batch, which max_batch_size stands for; a scalar is said to be one
- * element that is reshaped, since dims may not be empty. */
+/* One "input" or "output" of config.pbtxt. Without the batch, which max_batch_size stands for; what is left of a vector is
+ * said to be one element that is reshaped, since dims may not be empty. The server knows no other scalars. */
 static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n, bool batched)
 {
     static const char *const type[TP_DTYPE_COUNT] = {"",           "TYPE_FP32",  "TYPE_FP64",  "TYPE_FP16", "TYPE_BF16",
                                                      "TYPE_INT32", "TYPE_INT64", "TYPE_UINT8", "TYPE_BOOL"};
     const int from = batched ? 1 : 0;
+    bool empty = n->shape.ndim == 0;
+    for (int d = 0; d < n->shape.ndim; d++) empty |= n->shape.dim[d] == 0;
+    if (empty)
+        return tp_fail(
+            TP_ERR_SHAPE,
+            "export_serving: the %s '%s' is a scalar or empty, which the server does not take: reshape it to (1)", what,
+            tp_node_name(n));
     tp_buf_printf(c, "%s [\n  {\n    name: \"%s", what, tp_node_name(n));
     if (n->index) tp_buf_printf(c, ":%d", n->index);
     tp_buf_printf(c, "\"\n    data_type: %s\n    dims: [", type[n->dtype]);
@@ -2490,8 +2497,10 @@ static tp_status tp__serving_config(tp_model_exporter *x, const tp_export_servin
 {
     const tp_predictor *p = x->predictor;
     tp_buf_printf(c, "backend: \"onnxruntime\"\nmax_batch_size: %d\n", max_batch);
-    for (int i = 0; i < p->n_in; i++) tp__serving_value(c, "input", p->in[i], max_batch > 0);
-    for (int i = 0; i < p->n_out; i++) tp__serving_value(c, "output", p->out[i], max_batch > 0);
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_in && st == TP_OK; i++) st = tp__serving_value(c, "input", p->in[i], max_batch > 0);
+    for (int i = 0; i < p->n_out && st == TP_OK; i++) st = tp__serving_value(c, "output", p->out[i], max_batch > 0);
+    if (st != TP_OK) return st;
     tp_buf_printf(c, "parameters {\n  key: \"signature_name\"\n  value { string_value: ");
     tp__serving_text(c, d->signature_name ? d->signature_name : "prediction_pipeline");
     tp_buf_printf(c, " }\n}\nparameters {\n  key: \"tags\"\n  value { string_value: ");

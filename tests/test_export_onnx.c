@@ -953,12 +953,13 @@ static tp_node *classifier(tp_graph *g, tp_node *const *in, void *user)
     tp_node *y = tp_conv2d(in[0], "conv", .filters = 4, .kernel_size = 3, .use_bias = TP_NO, .activation = tp_bn_relu);
     y = tp_fully_connected(tp_dropout(y, "dropout", .rate = 0.5f), "fc", .units = 3);
     tp_named(tp_softmax(y), "prob");
-    tp_named(tp_reduce_max(y, NULL, 0, false), "best");
+    tp_named(tp_reduce_max(y, NULL, 0, true), "best");
+    tp_named(tp_reduce_max(y, NULL, 0, false), "scalar");
     tp_named(tp_argmax(y, 1), "class");
     return tp_named(tp_mean(tp_sparse_softmax_cross_entropy(y, in[1])), "cost");
 }
 static const char *const prob_and_class[] = {"prob", "class"}, *const best_only[] = {"best"},
-                         *const image_only[] = {"image"};
+                         *const scalar_only[] = {"scalar"}, *const image_only[] = {"image"};
 static void config(tp_predict_config *c, tp_spec spec[2])
 {
     memset(c, 0, sizeof *c);
@@ -1092,6 +1093,14 @@ TEST(a_model_exporter_writes_server_folders)
             signal(SIGXFSZ, handler);
         }
     }
+    tp_model_exporter_free(x);
+
+    config(&c, spec);
+    c.output_names = scalar_only, c.n_output_names = 1;
+    x = tp_model_exporter_new(&c);
+    if (CHECK(x != NULL))
+        CHECK_ERR(tp_export_serving(x, scalar, NULL), TP_ERR_SHAPE, "the output 'scalar' is a scalar or empty");
+    CHECK(!tp_file_exists(scalar));
     tp_model_exporter_free(x);
 
     config(&c, spec);

@@ -70,8 +70,9 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 /* ==== >>onnx ========================================================================================== */
 
 typedef struct tp_export_onnx_desc {
-    const char *name;     /* of the graph in the file; NULL = "model" */
-    bool fold_batch_norm; /* a batch norm after a convolution becomes part of its weights: faster, other last digits */
+    const char *name; /* of the graph in the file; NULL = "model" */
+    bool fold;        /* a batch norm after a convolution becomes part of its weights (other last digits), a border of
+                           * zeros before it its padding */
     bool
         keep_identities; /* names, stop_gradient, summaries, print and dropout stay, as Identity; else they are left out */
     int opset;           /* 0: 13, or 17 where layer_norm needs it; 13: layer_norm in parts; 17 */
@@ -98,7 +99,7 @@ TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* NULL is f
 TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* its variables */
 
 typedef struct tp_export_compact_desc {
-    int optimize;         /* tp_tri; 0 = TP_YES: batch norms are folded into convolutions, identities left out */
+    int optimize; /* tp_tri; 0 = TP_YES: batch norms and zero borders are folded into convolutions, identities left out */
     bool toco_compatible; /* for converters of few operators: nothing beyond opset 13; needs optimize */
 } tp_export_compact_desc;
 /* One ONNX file that needs nothing else: variables are constants in it. [export: ModelExporter.export_compact] */
@@ -1563,9 +1564,11 @@ static void tp__onnx_slice(tp__onnx *w)
     for (int i = 0; i < 3 && n; i++) in[1 + i] = tp__onnx_list(w, i == 0 ? from : i == 1 ? to : axes, n);
     tp__onnx_emit_n(w, n ? "Slice" : "Identity", in, n ? 4 : 1, &y, 1);
 }
+static const tp_operation *tp__onnx_border_for(const tp__onnx *w, const tp_operation *pad);
 static void tp__onnx_pad(tp__onnx *w)
 {
     const tp__pad_attrs *a = (const tp__pad_attrs *)w->op->attrs;
+    if (tp__onnx_border_for(w, w->op)) return;
     const tp_shape *x = &w->op->in[0]->shape;
     const int form = tp__onnx_form(w), n = x->ndim;
     int64_t pads[2 * TP_MAX_DIMS];
@@ -1665,10 +1668,24 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
 
 /* -- neural networks */
 
-/* Attributes of a window. SAME is written as explicit padding where that is known, since not every reader agrees on
- * auto_pad. */
+/* The convolution that takes a border of zeros as its padding, if it is to. */
+static const tp_operation *tp__onnx_border_for(const tp__onnx *w, const tp_operation *pad)
+{
+    const tp__pad_attrs *a = (const tp__pad_attrs *)pad->attrs;
+    const tp__onnx_value *v = tp__onnx_raw(w, &pad->out[0]);
+    if (!w->d->fold || a->mode != TP_PAD_CONSTANT || a->value != 0.0f || v->input || v->uses != 1) return NULL;
+    const tp_operation *conv = v->user;
+    if (conv->row != &tp__op_conv2d || tp__onnx_root(w, conv->in[0]) != &pad->out[0]) return NULL;
+    const tp_conv2d_attrs *c = (const tp_conv2d_attrs *)conv->attrs;
+    const int channels = c->data_format == TP_NCHW ? 1 : 3;
+    if (c->padding != TP_VALID || a->before[0] || a->after[0] || a->before[channels] || a->after[channels]) return NULL;
+    return conv;
+}
+
+/* Attributes of a window; `border` (or NULL) is a border of the image, whose height is axis `spatial`. SAME is written as
+ * explicit padding where that is known, since not every reader agrees on auto_pad. */
 static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_t kh, int64_t kw, int sh, int sw,
-                            int dh, int dw)
+                            int dh, int dw, const tp__pad_attrs *border, int spatial)
 {
     const int64_t in[2] = {H, W}, size[2] = {kh, kw}, stride[2] = {sh, sw}, dilation[2] = {dh, dw};
     int64_t pads[4] = {0, 0, 0, 0};
@@ -1680,6 +1697,10 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
         if (total < 0) total = 0;
         pads[i] = total / 2;
         pads[2 + i] = total - total / 2;
+    }
+    for (int i = 0; i < 2 && border; i++) {
+        pads[i] = border->before[spatial + i];
+        pads[2 + i] = border->after[spatial + i];
     }
     if (kh >= 0 && kw >= 0) tp__onnx_ints(w, "kernel_shape", size, 2);
     tp__onnx_ints(w, "strides", stride, 2);
@@ -1713,7 +1734,7 @@ static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operatio
 {
     const tp_operation *n = tp__onnx_only_user(w, &last->out[0], &tp__op_batch_norm_infer);
     const tp_tensor *weights = tp__onnx_at(w, conv->in[1])->constant;
-    if (!n || !w->d->fold_batch_norm || !weights || weights->dtype != TP_F32) return NULL;
+    if (!n || !w->d->fold || !weights || weights->dtype != TP_F32) return NULL;
     if (tp__axis(((const tp__bn_attrs *)n->attrs)->axis, 4) != (nchw ? 1 : 3)) return NULL;
     for (int i = 1; i < 5; i++)
         if (!tp__onnx_at(w, n->in[i])->constant) return NULL;
@@ -1759,13 +1780,16 @@ static void tp__onnx_conv(tp__onnx *w)
     if (bias) last = bias;
     const tp_operation *norm = tp__onnx_norm_of(w, op, last, g.nchw);
     if (norm) last = norm;
-    const char *x = tp__onnx_in(w, 0, form), *weights, *b = NULL;
+    const tp_operation *border = tp__onnx_root(w, op->in[0])->op;
+    if (border->row != &tp__op_pad || !w->live[border->id] || tp__onnx_border_for(w, border) != op) border = NULL;
+    const char *x = tp__onnx_get(w, border ? border->in[0] : op->in[0], form), *weights, *b = NULL;
     if (norm) tp__onnx_fold_norm(w, op, bias, norm, &weights, &b);
     else {
         weights = tp__onnx_permuted(w, op->in[1], 4, oihw, "oihw");
         if (bias) b = tp__onnx_get(w, bias->in[1], TP__OWN);
     }
-    tp__onnx_window(w, a->padding != TP_VALID, g.H, g.W, g.KH, g.KW, (int)g.sh, (int)g.sw, (int)g.dh, (int)g.dw);
+    tp__onnx_window(w, a->padding != TP_VALID, g.H, g.W, g.KH, g.KW, (int)g.sh, (int)g.sw, (int)g.dh, (int)g.dw,
+                    border ? (const tp__pad_attrs *)border->attrs : NULL, g.nchw ? 2 : 1);
     if (g.groups != 1) tp__onnx_int(w, "group", g.groups);
     tp__onnx_emit_to(w, tp__onnx_out(w, last, 0, form), "Conv", x, weights, b);
     if (bias) w->done[bias->id] = 1;
@@ -1813,7 +1837,7 @@ static void tp__onnx_pool(tp__onnx *w)
     const tp__pool g = tp__pool_geometry(a, &w->op->in[0]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
     const char *x = tp__onnx_in(w, 0, form);
-    tp__onnx_window(w, a->padding == TP_SAME, g.H, g.W, g.kh, g.kw, (int)g.sh, (int)g.sw, 1, 1);
+    tp__onnx_window(w, a->padding == TP_SAME, g.H, g.W, g.kh, g.kw, (int)g.sh, (int)g.sw, 1, 1, NULL, 0);
     if (w->op->row == &tp__op_avg_pool) tp__onnx_int(w, "count_include_pad", 0);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, NULL, NULL);
 }
@@ -2441,7 +2465,7 @@ static tp_status tp__exporter_model(tp_model_exporter *x, tp_buf *model, int opt
     const tp_predictor *p = x->predictor;
     tp_export_onnx_desc d;
     memset(&d, 0, sizeof d);
-    d.fold_batch_norm = optimize != TP_NO;
+    d.fold = optimize != TP_NO;
     d.keep_identities = optimize == TP_NO;
     d.opset = toco_compatible ? 13 : 0;
     return tp__export_onnx(p->session, p->in, p->n_in, p->out, p->n_out, model, &d, batched);

@@ -330,7 +330,7 @@ TEST(a_residual_block)
         }
         tp_export_onnx_desc d;
         memset(&d, 0, sizeof d);
-        d.fold_batch_norm = true;
+        d.fold = true;
         m = export_model("net_block_folded", s, &feed, 1, &y, 1, &d);
         if (m) {
             CHECK(count(m, "Transpose") == 1 && count(m, "BatchNormalization") == 1); /* bn0 follows nothing */
@@ -384,7 +384,7 @@ TEST(a_resnet_of_layers)
     for (int folded = 0; s && folded < 2; folded++) {
         tp_export_onnx_desc d;
         memset(&d, 0, sizeof d);
-        d.fold_batch_norm = folded;
+        d.fold = folded;
         if (!folded) shake(s);
         model *m = export_model(folded ? "net_resnet20_folded" : "net_resnet20", s, &feed, 1, &y, 1, &d);
         if (!m) continue;
@@ -754,6 +754,41 @@ TEST(what_does_nothing_is_left_out)
     tp_graph_free(g);
 }
 
+/* A border of zeros is the padding of the convolution behind it; any other border, and one that others see, stays. */
+TEST(borders_become_padding)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 7, 6, 2)), *out[5], *p[3];
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 3, 2, 2), tp_init_normal(0, 1));
+    const int64_t before[4] = {0, 1, 2, 0}, after[4] = {0, 2, 1, 0}, planes[4] = {0, 0, 1, 2};
+    const int first[4] = {0, 3, 1, 2};
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.padding = TP_VALID, a.stride_h = a.stride_w = 2;
+    p[0] = tp_pad(x, before, after, TP_PAD_CONSTANT, 0);
+    p[1] = tp_pad(x, before, after, TP_PAD_CONSTANT, 1);
+    p[2] = tp_pad(x, after, before, TP_PAD_REFLECT, 0);
+    for (int i = 0; i < 3; i++) out[i] = tp_nn_conv2d(p[i], w, &a);
+    a.data_format = TP_NCHW;
+    out[3] = tp_nn_conv2d(tp_pad(tp_transpose(x, first, 4), planes, planes, TP_PAD_CONSTANT, 0), w, &a);
+    out[4] = tp_named(tp_neg(p[1]), "seen");
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 2, 0);
+    for (int folded = 0; s && folded < 2; folded++) {
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.fold = folded;
+        model *m = export_model(folded ? "net_borders_folded" : "net_borders", s, &feed, 1, out, 5, &d);
+        if (!m) continue;
+        CHECK(count(m, "Pad") == (folded ? 2 : 4) && count(m, "Conv") == 4);
+        free_model(m);
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* The first dimension of an output is called "batch" only where it is the inputs'. */
 TEST(names_of_dimensions)
 {
@@ -926,7 +961,7 @@ TEST(memory_may_run_out_anywhere)
             out[2] = tp_nn_lstm(tp_nn_layer_norm(t, c, c, 1e-5f), k, bias, zero, zero, 1, true, NULL, NULL);
             tp_export_onnx_desc d;
             memset(&d, 0, sizeof d);
-            d.fold_batch_norm = n % 2 == 0;
+            d.fold = n % 2 == 0;
             s = tp_session_new(g, NULL);
             if (s) st = tp_export_onnx_buf(s, in, 2, out, 3, &b, &d);
         }

@@ -71,11 +71,11 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 
 typedef struct tp_export_onnx_desc {
     const char *name; /* of the graph in the file; NULL = "model" */
-    bool fold;        /* a batch norm after a convolution becomes part of its weights (other last digits), a border of
-                           * zeros before it its padding */
-    bool
-        keep_identities; /* names, stop_gradient, summaries, print and dropout stay, as Identity; else they are left out */
-    int opset;           /* 0: 13, or 17 where layer_norm needs it; 13: layer_norm in parts; 17 */
+    /* Around convolutions: a batch norm behind one becomes part of its weights (other last digits), a border of zeros
+     * before one its padding. */
+    bool fold;
+    bool keep_identities; /* names, stop_gradient, summaries, print, dropout stay as Identity; else they are left out */
+    int opset;            /* 0: 13, or 17 where layer_norm needs it; 13: layer_norm in parts; 17 */
 } tp_export_onnx_desc;
 /* The part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with layer_norm). What
  * depends on no input is computed now and written as a constant; what only training needs is not written. Names are those of
@@ -106,8 +106,7 @@ typedef struct tp_export_compact_desc {
 TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d);
 
 typedef struct tp_export_serving_desc {
-    const char *const
-        *tags; /* NULL: "serve". Written into config.pbtxt as a parameter, for people: the server ignores it */
+    const char *const *tags; /* NULL: "serve". A parameter in config.pbtxt, for people: the server ignores it */
     int n_tags;
     const char *signature_name; /* NULL = "prediction_pipeline"; written as a parameter, like the tags */
     int64_t version;            /* 0 = 1 */

@@ -284,7 +284,24 @@ static const char *tp__oi_string(tp__oi *c, tp__pb s)
     return t;
 }
 
-/* What must not stand in an error as it is: a name as text. */
+/* A name of the file as a name of the graph: other signs become '_', which stands in front of the first where it must. */
+static const char *tp__oi_name(tp__oi *c, const char *name)
+{
+    char *t = (char *)tp__oi_alloc(c, strlen(name) + 3, 1);
+    size_t n = 0;
+    if (!t) return "node";
+    for (const char *p = name; *p; p++) {
+        const bool letter =
+            (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_';
+        if (*p == '/' && (n == 0 || t[n - 1] == '/')) continue; /* no empty scopes */
+        if ((n == 0 || t[n - 1] == '/') && !letter && *p != '.') t[n++] = '_';
+        else t[n++] = letter || *p == '.' || *p == '-' || *p == '/' ? *p : '_';
+    }
+    while (n > 0 && t[n - 1] == '/') n--;
+    t[n] = 0;
+    return n ? t : "node";
+}
+
 static tp__ov *tp__oi_value(tp__oi *c, const char *name)
 {
     tp__ov *v = (tp__ov *)tp__oi_alloc(c, 1, sizeof *v);
@@ -2844,7 +2861,7 @@ static tp_status tp__on_build(tp__on *n)
     tp_graph *g = c->g[c->side];
     memset(n->made, 0, (size_t)n->n_out * sizeof *n->made);
     n->partial = false;
-    if (c->side == 0) tp_name_scope_push(g, n->name);
+    if (c->side == 0) tp_name_scope_push(g, tp__oi_name(c, n->name));
     n->row->build(n);
     if (c->side == 0) tp_name_scope_pop(g);
     if (c->status == TP_OK && tp_graph_status(g) != TP_OK)
@@ -2971,8 +2988,6 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
         }
     }
     n.name = name && name[0] ? name : n.n_out && n.out[0][0] ? n.out[0] : n.op;
-    while (*n.name == '/') n.name++;
-    if (!*n.name) n.name = "node";
     n.row = domain[0] && strcmp(domain, "ai.onnx") != 0 ? NULL : tp__onnx_find(n.op);
     if (c->status != TP_OK) return c->status;
     if (missing)
@@ -3041,7 +3056,7 @@ static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
                 if (c->d && c->d->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0) {
                     tp_variable_desc d;
                     memset(&d, 0, sizeof d);
-                    d.name = name;
+                    d.name = tp__oi_name(c, name);
                     d.dtype = t.dtype;
                     d.shape = t.shape;
                     d.init = tp_init_values((const float *)t.data, tp_tensor_size(&t));
@@ -3126,7 +3141,7 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
         return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED,
                            "the input '%s' does not say how many dimensions it has; give a node for it in .inputs",
                            name);
-    if (!node) node = tp_placeholder(c->g[0], name, dtype, shape);
+    if (!node) node = tp_placeholder(c->g[0], tp__oi_name(c, name), dtype, shape);
     if (tp_graph_status(c->g[0]) != TP_OK)
         return tp__oi_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
     tp__ov *v = tp__oi_value(c, name);
@@ -3188,7 +3203,7 @@ static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
         tp__ov *v = (tp__ov *)tp__map_get(&c->values, name);
         if (!v) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name);
         m->output[m->n_output].name = tp_graph_strdup(c->g[0], name);
-        m->output[m->n_output++].node = tp_named(tp__oi_node(c, v, NULL), name);
+        m->output[m->n_output++].node = tp_named(tp__oi_node(c, v, NULL), tp__oi_name(c, name));
     }
     if (c->status == TP_OK && tp_graph_status(c->g[0]) != TP_OK)
         tp__oi_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));

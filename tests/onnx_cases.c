@@ -1,12 +1,12 @@
 /* onnx_cases.c - models with inputs and expected outputs, run through tp_import_onnx
  *
- *     onnx_cases <folder>
+ *     onnx_cases <folder>        every <name>.onnx of the folder, or those that its file `list` names
  *     onnx_cases --operators     names of the operators that tp_import_onnx knows
  *
- * The folder's file `list` has a line a case: name, relative and absolute tolerance. <name>.onnx is the model,
- * <name>.npz has its inputs as "in/<name of the input>" and what should come out as "out/<number>". Prints a line a case:
- * PASS (with its inputs fed, "sizes": integers and single numbers given as constants, "all": everything constant),
- * REFUSED with the sentence, or FAIL with what differed. */
+ * <name>.npz has the inputs as "in <name of the input>" and what should come out as "out <name of the output>". A line of
+ * `list` is a name, a relative and an absolute tolerance (without it 1e-4 and 1e-4). Prints a line a case: PASS (with its
+ * inputs fed, "sizes": integers and single numbers given as constants, "all": everything constant), REFUSED with the
+ * sentence, or FAIL with what differed. */
 #define TP_IMPLEMENTATION
 #include "tp_import.h"
 
@@ -53,7 +53,7 @@ static tp_status attempt(const char *model, const tp_dict *d, int constants, dou
     desc.inputs = given;
     for (int i = 0; i < d->n && desc.n_inputs < 64 && constants; i++) {
         const tp_tensor *t = &d->item[i].value;
-        if (strncmp(d->item[i].name, "in/", 3) != 0 || (constants == 1 && !is_size(t))) continue;
+        if (strncmp(d->item[i].name, "in ", 3) != 0 || (constants == 1 && !is_size(t))) continue;
         tp_tensor f32;
         memset(&f32, 0, sizeof f32);
         if (t->dtype == TP_F16 && tp_tensor_resize(&f32, TP_F32, t->shape) == TP_OK)
@@ -66,7 +66,7 @@ static tp_status attempt(const char *model, const tp_dict *d, int constants, dou
     if (st == TP_OK && !(s = tp_session_new(g, NULL))) st = TP_ERR;
     for (int i = 0; st == TP_OK && i < m.n_input; i++) {
         char key[300];
-        snprintf(key, sizeof key, "in/%s", m.input[i].name);
+        snprintf(key, sizeof key, "in %s", m.input[i].name);
         const tp_tensor *t = tp_dict_find(d, key);
         if (m.input[i].node->op->row != tp_op_find("placeholder")) continue;
         if (!t) {
@@ -83,12 +83,12 @@ static tp_status attempt(const char *model, const tp_dict *d, int constants, dou
     if (st == TP_OK) st = tp_session_run(s, feed, n_feed, fetch, m.n_output, out);
     text[0] = 0;
     for (int i = 0; st == TP_OK && i < m.n_output; i++) {
-        char key[40];
+        char key[300];
         char why[200];
-        snprintf(key, sizeof key, "out/%d", i);
+        snprintf(key, sizeof key, "out %s", m.output[i].name);
         const tp_tensor *want = tp_dict_find(d, key);
-        const char *bad = want ? difference(out[i], want, rtol, atol, why, sizeof why) : NULL;
-        if (bad && !text[0]) snprintf(text, size, "output %d: %s", i, bad);
+        const char *bad = want ? difference(out[i], want, rtol, atol, why, sizeof why) : "nothing is expected of it";
+        if (bad && !text[0]) snprintf(text, size, "%s: %s", key, bad);
     }
     for (int i = 0; i < n_feed; i++) tp_tensor_free(&feed[i].value);
     tp_session_free(s);
@@ -96,38 +96,54 @@ static tp_status attempt(const char *model, const tp_dict *d, int constants, dou
     return st;
 }
 
+static void run_case(const char *folder, const char *name, double rtol, double atol)
+{
+    static const char *const how[] = {"fed", "sizes", "all"};
+    char path[1400], text[700];
+    tp_dict d = {NULL, 0, 0};
+    tp_status st = TP_ERR;
+    int k = 0;
+    snprintf(path, sizeof path, "%s/%s.npz", folder, name);
+    if (tp_npz_load(path, &d) != TP_OK) {
+        printf("FAIL %s %s\n", name, tp_last_error());
+        return;
+    }
+    snprintf(path, sizeof path, "%s/%s.onnx", folder, name);
+    for (; k < 3; k++) {
+        st = attempt(path, &d, k, rtol, atol, text, sizeof text);
+        if (st == TP_OK || !strstr(tp_last_error(), "must be known")) break;
+    }
+    if (st != TP_OK) printf("REFUSED %s %s\n", name, tp_last_error());
+    else if (text[0]) printf("FAIL %s %s\n", name, text);
+    else printf("PASS %s %s\n", name, how[k]);
+    fflush(stdout);
+    tp_dict_free(&d);
+}
+
 int main(int argc, char **argv)
 {
-    char path[1024], name[300], text[400];
+    char path[1024], name[300];
     double rtol, atol;
     if (argc > 1 && strcmp(argv[1], "--operators") == 0) {
         for (int i = 0; tp_import_onnx_operator(i); i++) puts(tp_import_onnx_operator(i));
         return 0;
     }
-    snprintf(path, sizeof path, "%s/list", argc > 1 ? argv[1] : ".");
+    if (argc != 2) return fprintf(stderr, "onnx_cases <folder>\n"), 1;
+    snprintf(path, sizeof path, "%s/list", argv[1]);
     FILE *list = fopen(path, "r");
-    if (!list) return fprintf(stderr, "onnx_cases: no file '%s'\n", path), 1;
-    while (fscanf(list, "%299s %lf %lf", name, &rtol, &atol) == 3) {
-        static const char *const how[] = {"fed", "sizes", "all"};
-        tp_dict d = {NULL, 0, 0};
-        tp_status st = TP_ERR;
-        snprintf(path, sizeof path, "%s/%s.npz", argv[1], name);
-        if (tp_npz_load(path, &d) != TP_OK) {
-            printf("FAIL %s %s\n", name, tp_last_error());
-            continue;
-        }
-        snprintf(path, sizeof path, "%s/%s.onnx", argv[1], name);
-        int k = 0;
-        for (; k < 3; k++) {
-            st = attempt(path, &d, k, rtol, atol, text, sizeof text);
-            if (st == TP_OK || !strstr(tp_last_error(), "must be known")) break;
-        }
-        if (st != TP_OK) printf("REFUSED %s %s\n", name, tp_last_error());
-        else if (text[0]) printf("FAIL %s %s\n", name, text);
-        else printf("PASS %s %s\n", name, how[k]);
-        fflush(stdout);
-        tp_dict_free(&d);
+    if (list) {
+        while (fscanf(list, "%299s %lf %lf", name, &rtol, &atol) == 3) run_case(argv[1], name, rtol, atol);
+        fclose(list);
+        return 0;
     }
-    fclose(list);
+    DIR *dir = opendir(argv[1]);
+    if (!dir) return fprintf(stderr, "onnx_cases: no folder '%s'\n", argv[1]), 1;
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+        const size_t n = strlen(e->d_name);
+        if (n < 6 || n > sizeof name || strcmp(e->d_name + n - 5, ".onnx") != 0) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(n - 5), e->d_name);
+        run_case(argv[1], name, 1e-4, 1e-4);
+    }
+    closedir(dir);
     return 0;
 }

@@ -51,8 +51,8 @@ for t in collect_testcases(None):
         other['operators that tp does not have'] += 1
         continue
     given, expected = t.data_sets[0]
-    data = {'in/' + v.name: array(a, e) for v, a, e in zip(g.input, given, elems)}
-    data.update({'out/%d' % i: array(a, e) for i, (a, e) in enumerate(zip(expected, elems[len(g.input):]))})
+    data = {'in ' + v.name: array(a, e) for v, a, e in zip(g.input, given, elems)}
+    data.update({'out ' + v.name: array(a, e) for v, a, e in zip(g.output, expected, elems[len(g.input):])})
     np.savez(os.path.join(folder, t.name + '.npz'), **data)
     onnx.save(t.model, os.path.join(folder, t.name + '.onnx'))
     half = bool({T.FLOAT16, T.BFLOAT16} & set(elems))  # computed in float32, so not rounded where the reference rounds

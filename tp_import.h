@@ -704,7 +704,9 @@ static void tp__onnx_map(tp__on *n) /* the row's function of one or two inputs *
 static tp_node *tp__divide(tp_node *a, tp_node *b) /* integers: toward zero */
 {
     if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
-    return tp_mul(tp_mul(tp_sign(a), tp_sign(b)), tp_floordiv(tp_abs(a), tp_abs(b)));
+    tp_node *q = tp_floordiv(a, b), *zero = tp__oc(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
+    tp_node *apart = tp_not_equal(tp__as(tp_less(a, zero), TP_I32), tp__as(tp_less(b, zero), TP_I32));
+    return tp_add(q, tp__as(tp_logical_and(rest, apart), a->dtype));
 }
 static tp_node *tp__xor(tp_node *a, tp_node *b) { return tp_not_equal(tp__wide(a), tp__wide(b)); }
 static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
@@ -1002,6 +1004,7 @@ static void tp__onnx_gemm(tp__on *n)
 typedef struct tp__window {
     int64_t k[2], stride[2], dilation[2], before[2], after[2];
     bool same, none; /* the padding is tp's SAME; there is no padding */
+    bool open;       /* how much padding that is depends on a size that is not known */
     bool one;        /* there was one spatial axis */
 } tp__window;
 
@@ -1033,6 +1036,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
         }
     }
     w->same = w->none = true;
+    w->open = false;
     for (int i = 0; i < 2; i++) {
         const int64_t size = x->shape.dim[2 + i], s = w->stride[i], k = (w->k[i] - 1) * w->dilation[i] + 1;
         if (w->k[i] < 1 || w->k[i] > 1 << 20 || s < 1 || s > 1 << 20 || w->dilation[i] < 1 ||
@@ -1054,7 +1058,9 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
         if (exact ? w->before[i] != total / 2 || w->after[i] != total - total / 2 : strcmp(mode, "SAME_UPPER") != 0)
             w->same = false;
         if (w->before[i] || w->after[i] || (!exact && w->same)) w->none = false;
+        w->open |= !exact;
     }
+    w->open = w->open && w->same;
     return n->c->status == TP_OK;
 }
 
@@ -1172,14 +1178,14 @@ static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_
 }
 
 /* Largest or mean element of each window of a padded x. Dilated windows: one shifted picture an element, combined. */
-static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, bool mean)
+static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, bool mean, bool same)
 {
     tp_pool_attrs a;
     tp_node *y = NULL;
     memset(&a, 0, sizeof a);
     a.size_h = (int)w->k[0], a.size_w = (int)w->k[1];
     a.stride_h = (int)w->stride[0], a.stride_w = (int)w->stride[1];
-    a.padding = TP_VALID;
+    a.padding = same ? TP_SAME : TP_VALID;
     a.data_format = TP_NCHW;
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
@@ -1215,8 +1221,13 @@ static void tp__onnx_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
     }
     w.k[0] = one ? 1 : k[0], w.k[1] = one ? k[0] : k[1];
     if (!tp__on_window(n, x, one, &w)) return;
-    if (w.same && !w.none && w.before[0] + w.before[1] + w.after[0] + w.after[1] == 0) { /* sizes unknown */
-        for (int i = 0; i < 2; i++) tp__on_dim(n, x, 2 + i);
+    if (w.open) {
+        if (kind == 'L' || w.dilation[0] > 1 || w.dilation[1] > 1 || tp__on_i(n, "ceil_mode", 0) ||
+            tp__on_i(n, "count_include_pad", 0))
+            for (int i = 0; i < 2; i++) tp__on_dim(n, x, 2 + i);
+        if (n->c->status != TP_OK) return;
+        tp_node *y = tp__pool_windows(n, x, &w, kind == 'A', true);
+        tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
         return;
     }
     const tp__window counted = w;
@@ -1231,15 +1242,16 @@ static void tp__onnx_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
     }
     if (n->c->status != TP_OK) return;
     tp_node *y;
-    if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false);
+    if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false, false);
     else if (kind == 'L') {
         const float p = (float)(tp__on_attr(n, "p") ? tp__on_i(n, "p", 2) : 2);
         y = tp__pool_windows(
-            n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__oc(x, (double)p)), &w, 0.0f), &w, true);
+            n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__oc(x, (double)p)), &w, 0.0f), &w, true,
+            false);
         y = tp_affine(y, (float)(w.k[0] * w.k[1]), 0.0f);
         y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__oc(y, 1.0 / (double)p));
     } else {
-        y = tp__pool_windows(n, tp__pad_space(x, &w, 0.0f), &w, true);
+        y = tp__pool_windows(n, tp__pad_space(x, &w, 0.0f), &w, true, false);
         const bool all = tp__on_i(n, "count_include_pad", 0) != 0 || counted.none;
         if (!all || grow[0] > 0 || grow[1] > 0) { /* the share of each window that counts */
             const int64_t dim[4] = {1, 1, tp__on_dim(n, x, 2), tp__on_dim(n, x, 3)};
@@ -1247,7 +1259,7 @@ static void tp__onnx_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
             if (all) ones = tp__pad_space(ones, &counted, 1.0f);
             tp__window rest = w;
             for (int i = 0; i < 2 && all; i++) rest.before[i] = 0, rest.after[i] = w.after[i] - counted.after[i];
-            y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true));
+            y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true, false));
         }
     }
     tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
@@ -1395,7 +1407,7 @@ static void tp__onnx_lrn(tp__on *n) /* sums over neighbouring channels: a pool o
     if (n->c->status != TP_OK) return;
     y = tp__pool_windows(
         n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
-        true);
+        true, false);
     y = tp_pow(tp_affine(y, alpha, bias), tp__oc(y, (double)beta)); /* the mean of `size`: alpha / size of the sum */
     tp__on_out(n, 0, tp_div(x, tp_reshape_like(y, x)));
 }
@@ -1534,23 +1546,27 @@ static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int co
         const int e = d - (x->shape.ndim - count);
         const int64_t have = x->shape.dim[d], want = e < 0 ? 1 : s.dim[e];
         tiles[d] = have == 1 && want >= 0 ? want : 1;
-        if (have != 1 && have >= 0 && want > 1 && want != have) {
+        any |= tiles[d] != 1;
+        if (have > 1 && want > 1 && want != have) {
             tp__on_fail(n, TP_ERR_SHAPE, "%s of dimension %d from %lld to %lld", n->op, d, (long long)have,
                         (long long)want);
             return NULL;
         }
-        if (have == 1 && want < 0) { /* as long as another value's dimension: by adding that many zeros */
-            const tp_dtype dtype = x->dtype;
-            tp_node *wide = tp__wide(x);
-            tp_node *zeros = tp__oi_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
-            if (!zeros) {
-                tp__on_fail(n, TP_ERR_UNSUPPORTED,
-                            "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
-                return NULL;
-            }
-            x = tp__as(tp_add(wide, zeros), dtype);
+        if ((want >= 0 && have >= 0) || want == 1 || have > 1) continue;
+        /* what may be 1 or not, against what is not known: by adding so many zeros, which broadcasts */
+        const tp_dtype dtype = x->dtype;
+        tp_node *wide = tp__wide(x), *zeros;
+        if (want >= 0) {
+            int64_t ones[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+            ones[d] = want;
+            zeros = tp_tile(tp__with_ones(tp__oc(wide, 0), x->shape.ndim, 0), ones);
+        } else zeros = tp__oi_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
+        if (!zeros) {
+            tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                        "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
+            return NULL;
         }
-        any |= tiles[d] != 1;
+        x = tp__as(tp_add(wide, zeros), dtype);
     }
     return any ? tp_tile(x, tiles) : x;
 }
@@ -1613,7 +1629,7 @@ static void tp__onnx_reshape(tp__on *n)
                 tp__on_fail(n, TP_ERR_FORMAT, "Reshape copies dimension %d, which the input does not have", d);
                 return;
             }
-            list[d] = x->shape.dim[d] < 0 ? TP__OV_ANY : x->shape.dim[d];
+            list[d] = x->shape.dim[d] < 0 ? tp__oi_symbol(n->c, x, d) : x->shape.dim[d];
         }
         if (list[d] == -1) open = d;
         else if (tp__is_any(list[d])) copied++;
@@ -1624,7 +1640,12 @@ static void tp__onnx_reshape(tp__on *n)
         else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
     /* the unknown dimensions are on both sides: what is left open follows from the known ones */
     if (open >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) list[open] = x_known / known;
-    if (count >= 0 && tp__on_shape(n, list, count, &s)) tp__on_out(n, 0, tp_reshape_to(x, s));
+    if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
+    for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
+    if (copied > 1) { /* more than one unknown: like something that is as long there */
+        tp_node *ref = tp__on_expand(n, tp_const(n->c->g[n->c->side], 0.0f), list, count);
+        if (ref) tp__on_out(n, 0, tp_reshape_like(x, ref));
+    } else tp__on_out(n, 0, tp_reshape_to(x, s));
 }
 
 static void tp__onnx_flatten(tp__on *n)
@@ -1643,7 +1664,7 @@ static void tp__onnx_flatten(tp__on *n)
         else flat[d >= axis] *= x->shape.dim[d];
     for (int i = 0; i < 2; i++)
         if (any[i]) flat[i] = TP_ANY;
-    tp__on_out(n, 0, tp_reshape_to(x, tp_make_shape_n(2, flat)));
+    tp__on_out(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
 
 static void tp__onnx_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
@@ -1696,7 +1717,10 @@ static void tp__onnx_split(tp__on *n)
     int64_t size[TP__ON_INTS], at = 0;
     tp_node *x = tp__on_in(n, 0);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), count = tp__on_ints(n, "split", 1, size);
-    const int64_t all = tp__on_dim(n, x, axis), part = (all + n->n_out - 1) / n->n_out;
+    if (n->c->status != TP_OK) return;
+    /* of an unknown axis, the given sizes are cut off one by one; running says if there is less */
+    const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__ONNX_LAST : tp__on_dim(n, x, axis);
+    const int64_t part = (all + n->n_out - 1) / n->n_out;
     if (n->c->status != TP_OK) return;
     if (count >= 0 && count != n->n_out) {
         tp__on_fail(n, TP_ERR_FORMAT, "Split has %d sizes for %d outputs", count, n->n_out);
@@ -1736,6 +1760,10 @@ static void tp__onnx_slice(tp__on *n)
         }
         if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all but the first few */
             y = tp__cut(y, axis, a, -1);
+            continue;
+        }
+        if (size < 0 && step == 1 && a >= 0 && b > a) { /* running says if there is less */
+            y = tp__cut(y, axis, a, b - a);
             continue;
         }
         if (tp__on_dim(n, x, axis) < 0 || n->c->status != TP_OK) return;
@@ -1826,10 +1854,16 @@ static void tp__onnx_expand(tp__on *n)
 
 /* -- picking elements */
 
-/* Indices that may count from the end, made to count from the start. */
-static tp_node *tp__from_start(tp_node *index, int64_t size)
+/* Indices into an axis of x that may count from its end, made to count from its start. */
+static tp_node *tp__from_start(tp__on *n, tp_node *index, tp_node *x, int axis)
 {
-    return tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, tp__oc(index, (double)size)), index);
+    tp_node *size;
+    if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__oc(index, (double)x->shape.dim[axis]);
+    else { /* as many as there are when it runs */
+        tp_node *zeros = tp__oi_zeros_along(n->c, tp__oi_symbol(n->c, x, axis), index->dtype, 0, 1);
+        size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__oc(index, (double)tp__on_dim(n, x, axis));
+    }
+    return tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, size), index);
 }
 
 static void tp__onnx_gather(tp__on *n)
@@ -1840,7 +1874,7 @@ static void tp__onnx_gather(tp__on *n)
     bool negative = !known;
     for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
     if (n->c->status != TP_OK) return;
-    if (negative) index = tp__from_start(index, tp__on_dim(n, x, axis));
+    if (negative) index = tp__from_start(n, index, x, axis);
     tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index); /* (index.., rest..): bring `axis` of rest to the front */
     int perm[TP_MAX_DIMS];
     if (tp_is_poison(y) || axis == 0) {
@@ -1877,7 +1911,7 @@ static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axi
     }
     tp_node *b = tp_constant(tp_node_graph(x), &base);
     tp_tensor_free(&base);
-    index = tp__from_start(tp__as(index, TP_I64), x->shape.dim[axis]);
+    index = tp__from_start(n, tp__as(index, TP_I64), x, axis);
     return tp_flatten(tp_add(tp_mul(index, tp__oc(index, (double)stride[axis + 1])), b));
 }
 
@@ -1886,6 +1920,18 @@ static void tp__onnx_gather_elements(tp__on *n)
     tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
     if (n->c->status != TP_OK) return;
+    bool same = x->shape.ndim == index->shape.ndim;
+    for (int d = 0; d < x->shape.ndim && same; d++) {
+        const int64_t a = x->shape.dim[d], b = index->shape.dim[d];
+        same = d == axis || a == b || a < 0 || b < 0;
+    }
+    if (same && tp_dtype_is_float(x->dtype)) { /* there is an op for the last axis */
+        const int last = x->shape.ndim - 1;
+        tp_node *in[2] = {tp__move_axis(x, axis, last), tp__from_start(n, index, x, axis)};
+        in[1] = tp__move_axis(tp__as(in[1], TP_I32), axis, last);
+        tp__on_out(n, 0, tp__move_axis(tp_apply(tp_node_graph(x), tp_op_find("take_last"), in, 2, NULL), last, axis));
+        return;
+    }
     tp_node *flat = tp__flat_elements(n, x, index, axis);
     if (n->c->status == TP_OK) tp__on_out(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
 }
@@ -1914,7 +1960,7 @@ static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int batch
     tp_node *place = tp__as(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
         tp_node *one = tp_squeeze(tp__cut(place, last, j, 1), last);
-        one = tp__from_start(one, x->shape.dim[batch + j]);
+        one = tp__from_start(n, one, x, batch + j);
         one = tp_mul(one, tp__oc(one, (double)stride[batch + j]));
         row = row ? tp_add(row, one) : one;
     }
@@ -2001,7 +2047,10 @@ static void tp__onnx_one_hot(tp__on *n)
         tp__on_unsupported(n, "that depth");
         return;
     }
-    tp_node *hot = tp_one_hot(tp__from_start(index, k), k, 1.0f, 0.0f), *wide = tp__wide(values);
+    tp_node *hot =
+                tp_one_hot(tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, tp__oc(index, (double)k)), index),
+                           k, 1.0f, 0.0f),
+            *wide = tp__wide(values);
     hot = tp__move_axis(tp_greater(hot, tp__oc(hot, 0.5)), hot->shape.ndim - 1, axis);
     tp__on_out(n, 0,
                tp__as(tp_select(hot, tp_squeeze(tp__cut(wide, 0, 1, 1), 0), tp_squeeze(tp__cut(wide, 0, 0, 1), 0)),

@@ -85,17 +85,17 @@ TP__COLD_BEGIN
 /* ==== >>protobuf ======================================================================================= */
 
 /* A message that is being read: a range of bytes. `bad` sticks when it is damaged. */
-typedef struct tp__pb {
+typedef struct tp__wire {
     const uint8_t *at, *end;
     bool bad;
-} tp__pb;
-typedef struct tp__pb_field {
+} tp__wire;
+typedef struct tp__wire_field {
     int number, wire; /* wire: 0 varint, 1 eight bytes, 2 a range, 5 four bytes */
     uint64_t value;   /* of 0, 1, 5 */
-    tp__pb sub;       /* of 2 */
-} tp__pb_field;
+    tp__wire sub;     /* of 2 */
+} tp__wire_field;
 
-static uint64_t tp__pb_varint(tp__pb *p)
+static uint64_t tp__wire_varint(tp__wire *p)
 {
     uint64_t v = 0;
     for (int shift = 0; shift < 64 && p->at < p->end; shift += 7) {
@@ -108,7 +108,7 @@ static uint64_t tp__pb_varint(tp__pb *p)
     return 0;
 }
 
-static uint64_t tp__pb_fixed(tp__pb *p, int bytes)
+static uint64_t tp__wire_fixed(tp__wire *p, int bytes)
 {
     uint64_t v = 0;
     if (p->end - p->at < bytes) p->bad = true;
@@ -118,19 +118,19 @@ static uint64_t tp__pb_fixed(tp__pb *p, int bytes)
 }
 
 /* The next field; false at the end and when the message is damaged. */
-static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
+static bool tp__wire_next(tp__wire *p, tp__wire_field *f)
 {
     memset(f, 0, sizeof *f);
     if (p->bad || p->at == p->end) return false;
-    const uint64_t key = tp__pb_varint(p);
+    const uint64_t key = tp__wire_varint(p);
     f->number = (int)(key >> 3 & 0xfffffff);
     f->wire = (int)(key & 7);
     if (f->number == 0 || key >> 32) p->bad = true;
-    if (f->wire == 0) f->value = tp__pb_varint(p);
-    else if (f->wire == 1) f->value = tp__pb_fixed(p, 8);
-    else if (f->wire == 5) f->value = tp__pb_fixed(p, 4);
+    if (f->wire == 0) f->value = tp__wire_varint(p);
+    else if (f->wire == 1) f->value = tp__wire_fixed(p, 8);
+    else if (f->wire == 5) f->value = tp__wire_fixed(p, 4);
     else if (f->wire == 2) {
-        const uint64_t n = tp__pb_varint(p);
+        const uint64_t n = tp__wire_varint(p);
         if (p->bad || n > (uint64_t)(p->end - p->at)) p->bad = true;
         else {
             f->sub.at = p->at;
@@ -141,16 +141,16 @@ static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
 }
 
 /* Numbers of a repeated field, which come one a field or packed: calls of this give them one by one. */
-static bool tp__pb_number(tp__pb *p, tp__pb *pack, int number, int wire, uint64_t *v)
+static bool tp__wire_number(tp__wire *p, tp__wire *pack, int number, int wire, uint64_t *v)
 {
-    tp__pb_field f;
+    tp__wire_field f;
     for (;;) {
         if (pack->at != pack->end) {
-            *v = wire == 0 ? tp__pb_varint(pack) : tp__pb_fixed(pack, wire == 1 ? 8 : 4);
+            *v = wire == 0 ? tp__wire_varint(pack) : tp__wire_fixed(pack, wire == 1 ? 8 : 4);
             p->bad |= pack->bad;
             return !p->bad;
         }
-        if (!tp__pb_next(p, &f)) return false;
+        if (!tp__wire_next(p, &f)) return false;
         if (f.number != number) continue;
         if (f.wire == wire) {
             *v = f.value;
@@ -210,13 +210,13 @@ typedef struct tp__oi {
 
 typedef struct tp__oattr {
     const char *name;
-    tp__pb msg;
+    tp__wire msg;
 } tp__oattr;
 
 /* A node that is being built. */
 typedef struct tp__on {
     tp__oi *c;
-    const struct tp__onnx_row *row;
+    const struct tp__import_row *row;
     const char *name, *op;
     tp__ov **in; /* NULL where an optional one is left out */
     const char **out;
@@ -227,18 +227,18 @@ typedef struct tp__on {
     int n_in, n_out, n_attr;
 } tp__on;
 
-typedef struct tp__onnx_row {
+typedef struct tp__import_row {
     const char *name;
     void (*build)(tp__on *n);
     tp_node *(*one)(tp_node *x);
     tp_node *(*two)(tp_node *a, tp_node *b);
     int flags;
-} tp__onnx_row;
+} tp__import_row;
 enum {
-    TP__ONNX_NO_FOLD = 1, /* knows its result itself, or draws random numbers */
-    TP__ONNX_SIZES = 2,   /* arithmetic of dimensions: also done where some of them are unknown */
-    TP__ONNX_SHAPE = 8,   /* makes a shape of a list in which sizes may be unknown */
-    TP__ONNX_BYTES = 4    /* one, two: uint8 and bool are computed as int32 */
+    TP__IMPORT_NO_FOLD = 1, /* knows its result itself, or draws random numbers */
+    TP__IMPORT_SIZES = 2,   /* arithmetic of dimensions: also done where some of them are unknown */
+    TP__IMPORT_SHAPE = 8,   /* makes a shape of a list in which sizes may be unknown */
+    TP__IMPORT_BYTES = 4    /* one, two: uint8 and bool are computed as int32 */
 };
 
 static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const char *fmt, ...) TP_PRINTF(4, 5);
@@ -254,8 +254,8 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
 }
 /* What is computed or listed while importing has at most so many elements, and a value of the graph so many, so that
  * products of a few dimensions cannot overflow. */
-#define TP__ONNX_MOST             ((int64_t)1 << 28)
-#define TP__ONNX_LAST             ((int64_t)1 << 48)
+#define TP__IMPORT_MOST           ((int64_t)1 << 28)
+#define TP__IMPORT_LAST           ((int64_t)1 << 48)
 #define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
 
 static tp_node *tp__on_unsupported(tp__on *n, const char *why)
@@ -273,7 +273,7 @@ static void *tp__oi_alloc(tp__oi *c, size_t n, size_t size)
 }
 
 /* A string of the file. */
-static const char *tp__oi_string(tp__oi *c, tp__pb s)
+static const char *tp__oi_string(tp__oi *c, tp__wire s)
 {
     const size_t n = (size_t)(s.end - s.at);
     char *t = (char *)tp__oi_alloc(c, n + 1, 1);
@@ -314,7 +314,7 @@ static tp__ov *tp__oi_value(tp__oi *c, const char *name)
 }
 
 /* The element type that stands for one of ONNX; 0 if there is none. */
-static tp_dtype tp__onnx_dtype(int64_t elem)
+static tp_dtype tp__import_dtype(int64_t elem)
 {
     switch (elem) {
     case 1:
@@ -328,7 +328,7 @@ static tp_dtype tp__onnx_dtype(int64_t elem)
     default: return TP_DTYPE_UNSET;
     }
 }
-static const char *tp__onnx_dtype_name(int64_t elem)
+static const char *tp__import_dtype_name(int64_t elem)
 {
     static const char *const name[] = {"undefined", "float32", "uint8",     "int8",       "uint16",  "int16",
                                        "int32",     "int64",   "string",    "bool",       "float16", "float64",
@@ -337,15 +337,15 @@ static const char *tp__onnx_dtype_name(int64_t elem)
 }
 
 /* -- weights that lie in a file beside the model */
-static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char **data, size_t *size)
+static tp_status tp__oi_external(tp__oi *c, const char *name, tp__wire msg, char **data, size_t *size)
 {
     const char *location = NULL;
     int64_t offset = 0, length = -1;
-    tp__pb_field f, e;
-    while (tp__pb_next(&msg, &f)) {
+    tp__wire_field f, e;
+    while (tp__wire_next(&msg, &f)) {
         if (f.number != 13 || f.wire != 2) continue;
         const char *key = "", *value = "";
-        while (tp__pb_next(&f.sub, &e)) {
+        while (tp__wire_next(&f.sub, &e)) {
             if (e.number == 1 && e.wire == 2) key = tp__oi_string(c, e.sub);
             if (e.number == 2 && e.wire == 2) value = tp__oi_string(c, e.sub);
         }
@@ -380,17 +380,17 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
 }
 
 /* -- a TensorProto */
-static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
+static tp_status tp__oi_tensor(tp__oi *c, tp__wire msg, tp_tensor *t, const char **name_out, const char *node)
 {
-    tp__pb_field f;
-    tp__pb m = msg, raw = {NULL, NULL, false}, pack = {NULL, NULL, false};
+    tp__wire_field f;
+    tp__wire m = msg, raw = {NULL, NULL, false}, pack = {NULL, NULL, false};
     tp_shape shape;
     int64_t elem = 0, n = 1;
     bool external = false, has_raw = false;
     uint64_t v;
     const char *name = node ? node : "?";
     memset(&shape, 0, sizeof shape);
-    while (tp__pb_next(&m, &f)) {
+    while (tp__wire_next(&m, &f)) {
         if (f.number == 2 && f.wire == 0) elem = (int64_t)f.value;
         else if (f.number == 8 && f.wire == 2) {
             name = tp__oi_string(c, f.sub);
@@ -399,7 +399,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
         else if (f.number == 14 && f.wire == 0) external = f.value == 1;
     }
     if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' is damaged", name);
-    for (m = msg; tp__pb_number(&m, &pack, 1, 0, &v);) {
+    for (m = msg; tp__wire_number(&m, &pack, 1, 0, &v);) {
         if (shape.ndim == TP_MAX_DIMS)
             return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' has more than %d dimensions", name,
                                TP_MAX_DIMS);
@@ -408,12 +408,12 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
         if (v > 0) n *= (int64_t)v; /* zeros apart, so that a later dimension cannot wrap */
         shape.dim[shape.ndim++] = (int64_t)v;
     }
-    const tp_dtype dtype = tp__onnx_dtype(elem);
+    const tp_dtype dtype = tp__import_dtype(elem);
     const int item = elem == 10 || elem == 16 ? 2 : (int)tp_dtype_size(dtype);
     n = tp_shape_size(&shape);
     if (!dtype)
         return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' is %s, which tp does not have", name,
-                           tp__onnx_dtype_name(elem));
+                           tp__import_dtype_name(elem));
     char *file = NULL;
     if (external) {
         size_t size = 0;
@@ -428,7 +428,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
         tp_free(file);
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld bytes for %lld elements of %s", name,
                            (long long)(has_raw ? raw.end - raw.at : msg.end - msg.at), (long long)n,
-                           tp__onnx_dtype_name(elem));
+                           tp__import_dtype_name(elem));
     }
     if (tp_tensor_resize(t, dtype, shape) != TP_OK) {
         tp_free(file);
@@ -441,7 +441,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
         if (has_raw) {
             v = 0;
             for (int k = 0; k < item; k++) v |= (uint64_t)raw.at[i * item + k] << (8 * k);
-        } else if (!tp__pb_number(&m, &pack, number, wire, &v)) break;
+        } else if (!tp__wire_number(&m, &pack, number, wire, &v)) break;
         uint8_t *to = (uint8_t *)t->data + i * (int64_t)tp_dtype_size(dtype);
         if (elem == 10 || elem == 16) {
             const float x = elem == 10 ? tp_f16_to_f32((uint16_t)v) : tp_bf16_to_f32((uint16_t)v);
@@ -522,8 +522,8 @@ static bool tp__on_wants(const tp__on *n, int i) { return i < n->n_out && n->out
 /* An output whose value the builder writes. NULL after a mistake. */
 static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
 {
-    if (tp_shape_size(&shape) > TP__ONNX_MOST) {
-        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__ONNX_MOST);
+    if (tp_shape_size(&shape) > TP__IMPORT_MOST) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__IMPORT_MOST);
         return NULL;
     }
     if (i >= n->n_out || tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
@@ -535,49 +535,49 @@ static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
 }
 
 /* -- attributes */
-static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
+static const tp__wire *tp__on_attr(const tp__on *n, const char *name)
 {
     for (int i = 0; i < n->n_attr; i++)
         if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
     return NULL;
 }
-static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__pb_field *f)
+static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__wire_field *f)
 {
-    const tp__pb *a = tp__on_attr(n, name);
-    tp__pb m;
+    const tp__wire *a = tp__on_attr(n, name);
+    tp__wire m;
     bool found = false;
-    tp__pb_field e;
+    tp__wire_field e;
     if (!a) return false;
-    for (m = *a; tp__pb_next(&m, &e);)
+    for (m = *a; tp__wire_next(&m, &e);)
         if (e.number == number && e.wire == wire) *f = e, found = true;
     if (!found) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
     return found;
 }
 static int64_t tp__on_i(tp__on *n, const char *name, int64_t otherwise)
 {
-    tp__pb_field f;
+    tp__wire_field f;
     return tp__on_field(n, name, 3, 0, &f) ? (int64_t)f.value : otherwise;
 }
 static float tp__on_f(tp__on *n, const char *name, float otherwise)
 {
-    tp__pb_field f;
+    tp__wire_field f;
     return tp__on_field(n, name, 2, 5, &f) ? tp__bits_f32(f.value) : otherwise;
 }
 static const char *tp__on_s(tp__on *n, const char *name, const char *otherwise)
 {
-    tp__pb_field f;
+    tp__wire_field f;
     return tp__on_field(n, name, 4, 2, &f) ? tp__oi_string(n->c, f.sub) : otherwise;
 }
 /* A list of integers from the attribute or, in newer files, from input i (-1: none): how many, -1 where there is none. */
 #define TP__ON_INTS 64
 static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
 {
-    const tp__pb *a = tp__on_attr(n, name);
+    const tp__wire *a = tp__on_attr(n, name);
     int count = 0;
     if (a) {
-        tp__pb m = *a, pack = {NULL, NULL, false};
+        tp__wire m = *a, pack = {NULL, NULL, false};
         uint64_t v;
-        while (tp__pb_number(&m, &pack, 8, 0, &v)) {
+        while (tp__wire_number(&m, &pack, 8, 0, &v)) {
             if (count == TP__ON_INTS) return tp__on_fail(n, TP_ERR_UNSUPPORTED, "the list '%s' is too long", name), -1;
             to[count++] = (int64_t)v;
         }
@@ -587,7 +587,7 @@ static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
     const tp_tensor *t = tp__on_need(n, i);
     if (!t) return -1;
     const int64_t size = tp_tensor_size(t);
-    if (n->in[i]->partial && !(n->row->flags & TP__ONNX_SHAPE))
+    if (n->in[i]->partial && !(n->row->flags & TP__IMPORT_SHAPE))
         return tp__on_fail(
                    n, TP_ERR_UNSUPPORTED,
                    "the input '%s' of %s depends on a dimension that is not known when the graph is built; give "
@@ -687,9 +687,9 @@ static tp_node *tp__wide(tp_node *x) { return x->dtype == TP_U8 || x->dtype == T
 
 /* -- element-wise */
 
-static void tp__onnx_map(tp__on *n) /* the row's function of one or two inputs */
+static void tp__import_map(tp__on *n) /* the row's function of one or two inputs */
 {
-    const bool bytes = n->row->flags & TP__ONNX_BYTES;
+    const bool bytes = n->row->flags & TP__IMPORT_BYTES;
     tp_node *a = tp__on_in(n, 0), *b = n->row->two ? tp__on_in(n, 1) : NULL;
     const tp_dtype d = a->dtype;
     if (b && b->dtype != d && !tp_is_poison(b) && !tp_is_poison(a)) {
@@ -726,7 +726,7 @@ static tp_node *tp__atanh(tp_node *x)
     return tp_affine(tp_ln(tp_div(tp_affine(x, 1.0f, 1.0f), tp_affine(x, -1.0f, 1.0f))), 0.5f, 0.0f);
 }
 
-static void tp__onnx_mod(tp__on *n)
+static void tp__import_mod(tp__on *n)
 {
     tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
     const tp_dtype d = a->dtype;
@@ -735,7 +735,7 @@ static void tp__onnx_mod(tp__on *n)
                tp__as(tp__on_i(n, "fmod", 0) ? tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b))) : tp_mod(a, b), d));
 }
 
-static void tp__onnx_pow(tp__on *n) /* the result has the type of the base */
+static void tp__import_pow(tp__on *n) /* the result has the type of the base */
 {
     tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
     const tp_dtype d = a->dtype;
@@ -746,7 +746,7 @@ static void tp__onnx_pow(tp__on *n) /* the result has the type of the base */
     tp__on_out(n, 0, tp__as(tp_pow(a, b), d));
 }
 
-static void tp__onnx_fold_left(tp__on *n) /* Max, Min, Sum, Mean: any number of inputs */
+static void tp__import_fold_left(tp__on *n) /* Max, Min, Sum, Mean: any number of inputs */
 {
     tp_node *y = tp__on_in(n, 0);
     const tp_dtype d = y->dtype;
@@ -756,7 +756,7 @@ static void tp__onnx_fold_left(tp__on *n) /* Max, Min, Sum, Mean: any number of 
     tp__on_out(n, 0, tp__as(y, d));
 }
 
-static void tp__onnx_clip(tp__on *n)
+static void tp__import_clip(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *y = tp__wide(x);
     for (int i = 1; i <= 2; i++) {
@@ -770,7 +770,7 @@ static void tp__onnx_clip(tp__on *n)
 }
 
 /* The activations that have attributes. */
-static void tp__onnx_activation(tp__on *n)
+static void tp__import_activation(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *y = x;
     const char *op = n->op;
@@ -809,13 +809,13 @@ static void tp__onnx_activation(tp__on *n)
     tp__on_out(n, 0, y);
 }
 
-static void tp__onnx_prelu(tp__on *n)
+static void tp__import_prelu(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *slope = tp__on_in(n, 1);
     tp__on_out(n, 0, tp_select(tp_less(x, tp__oc(x, 0)), tp_mul(x, slope), x));
 }
 
-static void tp__onnx_where(tp__on *n)
+static void tp__import_where(tp__on *n)
 {
     tp_node *c = tp__on_in(n, 0), *a = tp__on_in(n, 1), *b = tp__on_in(n, 2);
     tp__on_out(n, 0, tp__as(tp_select(c, tp__wide(a), tp__wide(b)), a->dtype));
@@ -823,19 +823,19 @@ static void tp__onnx_where(tp__on *n)
 
 static tp_node *tp__cast_to(tp_node *x, int64_t elem)
 {
-    x = tp__as(x, tp__onnx_dtype(elem));
+    x = tp__as(x, tp__import_dtype(elem));
     return elem == 10 ? tp_cast(tp_cast(x, TP_F16), TP_F32) : elem == 16 ? tp_cast(tp_cast(x, TP_BF16), TP_F32) : x;
 }
-static void tp__onnx_cast(tp__on *n)
+static void tp__import_cast(tp__on *n)
 {
     const int64_t to = tp__on_i(n, "to", 0);
-    if (!tp__onnx_dtype(to))
-        tp__on_fail(n, TP_ERR_UNSUPPORTED, "Cast to %s, which tp does not have", tp__onnx_dtype_name(to));
+    if (!tp__import_dtype(to))
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "Cast to %s, which tp does not have", tp__import_dtype_name(to));
     else tp__on_out(n, 0, tp__cast_to(tp__on_in(n, 0), to));
 }
-static void tp__onnx_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n, 0), tp__on_in(n, 1)->dtype)); }
+static void tp__import_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n, 0), tp__on_in(n, 1)->dtype)); }
 
-static void tp__onnx_dropout(tp__on *n) /* a file's training mode drops; without it, nothing happens */
+static void tp__import_dropout(tp__on *n) /* a file's training mode drops; without it, nothing happens */
 {
     tp_node *x = tp__on_in(n, 0);
     const tp_tensor *training = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
@@ -850,7 +850,7 @@ static void tp__onnx_dropout(tp__on *n) /* a file's training mode drops; without
 
 /* -- reductions */
 
-static void tp__onnx_reduce(tp__on *n)
+static void tp__import_reduce(tp__on *n)
 {
     int64_t list[TP__ON_INTS];
     const int count = tp__on_ints(n, "axes", 1, list);
@@ -895,7 +895,7 @@ static void tp__onnx_reduce(tp__on *n)
 /* Room for a list of indices; NULL after a mistake. */
 static int64_t *tp__on_list(tp__on *n, int64_t count)
 {
-    if (count >= 0 && count <= TP__ONNX_MOST) return (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof(int64_t));
+    if (count >= 0 && count <= TP__IMPORT_MOST) return (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof(int64_t));
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
     return NULL;
 }
@@ -910,7 +910,7 @@ static tp_node *tp__reverse(tp__on *n, tp_node *x, int axis)
     return tp__take(x, tp__index_list(n, list, size), axis);
 }
 
-static void tp__onnx_arg(tp__on *n) /* ArgMax, ArgMin */
+static void tp__import_arg(tp__on *n) /* ArgMax, ArgMin */
 {
     tp_node *x = tp__wide(tp__on_in(n, 0));
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
@@ -923,7 +923,7 @@ static void tp__onnx_arg(tp__on *n) /* ArgMax, ArgMin */
     tp__on_out(n, 0, tp__on_i(n, "keepdims", 1) ? tp_expand_dims(y, axis) : y);
 }
 
-static void tp__onnx_top_k(tp__on *n)
+static void tp__import_top_k(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *index = NULL;
     const tp_tensor *kt = tp__on_attr(n, "k") ? NULL : tp__on_one(n, 1);
@@ -942,7 +942,7 @@ static void tp__onnx_top_k(tp__on *n)
     tp__on_out(n, 1, tp__as(tp__move_axis(index, x->shape.ndim - 1, axis), TP_I64));
 }
 
-static void tp__onnx_cum_sum(tp__on *n) /* a product with a triangle of ones */
+static void tp__import_cum_sum(tp__on *n) /* a product with a triangle of ones */
 {
     tp_node *x = tp__on_in(n, 0);
     const tp_tensor *at = tp__on_one(n, 1);
@@ -983,7 +983,7 @@ static tp_node *tp__matrix_product(tp_node *a,
     return tp__as(y, d);
 }
 
-static void tp__onnx_gemm(tp__on *n)
+static void tp__import_gemm(tp__on *n)
 {
     tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
     const float alpha = tp__on_f(n, "alpha", 1.0f), beta = tp__on_f(n, "beta", 1.0f);
@@ -1094,7 +1094,7 @@ static tp_node *tp__weight(tp__on *n, tp_node *w, tp__window *win)
     return tp_transpose(w, perm, 4);
 }
 
-static void tp__onnx_conv(tp__on *n)
+static void tp__import_conv(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
     tp__window win;
@@ -1112,7 +1112,7 @@ static void tp__onnx_conv(tp__on *n)
 }
 
 /* The gradient of a convolution by its input: uncropped, then cut. */
-static void tp__onnx_conv_transpose(tp__on *n)
+static void tp__import_conv_transpose(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
     tp__window win;
@@ -1200,7 +1200,7 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
     return y && mean ? tp_div(y, tp__oc(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
 }
 
-static void tp__onnx_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
+static void tp__import_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
 {
     tp_node *x = tp__on_in(n, 0);
     const char kind = n->op[0];
@@ -1265,7 +1265,7 @@ static void tp__onnx_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
     tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
 }
 
-static void tp__onnx_global_pool(tp__on *n)
+static void tp__import_global_pool(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     int axes[TP_MAX_DIMS], k = 0;
@@ -1289,7 +1289,7 @@ static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mea
     return tp_mul(c, r);
 }
 
-static void tp__onnx_batch_norm(tp__on *n)
+static void tp__import_batch_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *gamma = tp__on_in(n, 1), *beta = tp__on_in(n, 2), *mean = tp__on_in(n, 3),
             *var = tp__on_in(n, 4);
@@ -1305,7 +1305,7 @@ static void tp__onnx_batch_norm(tp__on *n)
     tp__on_out(n, 2, tp_add(tp_affine(var, momentum, 0.0f), tp_affine(v, 1.0f - momentum, 0.0f)));
 }
 
-static void tp__onnx_layer_norm(tp__on *n)
+static void tp__import_layer_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *scale = tp__on_in(n, 1), *mean = NULL, *rdev = NULL;
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
@@ -1321,7 +1321,7 @@ static void tp__onnx_layer_norm(tp__on *n)
     tp__on_out(n, 2, rdev);
 }
 
-static void tp__onnx_rms_norm(tp__on *n)
+static void tp__import_rms_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const int first = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
@@ -1331,7 +1331,7 @@ static void tp__onnx_rms_norm(tp__on *n)
     tp__on_out(n, 0, tp_mul(tp_mul(x, r), tp__on_in(n, 1)));
 }
 
-static void tp__onnx_instance_norm(tp__on *n)
+static void tp__import_instance_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const int behind = x->shape.ndim - 2;
@@ -1341,7 +1341,7 @@ static void tp__onnx_instance_norm(tp__on *n)
                tp_add(tp_mul(y, tp__with_ones(tp__on_in(n, 1), 1, behind)), tp__with_ones(tp__on_in(n, 2), 1, behind)));
 }
 
-static void tp__onnx_group_norm(tp__on *n)
+static void tp__import_group_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const int64_t groups = tp__on_i(n, "num_groups", 0), C = tp__on_dim(n, x, 1);
@@ -1366,7 +1366,7 @@ static void tp__onnx_group_norm(tp__on *n)
     tp__on_out(n, 0, y);
 }
 
-static void tp__onnx_lp_norm(tp__on *n)
+static void tp__import_lp_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
@@ -1376,7 +1376,7 @@ static void tp__onnx_lp_norm(tp__on *n)
     tp__on_out(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
 }
 
-static void tp__onnx_mean_variance_norm(tp__on *n)
+static void tp__import_mean_variance_norm(tp__on *n)
 {
     int64_t list[TP__ON_INTS] = {0, 2, 3};
     int axes[TP_MAX_DIMS], count = tp__on_ints(n, "axes", -1, list);
@@ -1389,7 +1389,7 @@ static void tp__onnx_mean_variance_norm(tp__on *n)
     tp__on_out(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
 }
 
-static void tp__onnx_lrn(tp__on *n) /* sums over neighbouring channels: a pool over (channels, everything else) */
+static void tp__import_lrn(tp__on *n) /* sums over neighbouring channels: a pool over (channels, everything else) */
 {
     tp_node *x = tp__on_in(n, 0), *y = x;
     const int64_t size = tp__on_i(n, "size", 1);
@@ -1420,7 +1420,7 @@ static tp_node *tp__hardmax(tp_node *x)
     return tp__as(tp_one_hot(tp_argmax(x, last), x->shape.dim[last] < 1 ? 1 : x->shape.dim[last], 1.0f, 0.0f),
                   x->dtype);
 }
-static void tp__onnx_softmax(tp__on *n)
+static void tp__import_softmax(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const bool old = n->c->opset < 13;
@@ -1438,7 +1438,7 @@ static void tp__onnx_softmax(tp__on *n)
 
 /* -- shapes */
 
-static void tp__onnx_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
+static void tp__import_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
 
 /* The name of an unknown dimension. */
 static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
@@ -1448,7 +1448,11 @@ static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
         if (s->node == x && s->axis == axis) return TP__OV_ANY + i + 1;
     }
     tp__symbol *s = (tp__symbol *)tp__oi_alloc(c, 1, sizeof *s);
-    if (!s || c->symbols.n >= TP__OV_SYMBOLS - 1 || !tp__list_add(&c->symbols, s)) return TP__OV_ANY;
+    if (!s || c->symbols.n >= TP__OV_SYMBOLS - 1) return TP__OV_ANY;
+    if (!tp__list_add(&c->symbols, s)) {
+        if (c->status == TP_OK) c->status = TP_ERR_NOMEM;
+        return TP__OV_ANY;
+    }
     s->node = x;
     s->axis = axis;
     return TP__OV_ANY + c->symbols.n;
@@ -1469,7 +1473,7 @@ static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, in
     return tp__as(tp_reshape_to(tp_zeros_like(x), shape), dtype);
 }
 
-static void tp__onnx_shape(tp__on *n) /* known even where the value is not */
+static void tp__import_shape(tp__on *n) /* known even where the value is not */
 {
     tp_node *x = tp__on_in(n, 0);
     const int64_t nd = x->shape.ndim;
@@ -1483,7 +1487,7 @@ static void tp__onnx_shape(tp__on *n) /* known even where the value is not */
     }
 }
 
-static void tp__onnx_size(tp__on *n)
+static void tp__import_size(tp__on *n)
 {
     const int64_t size = tp_shape_size(&tp__on_in(n, 0)->shape);
     tp_tensor *t = n->c->status == TP_OK ? tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL)) : NULL;
@@ -1491,9 +1495,9 @@ static void tp__onnx_size(tp__on *n)
     if (t) *(int64_t *)t->data = size < 0 ? TP__OV_ANY : size;
 }
 
-static void tp__onnx_constant(tp__on *n)
+static void tp__import_constant(tp__on *n)
 {
-    tp__pb_field f;
+    tp__wire_field f;
     tp_tensor *t;
     if (tp__on_attr(n, "value")) {
         if (tp__on_field(n, "value", 5, 2, &f) && (t = tp__on_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL)
@@ -1506,12 +1510,12 @@ static void tp__onnx_constant(tp__on *n)
         if ((t = tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL))) != NULL) *(int64_t *)t->data = v;
     } else if (tp__on_attr(n, "value_ints") || tp__on_attr(n, "value_floats")) {
         const bool ints = tp__on_attr(n, "value_ints") != NULL;
-        const tp__pb *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
+        const tp__wire *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
         for (int pass = 0; pass < 2; pass++) {
-            tp__pb m = *a, pack = {NULL, NULL, false};
+            tp__wire m = *a, pack = {NULL, NULL, false};
             int64_t count = 0;
             uint64_t v;
-            for (; tp__pb_number(&m, &pack, ints ? 8 : 7, ints ? 0 : 5, &v); count++)
+            for (; tp__wire_number(&m, &pack, ints ? 8 : 7, ints ? 0 : 5, &v); count++)
                 if (pass && n->set[0])
                     tp_tensor_set(&n->value[0], count, ints ? (double)(int64_t)v : (double)tp__bits_f32(v));
             if (!pass && !tp__on_value(n, 0, ints ? TP_I64 : TP_F32, tp__shape1(count))) return;
@@ -1571,11 +1575,11 @@ static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int co
     return any ? tp_tile(x, tiles) : x;
 }
 
-static void tp__onnx_constant_of_shape(tp__on *n)
+static void tp__import_constant_of_shape(tp__on *n)
 {
     int64_t list[TP__ON_INTS];
     tp_shape s;
-    tp__pb_field f;
+    tp__wire_field f;
     tp_tensor v, *t;
     memset(&v, 0, sizeof v);
     const int count = tp__on_ints(n, "", 0, list);
@@ -1601,7 +1605,7 @@ static void tp__onnx_constant_of_shape(tp__on *n)
     tp_tensor_free(&v);
 }
 
-static void tp__onnx_range(tp__on *n)
+static void tp__import_range(tp__on *n)
 {
     const tp_tensor *a = tp__on_one(n, 0), *b = tp__on_one(n, 1), *c = tp__on_one(n, 2);
     if (!a || !b || !c) return;
@@ -1615,7 +1619,7 @@ static void tp__onnx_range(tp__on *n)
     for (int64_t i = 0; t && i < tp_tensor_size(t); i++) tp_tensor_set(t, i, from + (double)i * by);
 }
 
-static void tp__onnx_reshape(tp__on *n)
+static void tp__import_reshape(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     int64_t list[TP__ON_INTS], known = 1, x_known = 1;
@@ -1648,7 +1652,7 @@ static void tp__onnx_reshape(tp__on *n)
     } else tp__on_out(n, 0, tp_reshape_to(x, s));
 }
 
-static void tp__onnx_flatten(tp__on *n)
+static void tp__import_flatten(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const int64_t at = tp__on_i(n, "axis", 1);
@@ -1667,7 +1671,7 @@ static void tp__onnx_flatten(tp__on *n)
     tp__on_out(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
 
-static void tp__onnx_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
+static void tp__import_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
 {
     int64_t list[TP__ON_INTS];
     tp_node *x = tp__on_in(n, 0);
@@ -1688,7 +1692,7 @@ static void tp__onnx_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
     tp__on_out(n, 0, count == 0 || (!add && x == tp__on_in(n, 0)) ? tp_identity(x) : x);
 }
 
-static void tp__onnx_transpose(tp__on *n)
+static void tp__import_transpose(tp__on *n)
 {
     int64_t list[TP__ON_INTS];
     int perm[TP_MAX_DIMS];
@@ -1703,7 +1707,7 @@ static void tp__onnx_transpose(tp__on *n)
     tp__on_out(n, 0, x->shape.ndim < 2 ? tp_identity(x) : tp_transpose(x, perm, x->shape.ndim));
 }
 
-static void tp__onnx_concat(tp__on *n)
+static void tp__import_concat(tp__on *n)
 {
     tp_node **xs = (tp_node **)tp__oi_alloc(n->c, (size_t)n->n_in, sizeof *xs);
     if (!xs || n->n_in < 1) return;
@@ -1712,14 +1716,14 @@ static void tp__onnx_concat(tp__on *n)
     if (n->c->status == TP_OK) tp__on_out(n, 0, n->n_in == 1 ? tp_identity(xs[0]) : tp_concat(xs, n->n_in, axis));
 }
 
-static void tp__onnx_split(tp__on *n)
+static void tp__import_split(tp__on *n)
 {
     int64_t size[TP__ON_INTS], at = 0;
     tp_node *x = tp__on_in(n, 0);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), count = tp__on_ints(n, "split", 1, size);
     if (n->c->status != TP_OK) return;
     /* of an unknown axis, the given sizes are cut off one by one; running says if there is less */
-    const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__ONNX_LAST : tp__on_dim(n, x, axis);
+    const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__on_dim(n, x, axis);
     const int64_t part = (all + n->n_out - 1) / n->n_out;
     if (n->c->status != TP_OK) return;
     if (count >= 0 && count != n->n_out) {
@@ -1737,7 +1741,7 @@ static void tp__onnx_split(tp__on *n)
     }
 }
 
-static void tp__onnx_slice(tp__on *n)
+static void tp__import_slice(tp__on *n)
 {
     int64_t from[TP__ON_INTS], to[TP__ON_INTS], axes[TP__ON_INTS], steps[TP__ON_INTS];
     tp_node *x = tp__on_in(n, 0), *y = x;
@@ -1750,7 +1754,7 @@ static void tp__onnx_slice(tp__on *n)
     }
     for (int i = 0; i < count; i++) {
         const int axis = tp__on_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
-        const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, most = TP__ONNX_LAST;
+        const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, most = TP__IMPORT_LAST;
         const int64_t step = n_steps < 0 ? 1 : steps[i] > most ? most : steps[i] < -most ? -most : steps[i];
         int64_t a = from[i], b = to[i];
         if (n->c->status != TP_OK) return;
@@ -1780,7 +1784,7 @@ static void tp__onnx_slice(tp__on *n)
     tp__on_out(n, 0, y == x ? tp_identity(x) : y);
 }
 
-static void tp__onnx_pad(tp__on *n)
+static void tp__import_pad(tp__on *n)
 {
     int64_t pads[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
     tp_node *x = tp__on_in(n, 0), *y = x;
@@ -1798,8 +1802,8 @@ static void tp__onnx_pad(tp__on *n)
     for (int i = 0; i < k; i++) {
         const int d = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
         before[d] = pads[i], after[d] = pads[i + k];
-        if (pads[i] > TP__ONNX_MOST || pads[i] < -TP__ONNX_MOST || pads[i + k] > TP__ONNX_MOST ||
-            pads[i + k] < -TP__ONNX_MOST) {
+        if (pads[i] > TP__IMPORT_MOST || pads[i] < -TP__IMPORT_MOST || pads[i + k] > TP__IMPORT_MOST ||
+            pads[i + k] < -TP__IMPORT_MOST) {
             tp__on_unsupported(n, "pads that large");
             return;
         }
@@ -1832,7 +1836,7 @@ static void tp__onnx_pad(tp__on *n)
     tp__on_out(n, 0, any ? y : tp_identity(x));
 }
 
-static void tp__onnx_tile(tp__on *n)
+static void tp__import_tile(tp__on *n)
 {
     int64_t list[TP__ON_INTS];
     tp_node *x = tp__on_in(n, 0);
@@ -1843,7 +1847,7 @@ static void tp__onnx_tile(tp__on *n)
     else tp__on_out(n, 0, count ? tp_tile(x, list) : tp_identity(x));
 }
 
-static void tp__onnx_expand(tp__on *n)
+static void tp__import_expand(tp__on *n)
 {
     int64_t list[TP__ON_INTS];
     tp_node *x = tp__on_in(n, 0);
@@ -1866,7 +1870,7 @@ static tp_node *tp__from_start(tp__on *n, tp_node *index, tp_node *x, int axis)
     return tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, size), index);
 }
 
-static void tp__onnx_gather(tp__on *n)
+static void tp__import_gather(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), k = index->shape.ndim;
@@ -1915,7 +1919,7 @@ static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axi
     return tp_flatten(tp_add(tp_mul(index, tp__oc(index, (double)stride[axis + 1])), b));
 }
 
-static void tp__onnx_gather_elements(tp__on *n)
+static void tp__import_gather_elements(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
@@ -1984,7 +1988,7 @@ static tp_node *tp__merged(tp_node *x, int64_t rows, int used)
     return tp_reshape_to(x, s);
 }
 
-static void tp__onnx_gather_nd(tp__on *n)
+static void tp__import_gather_nd(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
     int64_t rows = 1;
@@ -2012,7 +2016,7 @@ static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *upda
     tp_node *touched = tp_apply(tp_node_graph(x), op, in, 3, NULL);
     return tp__as(tp_select(tp_greater(touched, tp__oc(touched, 0)), sum, x), d);
 }
-static void tp__onnx_scatter_elements(tp__on *n)
+static void tp__import_scatter_elements(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1), *updates = tp__on_in(n, 2);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
@@ -2021,7 +2025,7 @@ static void tp__onnx_scatter_elements(tp__on *n)
     if (n->c->status == TP_OK)
         tp__on_out(n, 0, tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, tp_flatten(updates)), x));
 }
-static void tp__onnx_scatter_nd(tp__on *n)
+static void tp__import_scatter_nd(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *updates = tp__on_in(n, 2);
     int64_t rows = 1, count = 1;
@@ -2035,7 +2039,7 @@ static void tp__onnx_scatter_nd(tp__on *n)
             tp__scattered(n, tp__merged(x, rows, used), row, tp__merged(updates, count, index->shape.ndim - 1)), x));
 }
 
-static void tp__onnx_one_hot(tp__on *n)
+static void tp__import_one_hot(tp__on *n)
 {
     tp_node *index = tp__as(tp__on_in(n, 0), TP_I64), *values = tp__on_in(n, 2);
     const tp_tensor *depth = tp__on_one(n, 1);
@@ -2057,7 +2061,7 @@ static void tp__onnx_one_hot(tp__on *n)
                       values->dtype));
 }
 
-static void tp__onnx_trilu(tp__on *n)
+static void tp__import_trilu(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *w = tp__wide(x);
     const tp_tensor *kt = tp__on_has(n, 1) ? tp__on_one(n, 1) : NULL;
@@ -2067,7 +2071,7 @@ static void tp__onnx_trilu(tp__on *n)
     memset(&t, 0, sizeof t);
     if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t dim[2] = {tp__on_dim(n, x, x->shape.ndim - 2), tp__on_dim(n, x, x->shape.ndim - 1)};
-    if (n->c->status != TP_OK || dim[0] * dim[1] > TP__ONNX_MOST ||
+    if (n->c->status != TP_OK || dim[0] * dim[1] > TP__IMPORT_MOST ||
         tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
         tp__on_unsupported(n, "a matrix that large");
         return;
@@ -2078,21 +2082,21 @@ static void tp__onnx_trilu(tp__on *n)
     tp_tensor_free(&t);
 }
 
-static void tp__onnx_eye_like(tp__on *n)
+static void tp__import_eye_like(tp__on *n)
 {
     const tp_node *x = tp__on_in(n, 0);
     const int64_t k = tp__on_i(n, "k", 0), elem = tp__on_i(n, "dtype", 0);
     const int64_t dim[2] = {tp__on_dim(n, x, 0), tp__on_dim(n, x, 1)};
     if (!tp__on_rank(n, x, 2, 2) || n->c->status != TP_OK) return;
-    if (elem && !tp__onnx_dtype(elem)) {
-        tp__on_unsupported(n, tp__onnx_dtype_name(elem));
+    if (elem && !tp__import_dtype(elem)) {
+        tp__on_unsupported(n, tp__import_dtype_name(elem));
         return;
     }
-    tp_tensor *t = tp__on_value(n, 0, elem ? tp__onnx_dtype(elem) : x->dtype, tp_make_shape_n(2, dim));
+    tp_tensor *t = tp__on_value(n, 0, elem ? tp__import_dtype(elem) : x->dtype, tp_make_shape_n(2, dim));
     for (int64_t i = 0; t && i < dim[0] * dim[1]; i++) tp_tensor_set(t, i, i % dim[1] - i / dim[1] == k ? 1.0 : 0.0);
 }
 
-static void tp__onnx_depth_space(tp__on *n) /* DepthToSpace, SpaceToDepth */
+static void tp__import_depth_space(tp__on *n) /* DepthToSpace, SpaceToDepth */
 {
     static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
     static const int dcr_back[] = {0, 3, 5, 1, 2, 4}, crd_back[] = {0, 1, 3, 5, 2, 4};
@@ -2113,7 +2117,7 @@ static void tp__onnx_depth_space(tp__on *n) /* DepthToSpace, SpaceToDepth */
     tp__on_out(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? s1 : s3)));
 }
 
-static void tp__onnx_center_crop_pad(tp__on *n)
+static void tp__import_center_crop_pad(tp__on *n)
 {
     int64_t size[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
     tp_node *x = tp__on_in(n, 0), *y = x;
@@ -2184,7 +2188,7 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
     return true;
 }
 
-static void tp__onnx_resize(tp__on *n) /* Resize, Upsample */
+static void tp__import_resize(tp__on *n) /* Resize, Upsample */
 {
     tp_node *x = tp__on_in(n, 0), *y = x, *inside = NULL;
     const bool old = n->op[0] == 'U' || n->c->opset < 11;
@@ -2204,12 +2208,12 @@ static void tp__onnx_resize(tp__on *n) /* Resize, Upsample */
     r.outside = tp__on_i(n, "exclude_outside", 0) != 0;
     r.antialias = tp__on_i(n, "antialias", 0) != 0;
     if (n_sizes <= 0) {
-        const tp__pb *a = tp__on_attr(n, "scales");
+        const tp__wire *a = tp__on_attr(n, "scales");
         int count = 0;
         if (a) {
-            tp__pb m = *a, pack = {NULL, NULL, false};
+            tp__wire m = *a, pack = {NULL, NULL, false};
             uint64_t v;
-            while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
+            while (count < TP_MAX_DIMS && tp__wire_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
         } else if ((st = tp__on_need(n, at)) != NULL)
             for (; count < k && count < tp_tensor_size(st); count++) scales[count] = (float)tp_tensor_get(st, count);
         if (n->c->status == TP_OK && count != k)
@@ -2282,7 +2286,7 @@ static void tp__onnx_resize(tp__on *n) /* Resize, Upsample */
 
 /* -- losses */
 
-static void tp__onnx_class_loss(tp__on *n) /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
+static void tp__import_class_loss(tp__on *n) /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
 {
     tp_node *x = tp__on_in(n, 0), *label = tp__as(tp__on_in(n, 1), TP_I64), *weight = NULL, *keep = NULL;
     const bool softmax = n->op[0] == 'S', ignores = tp__on_attr(n, "ignore_index") != NULL;
@@ -2335,7 +2339,7 @@ static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, t
                           tp__rnn_gate(b, gate, H), TP_NHWC);
 }
 
-static void tp__onnx_rnn(tp__on *n) /* LSTM, GRU, RNN */
+static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
 {
     const char kind = n->op[0];
     const int gates = kind == 'L' ? 4 : kind == 'G' ? 3 : 1;
@@ -2458,7 +2462,7 @@ static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axi
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (size > TP__ONNX_MOST || tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
+    if (size > TP__IMPORT_MOST || tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
         return tp__on_unsupported(n, "a sequence that long");
     for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
     tp_node *y = tp_constant(n->c->g[n->c->side], &t);
@@ -2466,7 +2470,7 @@ static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axi
     return axis == 3 ? y : tp_expand_dims(y, 1);
 }
 
-static void tp__onnx_attention(tp__on *n)
+static void tp__import_attention(tp__on *n)
 {
     tp_node *Q = tp__on_in(n, 0), *K = tp__on_in(n, 1), *V = tp__on_in(n, 2);
     const bool flat = Q->shape.ndim == 3;
@@ -2536,7 +2540,7 @@ static void tp__onnx_attention(tp__on *n)
     tp__on_out(n, 0, flat ? tp__merge_heads(n, y) : y);
 }
 
-static void tp__onnx_rotary(tp__on *n)
+static void tp__import_rotary(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *cache[2] = {tp__on_in(n, 1), tp__on_in(n, 2)};
     const bool flat = x->shape.ndim == 3, interleaved = tp__on_i(n, "interleaved", 0) != 0;
@@ -2573,7 +2577,7 @@ static void tp__onnx_rotary(tp__on *n)
 }
 
 /* -- Einsum of one or two operands, each letter once an operand: sums, transposes and one product */
-static void tp__onnx_einsum(tp__on *n)
+static void tp__import_einsum(tp__on *n)
 {
     const char *eq = tp__on_s(n, "equation", "");
     char text[128], in[2][32], out[32] = "";
@@ -2656,17 +2660,17 @@ static void tp__onnx_einsum(tp__on *n)
     tp__on_out(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
 }
 
-static void tp__onnx_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanWindow */
+static void tp__import_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanWindow */
 {
     const tp_tensor *t = tp__on_one(n, 0);
     const int64_t elem = tp__on_i(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
     const double pi = 3.14159265358979323846, a0 = n->op[0] == 'B' ? 0.42 : n->op[2] == 'm' ? 25.0 / 46 : 0.5;
     if (!t || n->c->status != TP_OK) return;
-    if (size < 0 || size > 1 << 28 || !tp__onnx_dtype(elem)) {
+    if (size < 0 || size > 1 << 28 || !tp__import_dtype(elem)) {
         tp__on_unsupported(n, "that size or type");
         return;
     }
-    tp_tensor *y = tp__on_value(n, 0, tp__onnx_dtype(elem), tp__shape1(size));
+    tp_tensor *y = tp__on_value(n, 0, tp__import_dtype(elem), tp__shape1(size));
     for (int64_t i = 0; y && i < size; i++) {
         const double turn = 2 * pi * (double)i / (double)(tp__on_i(n, "periodic", 1) ? size : size - 1);
         tp_tensor_set(y, i, n->op[0] == 'B' ? a0 - 0.5 * cos(turn) + 0.08 * cos(2 * turn) : a0 - (1 - a0) * cos(turn));
@@ -2674,12 +2678,12 @@ static void tp__onnx_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanWin
 }
 
 /* -- If: the branch that is taken, built in its place */
-static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph);
-static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
-static void tp__onnx_if(tp__on *n)
+static tp_status tp__oi_nodes(tp__oi *c, tp__wire graph);
+static tp_status tp__oi_initializers(tp__oi *c, tp__wire graph);
+static void tp__import_if(tp__on *n)
 {
     const tp_tensor *cond = tp__on_one(n, 0);
-    tp__pb_field f, e, name;
+    tp__wire_field f, e, name;
     int i = 0;
     if (!cond || !tp__on_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f)) return;
     if (n->c->depth >= 16) {
@@ -2689,10 +2693,10 @@ static void tp__onnx_if(tp__on *n)
     n->c->depth++;
     if (tp__oi_initializers(n->c, f.sub) == TP_OK) tp__oi_nodes(n->c, f.sub);
     n->c->depth--;
-    for (tp__pb g = f.sub; n->c->status == TP_OK && tp__pb_next(&g, &e);) {
+    for (tp__wire g = f.sub; n->c->status == TP_OK && tp__wire_next(&g, &e);) {
         if (e.number != 12 || e.wire != 2) continue; /* an output of the branch is an output of the node */
         const char *text = "";
-        while (tp__pb_next(&e.sub, &name))
+        while (tp__wire_next(&e.sub, &name))
             if (name.number == 1 && name.wire == 2) text = tp__oi_string(n->c, name.sub);
         tp__ov *v = (tp__ov *)tp__map_get(&n->c->values, text);
         if (!v) tp__on_fail(n, TP_ERR_FORMAT, "its branch gives '%s', which nothing makes", text);
@@ -2706,171 +2710,171 @@ static void tp__onnx_if(tp__on *n)
 
 /* ==== >>table ========================================================================================== */
 
-#define TP__ONNX_ONE(name_, fn_)          \
-    {                                     \
-        name_, tp__onnx_map, fn_, NULL, 0 \
+#define TP__IMPORT_ONE(name_, fn_)          \
+    {                                       \
+        name_, tp__import_map, fn_, NULL, 0 \
     }
-#define TP__ONNX_TWO(name_, fn_, more_)                          \
-    {                                                            \
-        name_, tp__onnx_map, NULL, fn_, TP__ONNX_BYTES | (more_) \
+#define TP__IMPORT_TWO(name_, fn_, more_)                            \
+    {                                                                \
+        name_, tp__import_map, NULL, fn_, TP__IMPORT_BYTES | (more_) \
     }
-#define TP__ONNX_BY(name_, build_)   \
+#define TP__IMPORT_BY(name_, build_) \
     {                                \
         name_, build_, NULL, NULL, 0 \
     }
-static const tp__onnx_row tp__onnx_table[] = {
+static const tp__import_row tp__import_table[] = {
     /* element-wise */
-    TP__ONNX_ONE("Sqrt", tp_sqrt),
-    TP__ONNX_ONE("Reciprocal", tp_reciprocal),
-    TP__ONNX_ONE("Exp", tp_exp),
-    TP__ONNX_ONE("Log", tp_ln),
-    TP__ONNX_ONE("Sin", tp_sin),
-    TP__ONNX_ONE("Cos", tp_cos),
-    TP__ONNX_ONE("Tan", tp__tan),
-    TP__ONNX_ONE("Sinh", tp__sinh),
-    TP__ONNX_ONE("Cosh", tp__cosh),
-    TP__ONNX_ONE("Asinh", tp__asinh),
-    TP__ONNX_ONE("Acosh", tp__acosh),
-    TP__ONNX_ONE("Atanh", tp__atanh),
-    TP__ONNX_ONE("Erf", tp_erf),
-    TP__ONNX_ONE("Tanh", tp_tanh),
-    TP__ONNX_ONE("Sigmoid", tp_sigmoid),
-    TP__ONNX_ONE("Softplus", tp_softplus),
-    TP__ONNX_ONE("Softsign", tp__softsign),
-    TP__ONNX_ONE("HardSwish", tp__hard_swish),
-    TP__ONNX_ONE("Mish", tp__mish),
-    TP__ONNX_ONE("Floor", tp_floor),
-    TP__ONNX_ONE("Ceil", tp_ceil),
-    TP__ONNX_ONE("Round", tp_round),
-    TP__ONNX_ONE("IsNaN", tp__is_nan),
-    TP__ONNX_ONE("Not", tp_logical_not),
-    TP__ONNX_ONE("Relu", tp_relu),
-    {"Neg", tp__onnx_map, tp_neg, NULL, TP__ONNX_BYTES},
-    {"Abs", tp__onnx_map, tp_abs, NULL, TP__ONNX_BYTES},
-    {"Sign", tp__onnx_map, tp_sign, NULL, TP__ONNX_BYTES},
-    TP__ONNX_TWO("Add", tp_add, TP__ONNX_SIZES),
-    TP__ONNX_TWO("Sub", tp_sub, TP__ONNX_SIZES),
-    TP__ONNX_TWO("Mul", tp_mul, TP__ONNX_SIZES),
-    TP__ONNX_TWO("Div", tp__divide, TP__ONNX_SIZES),
-    TP__ONNX_TWO("Equal", tp_equal, TP__ONNX_SIZES),
-    TP__ONNX_TWO("Greater", tp_greater, 0),
-    TP__ONNX_TWO("GreaterOrEqual", tp_greater_equal, 0),
-    TP__ONNX_TWO("Less", tp_less, 0),
-    TP__ONNX_TWO("LessOrEqual", tp_less_equal, 0),
-    {"And", tp__onnx_map, NULL, tp_logical_and, 0},
-    {"Or", tp__onnx_map, NULL, tp_logical_or, 0},
-    {"Xor", tp__onnx_map, NULL, tp__xor, 0},
-    {"Max", tp__onnx_fold_left, NULL, tp_maximum, 0},
-    {"Min", tp__onnx_fold_left, NULL, tp_minimum, 0},
-    {"Sum", tp__onnx_fold_left, NULL, tp_add, 0},
-    {"Mean", tp__onnx_fold_left, NULL, tp_add, 0},
-    TP__ONNX_BY("Mod", tp__onnx_mod),
-    TP__ONNX_BY("Pow", tp__onnx_pow),
-    TP__ONNX_BY("Clip", tp__onnx_clip),
-    TP__ONNX_BY("LeakyRelu", tp__onnx_activation),
-    TP__ONNX_BY("Elu", tp__onnx_activation),
-    TP__ONNX_BY("Celu", tp__onnx_activation),
-    TP__ONNX_BY("Selu", tp__onnx_activation),
-    TP__ONNX_BY("HardSigmoid", tp__onnx_activation),
-    TP__ONNX_BY("ThresholdedRelu", tp__onnx_activation),
-    TP__ONNX_BY("Shrink", tp__onnx_activation),
-    TP__ONNX_BY("Gelu", tp__onnx_activation),
-    TP__ONNX_BY("SwiGLU", tp__onnx_activation),
-    TP__ONNX_BY("Swish", tp__onnx_activation),
-    TP__ONNX_BY("IsInf", tp__onnx_activation),
-    TP__ONNX_BY("PRelu", tp__onnx_prelu),
-    {"Where", tp__onnx_where, NULL, NULL, TP__ONNX_SIZES},
-    {"Cast", tp__onnx_cast, NULL, NULL, TP__ONNX_SIZES},
-    TP__ONNX_BY("CastLike", tp__onnx_cast_like),
-    {"Dropout", tp__onnx_dropout, NULL, NULL, TP__ONNX_NO_FOLD},
+    TP__IMPORT_ONE("Sqrt", tp_sqrt),
+    TP__IMPORT_ONE("Reciprocal", tp_reciprocal),
+    TP__IMPORT_ONE("Exp", tp_exp),
+    TP__IMPORT_ONE("Log", tp_ln),
+    TP__IMPORT_ONE("Sin", tp_sin),
+    TP__IMPORT_ONE("Cos", tp_cos),
+    TP__IMPORT_ONE("Tan", tp__tan),
+    TP__IMPORT_ONE("Sinh", tp__sinh),
+    TP__IMPORT_ONE("Cosh", tp__cosh),
+    TP__IMPORT_ONE("Asinh", tp__asinh),
+    TP__IMPORT_ONE("Acosh", tp__acosh),
+    TP__IMPORT_ONE("Atanh", tp__atanh),
+    TP__IMPORT_ONE("Erf", tp_erf),
+    TP__IMPORT_ONE("Tanh", tp_tanh),
+    TP__IMPORT_ONE("Sigmoid", tp_sigmoid),
+    TP__IMPORT_ONE("Softplus", tp_softplus),
+    TP__IMPORT_ONE("Softsign", tp__softsign),
+    TP__IMPORT_ONE("HardSwish", tp__hard_swish),
+    TP__IMPORT_ONE("Mish", tp__mish),
+    TP__IMPORT_ONE("Floor", tp_floor),
+    TP__IMPORT_ONE("Ceil", tp_ceil),
+    TP__IMPORT_ONE("Round", tp_round),
+    TP__IMPORT_ONE("IsNaN", tp__is_nan),
+    TP__IMPORT_ONE("Not", tp_logical_not),
+    TP__IMPORT_ONE("Relu", tp_relu),
+    {"Neg", tp__import_map, tp_neg, NULL, TP__IMPORT_BYTES},
+    {"Abs", tp__import_map, tp_abs, NULL, TP__IMPORT_BYTES},
+    {"Sign", tp__import_map, tp_sign, NULL, TP__IMPORT_BYTES},
+    TP__IMPORT_TWO("Add", tp_add, TP__IMPORT_SIZES),
+    TP__IMPORT_TWO("Sub", tp_sub, TP__IMPORT_SIZES),
+    TP__IMPORT_TWO("Mul", tp_mul, TP__IMPORT_SIZES),
+    TP__IMPORT_TWO("Div", tp__divide, TP__IMPORT_SIZES),
+    TP__IMPORT_TWO("Equal", tp_equal, TP__IMPORT_SIZES),
+    TP__IMPORT_TWO("Greater", tp_greater, 0),
+    TP__IMPORT_TWO("GreaterOrEqual", tp_greater_equal, 0),
+    TP__IMPORT_TWO("Less", tp_less, 0),
+    TP__IMPORT_TWO("LessOrEqual", tp_less_equal, 0),
+    {"And", tp__import_map, NULL, tp_logical_and, 0},
+    {"Or", tp__import_map, NULL, tp_logical_or, 0},
+    {"Xor", tp__import_map, NULL, tp__xor, 0},
+    {"Max", tp__import_fold_left, NULL, tp_maximum, 0},
+    {"Min", tp__import_fold_left, NULL, tp_minimum, 0},
+    {"Sum", tp__import_fold_left, NULL, tp_add, 0},
+    {"Mean", tp__import_fold_left, NULL, tp_add, 0},
+    TP__IMPORT_BY("Mod", tp__import_mod),
+    TP__IMPORT_BY("Pow", tp__import_pow),
+    TP__IMPORT_BY("Clip", tp__import_clip),
+    TP__IMPORT_BY("LeakyRelu", tp__import_activation),
+    TP__IMPORT_BY("Elu", tp__import_activation),
+    TP__IMPORT_BY("Celu", tp__import_activation),
+    TP__IMPORT_BY("Selu", tp__import_activation),
+    TP__IMPORT_BY("HardSigmoid", tp__import_activation),
+    TP__IMPORT_BY("ThresholdedRelu", tp__import_activation),
+    TP__IMPORT_BY("Shrink", tp__import_activation),
+    TP__IMPORT_BY("Gelu", tp__import_activation),
+    TP__IMPORT_BY("SwiGLU", tp__import_activation),
+    TP__IMPORT_BY("Swish", tp__import_activation),
+    TP__IMPORT_BY("IsInf", tp__import_activation),
+    TP__IMPORT_BY("PRelu", tp__import_prelu),
+    {"Where", tp__import_where, NULL, NULL, TP__IMPORT_SIZES},
+    {"Cast", tp__import_cast, NULL, NULL, TP__IMPORT_SIZES},
+    TP__IMPORT_BY("CastLike", tp__import_cast_like),
+    {"Dropout", tp__import_dropout, NULL, NULL, TP__IMPORT_NO_FOLD},
     /* reductions */
-    TP__ONNX_BY("ReduceSum", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceMean", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceMax", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceMin", tp__onnx_reduce),
-    {"ReduceProd", tp__onnx_reduce, NULL, NULL, TP__ONNX_SIZES},
-    TP__ONNX_BY("ReduceL1", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceL2", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceLogSum", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceLogSumExp", tp__onnx_reduce),
-    TP__ONNX_BY("ReduceSumSquare", tp__onnx_reduce),
-    TP__ONNX_BY("ArgMax", tp__onnx_arg),
-    TP__ONNX_BY("ArgMin", tp__onnx_arg),
-    TP__ONNX_BY("TopK", tp__onnx_top_k),
-    TP__ONNX_BY("CumSum", tp__onnx_cum_sum),
+    TP__IMPORT_BY("ReduceSum", tp__import_reduce),
+    TP__IMPORT_BY("ReduceMean", tp__import_reduce),
+    TP__IMPORT_BY("ReduceMax", tp__import_reduce),
+    TP__IMPORT_BY("ReduceMin", tp__import_reduce),
+    {"ReduceProd", tp__import_reduce, NULL, NULL, TP__IMPORT_SIZES},
+    TP__IMPORT_BY("ReduceL1", tp__import_reduce),
+    TP__IMPORT_BY("ReduceL2", tp__import_reduce),
+    TP__IMPORT_BY("ReduceLogSum", tp__import_reduce),
+    TP__IMPORT_BY("ReduceLogSumExp", tp__import_reduce),
+    TP__IMPORT_BY("ReduceSumSquare", tp__import_reduce),
+    TP__IMPORT_BY("ArgMax", tp__import_arg),
+    TP__IMPORT_BY("ArgMin", tp__import_arg),
+    TP__IMPORT_BY("TopK", tp__import_top_k),
+    TP__IMPORT_BY("CumSum", tp__import_cum_sum),
     /* products */
-    {"MatMul", tp__onnx_map, NULL, tp__matrix_product, 0},
-    TP__ONNX_BY("Gemm", tp__onnx_gemm),
-    TP__ONNX_BY("Einsum", tp__onnx_einsum),
-    TP__ONNX_BY("Conv", tp__onnx_conv),
-    TP__ONNX_BY("ConvTranspose", tp__onnx_conv_transpose),
+    {"MatMul", tp__import_map, NULL, tp__matrix_product, 0},
+    TP__IMPORT_BY("Gemm", tp__import_gemm),
+    TP__IMPORT_BY("Einsum", tp__import_einsum),
+    TP__IMPORT_BY("Conv", tp__import_conv),
+    TP__IMPORT_BY("ConvTranspose", tp__import_conv_transpose),
     /* pools */
-    TP__ONNX_BY("MaxPool", tp__onnx_pool),
-    TP__ONNX_BY("AveragePool", tp__onnx_pool),
-    TP__ONNX_BY("LpPool", tp__onnx_pool),
-    TP__ONNX_BY("GlobalAveragePool", tp__onnx_global_pool),
-    TP__ONNX_BY("GlobalMaxPool", tp__onnx_global_pool),
+    TP__IMPORT_BY("MaxPool", tp__import_pool),
+    TP__IMPORT_BY("AveragePool", tp__import_pool),
+    TP__IMPORT_BY("LpPool", tp__import_pool),
+    TP__IMPORT_BY("GlobalAveragePool", tp__import_global_pool),
+    TP__IMPORT_BY("GlobalMaxPool", tp__import_global_pool),
     /* normalisation */
-    TP__ONNX_BY("BatchNormalization", tp__onnx_batch_norm),
-    TP__ONNX_BY("LayerNormalization", tp__onnx_layer_norm),
-    TP__ONNX_BY("RMSNormalization", tp__onnx_rms_norm),
-    TP__ONNX_BY("InstanceNormalization", tp__onnx_instance_norm),
-    TP__ONNX_BY("GroupNormalization", tp__onnx_group_norm),
-    TP__ONNX_BY("LpNormalization", tp__onnx_lp_norm),
-    TP__ONNX_BY("MeanVarianceNormalization", tp__onnx_mean_variance_norm),
-    TP__ONNX_BY("LRN", tp__onnx_lrn),
-    {"Softmax", tp__onnx_softmax, tp_softmax, NULL, 0},
-    {"LogSoftmax", tp__onnx_softmax, tp_log_softmax, NULL, 0},
-    {"Hardmax", tp__onnx_softmax, tp__hardmax, NULL, 0},
+    TP__IMPORT_BY("BatchNormalization", tp__import_batch_norm),
+    TP__IMPORT_BY("LayerNormalization", tp__import_layer_norm),
+    TP__IMPORT_BY("RMSNormalization", tp__import_rms_norm),
+    TP__IMPORT_BY("InstanceNormalization", tp__import_instance_norm),
+    TP__IMPORT_BY("GroupNormalization", tp__import_group_norm),
+    TP__IMPORT_BY("LpNormalization", tp__import_lp_norm),
+    TP__IMPORT_BY("MeanVarianceNormalization", tp__import_mean_variance_norm),
+    TP__IMPORT_BY("LRN", tp__import_lrn),
+    {"Softmax", tp__import_softmax, tp_softmax, NULL, 0},
+    {"LogSoftmax", tp__import_softmax, tp_log_softmax, NULL, 0},
+    {"Hardmax", tp__import_softmax, tp__hardmax, NULL, 0},
     /* shapes */
-    {"Identity", tp__onnx_identity, NULL, NULL, TP__ONNX_SIZES},
-    {"Shape", tp__onnx_shape, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"Size", tp__onnx_size, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"Constant", tp__onnx_constant, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"ConstantOfShape", tp__onnx_constant_of_shape, NULL, NULL, TP__ONNX_NO_FOLD | TP__ONNX_SHAPE},
-    {"Range", tp__onnx_range, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"EyeLike", tp__onnx_eye_like, NULL, NULL, TP__ONNX_NO_FOLD},
-    {"Reshape", tp__onnx_reshape, NULL, NULL, TP__ONNX_SIZES | TP__ONNX_SHAPE},
-    TP__ONNX_BY("Flatten", tp__onnx_flatten),
-    {"Squeeze", tp__onnx_squeeze, NULL, NULL, TP__ONNX_SIZES},
-    {"Unsqueeze", tp__onnx_squeeze, NULL, NULL, TP__ONNX_SIZES},
-    TP__ONNX_BY("Transpose", tp__onnx_transpose),
-    {"Concat", tp__onnx_concat, NULL, NULL, TP__ONNX_SIZES},
-    {"Split", tp__onnx_split, NULL, NULL, TP__ONNX_SIZES},
-    {"Slice", tp__onnx_slice, NULL, NULL, TP__ONNX_SIZES},
-    TP__ONNX_BY("Pad", tp__onnx_pad),
-    TP__ONNX_BY("Tile", tp__onnx_tile),
-    {"Expand", tp__onnx_expand, NULL, NULL, TP__ONNX_SHAPE},
-    TP__ONNX_BY("DepthToSpace", tp__onnx_depth_space),
-    TP__ONNX_BY("SpaceToDepth", tp__onnx_depth_space),
-    TP__ONNX_BY("CenterCropPad", tp__onnx_center_crop_pad),
-    TP__ONNX_BY("Resize", tp__onnx_resize),
-    TP__ONNX_BY("Upsample", tp__onnx_resize),
+    {"Identity", tp__import_identity, NULL, NULL, TP__IMPORT_SIZES},
+    {"Shape", tp__import_shape, NULL, NULL, TP__IMPORT_NO_FOLD},
+    {"Size", tp__import_size, NULL, NULL, TP__IMPORT_NO_FOLD},
+    {"Constant", tp__import_constant, NULL, NULL, TP__IMPORT_NO_FOLD},
+    {"ConstantOfShape", tp__import_constant_of_shape, NULL, NULL, TP__IMPORT_NO_FOLD | TP__IMPORT_SHAPE},
+    {"Range", tp__import_range, NULL, NULL, TP__IMPORT_NO_FOLD},
+    {"EyeLike", tp__import_eye_like, NULL, NULL, TP__IMPORT_NO_FOLD},
+    {"Reshape", tp__import_reshape, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_SHAPE},
+    TP__IMPORT_BY("Flatten", tp__import_flatten),
+    {"Squeeze", tp__import_squeeze, NULL, NULL, TP__IMPORT_SIZES},
+    {"Unsqueeze", tp__import_squeeze, NULL, NULL, TP__IMPORT_SIZES},
+    TP__IMPORT_BY("Transpose", tp__import_transpose),
+    {"Concat", tp__import_concat, NULL, NULL, TP__IMPORT_SIZES},
+    {"Split", tp__import_split, NULL, NULL, TP__IMPORT_SIZES},
+    {"Slice", tp__import_slice, NULL, NULL, TP__IMPORT_SIZES},
+    TP__IMPORT_BY("Pad", tp__import_pad),
+    TP__IMPORT_BY("Tile", tp__import_tile),
+    {"Expand", tp__import_expand, NULL, NULL, TP__IMPORT_SHAPE},
+    TP__IMPORT_BY("DepthToSpace", tp__import_depth_space),
+    TP__IMPORT_BY("SpaceToDepth", tp__import_depth_space),
+    TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
+    TP__IMPORT_BY("Resize", tp__import_resize),
+    TP__IMPORT_BY("Upsample", tp__import_resize),
     /* picking elements */
-    {"Gather", tp__onnx_gather, NULL, NULL, TP__ONNX_SIZES},
-    TP__ONNX_BY("GatherElements", tp__onnx_gather_elements),
-    TP__ONNX_BY("GatherND", tp__onnx_gather_nd),
-    TP__ONNX_BY("ScatterElements", tp__onnx_scatter_elements),
-    TP__ONNX_BY("Scatter", tp__onnx_scatter_elements),
-    TP__ONNX_BY("ScatterND", tp__onnx_scatter_nd),
-    TP__ONNX_BY("OneHot", tp__onnx_one_hot),
-    TP__ONNX_BY("Trilu", tp__onnx_trilu),
+    {"Gather", tp__import_gather, NULL, NULL, TP__IMPORT_SIZES},
+    TP__IMPORT_BY("GatherElements", tp__import_gather_elements),
+    TP__IMPORT_BY("GatherND", tp__import_gather_nd),
+    TP__IMPORT_BY("ScatterElements", tp__import_scatter_elements),
+    TP__IMPORT_BY("Scatter", tp__import_scatter_elements),
+    TP__IMPORT_BY("ScatterND", tp__import_scatter_nd),
+    TP__IMPORT_BY("OneHot", tp__import_one_hot),
+    TP__IMPORT_BY("Trilu", tp__import_trilu),
     /* whole layers */
-    TP__ONNX_BY("LSTM", tp__onnx_rnn),
-    TP__ONNX_BY("GRU", tp__onnx_rnn),
-    TP__ONNX_BY("RNN", tp__onnx_rnn),
-    TP__ONNX_BY("Attention", tp__onnx_attention),
-    TP__ONNX_BY("RotaryEmbedding", tp__onnx_rotary),
-    TP__ONNX_BY("SoftmaxCrossEntropyLoss", tp__onnx_class_loss),
-    TP__ONNX_BY("NegativeLogLikelihoodLoss", tp__onnx_class_loss),
-    TP__ONNX_BY("HannWindow", tp__onnx_window),
-    TP__ONNX_BY("HammingWindow", tp__onnx_window),
-    TP__ONNX_BY("BlackmanWindow", tp__onnx_window),
-    {"If", tp__onnx_if, NULL, NULL, TP__ONNX_NO_FOLD}};
+    TP__IMPORT_BY("LSTM", tp__import_rnn),
+    TP__IMPORT_BY("GRU", tp__import_rnn),
+    TP__IMPORT_BY("RNN", tp__import_rnn),
+    TP__IMPORT_BY("Attention", tp__import_attention),
+    TP__IMPORT_BY("RotaryEmbedding", tp__import_rotary),
+    TP__IMPORT_BY("SoftmaxCrossEntropyLoss", tp__import_class_loss),
+    TP__IMPORT_BY("NegativeLogLikelihoodLoss", tp__import_class_loss),
+    TP__IMPORT_BY("HannWindow", tp__import_window),
+    TP__IMPORT_BY("HammingWindow", tp__import_window),
+    TP__IMPORT_BY("BlackmanWindow", tp__import_window),
+    {"If", tp__import_if, NULL, NULL, TP__IMPORT_NO_FOLD}};
 
 TP_DEF const char *tp_import_onnx_operator(int i)
 {
-    return i >= 0 && i < (int)(sizeof tp__onnx_table / sizeof *tp__onnx_table) ? tp__onnx_table[i].name : NULL;
+    return i >= 0 && i < (int)(sizeof tp__import_table / sizeof *tp__import_table) ? tp__import_table[i].name : NULL;
 }
 
 /* ==== >>import ========================================================================================= */
@@ -2893,7 +2897,7 @@ static tp_status tp__oi_scratch(tp__oi *c, bool reset)
     return c->session ? TP_OK : (c->status = TP_ERR_NOMEM);
 }
 
-static bool tp__onnx_too_large(const tp_shape *s, int64_t most)
+static bool tp__import_too_large(const tp_shape *s, int64_t most)
 {
     int64_t n = 1; /* of the known dimensions, zeros apart */
     for (int d = 0; d < s->ndim; d++) {
@@ -2919,7 +2923,7 @@ static tp_status tp__on_build(tp__on *n)
         const tp_node *y = n->made[i];
         if (n->out[i][0] && !y && !n->set[i])
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with its output %d cannot be expressed", n->op, i);
-        else if (y && tp__onnx_too_large(&y->shape, c->side ? TP__ONNX_MOST : TP__ONNX_LAST))
+        else if (y && tp__import_too_large(&y->shape, c->side ? TP__IMPORT_MOST : TP__IMPORT_LAST))
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives too many numbers", n->op);
     }
     return c->status;
@@ -2988,24 +2992,24 @@ static tp_status tp__on_fold_sizes(tp__on *n)
     return c->status;
 }
 
-static const tp__onnx_row *tp__onnx_find(const char *op)
+static const tp__import_row *tp__import_find(const char *op)
 {
-    for (size_t i = 0; i < sizeof tp__onnx_table / sizeof *tp__onnx_table; i++)
-        if (strcmp(tp__onnx_table[i].name, op) == 0) return &tp__onnx_table[i];
+    for (size_t i = 0; i < sizeof tp__import_table / sizeof *tp__import_table; i++)
+        if (strcmp(tp__import_table[i].name, op) == 0) return &tp__import_table[i];
     return NULL;
 }
 
-static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
+static tp_status tp__oi_node_msg(tp__oi *c, tp__wire msg)
 {
     tp__on n;
-    tp__pb m;
-    tp__pb_field f, e;
+    tp__wire m;
+    tp__wire_field f, e;
     const char *domain = "", *name = NULL;
     int n_in = 0, n_out = 0, n_attr = 0;
     memset(&n, 0, sizeof n);
     n.c = c;
     n.op = "";
-    for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
+    for (m = msg; tp__wire_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
     if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
     n.in = (tp__ov **)tp__oi_alloc(c, (size_t)n_in, sizeof *n.in);
     n.out = (const char **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.out);
@@ -3015,7 +3019,7 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     n.attr = (tp__oattr *)tp__oi_alloc(c, (size_t)n_attr, sizeof *n.attr);
     if (!n.in || !n.out || !n.made || !n.value || !n.set || !n.attr) return c->status;
     const char *missing = NULL;
-    for (m = msg; tp__pb_next(&m, &f);) {
+    for (m = msg; tp__wire_next(&m, &f);) {
         if (f.wire != 2) continue;
         if (f.number == 3) name = tp__oi_string(c, f.sub);
         else if (f.number == 4) n.op = tp__oi_string(c, f.sub);
@@ -3027,17 +3031,17 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
             if (text[0] && !n.in[n.n_in]) missing = text;
             n.n_in++;
         } else if (f.number == 5) {
-            tp__pb a = f.sub;
+            tp__wire a = f.sub;
             n.attr[n.n_attr].name = "";
             n.attr[n.n_attr].msg = f.sub;
-            while (tp__pb_next(&a, &e))
+            while (tp__wire_next(&a, &e))
                 if (e.number == 1 && e.wire == 2) n.attr[n.n_attr].name = tp__oi_string(c, e.sub);
             if (a.bad) return tp__oi_fail(c, name, TP_ERR_FORMAT, "an attribute is damaged");
             n.n_attr++;
         }
     }
     n.name = name && name[0] ? name : n.n_out && n.out[0][0] ? n.out[0] : n.op;
-    n.row = domain[0] && strcmp(domain, "ai.onnx") != 0 ? NULL : tp__onnx_find(n.op);
+    n.row = domain[0] && strcmp(domain, "ai.onnx") != 0 ? NULL : tp__import_find(n.op);
     if (c->status != TP_OK) return c->status;
     if (missing)
         return tp__oi_fail(c, n.name, TP_ERR_FORMAT,
@@ -3056,9 +3060,9 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
         partial |= n.in[i]->partial;
         variable |= n.in[i]->variable;
     }
-    if (!known || variable || (n.row->flags & TP__ONNX_NO_FOLD)) tp__on_build(&n);
+    if (!known || variable || (n.row->flags & TP__IMPORT_NO_FOLD)) tp__on_build(&n);
     else if (!partial) tp__on_fold(&n);
-    else if (n.row->flags & TP__ONNX_SIZES) tp__on_fold_sizes(&n);
+    else if (n.row->flags & TP__IMPORT_SIZES) tp__on_fold_sizes(&n);
     else tp__on_build(&n); /* which says what is unknown, if it minds */
     for (int i = 0; i < n.n_out; i++) {
         tp__ov *v = c->status == TP_OK && n.out[i][0] ? tp__oi_value(c, n.out[i]) : NULL;
@@ -3074,19 +3078,19 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     return c->status;
 }
 
-static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph)
+static tp_status tp__oi_nodes(tp__oi *c, tp__wire graph)
 {
-    tp__pb_field f;
-    while (c->status == TP_OK && tp__pb_next(&graph, &f))
+    tp__wire_field f;
+    while (c->status == TP_OK && tp__wire_next(&graph, &f))
         if (f.number == 1 && f.wire == 2) tp__oi_node_msg(c, f.sub);
     if (graph.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     return c->status;
 }
 
-static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
+static tp_status tp__oi_initializers(tp__oi *c, tp__wire graph)
 {
-    tp__pb_field f;
-    while (c->status == TP_OK && tp__pb_next(&graph, &f)) {
+    tp__wire_field f;
+    while (c->status == TP_OK && tp__wire_next(&graph, &f)) {
         if (f.number == 15) return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the model has sparse weights");
         if (f.number != 5 || f.wire != 2) continue;
         tp_tensor t;
@@ -3123,27 +3127,27 @@ static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
 }
 
 /* An input or output: its name; for an input, its type. */
-static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
+static tp_status tp__oi_signature(tp__oi *c, tp__wire msg, const char **name, int64_t *elem, tp_shape *shape,
                                   bool *has_shape)
 {
-    tp__pb_field f, t, e, s, d;
+    tp__wire_field f, t, e, s, d;
     *name = "";
     *elem = 0;
     *has_shape = false;
     memset(shape, 0, sizeof *shape);
-    while (tp__pb_next(&msg, &f)) {
+    while (tp__wire_next(&msg, &f)) {
         if (f.number == 1 && f.wire == 2) *name = tp__oi_string(c, f.sub);
         if (f.number != 2 || f.wire != 2) continue;
-        while (tp__pb_next(&f.sub, &t)) {
+        while (tp__wire_next(&f.sub, &t)) {
             if (t.number != 1 || t.wire != 2) continue; /* tensor_type */
-            while (tp__pb_next(&t.sub, &e)) {
+            while (tp__wire_next(&t.sub, &e)) {
                 if (e.number == 1 && e.wire == 0) *elem = (int64_t)e.value;
                 if (e.number != 2 || e.wire != 2) continue;
                 *has_shape = true;
-                while (tp__pb_next(&e.sub, &s)) {
+                while (tp__wire_next(&e.sub, &s)) {
                     if (s.number != 1 || s.wire != 2) continue;
                     int64_t size = TP_ANY;
-                    while (tp__pb_next(&s.sub, &d)) {
+                    while (tp__wire_next(&s.sub, &d)) {
                         if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
                         if (d.number != 2 || d.wire != 2) continue;
                         const char *text = tp__oi_string(c, d.sub);
@@ -3162,7 +3166,7 @@ static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int6
     return c->status;
 }
 
-static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
+static tp_status tp__oi_input(tp__oi *c, tp__wire msg, tp_onnx_model *m)
 {
     const char *name;
     int64_t elem;
@@ -3172,14 +3176,14 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
     if (tp__oi_signature(c, msg, &name, &elem, &shape, &has_shape) != TP_OK) return c->status;
     if (!name[0]) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
     if (tp__map_get(&c->values, name)) return TP_OK; /* the default of an input: a weight */
-    const tp_dtype dtype = tp__onnx_dtype(elem);
-    if (tp__onnx_too_large(&shape, TP__ONNX_LAST))
+    const tp_dtype dtype = tp__import_dtype(elem);
+    if (tp__import_too_large(&shape, TP__IMPORT_LAST))
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
     for (int i = 0; c->d && i < c->d->n_inputs; i++)
         if (strcmp(c->d->inputs[i].name, name) == 0) node = c->d->inputs[i].node;
     if (!dtype)
         return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the input '%s' is %s, which tp does not have", name,
-                           tp__onnx_dtype_name(elem));
+                           tp__import_dtype_name(elem));
     if (node && (node->dtype != dtype || (has_shape && !tp_shape_compatible(&node->shape, &shape)))) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         return tp__oi_fail(c, NULL, TP_ERR_ARG, "what .inputs gives for '%s' is %s %s; the file wants %s %s", name,
@@ -3207,18 +3211,18 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
     return TP_OK;
 }
 
-static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
+static tp_status tp__oi_model(tp__oi *c, tp__wire file, tp_onnx_model *m)
 {
-    tp__pb_field f, e;
-    tp__pb graph = {NULL, NULL, false}, p;
+    tp__wire_field f, e;
+    tp__wire graph = {NULL, NULL, false}, p;
     bool found = false;
     int n_in = 0, n_out = 0;
-    for (p = file; tp__pb_next(&p, &f);) {
+    for (p = file; tp__wire_next(&p, &f);) {
         if (f.number == 7 && f.wire == 2) graph = f.sub, found = true;
         if (f.number != 8 || f.wire != 2) continue;
         const char *domain = "";
         int64_t version = 0;
-        while (tp__pb_next(&f.sub, &e)) {
+        while (tp__wire_next(&f.sub, &e)) {
             if (e.number == 1 && e.wire == 2) domain = tp__oi_string(c, e.sub);
             if (e.number == 2 && e.wire == 0) version = (int64_t)e.value;
         }
@@ -3228,13 +3232,14 @@ static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "this is no ONNX model, or the file is damaged or cut off");
     if (c->opset < 1)
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the model does not say which version of the operators it uses");
-    for (p = graph; tp__pb_next(&p, &f);) n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
+    for (p = graph; tp__wire_next(&p, &f);)
+        n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
     if (p.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     m->input = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_in + 1) * sizeof *m->input);
     m->output = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_out + 1) * sizeof *m->output);
     if (!m->input || !m->output) return c->status = TP_ERR_NOMEM;
     tp__oi_initializers(c, graph);
-    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
+    for (p = graph; c->status == TP_OK && tp__wire_next(&p, &f);)
         if (f.number == 11 && f.wire == 2) tp__oi_input(c, f.sub, m);
     for (int i = 0; c->status == TP_OK && c->d && i < c->d->n_inputs; i++) {
         bool used = false;
@@ -3242,7 +3247,7 @@ static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
         if (!used) tp__oi_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
     }
     if (c->status == TP_OK) tp__oi_nodes(c, graph);
-    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);) {
+    for (p = graph; c->status == TP_OK && tp__wire_next(&p, &f);) {
         const char *name;
         int64_t elem;
         tp_shape shape;
@@ -3263,7 +3268,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
                                  const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
     tp__oi c;
-    tp__pb file = {(const uint8_t *)data, (const uint8_t *)data + size, false};
+    tp__wire file = {(const uint8_t *)data, (const uint8_t *)data + size, false};
     memset(&c, 0, sizeof c);
     memset(m, 0, sizeof *m);
     c.g[0] = g;

@@ -31,3 +31,7 @@ mkdir -p "$dir/onnx"
 gcc -std=c11 -O2 -I. -Itests tests/test_export_onnx.c -o "$dir/test_export_onnx" -lm -lpthread
 TP_ONNX_DIR=$dir/onnx "$dir/test_export_onnx" >"$dir/export_onnx.log" 2>&1 || { tail -n 20 "$dir/export_onnx.log"; exit 1; }
 "$venv/bin/python" tests/onnx_judge.py exported "$dir/onnx"
+# ... and read back by tp itself; then the ONNX project's own operator cases
+gcc -std=c11 -O2 -I. tests/onnx_cases.c -o "$dir/onnx_cases" -lm -lpthread
+"$venv/bin/python" tests/onnx_cases.py exported "$dir/onnx" "$dir/onnx_cases"
+"$venv/bin/python" tests/onnx_cases.py operators "$dir/onnx_cases.d" "$dir/onnx_cases"

@@ -2,7 +2,8 @@
  * by onnx_cases.py with the onnx package's own cases. */
 #define TP_IMPLEMENTATION
 #include "tp_import.h"
-#include "tp_optim.h"
+#include "tp_export.h"
+#include "tp_layers.h"
 #include "tp_test.h"
 
 /* -- a small protobuf writer */
@@ -686,6 +687,68 @@ TEST(out_of_memory_anywhere)
     }
     tp_test_alloc_reset();
     CHECK(failures > 8);
+}
+
+/* A network of layers, out and in again; what came in is trained a little, and goes out once more. */
+TEST(what_tp_writes_it_reads)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/net.onnx", tp_test_tmpdir());
+    tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+    tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 12, 12, 3));
+    tp_tower_desc tower = {.is_training = false};
+    tp_tower_enter(g, &tower);
+    tp_node *y = tp_linear(image, TP_CONV2D("conv0", .filters = 8, .kernel_size = 3, .activation = tp_bn_relu),
+                           TP_MAX_POOLING("pool", .pool_size = 2),
+                           TP_CONV2D("conv1", .filters = 6, .kernel_size = 3, .strides = 2), TP_OP(tp_relu),
+                           TP_FULLY_CONNECTED("fc", .units = 5), TP_OP(tp_softmax));
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL), *t = NULL;
+    tp_onnx_model m;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES;
+    if (CHECK(s != NULL) && CHECK_OK(tp_export_onnx(s, &image, 1, &y, 1, path, NULL)) &&
+        CHECK_OK(tp_import_onnx(h, path, &d, &m)) && CHECK(m.n_input == 1 && m.n_output == 1) &&
+        CHECK((t = tp_session_new(h, NULL)) != NULL)) {
+        CHECK(strcmp(m.input[0].name, "image") == 0);
+        CHECK(m.input[0].node->shape.dim[0] == TP_ANY && m.input[0].node->shape.dim[3] == 3);
+        CHECK(tp_graph_n_variables(h) >= 6);
+        float x[2 * 12 * 12 * 3];
+        for (int i = 0; i < (int)(sizeof x / sizeof *x); i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
+        tp_feed feed[2];
+        const tp_tensor *a = NULL, *b = NULL;
+        memset(feed, 0, sizeof feed);
+        feed[0].node = image;
+        feed[1].node = m.input[0].node;
+        for (int i = 0; i < 2; i++) tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(2, 12, 12, 3), x);
+        CHECK_OK(tp_session_run(s, &feed[0], 1, &y, 1, &a));
+        CHECK_OK(tp_session_run(t, &feed[1], 1, &m.output[0].node, 1, &b));
+        for (int64_t i = 0; a && b && i < 10; i++) CHECK_NEAR(tp_tensor_get(b, i), tp_tensor_get(a, i), 1e-6, 1e-5);
+
+        tp_node *cost =
+            tp_neg(tp_ln(tp_mean(tp_slice(m.output[0].node, (const int64_t[]){0, 2}, (const int64_t[]){-1, 1}))));
+        tp_node *vars[32], *grads[32];
+        int n = 0, k = 0;
+        for (; n < tp_graph_n_variables(h) && n < 32; n++) vars[n] = tp_graph_variable(h, n)->node;
+        tp_gradients(cost, vars, n, grads);
+        for (int i = 0; i < n; i++) /* the running statistics have none */
+            if (grads[i]) vars[k] = vars[i], grads[k++] = grads[i];
+        CHECK(k >= 6 && k < n);
+        tp_node *step = tp_apply_gradient_descent(vars, grads, k, tp_const(h, 0.05f), NULL), *fetch[2] = {cost, step};
+        const tp_tensor *out[2];
+        double first = 0, last = 0;
+        for (int i = 0; i < 30 && CHECK_OK(tp_session_run(t, &feed[1], 1, fetch, 2, out)); i++) {
+            last = tp_tensor_get(out[0], 0);
+            if (i == 0) first = last;
+        }
+        CHECK_MSG(last < 0.7 * first, "%g, then %g", first, last);
+        CHECK_OK(tp_export_onnx(t, &m.input[0].node, 1, &m.output[0].node, 1, path, NULL));
+    }
+    tp_session_free(s);
+    tp_session_free(t);
+    tp_graph_free(g);
+    tp_graph_free(h);
 }
 
 TEST(operators_are_listed)

@@ -541,6 +541,19 @@ TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor 
 TP_DEF tp_status tp_npz_close(tp_npz_writer *w); /* atomic: the file appears now, or not at all; frees w */
 TP_DEF void tp_npz_abort(tp_npz_writer *w);
 
+/* .safetensors: every rule of the format is checked before memory is taken. Types that tp lacks are widened as
+ * those of npy, 8-bit floats and complex numbers refused. An error leaves d as it was; success replaces it. */
+TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d);
+TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d);
+TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* atomic */
+
+/* TensorFlow's checkpoints (V2, "tensor bundle"): <prefix>.index and <prefix>.data-00000-of-00001; either of these may
+ * be given for the prefix. Read: all shards, every checksum, compressed or not; strings are skipped, partitioned
+ * variables refused, "/.ATTRIBUTES/VARIABLE_VALUE" is cut off names. Written: the bytes that tf.train.Saver would
+ * write; the index comes last, and without it there is no checkpoint. */
+TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d);
+TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
+
 #ifdef __cplusplus
 }
 #endif
@@ -5659,7 +5672,7 @@ typedef tp_status (*tp__sink_fn)(void *user, const void *data, size_t n);
 
 /* Can t be written, and how many bytes will its elements take? bfloat16, which npy lacks, is written as
  * float32. */
-static tp_status tp__npy_check(const tp_tensor *t, const char *what, size_t *bytes)
+static tp_status tp__npy_check_type(const tp_tensor *t, const char *what, size_t *bytes)
 {
     char text[TP_SHAPE_TEXT];
     if (!t || t->dtype <= TP_DTYPE_UNSET || t->dtype >= TP_DTYPE_COUNT)
@@ -5670,8 +5683,14 @@ static tp_status tp__npy_check(const tp_tensor *t, const char *what, size_t *byt
     if (n < 0 || n == INT64_MAX || (uint64_t)n > SIZE_MAX ||
         !tp_mul_size((size_t)n, t->dtype == TP_BF16 ? 4 : tp_dtype_size(t->dtype), bytes))
         return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: its shape is %s", what, tp_shape_text(&t->shape, text));
-    if (n > 0 && !t->data) return tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", what);
     return TP_OK;
+}
+
+static tp_status tp__npy_check(const tp_tensor *t, const char *what, size_t *bytes)
+{
+    tp_status s = tp__npy_check_type(t, what, bytes);
+    if (!s && *bytes > 0 && !t->data) s = tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", what);
+    return s;
 }
 
 static size_t tp__npy_header(const tp_tensor *t, char out[TP__NPY_HEADER])
@@ -5739,38 +5758,38 @@ typedef struct tp__npy {
     tp_shape shape;
 } tp__npy;
 
-/* The header's text, read from left to right. */
-typedef struct tp__npy_text {
+/* A header's text, read from left to right; blanks are skipped. */
+typedef struct tp__scan {
     const char *at, *end;
     const char *what; /* the file, for sentences */
-} tp__npy_text;
+} tp__scan;
 
-static char tp__npy_peek(tp__npy_text *p)
+static char tp__scan_peek(tp__scan *p)
 {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
     return p->at < p->end ? *p->at : (char)0;
 }
 
-static bool tp__npy_eat(tp__npy_text *p, char c)
+static bool tp__scan_eat(tp__scan *p, char c)
 {
-    if (tp__npy_peek(p) != c || p->at == p->end) return false;
+    if (tp__scan_peek(p) != c || p->at == p->end) return false;
     p->at++;
     return true;
 }
 
-static bool tp__npy_word(tp__npy_text *p, const char *word)
+static bool tp__scan_word(tp__scan *p, const char *word)
 {
     size_t n = strlen(word);
-    tp__npy_peek(p);
+    tp__scan_peek(p);
     if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) return false;
     p->at += n;
     return true;
 }
 
 /* A quoted text without escapes; its bytes stay in the header. */
-static bool tp__npy_quoted(tp__npy_text *p, const char **text, size_t *n)
+static bool tp__npy_quoted(tp__scan *p, const char **text, size_t *n)
 {
-    char quote = tp__npy_peek(p);
+    char quote = tp__scan_peek(p);
     if (quote != '\'' && quote != '"') return false;
     p->at++;
     const char *close = (const char *)memchr(p->at, quote, (size_t)(p->end - p->at));
@@ -5781,11 +5800,11 @@ static bool tp__npy_quoted(tp__npy_text *p, const char **text, size_t *n)
     return memchr(*text, '\\', *n) == NULL;
 }
 
-static tp_status tp__npy_descr(tp__npy_text *p, tp__npy *h)
+static tp_status tp__npy_descr(tp__scan *p, tp__npy *h)
 {
     const char *text;
     size_t n;
-    if (tp__npy_peek(p) == '[' || tp__npy_peek(p) == '(')
+    if (tp__scan_peek(p) == '[' || tp__scan_peek(p) == '(')
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: a structured array; only plain numbers are read", p->what);
     if (!tp__npy_quoted(p, &text, &n)) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
     tp__printable shown;
@@ -5813,13 +5832,13 @@ static tp_status tp__npy_descr(tp__npy_text *p, tp__npy *h)
                    p->what, shown.text);
 }
 
-static tp_status tp__npy_shape(tp__npy_text *p, tp__npy *h)
+static tp_status tp__npy_shape(tp__scan *p, tp__npy *h)
 {
     bool comma = true;
     h->shape.ndim = 0;
-    if (!tp__npy_eat(p, '(')) return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
-    while (!tp__npy_eat(p, ')')) {
-        char c = tp__npy_peek(p);
+    if (!tp__scan_eat(p, '(')) return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+    while (!tp__scan_eat(p, ')')) {
+        char c = tp__scan_peek(p);
         if (!comma || c < '0' || c > '9')
             return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
         if (h->shape.ndim == TP_MAX_DIMS)
@@ -5832,24 +5851,24 @@ static tp_status tp__npy_shape(tp__npy_text *p, tp__npy *h)
         }
         if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 */
         h->shape.dim[h->shape.ndim++] = v;
-        comma = tp__npy_eat(p, ',');
+        comma = tp__scan_eat(p, ',');
     }
     if (h->shape.ndim == 1 && !comma) /* (3) is a number, (3,) a shape */
         return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
     return TP_OK;
 }
 
-static tp_status tp__npy_dict(tp__npy_text *p, tp__npy *h)
+static tp_status tp__npy_dict(tp__scan *p, tp__npy *h)
 {
     unsigned seen = 0;
     tp_status s = TP_OK;
-    if (!tp__npy_eat(p, '{')) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
-    for (bool comma = true; !s && !tp__npy_eat(p, '}');) {
+    if (!tp__scan_eat(p, '{')) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    for (bool comma = true; !s && !tp__scan_eat(p, '}');) {
         static const char *const keys[3] = {"descr", "fortran_order", "shape"};
         const char *text;
         size_t n;
         int key = 0;
-        if (!comma || !tp__npy_quoted(p, &text, &n) || !tp__npy_eat(p, ':'))
+        if (!comma || !tp__npy_quoted(p, &text, &n) || !tp__scan_eat(p, ':'))
             return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
         while (key < 3 && (strlen(keys[key]) != n || memcmp(keys[key], text, n) != 0)) key++;
         if (key == 3 || seen & 1u << key)
@@ -5857,13 +5876,13 @@ static tp_status tp__npy_dict(tp__npy_text *p, tp__npy *h)
         seen |= 1u << key;
         if (key == 0) s = tp__npy_descr(p, h);
         else if (key == 2) s = tp__npy_shape(p, h);
-        else if (tp__npy_word(p, "True")) h->fortran = true;
-        else if (tp__npy_word(p, "False")) h->fortran = false;
+        else if (tp__scan_word(p, "True")) h->fortran = true;
+        else if (tp__scan_word(p, "False")) h->fortran = false;
         else s = tp_fail(TP_ERR_FORMAT, "%s: fortran_order in the npy header is neither True nor False", p->what);
-        comma = tp__npy_eat(p, ',');
+        comma = tp__scan_eat(p, ',');
     }
     if (s) return s;
-    tp__npy_peek(p);
+    tp__scan_peek(p);
     if (seen != 7 || p->at != p->end) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
     return TP_OK;
 }
@@ -5918,6 +5937,21 @@ static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, si
     return true;
 }
 
+/* How many elements. No product may overflow, not even one that a zero wipes out later; in int64_t and in
+ * the wider type. */
+static bool tp__npy_count(const tp__npy *h, size_t *n)
+{
+    size_t whole = 1, room = h->dtype == TP_I32 || h->dtype == TP_I64 ? 8 : (size_t)h->size;
+    *n = 1;
+    for (int i = 0; i < h->shape.ndim; i++) {
+        uint64_t d = (uint64_t)h->shape.dim[i];
+        if (d > SIZE_MAX || !tp_mul_size(whole, d ? (size_t)d : 1, &whole) || whole > (size_t)PTRDIFF_MAX / room)
+            return false;
+        *n *= (size_t)d; /* at most `whole` */
+    }
+    return true;
+}
+
 /* `exact`: nothing may follow the elements. */
 static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, bool exact, tp_tensor *t)
 {
@@ -5931,7 +5965,7 @@ static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, b
     if (length > size - begin) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", what);
 
     tp__npy h;
-    tp__npy_text text;
+    tp__scan text;
     memset(&h, 0, sizeof h);
     text.at = (const char *)p + begin;
     text.end = text.at + length;
@@ -5939,15 +5973,9 @@ static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, b
     tp_status s = tp__npy_dict(&text, &h);
     if (s) return s;
 
-    /* sizes: no product may overflow, not even one that a zero wipes out later; in int64_t and in the
-     * wider type */
-    size_t n = 1, whole = 1, room = h.dtype == TP_I32 || h.dtype == TP_I64 ? 8 : (size_t)h.size;
-    for (int i = 0; i < h.shape.ndim; i++) {
-        uint64_t d = (uint64_t)h.shape.dim[i];
-        if (d > SIZE_MAX || !tp_mul_size(whole, d ? (size_t)d : 1, &whole) || whole > (size_t)PTRDIFF_MAX / room)
-            return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", what);
-        n *= (size_t)d; /* at most `whole` */
-    }
+    size_t n = 0;
+    if (!tp__npy_count(&h, &n))
+        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", what);
     size_t there = size - begin - length, bytes = n * (size_t)h.size;
     if (there < bytes || (exact && there != bytes))
         return tp_fail(TP_ERR_FORMAT, "%s: %s: the npy header promises %llu bytes of elements, there are %llu", what,
@@ -6339,20 +6367,20 @@ static tp_status tp__npz_sink(void *user, const void *data, size_t n)
     return s;
 }
 
-/* UTF-8 beyond ASCII? Such names are marked, so that other programs show them rightly. */
-static bool tp__is_wide_utf8(const char *name)
+/* 0: ASCII, 1: UTF-8 beyond it, -1: neither. */
+static int tp__utf8(const char *name)
 {
     const unsigned char *p = (const unsigned char *)name;
-    bool wide = false;
+    int wide = 0;
     while (*p) {
         int more = *p < 0x80 ? 0 : *p < 0xC2 ? -1 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : *p < 0xF5 ? 3 : -1;
-        if (more < 0) return false;
-        if (more) wide = true;
+        if (more < 0) return -1;
+        if (more) wide = 1;
         if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
             (*p == 0xF4 && p[1] > 0x8F))
-            return false;
+            return -1;
         for (p++; more > 0; more--, p++)
-            if ((*p & 0xC0) != 0x80) return false;
+            if ((*p & 0xC0) != 0x80) return -1;
     }
     return wide;
 }
@@ -6415,7 +6443,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
 
     /* The local header first, with room for what is known only afterwards. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
-    uint32_t flags = tp__is_wide_utf8(name) ? 0x0800u : 0;
+    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* so that other programs show the name rightly */
     uint64_t most = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
     bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* stored blocks add 5 bytes in 32 KiB */
     w->crc = 0;
@@ -6511,14 +6539,1096 @@ TP_DEF tp_status tp_npz_close(tp_npz_writer *w)
     return s;
 }
 
-TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
+/* -- formats of others ------------------------------------------------------------------- >>foreign */
+/* What safetensors and TensorFlow's checkpoints share. A reader lists the arrays that a header promises, checks
+ * the list, and only then makes them. A writer gets its arrays one by one from a function, so that a checkpoint
+ * needs no second copy of the variables; their types are known before. */
+
+/* Item i of a dict that holds only types, as a view or into room's own memory. */
+typedef tp_status (*tp__fetch_fn)(void *user, int i, tp_tensor *room);
+
+/* Does a path end so? */
+TP__UNUSED static bool tp__ends_with(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+    return n > m && strcmp(path + n - m, end) == 0;
+}
+
+/* Where "<prefix>.index" or "<prefix>.data-00000-of-00001" has its dot; 0: it is neither. */
+TP__UNUSED static size_t tp__tf_suffix(const char *path)
+{
+    static const char like[] = ".data-ddddd-of-ddddd";
+    size_t n = strlen(path), m = sizeof like - 1;
+    if (tp__ends_with(path, ".index")) return n - 6;
+    if (n <= m) return 0;
+    for (size_t i = 0; i < m; i++) {
+        char c = path[n - m + i];
+        if (like[i] == 'd' && i > 5 ? c < '0' || c > '9' : c != like[i]) return 0;
+    }
+    return n - m;
+}
+
+#if !defined(TP_NO_SAFETENSORS) || !defined(TP_NO_TF_CHECKPOINT)
+
+/* First the types that are written, in the order in which safetensors' own writer sorts arrays by them. */
+static const struct tp__foreign {
+    char name[5]; /* safetensors' */
+    char kind;    /* npy's */
+    uint8_t size, tf;
+    tp_dtype dtype;
+} tp__foreign[] = {{"I64", 'i', 8, 9, TP_I64}, {"F64", 'f', 8, 2, TP_F64},    {"F32", 'f', 4, 1, TP_F32},
+                   {"I32", 'i', 4, 3, TP_I32}, {"BF16", 'f', 2, 14, TP_BF16}, {"F16", 'f', 2, 19, TP_F16},
+                   {"U8", 'u', 1, 4, TP_U8},   {"BOOL", 'b', 1, 10, TP_BOOL}, {"I8", 'i', 1, 6, TP_I32},
+                   {"I16", 'i', 2, 5, TP_I32}, {"U16", 'u', 2, 17, TP_I32},   {"U32", 'u', 4, 22, TP_I64},
+                   {"U64", 'u', 8, 23, TP_I64}};
+
+/* The row of a type that tp has. */
+static int tp__foreign_row(tp_dtype dtype)
+{
+    int i = 0;
+    while (tp__foreign[i].dtype != dtype) i++;
+    return i;
+}
+
+/* An array that a header promises. */
+typedef struct tp__entry {
+    char *name;
+    tp__npy h;
+    uint64_t begin, end; /* where its bytes are, in shard `shard` */
+    uint32_t shard, crc;
+} tp__entry;
+
+typedef struct tp__entries {
+    tp__entry *item;
+    size_t n, cap;
+} tp__entries;
+
+static void tp__entries_free(tp__entries *list)
+{
+    for (size_t i = 0; i < list->n; i++) tp_free(list->item[i].name);
+    tp_free(list->item);
+}
+
+/* A new one, little-endian; takes name over, even when it fails. */
+static tp__entry *tp__entries_add(tp__entries *list, char *name)
+{
+    if (list->n == list->cap) {
+        size_t cap = list->cap ? 2 * list->cap : 64, bytes;
+        tp__entry *item = tp_mul_size(cap, sizeof *item, &bytes) ? (tp__entry *)tp_realloc(list->item, bytes) : NULL;
+        if (!item) {
+            tp_free(name);
+            return NULL;
+        }
+        list->item = item;
+        list->cap = cap;
+    }
+    tp__entry *e = &list->item[list->n++];
+    memset(e, 0, sizeof *e);
+    e->name = name;
+    e->h.swap = !tp__little_endian();
+    return e;
+}
+
+static void tp__entry_type(tp__entry *e, int row)
+{
+    e->h.kind = tp__foreign[row].kind;
+    e->h.size = tp__foreign[row].size;
+    e->h.dtype = tp__foreign[row].dtype;
+}
+
+static int tp__entry_by_name(const void *a, const void *b)
+{
+    return strcmp(((const tp__entry *)a)->name, ((const tp__entry *)b)->name);
+}
+
+static int tp__entry_by_place(const void *a, const void *b)
+{
+    const tp__entry *x = (const tp__entry *)a, *y = (const tp__entry *)b;
+    if (x->shard != y->shard) return x->shard < y->shard ? -1 : 1;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static tp_status tp__entry_bad(const char *what, const tp__entry *e, const char *why)
+{
+    tp__printable shown;
+    return tp_fail(TP_ERR_FORMAT, "%s: tensor '%s': %s", what, tp__make_printable(&shown, e->name, strlen(e->name)),
+                   why);
+}
+
+/* Each shape fits its bytes and no name stands there twice; then sorted by place. */
+static tp_status tp__entries_check(tp__entries *list, const char *what)
+{
+    uint64_t total = 0, limit = tp__file_limit(0);
+    if (list->n) qsort(list->item, list->n, sizeof *list->item, tp__entry_by_name);
+    for (size_t i = 0; i < list->n; i++) {
+        const tp__entry *e = &list->item[i];
+        size_t n;
+        if (i && tp__entry_by_name(e - 1, e) == 0) return tp__entry_bad(what, e, "there are two of this name");
+        if (!tp__npy_count(&e->h, &n)) return tp__entry_bad(what, e, "its shape is impossibly large");
+        if (e->end < e->begin || e->end - e->begin != (uint64_t)n * (uint64_t)e->h.size)
+            return tp__entry_bad(what, e, "its shape and type do not make the bytes that are set aside for it");
+        if (e->end - e->begin > limit - total)
+            return tp_fail(TP_ERR_FORMAT, "%s: its tensors are larger than the %llu bytes allowed", what,
+                           (unsigned long long)limit);
+        total += e->end - e->begin;
+    }
+    if (list->n) qsort(list->item, list->n, sizeof *list->item, tp__entry_by_place);
+    return TP_OK;
+}
+
+/* The entry as an item of d, from a whole shard. It takes the name over. */
+static tp_status tp__entry_read(tp__entry *e, const uint8_t *shard, const char *what, tp_dict *d)
+{
+    size_t n = (size_t)(e->end - e->begin) / (size_t)e->h.size;
+    char *name = e->name;
+    e->name = NULL;
+    tp_tensor *t = tp__dict_append(d, name);
+    tp_status s = t ? tp_tensor_resize(t, e->h.dtype, e->h.shape) : TP_ERR_NOMEM;
+    if (s) return s;
+    if (tp__npy_elements(&e->h, t->data, shard + e->begin, n)) return TP_OK;
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s: tensor '%s': an unsigned 64-bit number does not fit int64", what, name);
+}
+
+/* An array to write. */
+typedef struct tp__out {
+    const tp_dict_item *item;
+    uint64_t at;
+    uint32_t crc;
+} tp__out;
+
+static int tp__out_by_name(const void *a, const void *b)
+{
+    return strcmp(((const tp__out *)a)->item->name, ((const tp__out *)b)->item->name);
+}
+
+/* The items of d by name, if all can be written; free it. */
+static tp_status tp__out_list(const tp_dict *d, const char *path, tp__out **list)
+{
+    tp_status s = TP_OK;
+    tp__out *o = *list = (tp__out *)tp_calloc((size_t)d->n + 1, sizeof **list);
+    if (!o) return TP_ERR_NOMEM;
+    for (int i = 0; i < d->n && !s; i++) {
+        size_t bytes;
+        o[i].item = &d->item[i];
+        s = tp__npy_check_type(&d->item[i].value, d->item[i].name, &bytes);
+    }
+    if (!s && d->n) qsort(o, (size_t)d->n, sizeof *o, tp__out_by_name);
+    for (int i = 0; i < d->n && !s; i++) {
+        if (!o[i].item->name[0]) s = tp_fail(TP_ERR_NAME, "%s: a tensor needs a name", path);
+        else if (i && tp__out_by_name(o + i - 1, o + i) == 0)
+            s = tp_fail(TP_ERR_NAME, "%s: there are two tensors '%s'", path, o[i].item->name);
+    }
+    if (!s) return TP_OK;
+    tp_free(o);
+    *list = NULL;
+    return s;
+}
+
+/* An item's elements, little-endian, to w; *crc gets their CRC-32C, unless it is NULL. */
+static tp_status tp__out_put(tp_writer *w, const tp_dict *d, const tp_dict_item *item, tp__fetch_fn fetch, void *user,
+                             tp_tensor *room, uint32_t *crc)
+{
+    const tp_tensor *t = &item->value, *type = t;
+    size_t bytes;
+    tp_status s = TP_OK;
+    if (fetch) {
+        s = fetch(user, (int)(item - d->item), room);
+        t = room;
+        if (!s && (t->dtype != type->dtype || !tp_shape_equal(&t->shape, &type->shape)))
+            s = tp_fail(TP_ERR_STATE, "tensor '%s' changed its type while it was saved", item->name);
+    }
+    if (!s) s = tp__npy_check(t, item->name, &bytes);
+    if (s) return s;
+    bytes = tp_tensor_bytes(t);
+    size_t piece = TP__PIECE, size = tp_dtype_size(t->dtype);
+    uint8_t swapped[4096];
+    if (crc) *crc = 0;
+    if (!tp__little_endian()) piece = sizeof swapped;
+    for (size_t at = 0; at < bytes && !s; at += piece) {
+        const uint8_t *p = (const uint8_t *)t->data + at;
+        size_t n = bytes - at < piece ? bytes - at : piece;
+        if (!tp__little_endian()) {
+            for (size_t i = 0; i < n; i++) swapped[i] = p[i - i % size + size - 1 - i % size];
+            p = swapped;
+        }
+        if (crc) *crc = tp_crc32c(*crc, p, n);
+        s = tp_writer_put(w, p, n);
+    }
+    return s;
+}
+#endif
+
+static tp_status tp__npz_write(const char *path, const tp_dict *d, bool compress, tp__fetch_fn fetch, void *user)
 {
     tp_npz_writer *w;
+    tp_tensor room;
+    memset(&room, 0, sizeof room);
     tp_status s = tp_npz_open(&w, path, compress);
-    for (int i = 0; i < d->n && !s; i++) s = tp_npz_put(w, d->item[i].name, &d->item[i].value);
+    for (int i = 0; i < d->n && !s; i++) {
+        if (fetch) s = fetch(user, i, &room);
+        if (!s) s = tp_npz_put(w, d->item[i].name, fetch ? &room : &d->item[i].value);
+    }
+    tp_tensor_free(&room);
     if (!s) return tp_npz_close(w);
     tp_npz_abort(w);
     return s;
+}
+
+TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
+{
+    return tp__npz_write(path, d, compress, NULL, NULL);
+}
+
+/* -- safetensors --------------------------------------------------------------------- >>safetensors */
+/* Eight bytes that say how long a JSON header is, the header, the bytes of all arrays without a hole. */
+#ifndef TP_NO_SAFETENSORS
+
+enum { TP__SAFETENSORS_HEADER = 100000000 }; /* as the original allows */
+
+static tp_status tp__safetensors_bad(const char *what, const char *why)
+{
+    return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header is damaged: %s", what, why);
+}
+
+static bool tp__json_hex4(tp__scan *p, uint32_t *v)
+{
+    *v = 0;
+    for (int i = 0; i < 4; i++, p->at++) {
+        char c = p->at < p->end ? *p->at : ' ';
+        if (!isxdigit((unsigned char)c)) return false;
+        *v = *v << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+    }
+    return true;
+}
+
+/* A text, decoded, tp_malloc'ed. False: it is not well formed, or *oom. */
+static bool tp__json_text(tp__scan *p, char **text, bool *oom)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    *text = NULL;
+    *oom = false;
+    if (!tp__scan_eat(p, '"')) return false;
+    const char *close = p->at;
+    while (close < p->end && *close != '"') close += *close == '\\' ? 2 : 1;
+    if (close >= p->end) return false;
+    char *s = (char *)tp_malloc((size_t)(close - p->at) + 1), *o = s;
+    *oom = !s;
+    bool ok = s != NULL;
+    while (ok && p->at < close) {
+        uint32_t v, low;
+        char c = *p->at++;
+        ok = (unsigned char)c >= 32;
+        if (c != '\\') {
+            *o++ = c;
+            continue;
+        }
+        c = *p->at++;
+        const char *known = c ? strchr(from, c) : NULL;
+        if (known) {
+            *o++ = to[known - from];
+            continue;
+        }
+        ok = c == 'u' && tp__json_hex4(p, &v) && v != 0 && (v < 0xDC00 || v > 0xDFFF);
+        if (ok && v >= 0xD800 && v <= 0xDBFF) { /* the first half of a pair */
+            ok = close - p->at >= 6 && p->at[0] == '\\' && p->at[1] == 'u';
+            p->at += 2;
+            ok = ok && tp__json_hex4(p, &low) && low >= 0xDC00 && low <= 0xDFFF;
+            if (ok) v = 0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00);
+        }
+        if (!ok) break;
+        int more = v < 0x80 ? 0 : v < 0x800 ? 1 : v < 0x10000 ? 2 : 3;
+        *o++ = (char)(more ? (0xF0u << (3 - more) & 0xFFu) | v >> (6 * more) : v);
+        while (more-- > 0) *o++ = (char)(0x80 | (v >> (6 * more) & 63));
+    }
+    if (ok) {
+        *o = 0;
+        p->at = close + 1;
+        ok = tp__utf8(s) >= 0;
+    }
+    if (ok) *text = s;
+    else tp_free(s);
+    return ok;
+}
+
+/* A list of natural numbers, at most `most`; how many, or -1. */
+static int tp__json_numbers(tp__scan *p, uint64_t *v, int most)
+{
+    int n = 0;
+    if (!tp__scan_eat(p, '[')) return -1;
+    if (tp__scan_eat(p, ']')) return 0;
+    do {
+        tp__scan_peek(p);
+        const char *first = p->at;
+        if (n == most) return -1;
+        for (v[n] = 0; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++) {
+            uint64_t digit = (uint64_t)(*p->at - '0');
+            if (v[n] > (UINT64_MAX - digit) / 10) return -1;
+            v[n] = 10 * v[n] + digit;
+        }
+        if (p->at == first || (*first == '0' && p->at - first > 1)) return -1; /* JSON has no 007 */
+        n++;
+    } while (tp__scan_eat(p, ','));
+    return tp__scan_eat(p, ']') ? n : -1;
+}
+
+/* {"dtype":"F32","shape":[2,3],"data_offsets":[0,24]} in any order. */
+static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
+{
+    static const char *const keys[3] = {"\"dtype\"", "\"shape\"", "\"data_offsets\""};
+    uint64_t v[TP_MAX_DIMS + 1];
+    unsigned seen = 0;
+    if (!tp__scan_eat(p, '{')) return tp__entry_bad(p->what, e, "an object should follow its name");
+    do {
+        int key = 0, n;
+        while (key < 3 && !tp__scan_word(p, keys[key])) key++;
+        if (key == 3 || seen & 1u << key || !tp__scan_eat(p, ':'))
+            return tp__entry_bad(p->what, e, "it should have dtype, shape and data_offsets, each once");
+        seen |= 1u << key;
+        if (key == 0) {
+            char *type;
+            bool oom;
+            if (!tp__json_text(p, &type, &oom))
+                return oom ? TP_ERR_NOMEM : tp__entry_bad(p->what, e, "its dtype is no text");
+            int row = 0;
+            while (row < TP_COUNT(tp__foreign) && strcmp(tp__foreign[row].name, type) != 0) row++;
+            tp__printable name, shown;
+            tp__make_printable(&shown, type, strlen(type));
+            tp_free(type);
+            if (row == TP_COUNT(tp__foreign))
+                return tp_fail(TP_ERR_UNSUPPORTED,
+                               "%s: tensor '%s' has elements of type %s, which are not read; convert it to F32 or "
+                               "BF16 first",
+                               p->what, tp__make_printable(&name, e->name, strlen(e->name)), shown.text);
+            tp__entry_type(e, row);
+        } else if (key == 1) {
+            n = tp__json_numbers(p, v, TP_MAX_DIMS + 1);
+            if (n < 0 || n > TP_MAX_DIMS)
+                return tp__entry_bad(p->what, e, "its shape is no list of at most 8 natural numbers");
+            e->h.shape.ndim = n;
+            for (int i = 0; i < n; i++) {
+                if (v[i] > (uint64_t)INT64_MAX) return tp__entry_bad(p->what, e, "its shape is impossibly large");
+                e->h.shape.dim[i] = (int64_t)v[i];
+            }
+        } else {
+            n = tp__json_numbers(p, v, 2);
+            if (n != 2) return tp__entry_bad(p->what, e, "its data_offsets are not two natural numbers");
+            e->begin = v[0];
+            e->end = v[1];
+        }
+    } while (tp__scan_eat(p, ','));
+    if (!tp__scan_eat(p, '}') || seen != 7)
+        return tp__entry_bad(p->what, e, "it should have dtype, shape and data_offsets, each once");
+    return TP_OK;
+}
+
+/* {"name":"text", ...}: looked at, but not kept. */
+static tp_status tp__safetensors_metadata(tp__scan *p)
+{
+    bool ok = tp__scan_eat(p, '{'), oom = false;
+    if (ok && tp__scan_eat(p, '}')) return TP_OK;
+    while (ok) {
+        for (int i = 0; i < 2 && ok; i++) {
+            char *text;
+            ok = (i == 0 || tp__scan_eat(p, ':')) && tp__json_text(p, &text, &oom);
+            if (ok) tp_free(text);
+        }
+        if (!ok || !tp__scan_eat(p, ',')) break;
+    }
+    if (ok && tp__scan_eat(p, '}')) return TP_OK;
+    return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "__metadata__ is no object of texts");
+}
+
+static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list)
+{
+    bool metadata = false;
+    tp_status s = TP_OK;
+    if (!tp__scan_eat(p, '{')) return tp__safetensors_bad(p->what, "it does not begin with {");
+    if (!tp__scan_eat(p, '}')) {
+        do {
+            char *name;
+            bool oom;
+            if (!tp__json_text(p, &name, &oom))
+                return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "a name is no text, or it is cut short");
+            if (strcmp(name, "__metadata__") == 0) {
+                tp_free(name);
+                if (metadata) return tp__safetensors_bad(p->what, "there are two __metadata__");
+                metadata = true;
+                if (!tp__scan_eat(p, ':')) return tp__safetensors_bad(p->what, "a : is missing");
+                s = tp__safetensors_metadata(p);
+            } else {
+                tp__entry *e = tp__entries_add(list, name);
+                if (!e) return TP_ERR_NOMEM;
+                s = tp__scan_eat(p, ':') ? tp__safetensors_entry(p, e) : tp__entry_bad(p->what, e, "a : is missing");
+            }
+            if (s) return s;
+        } while (tp__scan_eat(p, ','));
+        if (!tp__scan_eat(p, '}')) return tp__safetensors_bad(p->what, "a , or } is missing");
+    }
+    tp__scan_peek(p);
+    return p->at == p->end ? TP_OK : tp__safetensors_bad(p->what, "something follows its end");
+}
+
+TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d)
+{
+    const uint8_t *p = (const uint8_t *)data;
+    tp_dict fresh = {NULL, 0, 0};
+    tp__entries list = {NULL, 0, 0};
+    tp__scan text;
+    what = what ? what : "safetensors data";
+    if (size < 8) return tp_fail(TP_ERR_FORMAT, "%s: it is too short for a safetensors file", what);
+    uint64_t n = tp__le64(p), end = 0;
+    if (n > TP__SAFETENSORS_HEADER || n > size - 8)
+        return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header of %llu bytes is %s", what, (unsigned long long)n,
+                       n > size - 8 ? "longer than the file (is it cut short, or of another kind?)" : "too long");
+    if (n == 0 || p[8] != '{') return tp__safetensors_bad(what, "it does not begin with {");
+    text.at = (const char *)p + 8;
+    text.end = text.at + n;
+    text.what = what;
+    tp_status s = tp__safetensors_header(&text, &list);
+    if (!s) s = tp__entries_check(&list, what);
+    for (size_t i = 0; i < list.n && !s; i++) {
+        if (list.item[i].begin != end)
+            s = tp__entry_bad(what, &list.item[i],
+                              list.item[i].begin < end ? "it overlaps another" : "there is a hole before it");
+        end = list.item[i].end;
+    }
+    if (!s && end != size - 8 - n)
+        s = tp_fail(TP_ERR_FORMAT, "%s: %s: the safetensors header promises %llu bytes of tensors, there are %llu",
+                    what, end > size - 8 - n ? "it is cut short" : "there is too much", (unsigned long long)end,
+                    (unsigned long long)(size - 8 - n));
+    for (size_t i = 0; i < list.n && !s; i++) s = tp__entry_read(&list.item[i], p + 8 + n, what, &fresh);
+    tp__entries_free(&list);
+    tp_dict_free(s ? &fresh : d);
+    if (!s) *d = fresh;
+    return s;
+}
+
+TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d)
+{
+    char *data;
+    size_t size;
+    tp_status s = tp_file_read(path, false, 0, &data, &size);
+    if (s) return s;
+    s = tp_safetensors_parse(data, size, path, d);
+    tp_free(data);
+    return s;
+}
+
+static int tp__out_by_type(const void *a, const void *b)
+{
+    int x = tp__foreign_row(((const tp__out *)a)->item->value.dtype);
+    int y = tp__foreign_row(((const tp__out *)b)->item->value.dtype);
+    return x != y ? x - y : tp__out_by_name(a, b);
+}
+
+static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__fetch_fn fetch, void *user)
+{
+    tp_buf h = {NULL, 0, 0, false};
+    tp_writer *w = NULL;
+    tp_tensor room;
+    tp__out *out = NULL;
+    uint64_t at = 0;
+    uint8_t length[8];
+    memset(&room, 0, sizeof room);
+    tp_status s = tp__out_list(d, path, &out);
+    if (s) return s;
+    if (d->n) qsort(out, (size_t)d->n, sizeof *out, tp__out_by_type);
+    tp_buf_printf(&h, "{\"__metadata__\":{\"format\":\"tp\"}");
+    for (int i = 0; i < d->n && !s; i++) {
+        const char *name = out[i].item->name;
+        const tp_tensor *t = &out[i].item->value;
+        const uint64_t size = tp_tensor_bytes(t);
+        if (strcmp(name, "__metadata__") == 0 || tp__utf8(name) < 0)
+            s = tp_fail(TP_ERR_NAME, "%s: a safetensors file cannot hold a tensor named '%s' (%s)", path, name,
+                        name[0] == '_' ? "the name is taken" : "it is no UTF-8 text");
+        tp_buf_printf(&h, ",\"");
+        for (; *name; name++) {
+            if ((unsigned char)*name < 32) tp_buf_printf(&h, "\\u%04x", (unsigned)*name);
+            else tp_buf_printf(&h, *name == '"' || *name == '\\' ? "\\%c" : "%c", *name);
+        }
+        tp_buf_printf(&h, "\":{\"dtype\":\"%s\",\"shape\":[", tp__foreign[tp__foreign_row(t->dtype)].name);
+        for (int k = 0; k < t->shape.ndim; k++) tp_buf_printf(&h, k ? ",%lld" : "%lld", (long long)t->shape.dim[k]);
+        tp_buf_printf(&h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + size));
+        at += size;
+    }
+    tp_buf_put(&h, "}       ", 1 + (7 - h.len % 8)); /* so that what follows is aligned */
+    if (!s && h.failed) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its header", path);
+    if (!s && h.len > TP__SAFETENSORS_HEADER)
+        s = tp_fail(TP_ERR_UNSUPPORTED, "%s: so many tensors do not fit a safetensors file", path);
+    if (!s) s = tp_writer_open(&w, path);
+    tp__put_le(length, h.len, 8);
+    if (!s) s = tp_writer_put(w, length, 8);
+    if (!s) s = tp_writer_put(w, h.data, h.len);
+    for (int i = 0; i < d->n && !s; i++) s = tp__out_put(w, d, out[i].item, fetch, user, &room, NULL);
+    tp_buf_free(&h);
+    tp_free(out);
+    tp_tensor_free(&room);
+    if (!s) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return s;
+}
+#else
+TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d)
+{
+    (void)data, (void)size, (void)d;
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s: this program was compiled without safetensors (TP_NO_SAFETENSORS)", what);
+}
+TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d) { return tp_safetensors_parse(NULL, 0, path, d); }
+static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__fetch_fn fetch, void *user)
+{
+    (void)fetch, (void)user;
+    return tp_safetensors_parse(d, 0, path, NULL);
+}
+#endif
+
+TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d)
+{
+    return tp__safetensors_write(path, d, NULL, NULL);
+}
+
+/* -- TensorFlow's checkpoints --------------------------------------------------------- >>tf_checkpoint */
+/* The index is a sorted table of (key, value) in blocks, as LevelDB makes them:
+ *
+ *     file   data blocks, an empty block, the index block, a footer of 48 bytes
+ *     block  entries, offsets of those with a whole key, their count; then 0 or 1 (compressed), and a CRC-32C
+ *     entry  bytes of the key shared with the one before, other bytes, bytes of the value; key; value
+ *     index  (a key that is not before the last of a block, where the block is)
+ *
+ * Key "" has the header, every other key is a variable's name, and its value (a protobuf message) says type,
+ * shape, shard, offset, size and CRC-32C. The data files are nothing but the bytes. */
+#ifndef TP_NO_TF_CHECKPOINT
+
+enum { TP__TF_FOOTER = 48, TP__TF_BLOCK = 262144, TP__TF_RESTART = 16, TP__TF_VALUE = 192 };
+#define TP__TF_MAGIC 0xdb4775248b80fb57u
+
+/* CRCs of data that holds CRCs are weak, so they are stored changed. */
+static uint32_t tp__crc_mask(uint32_t c) { return (c >> 15 | c << 17) + 0xA282EAD8u; }
+
+static tp_status tp__tf_bad(const char *what, const char *why)
+{
+    return tp_fail(TP_ERR_FORMAT, "%s: the checkpoint's index is damaged: %s", what, why);
+}
+
+static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+{
+    *v = 0;
+    for (int shift = 0; *p < end && shift < 64; shift += 7) {
+        uint8_t b = *(*p)++;
+        if (shift == 63 && b > 1) return false;
+        *v |= (uint64_t)(b & 127) << shift;
+        if (b < 128) return true;
+    }
+    return false;
+}
+
+/* The next field of a message: *field is its number, 0 at the end, and *v its number or how many bytes at *bytes. */
+static bool tp__tf_field(const uint8_t **p, const uint8_t *end, uint64_t *field, uint64_t *v, const uint8_t **bytes)
+{
+    uint64_t key;
+    *field = *v = 0;
+    *bytes = NULL;
+    if (*p == end) return true;
+    if (!tp__varint(p, end, &key) || key >> 3 == 0) return false;
+    *field = key >> 3;
+    int wire = (int)(key & 7);
+    if (wire == 0) return tp__varint(p, end, v);
+    if (wire == 2 && !tp__varint(p, end, v)) return false;
+    uint64_t n = wire == 1 ? 8 : wire == 2 ? *v : wire == 5 ? 4 : UINT64_MAX;
+    if (n > (uint64_t)(end - *p)) return false;
+    *bytes = *p;
+    if (wire == 5) *v = tp__le32(*p);
+    *p += n;
+    return true;
+}
+
+/* Snappy: literals and copies from before. Exactly out_size bytes must come out. */
+static bool tp__snappy(const uint8_t *p, const uint8_t *end, uint8_t *out, size_t out_size)
+{
+    size_t len = 0;
+    while (p < end) {
+        unsigned tag = *p++, kind = tag & 3, extra = kind == 3 ? 4 : kind;
+        size_t n = (tag >> 2) + 1, from = 0;
+        if (kind == 0 && n > 60) extra = (unsigned)n - 60;
+        if ((size_t)(end - p) < extra) return false;
+        for (unsigned i = 0; i < extra; i++) from |= (size_t)p[i] << (8 * i);
+        p += extra;
+        if (kind == 0) {
+            if (n > 60) {
+                if (from >= out_size) return false;
+                n = from + 1;
+            }
+            if (n > (size_t)(end - p) || n > out_size - len) return false;
+            memcpy(out + len, p, n);
+            p += n;
+            len += n;
+            continue;
+        }
+        if (kind == 1) {
+            n = ((tag >> 2) & 7) + 4;
+            from |= (size_t)(tag >> 5) << 8;
+        }
+        if (from == 0 || from > len || n > out_size - len) return false;
+        for (; n > 0; n--, len++) out[len] = out[len - from]; /* byte by byte: it may overlap itself */
+    }
+    return len == out_size;
+}
+
+typedef struct tp__tf_block {
+    const uint8_t *p, *end; /* the entries */
+    uint8_t *own;
+} tp__tf_block;
+
+/* A handle is an offset and a size. */
+static bool tp__tf_handle(const uint8_t **p, const uint8_t *end, uint64_t handle[2])
+{
+    return tp__varint(p, end, &handle[0]) && tp__varint(p, end, &handle[1]);
+}
+
+/* The block of a handle in an index of `size` bytes, its checksum verified. */
+static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t handle[2], const char *what,
+                                 tp__tf_block *b)
+{
+    uint64_t most = size - TP__TF_FOOTER, n = handle[1];
+    b->own = NULL;
+    if (most < 5 || n > most - 5 || handle[0] > most - 5 - n) return tp__tf_bad(what, "a block lies outside the file");
+    p += handle[0];
+    if (tp__le32(p + n + 1) != tp__crc_mask(tp_crc32c(0, p, (size_t)n + 1)))
+        return tp__tf_bad(what, "the checksum of a block does not match");
+    if (p[n] > 1) return tp__tf_bad(what, "a block is compressed in an unknown way");
+    if (p[n] == 1) {
+        const uint8_t *end = p + n;
+        uint64_t whole;
+        /* no tag makes more than 64 bytes of three */
+        if (!tp__varint(&p, end, &whole) || whole > 22 * n)
+            return tp__tf_bad(what, "the size of a compressed block is impossible");
+        b->own = (uint8_t *)tp_malloc((size_t)whole + 1);
+        if (!b->own) return TP_ERR_NOMEM;
+        if (!tp__snappy(p, end, b->own, (size_t)whole)) return tp__tf_bad(what, "a block's compressed data is damaged");
+        p = b->own;
+        n = whole;
+    }
+    uint64_t restarts = n < 4 ? 0 : tp__le32(p + n - 4);
+    if (restarts == 0 || restarts > (n - 4) / 4) return tp__tf_bad(what, "a block is cut short");
+    b->p = p;
+    b->end = p + (n - 4 - 4 * restarts);
+    return TP_OK;
+}
+
+/* The next entry of a block: key becomes its key, which must come after the one before it unless this is the first. */
+static bool tp__tf_next(tp__tf_block *b, tp_buf *key, bool first, const uint8_t **value, const uint8_t **value_end)
+{
+    uint64_t shared, rest, n;
+    if (!tp__varint(&b->p, b->end, &shared) || !tp__varint(&b->p, b->end, &rest) || !tp__varint(&b->p, b->end, &n))
+        return false;
+    uint64_t left = (uint64_t)(b->end - b->p);
+    if (shared > key->len || rest > left || n > left - rest) return false;
+    size_t old = key->len - (size_t)shared, both = old < rest ? old : (size_t)rest;
+    int order = both ? memcmp(b->p, key->data + shared, both) : 0;
+    if (!first && (order < 0 || (order == 0 && rest <= old))) return false;
+    key->len = (size_t)shared;
+    tp_buf_put(key, b->p, (size_t)rest);
+    *value = b->p + rest;
+    *value_end = *value + n;
+    b->p = *value_end;
+    return true;
+}
+
+/* What the reader of an index knows. */
+typedef struct tp__tf {
+    const char *what;
+    tp__entries list;
+    uint64_t shards;
+    bool swap, sliced;
+    int strings; /* skipped, this one first */
+    tp__printable string;
+} tp__tf;
+
+static tp_status tp__tf_header(tp__tf *t, const uint8_t *p, const uint8_t *end)
+{
+    uint64_t field = 1, v, big = 0, consumer = 0;
+    const uint8_t *bytes;
+    bool ok = true;
+    t->shards = 0;
+    while (ok && field) {
+        ok = tp__tf_field(&p, end, &field, &v, &bytes);
+        if (ok && field == 1) t->shards = v;
+        if (ok && field == 2) big = v;
+        if (!ok || field != 3 || !bytes) continue;
+        uint64_t f = 1, x;
+        const uint8_t *q = bytes, *b;
+        while (ok && f) {
+            ok = tp__tf_field(&q, bytes + v, &f, &x, &b);
+            if (ok && f == 2) consumer = x;
+        }
+    }
+    if (!ok || big > 1 || t->shards == 0 || t->shards > 99999) return tp__tf_bad(t->what, "its header is wrong");
+    if (consumer > 1)
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: the checkpoint is of a version (%llu) that is not known here", t->what,
+                       (unsigned long long)consumer);
+    t->swap = (big == 1) == tp__little_endian();
+    return TP_OK;
+}
+
+static bool tp__tf_shape(const uint8_t *p, const uint8_t *end, tp_shape *shape)
+{
+    uint64_t field = 1, v, f, x;
+    const uint8_t *bytes, *q, *b;
+    while (field) {
+        if (!tp__tf_field(&p, end, &field, &v, &bytes) || (field == 3 && v)) return false; /* 3: unknown rank */
+        if (field != 2) continue;
+        if (!bytes || shape->ndim == TP_MAX_DIMS) return false;
+        shape->dim[shape->ndim] = 0;
+        for (q = bytes, f = 1; f;) {
+            if (!tp__tf_field(&q, bytes + v, &f, &x, &b) || x > (uint64_t)INT64_MAX) return false;
+            if (f == 1) shape->dim[shape->ndim] = (int64_t)x;
+        }
+        shape->ndim++;
+    }
+    return true;
+}
+
+static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, const uint8_t *p, const uint8_t *end)
+{
+    static const char suffix[] = "/.ATTRIBUTES/VARIABLE_VALUE";
+    uint64_t field = 1, v, type = 0, size = 0;
+    const uint8_t *bytes;
+    size_t nlen = key->len;
+    if (key->data[0] == 0) { /* the name of a part of a partitioned variable, whose own entry says more */
+        t->sliced = true;
+        return TP_OK;
+    }
+    if (memchr(key->data, 0, nlen)) return tp__tf_bad(t->what, "a name is impossible");
+    if (nlen > sizeof suffix - 1 && memcmp(key->data + nlen - sizeof suffix + 1, suffix, sizeof suffix - 1) == 0)
+        nlen -= sizeof suffix - 1;
+    char *name = (char *)tp_malloc(nlen + 1);
+    if (!name) return TP_ERR_NOMEM;
+    memcpy(name, key->data, nlen);
+    name[nlen] = 0;
+    tp__entry *e = tp__entries_add(&t->list, name);
+    if (!e) return TP_ERR_NOMEM;
+    e->h.swap = t->swap;
+    while (field) {
+        bool ok = tp__tf_field(&p, end, &field, &v, &bytes);
+        if (ok && field == 1) type = v > 100 ? v - 100 : v; /* 100 more: a reference */
+        if (ok && field == 2) ok = bytes && e->h.shape.ndim == 0 && tp__tf_shape(bytes, bytes + v, &e->h.shape);
+        if (ok && field == 3) ok = v < t->shards, e->shard = (uint32_t)v;
+        if (ok && field == 4) e->begin = v;
+        if (ok && field == 5) size = v;
+        if (ok && field == 6) ok = bytes != NULL, e->crc = (uint32_t)v;
+        if (!ok)
+            return tp__entry_bad(t->what, e,
+                                 "its entry is wrong (or it has an unknown rank, or more than 8 dimensions)");
+        if (field == 7)
+            return tp_fail(TP_ERR_UNSUPPORTED,
+                           "%s: variable '%s' is partitioned, which is not read; save the checkpoint again without a "
+                           "partitioner",
+                           t->what, tp__make_printable(&t->string, name, nlen));
+    }
+    if (type == 7) { /* strings: text, or the graph of TensorFlow's objects */
+        if (t->strings++ == 0) tp__make_printable(&t->string, name, nlen);
+        tp_free(name);
+        t->list.n--;
+        return TP_OK;
+    }
+    int row = 0;
+    while (row < TP_COUNT(tp__foreign) && tp__foreign[row].tf != type) row++;
+    if (row == TP_COUNT(tp__foreign))
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "%s: variable '%s' has elements of TensorFlow's type %llu, which are not read; cast it first",
+                       t->what, tp__make_printable(&t->string, name, nlen), (unsigned long long)type);
+    tp__entry_type(e, row);
+    if (size > UINT64_MAX - e->begin) return tp__entry_bad(t->what, e, "it lies outside its data file");
+    e->end = e->begin + size;
+    return TP_OK;
+}
+
+/* All entries of an index into t->list, checked. */
+static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const char *what)
+{
+    uint64_t meta[2], top[2], at[2], names = 0;
+    tp__tf_block index = {NULL, NULL, NULL}, block = {NULL, NULL, NULL};
+    tp_buf last = {NULL, 0, 0, false}, key = {NULL, 0, 0, false};
+    const uint8_t *v, *v_end;
+    tp_status s = TP_OK;
+    memset(t, 0, sizeof *t);
+    t->what = what;
+    if (size < TP__TF_FOOTER || tp__le64(p + size - 8) != TP__TF_MAGIC)
+        return tp_fail(TP_ERR_FORMAT, "%s: this is no index of a TensorFlow checkpoint (or it is cut short)", what);
+    v = p + size - TP__TF_FOOTER;
+    v_end = p + size - 8;
+    bool ok = tp__tf_handle(&v, v_end, meta) && tp__tf_handle(&v, v_end, top);
+    for (; ok && v < v_end; v++) ok = *v == 0;
+    if (!ok) return tp__tf_bad(what, "its footer is wrong");
+    s = tp__tf_block_at(p, size, meta, what, &block); /* nothing of interest, but it should be whole */
+    tp_free(block.own);
+    block.own = NULL;
+    if (!s) s = tp__tf_block_at(p, size, top, what, &index);
+    for (bool first_block = true, first = true; !s && index.p < index.end; first_block = false) {
+        if (!tp__tf_next(&index, &last, first_block, &v, &v_end) || !tp__tf_handle(&v, v_end, at) || v != v_end) {
+            s = tp__tf_bad(what, "its list of blocks is wrong");
+            break;
+        }
+        s = tp__tf_block_at(p, size, at, what, &block);
+        for (; !s && block.p < block.end; first = false) {
+            if (!tp__tf_next(&block, &key, first, &v, &v_end)) s = tp__tf_bad(what, "its names are not in order");
+            else if (key.failed) s = TP_ERR_NOMEM;
+            /* names share their beginnings, so a small file could ask for any amount of memory */
+            else if ((names += key.len) > 64 * (uint64_t)size + 65536) s = tp__tf_bad(what, "its names are too long");
+            else if (first != (key.len == 0)) s = tp__tf_bad(what, "it has no header");
+            else s = first ? tp__tf_header(t, v, v_end) : tp__tf_entry(t, &key, v, v_end);
+        }
+        tp_free(block.own);
+        block.own = NULL;
+        if (!s && last.failed) s = TP_ERR_NOMEM;
+    }
+    tp_free(block.own);
+    tp_free(index.own);
+    tp_buf_free(&last);
+    tp_buf_free(&key);
+    if (!s && t->shards == 0) s = tp__tf_bad(what, "it has no header");
+    if (!s && t->sliced)
+        s = tp_fail(TP_ERR_UNSUPPORTED,
+                    "%s: it holds parts of partitioned variables, which are not read; save the checkpoint again "
+                    "without a partitioner",
+                    what);
+    return s ? s : tp__entries_check(&t->list, what);
+}
+
+/* Entries [from, to), all of one shard whose bytes these are. */
+static tp_status tp__tf_shard(tp__tf *t, size_t from, size_t to, const uint8_t *p, size_t size, const char *what,
+                              tp_dict *d)
+{
+    tp_status s = TP_OK;
+    for (size_t i = from; i < to && !s; i++) {
+        tp__entry *e = &t->list.item[i];
+        if (e->end > size) return tp__entry_bad(what, e, "it lies behind the end: the file is cut short or another's");
+        if (tp__crc_mask(tp_crc32c(0, p + e->begin, (size_t)(e->end - e->begin))) != e->crc)
+            return tp__entry_bad(what, e, "the checksum does not match, the file is damaged or another's");
+        s = tp__entry_read(e, p, what, d);
+    }
+    return s;
+}
+
+TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d)
+{
+    char *data = NULL;
+    size_t size = 0, n = prefix ? tp__tf_suffix(prefix) : 0, room = prefix ? strlen(prefix) + 64 : 0;
+    tp_dict fresh = {NULL, 0, 0};
+    tp__tf t;
+    if (!prefix) return tp_fail(TP_ERR_ARG, "tp_tf_checkpoint_load: the prefix is NULL");
+    if (n == 0) n = strlen(prefix);
+    char *path = (char *)tp_malloc(room);
+    if (!path) return TP_ERR_NOMEM;
+    memcpy(path, prefix, n);
+    memcpy(path + n, ".index", 7);
+    memset(&t, 0, sizeof t);
+    tp_status s = tp_file_read(path, false, 0, &data, &size);
+    if (!s) s = tp__tf_index(&t, (const uint8_t *)data, size, path);
+    tp_free(data);
+    if (!s && t.strings)
+        tp_log(TP_LOG_INFO, "%s: '%s'%s skipped: strings are not read.", path, t.string.text,
+               t.strings > 1 ? " and others are" : " is");
+    for (size_t i = 0, end; i < t.list.n && !s; i = end) {
+        const uint32_t shard = t.list.item[i].shard;
+        for (end = i; end < t.list.n && t.list.item[end].shard == shard;) end++;
+        snprintf(path + n, room - n, ".data-%05u-of-%05u", (unsigned)shard, (unsigned)t.shards);
+        s = tp_file_read(path, false, 0, &data, &size);
+        if (s) break;
+        s = tp__tf_shard(&t, i, end, (const uint8_t *)data, size, path, &fresh);
+        tp_free(data);
+    }
+    tp__entries_free(&t.list);
+    tp_free(path);
+    tp_dict_free(s ? &fresh : d);
+    if (!s) *d = fresh;
+    return s;
+}
+
+/* -- writing it */
+
+static uint8_t *tp__put_varint(uint8_t *p, uint64_t v)
+{
+    for (; v > 127; v >>= 7) *p++ = (uint8_t)(v | 128);
+    *p++ = (uint8_t)v;
+    return p;
+}
+
+/* A field with a number, which is left out when it is 0. */
+static uint8_t *tp__put_field(uint8_t *p, unsigned field, uint64_t v)
+{
+    if (v == 0) return p;
+    *p++ = (uint8_t)(field << 3);
+    return tp__put_varint(p, v);
+}
+
+/* A block that grows. */
+typedef struct tp__tf_out {
+    tp_buf bytes, restarts, last;
+    int n, interval;
+} tp__tf_out;
+
+static void tp__tf_add(tp__tf_out *b, const char *key, size_t nkey, const uint8_t *value, size_t nvalue)
+{
+    uint8_t head[30], *h = head;
+    size_t shared = 0, most = b->last.len < nkey ? b->last.len : nkey;
+    if (b->n++ % b->interval) {
+        while (shared < most && key[shared] == b->last.data[shared]) shared++;
+    } else {
+        tp__put_le(h, b->bytes.len, 4);
+        tp_buf_put(&b->restarts, h, 4);
+    }
+    h = tp__put_varint(h, shared);
+    h = tp__put_varint(h, nkey - shared);
+    h = tp__put_varint(h, nvalue);
+    tp_buf_put(&b->bytes, head, (size_t)(h - head));
+    tp_buf_put(&b->bytes, key + shared, nkey - shared);
+    tp_buf_put(&b->bytes, value, nvalue);
+    b->last.len = 0;
+    tp_buf_put(&b->last, key, nkey);
+}
+
+/* The block to the file; where it is goes to handle. Then it is empty again. */
+static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size_t *n)
+{
+    uint8_t tail[5] = {0};
+    if (b->restarts.len == 0) tp_buf_put(&b->restarts, tail, 4); /* even an empty block has one */
+    *n = (size_t)(tp__put_varint(tp__put_varint(handle, w->at), b->bytes.len + b->restarts.len + 4) - handle);
+    tp__put_le(tail, b->restarts.len / 4, 4);
+    tp_buf_put(&b->bytes, b->restarts.data, b->restarts.len);
+    tp_buf_put(&b->bytes, tail, 4);
+    tail[0] = 0; /* not compressed */
+    tp_buf_put(&b->bytes, tail, 1);
+    if (b->bytes.failed || b->restarts.failed || b->last.failed)
+        return tp_fail(TP_ERR_NOMEM, "out of memory for the index of a checkpoint");
+    tp__put_le(tail, tp__crc_mask(tp_crc32c(0, b->bytes.data, b->bytes.len)), 4);
+    tp_status s = tp_writer_put(w, b->bytes.data, b->bytes.len);
+    if (!s) s = tp_writer_put(w, tail, 4);
+    b->bytes.len = b->restarts.len = b->last.len = 0;
+    b->n = 0;
+    return s;
+}
+
+/* A short key that is not before `key`, but before `next` (NULL: there is none), as LevelDB chooses it. */
+static void tp__tf_between(const char *key, const char *next, tp_buf *out)
+{
+    size_t n = strlen(key), same = 0;
+    if (next)
+        while (key[same] && key[same] == next[same]) same++;
+    else
+        while ((uint8_t)key[same] == 255) same++;
+    uint8_t c = (uint8_t)key[same];
+    bool shorter = same < n && (next ? next[same] && c < 255 && c + 1 < (uint8_t)next[same] : true);
+    out->len = 0;
+    tp_buf_put(out, key, shorter ? same + 1 : n);
+    if (shorter && !out->failed) out->data[same] = (char)(c + 1);
+}
+
+static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n)
+{
+    static const uint8_t header[] = {0x08, 1, 0x1a, 2, 0x08, 1}; /* one shard, little-endian, version 1 */
+    tp__tf_out data, index;
+    tp_buf between = {NULL, 0, 0, false};
+    uint8_t value[TP__TF_VALUE], handle[20], foot[TP__TF_FOOTER] = {0}, *f = foot;
+    size_t nhandle = 0;
+    tp_status s = TP_OK;
+    memset(&data, 0, sizeof data);
+    memset(&index, 0, sizeof index);
+    data.interval = TP__TF_RESTART;
+    index.interval = 1;
+    tp__tf_add(&data, "", 0, header, sizeof header);
+    for (int i = 0; i <= n && !s; i++) {
+        const char *name = i < n ? out[i].item->name : NULL, *before = i ? out[i - 1].item->name : "";
+        if (i == n || data.bytes.len + data.restarts.len + 4 >= TP__TF_BLOCK) {
+            s = tp__tf_flush(&data, w, handle, &nhandle);
+            tp__tf_between(before, name, &between);
+            tp__tf_add(&index, between.data, between.len, handle, nhandle);
+        }
+        if (i == n || s) break;
+        const tp_tensor *t = &out[i].item->value;
+        uint8_t *v = tp__put_field(value, 1, tp__foreign[tp__foreign_row(t->dtype)].tf), *shape = v;
+        v += 2;
+        for (int k = 0; k < t->shape.ndim; k++) {
+            uint8_t *dim = v;
+            v = tp__put_field(v + 2, 1, (uint64_t)t->shape.dim[k]);
+            dim[0] = 0x12;
+            dim[1] = (uint8_t)(v - dim - 2);
+        }
+        shape[0] = 0x12;
+        shape[1] = (uint8_t)(v - shape - 2); /* 8 dimensions take at most 104 bytes */
+        v = tp__put_field(v, 4, out[i].at);
+        v = tp__put_field(v, 5, tp_tensor_bytes(t));
+        *v++ = 0x35;
+        v = tp__put_le(v, tp__crc_mask(out[i].crc), 4);
+        tp__tf_add(&data, name, strlen(name), value, (size_t)(v - value));
+    }
+    if (!s) s = tp__tf_flush(&data, w, foot, &nhandle); /* the empty block */
+    f += nhandle;
+    if (!s && between.failed) s = tp_fail(TP_ERR_NOMEM, "out of memory for the index of a checkpoint");
+    if (!s) s = tp__tf_flush(&index, w, f, &nhandle);
+    tp__put_le(foot + TP__TF_FOOTER - 8, TP__TF_MAGIC, 8);
+    if (!s) s = tp_writer_put(w, foot, sizeof foot);
+    tp_buf *const bufs[7] = {&data.bytes,     &data.restarts, &data.last, &index.bytes,
+                             &index.restarts, &index.last,    &between};
+    for (int i = 0; i < 7; i++) tp_buf_free(bufs[i]);
+    return s;
+}
+
+static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn fetch, void *user)
+{
+    tp_writer *data = NULL, *index = NULL;
+    tp__out *out = NULL;
+    tp_tensor room;
+    if (!prefix || !prefix[0]) return tp_fail(TP_ERR_ARG, "tp_tf_checkpoint_save: the prefix is empty");
+    size_t n = tp__tf_suffix(prefix);
+    if (n == 0) n = strlen(prefix);
+    char *path = (char *)tp_malloc(n + 64);
+    memset(&room, 0, sizeof room);
+    if (!path) return TP_ERR_NOMEM;
+    memcpy(path, prefix, n);
+    memcpy(path + n, ".data-00000-of-00001", 21);
+    tp_status s = tp__out_list(d, path, &out);
+    if (!s) s = tp_writer_open(&data, path);
+    for (int i = 0; i < d->n && !s; i++) {
+        out[i].at = data->at;
+        s = tp__out_put(data, d, out[i].item, fetch, user, &room, &out[i].crc);
+    }
+    memcpy(path + n, ".index", 7);
+    if (!s) s = tp_writer_open(&index, path);
+    if (!s) s = tp__tf_write_index(index, out, d->n);
+    tp_free(out);
+    tp_tensor_free(&room);
+    /* both are written before either appears: a full disk leaves an old checkpoint of this name as it was */
+    if (!s) s = tp__writer_flush(index);
+    if (!s) {
+        const bool old = tp_file_exists(path);
+        s = tp_writer_commit(data);
+        data = NULL;
+        if (!s) {
+            s = tp_writer_commit(index);
+            index = NULL;
+            memcpy(path + n, ".data-00000-of-00001", 21);
+            if (s && !old) unlink(path); /* without an index it is no checkpoint */
+        }
+    }
+    tp_writer_abort(data);
+    tp_writer_abort(index);
+    tp_free(path);
+    return s;
+}
+#else
+static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn fetch, void *user)
+{
+    (void)d, (void)fetch, (void)user;
+    return tp_fail(TP_ERR_UNSUPPORTED,
+                   "%s: this program was compiled without TensorFlow's checkpoints (TP_NO_TF_CHECKPOINT)", prefix);
+}
+TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d) { return tp__tf_write(prefix, d, NULL, NULL); }
+#endif
+
+TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d)
+{
+    return tp__tf_write(prefix, d, NULL, NULL);
 }
 TP__COLD_END
 #endif

@@ -453,7 +453,7 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command);
 /* ==== >>savers ======================================================================================== */
 
 /* At each trigger, all saved variables and what an exact resume needs beside them go to
- * <dir>/model-<global_step>.npz, whole or not at all, and <dir>/checkpoint names the checkpoints that are
+ * <dir>/model-<global_step>.npz (or another format), whole or not at all, and <dir>/checkpoint names the checkpoints that are
  * kept. Of those this process made, the max_to_keep newest stay, and one every n hours for ever. An I/O error
  * is logged and ignored: the earlier checkpoints are as they were. [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
@@ -462,18 +462,19 @@ typedef struct tp_cb_model_saver_desc {
     float keep_checkpoint_every_n_hours;       /* 0 = 0.5 */
     const char *checkpoint_dir;                /* NULL = the logger's; made if missing */
     const char *var_collections[TP_MAX_NAMES]; /* none = GLOBAL_VARIABLES */
+    tp_checkpoint_format format;               /* 0 = TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
 /* At each trigger, if the newest value of a stat is better than any before, copies the latest checkpoint to
- * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'). Must come after what reports the stat and
+ * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of its format. Must come after what reports the stat and
  * after the ModelSaver. The best value travels in checkpoints, so that a resume does not overwrite it with a
  * worse one. [callbacks: MinSaver, MaxSaver] */
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
     int reverse;                /* TP_YES: the maximum; default TP_NO */
-    const char *filename;       /* NULL = "min-<stat>"; .npz is added unless it is there */
+    const char *filename;       /* NULL = "min-<stat>"; a .npz at its end is dropped, the format's is added */
     const char *checkpoint_dir; /* NULL = the logger's */
 } tp_cb_min_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
@@ -816,8 +817,6 @@ static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, size_t n)
 }
 
 /* -- TFRecord: length, its masked CRC-32C, data, their masked CRC-32C */
-
-static uint32_t tp__crc_mask(uint32_t c) { return ((c >> 15) | (c << 17)) + 0xa282ead8u; }
 
 static void tp__put_u32(unsigned char *p, uint32_t v)
 {
@@ -3167,6 +3166,7 @@ typedef struct tp__saver {
     const char *dir;
     const char *const *collections;
     int n_collections;
+    tp_checkpoint_format format;
     tp__checkpoint *made; /* those that are kept for now, oldest first */
     int n, cap;
     tp_variable **variable; /* of the collections; NULL: all that are saved */
@@ -3235,6 +3235,18 @@ static tp_status tp__saver_record(tp__saver *s, const char *name, char *drop)
     return TP_OK;
 }
 
+/* All the files of one: the one by which it is known, and what that needs. */
+static void tp__saver_delete(const tp__saver *s, const char *name)
+{
+    char path[1100];
+    for (int i = 0; i < (s->format == TP_CHECKPOINT_TF ? 2 : 1); i++) {
+        snprintf(path, sizeof path, "%s/%s%s", s->dir, name,
+                 i ? ".data-00000-of-00001" : tp__checkpoint_ends[s->format]);
+        if (remove(path) != 0 && errno != ENOENT)
+            tp_log(TP_LOG_WARN, "Cannot delete the old checkpoint '%s': %s", path, strerror(errno));
+    }
+}
+
 /* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then what
  * goes. */
 static tp_status tp__saver_save(tp_callback *cb)
@@ -3242,7 +3254,7 @@ static tp_status tp__saver_save(tp_callback *cb)
     tp__saver *s = (tp__saver *)cb->user;
     char path[1100], name[48], drop[48];
     snprintf(name, sizeof name, "model-%lld", (long long)cb->train->global_step);
-    snprintf(path, sizeof path, "%s/%s.npz", s->dir, name);
+    snprintf(path, sizeof path, "%s/%s%s", s->dir, name, tp__checkpoint_ends[s->format]);
     tp_status st = tp_train_state_save(cb->train);
     if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
     if (st == TP_OK) st = tp__saver_record(s, name, drop);
@@ -3254,11 +3266,7 @@ static tp_status tp__saver_save(tp_callback *cb)
     tp_free((void *)names);
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "Model saved to %s.", path);
-    if (*drop) {
-        snprintf(path, sizeof path, "%s/%s.npz", s->dir, drop);
-        if (remove(path) != 0 && errno != ENOENT)
-            tp_log(TP_LOG_WARN, "Cannot delete the old checkpoint '%s': %s", path, strerror(errno));
-    }
+    if (*drop) tp__saver_delete(s, drop);
     return TP_OK;
 }
 
@@ -3279,9 +3287,13 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
                                 (double)d->keep_checkpoint_every_n_hours);
+    if ((int)d->format < 0 || (int)d->format >= TP_COUNT(tp__checkpoint_ends))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "ModelSaver: .format is %d, not one of TP_CHECKPOINT_...",
+                                (int)d->format);
     tp_callback *cb = tp_callback_new("ModelSaver", sizeof(tp__saver));
     if (!cb) return NULL;
     tp__saver *s = (tp__saver *)cb->user;
+    s->format = d->format;
     const bool zero = d->keep_checkpoint_every_n_hours > 0 && d->keep_checkpoint_every_n_hours <= TP_ZERO;
     s->max_to_keep = d->max_to_keep ? d->max_to_keep : 10;
     s->keep_every = zero                                   ? 0
@@ -3331,11 +3343,26 @@ static tp_status tp__copy_file(const char *from, const char *to)
     return st;
 }
 
+/* A checkpoint to b->file with the suffix of its format; TensorFlow's index comes last. */
+static tp_status tp__best_copy(const tp__best *b, const char *from, const char *suffix)
+{
+    char data[1200], to[1200];
+    const size_t n = tp__tf_suffix(from);
+    tp_status st = TP_OK;
+    if (n) {
+        snprintf(data, sizeof data, "%.*s.data-00000-of-00001", (int)n, from);
+        snprintf(to, sizeof to, "%s/%s.data-00000-of-00001", b->dir, b->file);
+        st = tp__copy_file(data, to);
+    }
+    snprintf(to, sizeof to, "%s/%s%s", b->dir, b->file, suffix);
+    return st == TP_OK ? tp__copy_file(from, to) : st;
+}
+
 static tp_status tp__best_trigger(tp_callback *cb)
 {
     tp__best *b = (tp__best *)cb->user;
     const char *word = b->reverse ? "maximum" : "minimum";
-    char latest[1100], from[1200], to[1200];
+    char latest[1100], from[1200];
     tp_stat stat;
     if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK) return TP_OK;
     if (b->have && !(b->reverse ? stat.value > b->best : stat.value < b->best)) return TP_OK;
@@ -3348,10 +3375,14 @@ static tp_status tp__best_trigger(tp_callback *cb)
                        "%s: cannot find a checkpoint in '%s'. Did you forget to use ModelSaver, or put it after %s?",
                        cb->name, b->dir, cb->name);
     if (st != TP_OK) return st;
-    const char *dash = strrchr(latest, '-');
+    if (tp__checkpoint_path(latest, from, sizeof from) != TP_OK) snprintf(from, sizeof from, "%s", latest);
+    const char *dash = strrchr(from, '-');
     char *end = NULL;
+    int format = 0;
     const long long step = dash ? strtoll(dash + 1, &end, 10) : -1;
-    if (!dash || end == dash + 1 || (*end && strcmp(end, ".npz") != 0) || step != (long long)stat.step) {
+    while (end && *end && format < TP_COUNT(tp__checkpoint_ends) && strcmp(end, tp__checkpoint_ends[format]) != 0)
+        format++;
+    if (!dash || end == dash + 1 || format == TP_COUNT(tp__checkpoint_ends) || step != (long long)stat.step) {
         tp_log(TP_LOG_WARN, "%s: the latest checkpoint '%s' is not of global_step=%lld, where '%s' was reported.",
                cb->name, latest, (long long)stat.step, b->stat);
         tp_log(TP_LOG_WARN,
@@ -3360,9 +3391,7 @@ static tp_status tp__best_trigger(tp_callback *cb)
                cb->name);
         return TP_OK;
     }
-    snprintf(from, sizeof from, "%s%s", latest, *end ? "" : ".npz");
-    snprintf(to, sizeof to, "%s/%s", b->dir, b->file);
-    st = tp__copy_file(from, to);
+    st = tp__best_copy(b, from, end);
     if (st == TP_ERR_IO) {
         tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on.", cb->name, tp_last_error());
         return TP_OK;
@@ -3423,10 +3452,9 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
     tp_callback *cb = tp_callback_new(name, sizeof(tp__best));
     if (!cb) return NULL;
     tp__best *b = (tp__best *)cb->user;
-    const size_t n = d->filename ? strlen(d->filename) : 0;
-    const bool suffix = n > 4 && strcmp(d->filename + n - 4, ".npz") == 0;
-    char *file = d->filename ? tp_arena_printf(&cb->mem_, "%s%s", d->filename, suffix ? "" : ".npz")
-                             : tp_arena_printf(&cb->mem_, "%s-%s.npz", reverse ? "max" : "min", d->monitor_stat);
+    char *file = d->filename ? tp_arena_strdup(&cb->mem_, d->filename)
+                             : tp_arena_printf(&cb->mem_, "%s-%s", reverse ? "max" : "min", d->monitor_stat);
+    if (file && d->filename && tp__ends_with(file, ".npz")) file[strlen(file) - 4] = 0;
     for (char *p = file; p && !d->filename && *p; p++)
         if (*p == '/') *p = '_';
     b->file = file;

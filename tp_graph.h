@@ -841,8 +841,14 @@ typedef struct tp_session_init {
 } tp_session_init;
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s); /* NULL is fine; does not free */
 TP_DEF void tp_session_init_free(tp_session_init *i);
-/* A checkpoint: path of model-N.npz, or of model-N, or of the text file `checkpoint` (its latest). Names that are in one
- * side only are warned about in one line each. prefix (or NULL) is stripped from graph names; ignore: names not to load. */
+/* A checkpoint is an npz, a safetensors file or one of TensorFlow (V2), as its name ends. */
+typedef enum tp_checkpoint_format {
+    TP_CHECKPOINT_NPZ,        /* <name>.npz, the default */
+    TP_CHECKPOINT_TF,         /* <name>.index and <name>.data-00000-of-00001: tf.train.load_checkpoint reads it */
+    TP_CHECKPOINT_SAFETENSORS /* <name>.safetensors */
+} tp_checkpoint_format;
+/* A checkpoint: path of model-N.npz, model-N.safetensors, model-N.index, or of model-N (the newest of these), or of the
+ * text file `checkpoint` or its folder (its latest). Names that are in one side only are warned about in one line each. prefix (or NULL) is stripped from graph names; ignore: names not to load. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
@@ -855,21 +861,22 @@ TP_DEF tp_session_init *tp_saver_restore(const char *path);
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
 TP_DEF tp_session_init *tp_just_current_session(void);
-/* "" or NULL: nothing; .npz: dict; else a checkpoint */
+/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 
-/* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state to path (an npz,
- * names without ":0"), whole or not at all. */
+/* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state, names without
+ * ":0", whole or not at all: to path.safetensors, path.index (with its data file beside it), else to an npz. */
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
 /* Trainable and model variables only, deflated, keys with ":0": what tensorpack's tools exchange. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
-TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* ":0" removed */
-TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path);
+TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d);       /* path as above; ":0" removed */
+TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path); /* format by path; an npz is deflated */
 /* The text file `checkpoint` of a directory: names relative to it, oldest first, the last one is the latest. */
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
 /* TP_ERR_NAME if there is none */
 TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size);
-/* Checkpoints <prefix>-<step>.npz of a directory, ascending by step; free with tp_free. [get_all_checkpoints] */
+/* Checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free with tp_free.
+ * [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
     char path[512];
     int64_t step;
@@ -5170,7 +5177,7 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
 }
 
 /* ==== >>saver ========================================================================================= */
-/* A checkpoint is an npz of variables by name, beside "tp:" entries for what a bit-identical resume needs and
+/* A checkpoint is a set of variables by name, beside "tp:" entries for what a bit-identical resume needs and
  * variables do not hold. Files appear whole or not at all. */
 
 #define TP__STATE_PREFIX "tp:"
@@ -5189,76 +5196,172 @@ static bool tp__is_training_name(const char *name)
            strncmp(name, "apply_gradients", 15) == 0;
 }
 
-static tp_status tp__put_variable(tp_session *s, tp_npz_writer *w, const tp_variable *v, const char *name,
-                                  tp_tensor *room)
+/* How the names of a checkpoint's formats end; a TensorFlow checkpoint is known by its index. */
+static const char *const tp__checkpoint_ends[] = {".npz", ".index", ".safetensors"};
+
+static tp_status tp__checkpoint_write(const char *path, const tp_dict *d, bool compress, tp__fetch_fn fetch, void *user)
 {
-    const tp_status st = tp_session_read(s, v, room);
-    return st == TP_OK ? tp_npz_put(w, name, room) : st;
+    if (tp__ends_with(path, ".safetensors")) return tp__safetensors_write(path, d, fetch, user);
+    if (tp__tf_suffix(path)) return tp__tf_write(path, d, fetch, user);
+    return tp__npz_write(path, d, compress, fetch, user);
+}
+
+/* What is saved: types in the dict, n variables first. Their values are read one by one. */
+typedef struct tp__save {
+    tp_session *session;
+    const tp_variable **variable;
+    int n;
+    tp_dict d;
+} tp__save;
+
+static tp_status tp__save_fetch(void *user, int i, tp_tensor *room)
+{
+    const tp__save *a = (const tp__save *)user;
+    if (i < a->n) return tp_session_read(a->session, a->variable[i], room);
+    const tp_tensor *t = &a->d.item[i].value;
+    tp_tensor_view(room, t->dtype, t->shape, t->data);
+    return TP_OK;
+}
+
+/* An item with a type; the data, if any, is borrowed. */
+static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix, tp_dtype dtype, tp_shape shape,
+                              const void *data)
+{
+    const size_t n = strlen(name), m = strlen(suffix);
+    char *full = (char *)tp_malloc(n + m + 1);
+    if (full) {
+        memcpy(full, name, n);
+        memcpy(full + n, suffix, m + 1);
+    }
+    tp_tensor *t = full ? tp__dict_append(&a->d, full) : NULL;
+    if (!t) return TP_ERR_NOMEM;
+    tp_tensor_view(t, dtype, shape, data);
+    return TP_OK;
+}
+
+/* Another variable. There is room for it. */
+static tp_status tp__save_variable(tp__save *a, const tp_variable *v, const char *suffix)
+{
+    const tp_status st = tp__save_add(a, v->name, suffix, v->dtype, v->shape, NULL);
+    if (st == TP_OK) a->variable[a->n++] = v;
+    return st;
+}
+
+static tp_status tp__save_begin(tp__save *a, tp_session *s, int most)
+{
+    memset(a, 0, sizeof *a);
+    a->session = s;
+    a->variable = (const tp_variable **)tp_calloc((size_t)most + 1, sizeof *a->variable);
+    return a->variable ? TP_OK : TP_ERR_NOMEM;
+}
+
+static tp_status tp__save_end(tp__save *a, tp_status st, const char *path, bool compress)
+{
+    if (st == TP_OK) st = tp__checkpoint_write(path, &a->d, compress, tp__save_fetch, a);
+    tp_dict_free(&a->d);
+    tp_free((void *)a->variable);
+    return st;
 }
 
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n)
 {
-    tp_npz_writer *w = NULL;
-    tp_tensor room;
-    memset(&room, 0, sizeof room);
-    tp_status st = tp_npz_open(&w, path, false);
-    if (st != TP_OK) return st;
+    tp__save a;
     int n_all = 0;
     tp_node *const *all = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n_all);
-    for (int i = 0; st == TP_OK && i < (variables ? n : n_all); i++) {
+    if (!variables) n = n_all;
+    tp_status st = tp__save_begin(&a, s, n);
+    for (int i = 0; st == TP_OK && i < n; i++) {
         const tp_variable *v = variables ? variables[i] : tp_node_variable(all[i]);
-        if (v) st = tp__put_variable(s, w, v, v->name, &room);
+        if (v) st = tp__save_variable(&a, v, "");
     }
     const char *isa = tp_device_isa(s->device[0]); /* bits are promised for one instruction set: say which */
-    if (st == TP_OK) {
-        tp_shape shape;
-        memset(&shape, 0, sizeof shape);
-        shape.ndim = 1;
-        shape.dim[0] = (int64_t)strlen(isa);
-        tp_tensor_view(&room, TP_U8, shape, isa);
-        st = tp_npz_put(w, TP__STATE_PREFIX "isa", &room);
-    }
-    for (int i = 0; st == TP_OK && i < s->state.n; i++)
+    tp_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.ndim = 1;
+    shape.dim[0] = (int64_t)strlen(isa);
+    if (st == TP_OK) st = tp__save_add(&a, TP__STATE_PREFIX "isa", "", TP_U8, shape, isa);
+    for (int i = 0; st == TP_OK && i < s->state.n; i++) {
+        const tp_tensor *t = &s->state.item[i].value;
         if (strcmp(s->state.item[i].name, TP__STATE_PREFIX "isa") != 0)
-            st = tp_npz_put(w, s->state.item[i].name, &s->state.item[i].value);
-    tp_tensor_free(&room);
-    if (st != TP_OK) {
-        tp_npz_abort(w);
-        return st;
+            st = tp__save_add(&a, s->state.item[i].name, "", t->dtype, t->shape, t->data);
     }
-    return tp_npz_close(w);
+    return tp__save_end(&a, st, path, false);
 }
 
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
 {
     static const char *const keys[] = {TP_KEY_TRAINABLE_VARIABLES, TP_KEY_MODEL_VARIABLES};
-    tp_npz_writer *w = NULL;
-    tp_tensor room;
-    char name[600];
-    memset(&room, 0, sizeof room);
-    tp_status st = tp_npz_open(&w, path, true);
-    if (st != TP_OK) return st;
-    for (int k = 0; k < 2; k++) {
-        int n = 0;
-        tp_node *const *vars = tp_collection(s->graph, keys[k], &n);
-        for (int i = 0; st == TP_OK && i < n; i++) {
-            const tp_variable *v = tp_node_variable(vars[i]);
-            if (!v || v->local) continue;
-            snprintf(name, sizeof name, "%s:0", v->name);
-            st = tp__put_variable(s, w, v, name, &room);
+    tp__save a;
+    int n[2];
+    tp_node *const *vars[2];
+    for (int k = 0; k < 2; k++) vars[k] = tp_collection(s->graph, keys[k], &n[k]);
+    tp_status st = tp__save_begin(&a, s, n[0] + n[1]);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; st == TP_OK && i < n[k]; i++) {
+            const tp_variable *v = tp_node_variable(vars[k][i]);
+            if (v && !v->local) st = tp__save_variable(&a, v, ":0");
         }
+    return tp__save_end(&a, st, path, true);
+}
+
+/* When a file was changed, in nanoseconds; negative: there is none. */
+static int64_t tp__file_time(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return -1;
+    if (st.st_mtime <= 0) return 0;
+#ifdef __APPLE__
+    return (int64_t)st.st_mtime * 1000000000 + st.st_mtimespec.tv_nsec;
+#else
+    return (int64_t)st.st_mtime * 1000000000 + st.st_mtim.tv_nsec;
+#endif
+}
+
+/* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". */
+static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    char with[1100], dir[1024];
+    struct stat is;
+    const bool folder = stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+    if (folder || strcmp(base, "checkpoint") == 0) {
+        const int len = folder         ? snprintf(dir, sizeof dir, "%s", path)
+                        : base == path ? snprintf(dir, sizeof dir, ".")
+                                       : snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
+        if (len < 0 || (size_t)len >= sizeof dir) return tp_fail(TP_ERR_ARG, "'%s' is too long a path", path);
+        const tp_status st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with);
+        if (st != TP_OK) return st;
+        base = strrchr(with, '/') + 1;
+        if (strcmp(base, "checkpoint") == 0 || (stat(with, &is) == 0 && S_ISDIR(is.st_mode)))
+            return tp_fail(TP_ERR_FORMAT, "the file 'checkpoint' in '%s' names '%s', which is no checkpoint", dir,
+                           with);
+        path = with;
     }
-    tp_tensor_free(&room);
-    if (st != TP_OK) {
-        tp_npz_abort(w);
-        return st;
+    int found = -1;
+    int64_t newest = -1;
+    for (int i = -1; i < TP_COUNT(tp__checkpoint_ends) && (i < 0 || newest < 0 || found >= 0); i++) {
+        const int len = snprintf(out, size, "%s%s", path, i < 0 ? "" : tp__checkpoint_ends[i]);
+        const int64_t time = len < 0 || (size_t)len >= size ? -1 : tp__file_time(out);
+        if (time <= newest) continue;
+        newest = time;
+        found = i;
     }
-    return tp_npz_close(w);
+    if (newest < 0)
+        return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s' with .npz, .index or .safetensors)", path,
+                       path);
+    snprintf(out, size, "%s%s", path, found < 0 ? "" : tp__checkpoint_ends[found]);
+    return TP_OK;
 }
 
 TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d)
 {
-    const tp_status st = tp_npz_load(path, d);
+    char file[1200];
+    tp_status st = tp__checkpoint_path(path, file, sizeof file);
+    if (st != TP_OK) return st;
+    if (tp__ends_with(file, ".safetensors")) st = tp_safetensors_load(file, d);
+    else if (tp__tf_suffix(file)) st = tp_tf_checkpoint_load(file, d);
+    else st = tp_npz_load(file, d);
     if (st != TP_OK) return st;
     for (int i = 0; i < d->n; i++) {
         char *s = d->item[i].name;
@@ -5268,7 +5371,10 @@ TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d)
     return TP_OK;
 }
 
-TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path) { return tp_npz_save(path, d, true); }
+TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path)
+{
+    return tp__checkpoint_write(path, d, true, NULL, NULL);
+}
 
 /* -- the text file `checkpoint` */
 
@@ -5317,8 +5423,16 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
                 st = m ? TP_OK : TP_ERR_FORMAT;
                 break;
             }
-            if (*p == '\\' && p[1]) p++;
-            name[m++] = *p;
+            char c = *p;
+            const bool escaped = c == '\\' && p[1];
+            if (escaped) c = *++p;
+            if (escaped && c >= '0' && c <= '7') { /* TensorFlow writes bytes beyond ASCII as \303 */
+                int octal = c - '0';
+                for (int k = 0; k < 2 && p[1] >= '0' && p[1] <= '7'; k++) octal = 8 * octal + (*++p - '0');
+                c = (char)(octal & 255);
+                if (c == 0) break;
+            }
+            name[m++] = c;
         }
     name[m < sizeof name ? m : sizeof name - 1] = 0;
     tp_free(text);
@@ -5331,7 +5445,8 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
 static int tp__by_step(const void *a, const void *b)
 {
     const int64_t x = ((const tp_checkpoint_entry *)a)->step, y = ((const tp_checkpoint_entry *)b)->step;
-    return x < y ? -1 : x > y;
+    if (x != y) return x < y ? -1 : 1;
+    return strcmp(((const tp_checkpoint_entry *)a)->path, ((const tp_checkpoint_entry *)b)->path);
 }
 
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n)
@@ -5348,7 +5463,9 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
         const char *digits = e->d_name + plen + 1;
         if (*digits < '0' || *digits > '9') continue;
         const long long step = strtoll(digits, &end, 10);
-        if (strcmp(end, ".npz") != 0) continue;
+        int format = 0;
+        while (format < TP_COUNT(tp__checkpoint_ends) && strcmp(end, tp__checkpoint_ends[format]) != 0) format++;
+        if (format == TP_COUNT(tp__checkpoint_ends)) continue;
         if (*n == cap) {
             cap = cap ? cap * 2 : 16;
             tp_checkpoint_entry *bigger = (tp_checkpoint_entry *)tp_realloc(*entries, (size_t)cap * sizeof *bigger);
@@ -5450,30 +5567,6 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r->prefix);
     tp_dict_free(&r->dict);
     tp_free(r);
-}
-
-/* "dir/checkpoint" -> its latest; "model-10" -> "model-10.npz". */
-static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
-{
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    char with[1100], dir[1024];
-    if (strcmp(base, "checkpoint") == 0) {
-        const int len = base == path ? snprintf(dir, sizeof dir, ".")
-                                     : snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
-        if (len < 0 || (size_t)len >= sizeof dir) return tp_fail(TP_ERR_ARG, "'%s' is too long a path", path);
-        const tp_status st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with - 8);
-        if (st != TP_OK) return st;
-        path = with;
-    }
-    if (tp_file_exists(path)) {
-        snprintf(out, size, "%s", path);
-        return TP_OK;
-    }
-    const int len = snprintf(out, size, "%s.npz", path);
-    if (len < 0 || (size_t)len >= size || !tp_file_exists(out))
-        return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s.npz')", path, path);
-    return TP_OK;
 }
 
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
@@ -5673,19 +5766,19 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
 
 TP_DEF tp_session_init *tp_just_current_session(void) { return tp_chain_init(NULL, 0); }
 
-/* An npz that was named but cannot be read fails when it is run, with its reason. */
-typedef struct tp__npz_init {
+/* A file that was named but cannot be read fails when it is run, with its reason. */
+typedef struct tp__file_init {
     tp_session_init init;
     char *path;
     bool ignore_mismatch;
-} tp__npz_init;
+} tp__file_init;
 
-static tp_status tp__npz_init_run(tp_session_init *i, tp_session *s)
+static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
 {
-    const tp__npz_init *z = (const tp__npz_init *)(void *)i;
+    const tp__file_init *z = (const tp__file_init *)(void *)i;
     tp_dict d;
     memset(&d, 0, sizeof d);
-    tp_status st = tp_npz_load(z->path, &d);
+    tp_status st = tp_load_checkpoint_vars(z->path, &d);
     tp_session_init *r = st == TP_OK ? tp_dict_restore(&d, z->ignore_mismatch) : NULL;
     if (st == TP_OK) st = r ? tp_session_init_run(r, s) : TP_ERR_NOMEM;
     tp_session_init_free(r);
@@ -5693,25 +5786,24 @@ static tp_status tp__npz_init_run(tp_session_init *i, tp_session *s)
     return st;
 }
 
-static void tp__npz_init_free(tp_session_init *i)
+static void tp__file_init_free(tp_session_init *i)
 {
-    tp_free(((tp__npz_init *)(void *)i)->path);
+    tp_free(((tp__file_init *)(void *)i)->path);
     tp_free(i);
 }
 
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
 {
     if (!path || !*path) return tp_just_current_session();
-    const size_t n = strlen(path);
-    if (n > 4 && strcmp(path + n - 4, ".npz") == 0) {
-        tp__npz_init *z = (tp__npz_init *)tp_calloc(1, sizeof *z);
+    if (tp__ends_with(path, ".npz") || tp__ends_with(path, ".safetensors")) {
+        tp__file_init *z = (tp__file_init *)tp_calloc(1, sizeof *z);
         if (!z || !(z->path = tp_strdup(path))) {
             tp_free(z);
             return NULL;
         }
         z->ignore_mismatch = ignore_mismatch;
-        z->init.run = tp__npz_init_run;
-        z->init.free = tp__npz_init_free;
+        z->init.run = tp__file_init_run;
+        z->init.free = tp__file_init_free;
         return &z->init;
     }
     tp_saver_restore_desc d;

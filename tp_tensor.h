@@ -4700,6 +4700,9 @@ static uint32_t tp__crc(uint32_t poly, uint32_t crc, const void *data, size_t n)
 TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n) { return tp__crc(0xEDB88320u, crc, data, n); }
 TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n) { return tp__crc(0x82F63B78u, crc, data, n); }
 
+/* CRCs of data that holds CRCs are weak, so they are stored changed. */
+TP__UNUSED static uint32_t tp__crc_mask(uint32_t c) { return (c >> 15 | c << 17) + 0xA282EAD8u; }
+
 /* -- inflate ----------------------------------------------------------------------------- >>inflate */
 /* Deflate (RFC 1951): blocks of literals and (length, distance) copies under Huffman codes. A code is decoded
  * by one look into a table of 2^root entries, and a second look for the few codes longer than root.
@@ -6791,7 +6794,7 @@ static tp_status tp__safetensors_bad(const char *what, const char *why)
     return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header is damaged: %s", what, why);
 }
 
-static bool tp__json_hex4(tp__scan *p, uint32_t *v)
+static bool tp__safetensors_hex4(tp__scan *p, uint32_t *v)
 {
     *v = 0;
     for (int i = 0; i < 4; i++, p->at++) {
@@ -6803,7 +6806,7 @@ static bool tp__json_hex4(tp__scan *p, uint32_t *v)
 }
 
 /* A text, decoded, tp_malloc'ed. False: it is not well formed, or *oom. */
-static bool tp__json_text(tp__scan *p, char **text, bool *oom)
+static bool tp__safetensors_text(tp__scan *p, char **text, bool *oom)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     *text = NULL;
@@ -6829,11 +6832,11 @@ static bool tp__json_text(tp__scan *p, char **text, bool *oom)
             *o++ = to[known - from];
             continue;
         }
-        ok = c == 'u' && tp__json_hex4(p, &v) && v != 0 && (v < 0xDC00 || v > 0xDFFF);
+        ok = c == 'u' && tp__safetensors_hex4(p, &v) && v != 0 && (v < 0xDC00 || v > 0xDFFF);
         if (ok && v >= 0xD800 && v <= 0xDBFF) { /* the first half of a pair */
             ok = close - p->at >= 6 && p->at[0] == '\\' && p->at[1] == 'u';
             p->at += 2;
-            ok = ok && tp__json_hex4(p, &low) && low >= 0xDC00 && low <= 0xDFFF;
+            ok = ok && tp__safetensors_hex4(p, &low) && low >= 0xDC00 && low <= 0xDFFF;
             if (ok) v = 0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00);
         }
         if (!ok) break;
@@ -6852,7 +6855,7 @@ static bool tp__json_text(tp__scan *p, char **text, bool *oom)
 }
 
 /* A list of natural numbers, at most `most`; how many, or -1. */
-static int tp__json_numbers(tp__scan *p, uint64_t *v, int most)
+static int tp__safetensors_numbers(tp__scan *p, uint64_t *v, int most)
 {
     int n = 0;
     if (!tp__scan_eat(p, '[')) return -1;
@@ -6888,7 +6891,7 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
         if (key == 0) {
             char *type;
             bool oom;
-            if (!tp__json_text(p, &type, &oom))
+            if (!tp__safetensors_text(p, &type, &oom))
                 return oom ? TP_ERR_NOMEM : tp__entry_bad(p->what, e, "its dtype is no text");
             int row = 0;
             while (row < TP_COUNT(tp__foreign) && strcmp(tp__foreign[row].name, type) != 0) row++;
@@ -6902,7 +6905,7 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
                                p->what, tp__make_printable(&name, e->name, strlen(e->name)), shown.text);
             tp__entry_type(e, row);
         } else if (key == 1) {
-            n = tp__json_numbers(p, v, TP_MAX_DIMS + 1);
+            n = tp__safetensors_numbers(p, v, TP_MAX_DIMS + 1);
             if (n < 0 || n > TP_MAX_DIMS)
                 return tp__entry_bad(p->what, e, "its shape is no list of at most 8 natural numbers");
             e->h.shape.ndim = n;
@@ -6911,7 +6914,7 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
                 e->h.shape.dim[i] = (int64_t)v[i];
             }
         } else {
-            n = tp__json_numbers(p, v, 2);
+            n = tp__safetensors_numbers(p, v, 2);
             if (n != 2) return tp__entry_bad(p->what, e, "its data_offsets are not two natural numbers");
             e->begin = v[0];
             e->end = v[1];
@@ -6930,7 +6933,7 @@ static tp_status tp__safetensors_metadata(tp__scan *p)
     while (ok) {
         for (int i = 0; i < 2 && ok; i++) {
             char *text;
-            ok = (i == 0 || tp__scan_eat(p, ':')) && tp__json_text(p, &text, &oom);
+            ok = (i == 0 || tp__scan_eat(p, ':')) && tp__safetensors_text(p, &text, &oom);
             if (ok) tp_free(text);
         }
         if (!ok || !tp__scan_eat(p, ',')) break;
@@ -6948,7 +6951,7 @@ static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list)
         do {
             char *name;
             bool oom;
-            if (!tp__json_text(p, &name, &oom))
+            if (!tp__safetensors_text(p, &name, &oom))
                 return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "a name is no text, or it is cut short");
             if (strcmp(name, "__metadata__") == 0) {
                 tp_free(name);
@@ -7101,9 +7104,6 @@ TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d)
 
 enum { TP__TF_FOOTER = 48, TP__TF_BLOCK = 262144, TP__TF_RESTART = 16, TP__TF_VALUE = 192 };
 #define TP__TF_MAGIC 0xdb4775248b80fb57u
-
-/* CRCs of data that holds CRCs are weak, so they are stored changed. */
-static uint32_t tp__crc_mask(uint32_t c) { return (c >> 15 | c << 17) + 0xA282EAD8u; }
 
 static tp_status tp__tf_bad(const char *what, const char *why)
 {

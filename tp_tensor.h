@@ -7117,7 +7117,7 @@ static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
         uint8_t b = *(*p)++;
         if (shift == 63 && b > 1) return false;
         *v |= (uint64_t)(b & 127) << shift;
-        if (b < 128) return true;
+        if (b < 128) return b || shift == 0; /* the shortest way to write it is the only one */
     }
     return false;
 }
@@ -7601,14 +7601,15 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
     /* both are written before either appears: a full disk leaves an old checkpoint of this name as it was */
     if (!s) s = tp__writer_flush(index);
     if (!s) {
-        const bool old = tp_file_exists(path);
         s = tp_writer_commit(data);
         data = NULL;
         if (!s) {
             s = tp_writer_commit(index);
             index = NULL;
+        }
+        if (s && !tp_file_exists(path)) { /* without an index it is no checkpoint */
             memcpy(path + n, ".data-00000-of-00001", 21);
-            if (s && !old) unlink(path); /* without an index it is no checkpoint */
+            unlink(path);
         }
     }
     tp_writer_abort(data);

@@ -1,0 +1,1302 @@
+/* test_checkpoint.c - safetensors and TensorFlow's checkpoints, good and hostile, and what sessions do with them. The
+ * oracles are bytes that TensorFlow and the safetensors package wrote. */
+#define TP_IMPLEMENTATION
+#include "../tp_graph.h"
+#include "tp_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+/* ==== >>helpers ======================================================================================= */
+
+/* A byte string that tests build by hand. */
+typedef struct bytes {
+    uint8_t p[1 << 15];
+    size_t n;
+} bytes;
+
+static void put(bytes *b, const void *p, size_t n)
+{
+    if (n) memcpy(b->p + b->n, p, n);
+    b->n += n;
+}
+static void put_le(bytes *b, uint64_t v, int n)
+{
+    while (n-- > 0) b->p[b->n++] = (uint8_t)v, v >>= 8;
+}
+static void put_varint(bytes *b, uint64_t v)
+{
+    for (; v > 127; v >>= 7) b->p[b->n++] = (uint8_t)(v | 128);
+    b->p[b->n++] = (uint8_t)v;
+}
+
+/* Bytes from hexadecimal text; spaces are skipped. */
+static void put_hex(bytes *b, const char *text)
+{
+    int high = -1;
+    for (; *text; text++) {
+        if (*text == ' ') continue;
+        int v = *text <= '9' ? *text - '0' : *text - 'a' + 10;
+        if (high < 0) high = v;
+        else b->p[b->n++] = (uint8_t)(16 * high + v), high = -1;
+    }
+}
+
+static tp_shape shape_of(int ndim, int64_t a, int64_t b)
+{
+    int64_t dim[2];
+    dim[0] = a;
+    dim[1] = b;
+    return tp_make_shape_n(ndim, dim);
+}
+
+/* Element i is first + i, or a truth value. */
+static void add(tp_dict *d, const char *name, tp_dtype dtype, tp_shape shape, double first)
+{
+    tp_tensor *t = tp_dict_add(d, name);
+    if (!CHECK(t != NULL) || !CHECK_OK(tp_tensor_resize(t, dtype, shape))) return;
+    for (int64_t i = 0; i < tp_tensor_size(t); i++)
+        tp_tensor_set(t, i, dtype == TP_BOOL ? (double)(i & 1) : first + (double)i);
+}
+
+static bool same(const tp_tensor *a, const tp_tensor *b)
+{
+    if (!a || !b || a->dtype != b->dtype || !tp_shape_equal(&a->shape, &b->shape)) return false;
+    return tp_tensor_size(a) == 0 || memcmp(a->data, b->data, tp_tensor_bytes(a)) == 0;
+}
+
+static bool same_dict(const tp_dict *a, const tp_dict *b)
+{
+    bool ok = a->n == b->n;
+    for (int i = 0; i < a->n && ok; i++) ok = same(&a->item[i].value, tp_dict_find(b, a->item[i].name));
+    return ok;
+}
+
+static bool file_equals(const char *path, const bytes *want)
+{
+    char *got;
+    size_t n;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &got, &n))) return false;
+    bool ok = n == want->n && memcmp(got, want->p, n) == 0;
+    tp_free(got);
+    return ok;
+}
+
+static int files_in(const char *dir)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return -1;
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* Everything that can be saved. */
+static void fill(tp_dict *d)
+{
+    char name[40];
+    for (int t = TP_F32; t < TP_DTYPE_COUNT; t++) {
+        snprintf(name, sizeof name, "scope/%s", tp_dtype_name((tp_dtype)t));
+        add(d, name, (tp_dtype)t, shape_of(2, 2, 3), 1);
+    }
+    add(d, "scalar", TP_I64, shape_of(0, 0, 0), 12345);
+    add(d, "empty", TP_F32, shape_of(2, 0, 5), 0);
+    add(d, "tp:input/consumed", TP_I64, shape_of(1, 1, 0), 7);
+    add(d, "quote\" back\\ bell\a \xc3\xa9", TP_F32, shape_of(1, 2, 0), 1);
+    add(d, "../../up", TP_F32, shape_of(1, 2, 0), 5);
+    add(d, "/etc/passwd", TP_F32, shape_of(1, 2, 0), 5);
+}
+
+static const char *const ends[3] = {".npz", ".safetensors", ".index"};
+static tp_status save_as(int format, const char *path, const tp_dict *d)
+{
+    return format == 0   ? tp_npz_save(path, d, false)
+           : format == 1 ? tp_safetensors_save(path, d)
+                         : tp_tf_checkpoint_save(path, d);
+}
+static tp_status load_as(int format, const char *path, tp_dict *d)
+{
+    return format == 0   ? tp_npz_load(path, d)
+           : format == 1 ? tp_safetensors_load(path, d)
+                         : tp_tf_checkpoint_load(path, d);
+}
+static const char *file_of(const char *dir, const char *name, int format)
+{
+    char file[100];
+    snprintf(file, sizeof file, "%s%s", name, ends[format]);
+    return tp_test_path(dir, file);
+}
+
+static char logged[1 << 14];
+static void log_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(logged);
+    snprintf(logged + n, sizeof logged - n, "%s\n", message);
+}
+static void quiet(void)
+{
+    logged[0] = 0;
+    tp_set_log(log_sink, NULL);
+}
+
+TEST(every_format_brings_everything_back)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    fill(&d);
+    for (int f = 0; f < 3; f++) {
+        const char *path = file_of(dir, "all", f);
+        add(&back, "old", TP_F32, shape_of(1, 1, 0), 0);
+        CHECK_OK(save_as(f, path, &d));
+        CHECK_OK(load_as(f, path, &back));
+        if (f == 0) { /* npz has no bfloat16 */
+            tp_tensor *t = tp_dict_find(&back, "scope/bfloat16");
+            CHECK(t && t->dtype == TP_F32);
+            if (t) CHECK_OK(tp_tensor_copy(t, tp_dict_find(&d, "scope/bfloat16")));
+        }
+        CHECK_MSG(same_dict(&d, &back), "format %d", f);
+        /* nothing at all is a checkpoint, too */
+        tp_dict none = {NULL, 0, 0};
+        CHECK_OK(save_as(f, path, &none));
+        CHECK_OK(load_as(f, path, &back));
+        CHECK(back.n == 0);
+        CHECK(load_as(f, tp_test_path(dir, "missing"), &back) == TP_ERR_IO);
+    }
+    CHECK(files_in(dir) == 4); /* names are names, not paths */
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
+TEST(names_that_cannot_be_saved)
+{
+    static const char *const bad[] = {"", "__metadata__", "\xff", "\xc3", "\xed\xa0\x80"};
+    const char *dir = tp_test_tmpdir();
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        tp_dict d = {NULL, 0, 0};
+        add(&d, bad[i], TP_F32, shape_of(1, 1, 0), 0);
+        CHECK_ERR(tp_safetensors_save(tp_test_path(dir, "x"), &d), TP_ERR_NAME, i ? "cannot hold" : "needs a name");
+        if (i == 0) CHECK_ERR(tp_tf_checkpoint_save(tp_test_path(dir, "x"), &d), TP_ERR_NAME, "needs a name");
+        tp_dict_free(&d);
+    }
+    tp_dict d = {NULL, 0, 0};
+    add(&d, "a", TP_F32, shape_of(1, 1, 0), 0);
+    add(&d, "b", TP_I64, shape_of(1, 1, 0), 0);
+    d.item[1].name[0] = 'a';
+    CHECK_ERR(tp_safetensors_save(tp_test_path(dir, "x"), &d), TP_ERR_NAME, "two tensors 'a'");
+    CHECK_ERR(tp_tf_checkpoint_save(tp_test_path(dir, "x"), &d), TP_ERR_NAME, "two tensors 'a'");
+    d.item[1].value.dtype = TP_DTYPE_UNSET;
+    CHECK_ERR(tp_safetensors_save(tp_test_path(dir, "x"), &d), TP_ERR_ARG, "no element type");
+    CHECK_ERR(tp_tf_checkpoint_save("", &d), TP_ERR_ARG, "empty");
+    CHECK_ERR(tp_tf_checkpoint_save(tp_test_path(dir, "none/x"), &d), TP_ERR_ARG, "no element type");
+    d.item[1].value.dtype = TP_I64;
+    d.item[1].name[0] = 'b';
+    CHECK_ERR(tp_tf_checkpoint_save(tp_test_path(dir, "none/x"), &d), TP_ERR_IO, "cannot be created");
+    CHECK_ERR(tp_tf_checkpoint_load(NULL, &d), TP_ERR_ARG, "NULL");
+    CHECK(files_in(dir) == 0);
+    tp_dict_free(&d);
+}
+
+/* ==== >>safetensors =================================================================================== */
+
+static tp_status parse(const bytes *b, tp_dict *d) { return tp_safetensors_parse(b->p, b->n, "x.safetensors", d); }
+
+/* A header and n bytes after it. */
+static void safetensors_of(bytes *b, const char *header, size_t n)
+{
+    b->n = 0;
+    put_le(b, strlen(header), 8);
+    put(b, header, strlen(header));
+    for (size_t i = 0; i < n; i++) put_le(b, i, 1);
+}
+
+static const char known_safetensors[] =
+    "98000000000000007b225f5f6d657461646174615f5f223a7b22666f726d6174223a227470227d2c22636f6e76302f57223a7b226474797065"
+    "223a22463332222c227368617065223a5b322c325d2c22646174615f6f666673657473223a5b302c31365d7d2c2273746570223a7b22647479"
+    "7065223a22493634222c227368617065223a5b5d2c22646174615f6f666673657473223a5b31362c32345d7d7d200000803f00000040000040"
+    "40000080400700000000000000";
+
+/* What the safetensors package (0.8.0) writes for these arrays. */
+TEST(safetensors_known_bytes)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "x.safetensors");
+    bytes b;
+    tp_dict d = {NULL, 0, 0};
+    b.n = 0;
+    put_hex(&b, known_safetensors);
+    CHECK(b.n == 184);
+    CHECK_OK(parse(&b, &d));
+    const tp_tensor *w = tp_dict_find(&d, "conv0/W"), *step = tp_dict_find(&d, "step");
+    CHECK(d.n == 2 && w && step && w->dtype == TP_F32 && w->shape.ndim == 2 && tp_tensor_get(w, 3) == 4);
+    CHECK(step && step->dtype == TP_I64 && step->shape.ndim == 0 && tp_tensor_get(step, 0) == 7);
+    tp_dict_free(&d);
+
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"tp\"},\"scalar\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
+        "\"scope/float64\":{\"dtype\":\"F64\",\"shape\":[1,2],\"data_offsets\":[8,24]},"
+        "\"empty\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[24,24]},"
+        "\"scope/float32\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]},"
+        "\"\xc3\xa9\\\"\\\\\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[28,32]},"
+        "\"scope/float16\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[32,34]},"
+        "\"scope/bool\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[34,36]}}";
+    add(&d, "scope/bool", TP_BOOL, shape_of(1, 2, 0), 0);
+    add(&d, "scope/float16", TP_F16, shape_of(1, 1, 0), 1);
+    add(&d, "scope/float32", TP_F32, shape_of(1, 1, 0), 1);
+    add(&d, "\xc3\xa9\"\\", TP_F32, shape_of(1, 1, 0), 2);
+    add(&d, "empty", TP_F32, shape_of(2, 0, 5), 2);
+    add(&d, "scope/float64", TP_F64, shape_of(2, 1, 2), 1);
+    add(&d, "scalar", TP_I64, shape_of(0, 0, 0), 7);
+    const size_t pad = (8 - strlen(header) % 8) % 8;
+    b.n = 0;
+    put_le(&b, strlen(header) + pad, 8);
+    put(&b, header, strlen(header));
+    put(&b, "       ", pad);
+    put_hex(&b, "0700000000000000 000000000000f03f0000000000000040 0000803f 00000040 003c 0001");
+    CHECK_OK(tp_safetensors_save(path, &d));
+    CHECK(file_equals(path, &b));
+    tp_dict_free(&d);
+}
+
+TEST(safetensors_types_and_spelling)
+{
+    static const struct {
+        const char *dtype;
+        tp_dtype becomes;
+        int size;
+        double first;
+    } row[] = {{"F64", TP_F64, 8, 0},
+               {"F32", TP_F32, 4, 0},
+               {"F16", TP_F16, 2, 0},
+               {"BF16", TP_BF16, 2, 0},
+               {"I64", TP_I64, 8, -1},
+               {"I32", TP_I32, 4, -1},
+               {"I16", TP_I32, 2, -1},
+               {"I8", TP_I32, 1, -1},
+               {"U8", TP_U8, 1, 255},
+               {"U16", TP_I32, 2, 65535},
+               {"U32", TP_I64, 4, 4294967295.0},
+               {"BOOL", TP_BOOL, 1, 1}};
+    bytes b;
+    tp_dict d = {NULL, 0, 0};
+    char header[300];
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        snprintf(header, sizeof header, "{\"t\":{\"dtype\":\"%s\",\"shape\":[2],\"data_offsets\":[0,%d]}}",
+                 row[i].dtype, 2 * row[i].size);
+        safetensors_of(&b, header, (size_t)(2 * row[i].size));
+        memset(b.p + b.n - 2 * row[i].size, row[i].first == 0 ? 0 : 255, (size_t)row[i].size);
+        if (!CHECK_OK(parse(&b, &d))) continue;
+        CHECK_MSG(
+            d.n == 1 && d.item[0].value.dtype == row[i].becomes && tp_tensor_get(&d.item[0].value, 0) == row[i].first,
+            "%s becomes %s %g", row[i].dtype, tp_dtype_name(d.item[0].value.dtype), tp_tensor_get(&d.item[0].value, 0));
+    }
+    safetensors_of(&b, "{\"t\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8);
+    CHECK_OK(parse(&b, &d));
+    b.p[b.n - 1] = 255;
+    CHECK_ERR(parse(&b, &d), TP_ERR_UNSUPPORTED, "tensor 't': an unsigned 64-bit number does not fit");
+    CHECK(d.n == 1); /* an error leaves the dict as it was */
+    static const char *const other[] = {"F8_E4M3", "F8_E5M2", "C64", "F4", "f32", ""};
+    for (int i = 0; i < TP_COUNT(other); i++) {
+        snprintf(header, sizeof header, "{\"t\":{\"dtype\":\"%s\",\"shape\":[1],\"data_offsets\":[0,1]}}", other[i]);
+        safetensors_of(&b, header, 1);
+        CHECK_ERR(parse(&b, &d), TP_ERR_UNSUPPORTED, "tensor 't' has elements of type");
+        CHECK_HAS(tp_last_error(), other[i]);
+    }
+    static const char *const good[] = {
+        "{}",
+        "{}   ",
+        "{ }\n",
+        "{\"__metadata__\":{}}",
+        "{\"__metadata__\":{\"a\":\"b\",\"c\":\"\"}}",
+        "{ \"t\" : {\"shape\": [ 1 , 2 ] ,\"data_offsets\":[0,8],\t\"dtype\":\"F32\"} } ",
+        "{\"t\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+        "\"data_offsets\":[0,4]}}",
+        "{\"\\u0061\\u00e9\\u20ac\\ud83d\\ude00\\/\\n\":{\"dtype\":\"U8\",\"shape\":[2,2,2],\"data_offsets\":[0,8]}}",
+        "{\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[8,8]},\"f\":{\"dtype\":\"U8\",\"shape\":[0],"
+        "\"data_offsets\":[0,0]},\"t\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}"};
+    for (int i = 0; i < TP_COUNT(good); i++) {
+        safetensors_of(&b, good[i], i < 5 ? 0 : 8);
+        CHECK_MSG(parse(&b, &d) == TP_OK, "%s: %s", good[i], tp_last_error());
+        if (i == 7) CHECK_STR(d.item[0].name, "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80/\n");
+    }
+    tp_dict_free(&d);
+}
+
+TEST(safetensors_hostile)
+{
+#define T(name_, shape_, offsets_) \
+    "\"" name_ "\":{\"dtype\":\"F32\",\"shape\":[" shape_ "],\"data_offsets\":[" offsets_ "]}"
+    static const struct {
+        const char *header;
+        int n; /* bytes after it */
+        const char *part;
+    } row[] = {
+        /* a shape whose product wraps around to 0 */
+        {"{" T("t", "4294967296,4294967296", "0,0") "}", 0, "impossibly large"},
+        {"{" T("t", "9223372036854775807,9223372036854775807,4", "0,4") "}", 4, "impossibly large"},
+        {"{" T("t", "0,4294967296,4294967296", "0,0") "}", 0, "impossibly large"},
+        {"{" T("t", "18446744073709551615", "0,4") "}", 4, "impossibly large"},
+        {"{" T("t", "18446744073709551616", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "4611686018427387905", "0,4") "}", 4, "impossibly large"},
+        /* offsets that do not fit the shape, the file or each other */
+        {"{" T("t", "1", "0,8") "}", 8, "do not make the bytes"},
+        {"{" T("t", "4", "0,4") "}", 4, "do not make the bytes"},
+        {"{" T("t", "1", "4,0") "}", 4, "do not make the bytes"},
+        {"{" T("t", "1", "18446744073709551612,0") "}", 4, "do not make the bytes"},
+        {"{" T("t", "1", "18446744073709551608,18446744073709551612") "}", 4, "a hole"},
+        {"{" T("t", "1", "0,4") "}", 3, "cut short"},
+        {"{" T("t", "1", "0,4") "}", 5, "too much"},
+        {"{" T("t", "1", "4,8") "}", 8, "a hole"},
+        {"{" T("t", "1", "0,4") "," T("u", "1", "0,4") "}", 4, "overlaps"},
+        {"{" T("t", "2", "0,8") "," T("u", "1", "4,8") "}", 8, "overlaps"},
+        {"{" T("t", "1", "0,4") "," T("u", "1", "8,12") "}", 12, "a hole"},
+        {"{" T("t", "1", "0,4") "," T("e", "0", "2,2") "}", 4, "overlaps"},
+        {"{" T("t", "1", "0,4,8") "}", 4, "two natural numbers"},
+        {"{" T("t", "1", "0") "}", 4, "two natural numbers"},
+        {"{" T("t", "1", "") "}", 4, "two natural numbers"},
+        {"{" T("t", "1", "-4,0") "}", 4, "two natural numbers"},
+        {"{" T("t", "1e0", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "1.0", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "-1", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "01", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "1,", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "\"1\"", "0,4") "}", 4, "natural numbers"},
+        {"{" T("t", "1,1,1,1,1,1,1,1,1", "0,4") "}", 4, "at most 8"},
+        {"{" T("t", "1,1,1,1,1,1,1,1,1,1,1,1", "0,4") "}", 4, "at most 8"},
+        /* names */
+        {"{" T("t", "1", "0,4") "," T("t", "1", "4,8") "}", 8, "two of this name"},
+        {"{" T("t", "1", "0,4") "," T("\\u0074", "1", "4,8") "}", 8, "two of this name"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "two __metadata__"},
+        {"{" T("\\u0000", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\ud800", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\ud800\\u0041", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\udc00", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\u12g4", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\x41", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\xff", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\n", "1", "0,4") "}", 4, "no text"},
+        /* the JSON itself */
+        {"", 0, "does not begin"},
+        {" {}", 0, "does not begin"},
+        {"[]", 0, "does not begin"},
+        {"{", 0, "cut short"},
+        {"{}x", 0, "follows its end"},
+        {"{,}", 0, "no text"},
+        {"{" T("t", "1", "0,4") ",}", 4, "no text"},
+        {"{" T("t", "1", "0,4"), 4, "missing"},
+        {"{\"t\"}", 0, ": is missing"},
+        {"{\"t\":1}", 0, "object should follow"},
+        {"{\"t\":{}}", 0, "each once"},
+        {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "each once"},
+        {"{\"t\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "each once"},
+        {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "each once"},
+        {"{\"t\":{\"dtype\":4,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no text"},
+        {"{\"t\":{\"dtype\":\"F32\" \"shape\":[1],\"data_offsets\":[0,4]}}", 4, "each once"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, "object of texts"},
+        {"{\"__metadata__\":[]}", 0, "object of texts"},
+        {"{\"__metadata__\":{\"a\":\"b\",}}", 0, "object of texts"},
+        {"{\"__metadata__\":{\"a\":\"b\"", 0, "object of texts"},
+        {"{\"__metadata__\":{\"a\":{\"b\":\"c\"}}}", 0, "object of texts"},
+    };
+#undef T
+    bytes b;
+    tp_dict d = {NULL, 0, 0};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        safetensors_of(&b, row[i].header, (size_t)row[i].n);
+        CHECK_MSG(parse(&b, &d) == TP_ERR_FORMAT && strstr(tp_last_error(), row[i].part) && d.n == 0,
+                  "%s: \"%s\" lacks \"%s\"", row[i].header, tp_last_error(), row[i].part);
+    }
+    /* the length of the header: nothing may be allocated by it, nor wrap around */
+    static const uint64_t length[] = {UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63, 100000001, 100000000, 3, 4};
+    for (int i = 0; i < TP_COUNT(length); i++) {
+        safetensors_of(&b, "{}", 1);
+        b.n = 0;
+        put_le(&b, length[i], 8);
+        b.n = 11;
+        CHECK(parse(&b, &d) == TP_ERR_FORMAT);
+    }
+    CHECK_ERR(tp_safetensors_parse("", 0, NULL, &d), TP_ERR_FORMAT, "too short");
+    /* a name from outside cannot spoil the sentence */
+    safetensors_of(&b, "{\"\\u001b[31m\":{}}", 0);
+    CHECK_ERR(parse(&b, &d), TP_ERR_FORMAT, "'?[31m'");
+    CHECK(d.n == 0);
+}
+
+/* ==== >>bundle ======================================================================================== */
+
+/* Real ones, from the tests of TensorFlow Serving and from TensorFlow 2.21. */
+static const char counter_index[] =
+    "00000608011a020801 00070b636f756e746572 08011200280435a67b113a 0000000001000000 00 5fa01073 0000000001000000 00 "
+    "c0f2a1b0 00010264 0026 00000000 01000000 00 22b16103 2b08380e 000000000000000000000000000000000000000000000000"
+    "000000000000000000000000 57fb808b247547db";
+static const char three_index[] =
+    "00000608011a020801000713636f6e76302f570801120812020802120208032818357aebf5ab0601116208011204120208032018280c355575"
+    "b442000b0d676c6f62616c5f737465700809120020242808350795119a0000000001000000006fce3180000000000100000000c0f2a1b00001"
+    "0268005e000000000100000000a76bb26d6308700e000000000000000000000000000000000000000000000000000000000000000000000000"
+    "57fb808b247547db";
+static const char three_data[] = "0000803f0000004000004040000080400000a0400000c040 000000000000003f000080bf "
+                                 "e803000000000000";
+/* compressed: TensorFlow 1 and 2 */
+static const char half1_index[] =
+    "646c00000608011a02080100010b61080112002804350638271f01010d32010f0420040d110c00010d6205112c0828043510fd784f00010d63"
+    "05111c0c280435efd682c315333c10280435efd682c300000000010000000103da3e1d000000000100000000c0f2a1b0000102640057000000"
+    "00010000000075f79c875c08690e00000000000000000000000000000000000000000000000000000000000000000000000057fb808b247547"
+    "db";
+static const char half2_index[] =
+    "c001f06d00000608011a020801001c0e5f434845434b504f494e5441424c455f4f424a4543545f475241504808071200200c28eb043590d1b7"
+    "47001c0b612f2e415454524942555445532f5641524941424c455f56414c5545080112002804350638271f001c0d622f2e4154545249425554"
+    "522a0034200428043510fd784f001c0d632f765600402008280435efd682c3000000000100000001fd7ecf88000000000100000000c0f2a1b0"
+    "00010364009901000000000100000000e8ae73ba9e0108ab010f00000000000000000000000000000000000000000000000000000000000000"
+    "00000057fb808b247547db";
+/* every type, a string, an empty one */
+static const char types_index[] =
+    "00000608011a02080100080f62666c6f61743136080e120412020803280635d426037e0103116f6f6c080a120412020803200628033533ee9f"
+    "12000511656d70747908011206120012020803200935d8ea82a2000711666c6f61743136081312041202080320092806356a14597505021133"
+    "320801120412020803200f280c355902bd5105021136340802120412020803201b2818359cec8319000511696e743136080512041202080320"
+    "332806356699b601030211333208031204120208032039280c354e73e648030211363408091204120208032045281835842837df0301113808"
+    "06120412020803205d2803354677a50000060d7363616c61720809120020602808358eed42100004117465787408071204120208022068280a"
+    "35605c3c8e00061175696e743136081112041202080320722806356699b601040211333208161204120208032078280c354e73e64804021236"
+    "340817120412020803208401281835842837df00051275696e74380804120412020803209c012803354677a500000000006901000002000000"
+    "0078e26842000000000100000000c0f2a1b000010376008f03000000000100000000cf51f084940308a1030f00000000000000000000000000"
+    "00000000000000000000000000000000000000000057fb808b247547db";
+static const char types_data[] =
+    "0000803fa0400001010000003c0045000000000000803f0000a0400000000000000000000000000000f03f0000000000001440000001000500"
+    "000000000100000005000000000000000000000001000000000000000500000000000000000105feffffffffffffff01034439ac2f61626364"
+    "000001000500000000000100000005000000000000000000000001000000000000000500000000000000000105";
+static const char partitioned_index[] =
+    "00000608011a020801000a13007700010102808580840801120812020805120208042850355a6de30a06041585858084080112081202080512"
+    "020804205028503522fb28a900012277080112081202080a120208043a080a0210050a0210043a0a0a04080510050a02100400011278080112"
+    "041202080320a001280c35f1bbede600000000010000000098d43400000000000100000000c0f2a1b000010379008901000000000100000000"
+    "a98377328e01089b010f0000000000000000000000000000000000000000000000000000000000000000000057fb808b247547db";
+
+static const char *bundle_dir;
+
+/* Write <dir>/x.index and its data file, and load them. */
+static tp_status load_bundle(const bytes *index, const bytes *data, tp_dict *d)
+{
+    if (!bundle_dir) bundle_dir = tp_test_tmpdir();
+    tp_test_write(tp_test_path(bundle_dir, "x.index"), index->p, index->n);
+    tp_test_write(tp_test_path(bundle_dir, "x.data-00000-of-00001"), data->p, data->n);
+    return tp_tf_checkpoint_load(tp_test_path(bundle_dir, "x"), d);
+}
+
+static tp_status load_hex(const char *index, const char *data, tp_dict *d)
+{
+    bytes i, x;
+    i.n = x.n = 0;
+    put_hex(&i, index);
+    put_hex(&x, data);
+    return load_bundle(&i, &x, d);
+}
+
+TEST(bundle_known_bytes)
+{
+    const char *dir = tp_test_tmpdir(), *index = tp_test_path(dir, "m-1.index");
+    const char *data = tp_test_path(dir, "m-1.data-00000-of-00001");
+    bytes b;
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    add(&d, "counter", TP_F32, shape_of(0, 0, 0), 0);
+    CHECK_OK(tp_tf_checkpoint_save(tp_test_path(dir, "m-1"), &d));
+    b.n = 0;
+    put_hex(&b, counter_index);
+    CHECK(file_equals(index, &b));
+    b.n = 0;
+    put_hex(&b, "00000000");
+    CHECK(file_equals(data, &b));
+    tp_dict_free(&d);
+
+    /* in any order, and by any of its names */
+    add(&d, "global_step", TP_I64, shape_of(0, 0, 0), 1000);
+    add(&d, "conv0/b", TP_F32, shape_of(1, 3, 0), 0);
+    tp_tensor_set(&d.item[1].value, 1, .5);
+    tp_tensor_set(&d.item[1].value, 2, -1);
+    add(&d, "conv0/W", TP_F32, shape_of(2, 2, 3), 1);
+    CHECK_OK(tp_tf_checkpoint_save(data, &d));
+    b.n = 0;
+    put_hex(&b, three_index);
+    CHECK(file_equals(index, &b));
+    b.n = 0;
+    put_hex(&b, three_data);
+    CHECK(file_equals(data, &b));
+    const char *const names[3] = {"m-1", "m-1.index", "m-1.data-00000-of-00001"};
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(tp_tf_checkpoint_load(tp_test_path(dir, names[i]), &back));
+        CHECK(same_dict(&d, &back));
+    }
+    CHECK(files_in(dir) == 2);
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
+/* 8000 tensors: the index has two blocks. The checksums are of the files that TensorFlow's SaveV2 wrote. */
+TEST(bundle_of_8000_tensors)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    char name[80], *p;
+    size_t n;
+    for (int i = 0; i < 8000; i++) {
+        snprintf(name, sizeof name, "layer%05d/some/long/scope/name/weights", i);
+        tp_tensor *t = tp__dict_append(&d, tp_strdup(name));
+        if (!t || tp_tensor_resize(t, TP_F32, shape_of(0, 0, 0)) != TP_OK) return;
+        tp_tensor_set(t, 0, i);
+    }
+    CHECK_OK(tp_tf_checkpoint_save(tp_test_path(dir, "many"), &d));
+    if (CHECK_OK(tp_file_read(tp_test_path(dir, "many.index"), false, 0, &p, &n)))
+        CHECK(n == 387429 && tp_crc32c(0, p, n) == 0xea583519u);
+    tp_free(p);
+    if (CHECK_OK(tp_file_read(tp_test_path(dir, "many.data-00000-of-00001"), false, 0, &p, &n)))
+        CHECK(n == 32000 && tp_crc32c(0, p, n) == 0x6144b7b9u);
+    tp_free(p);
+    CHECK_OK(tp_tf_checkpoint_load(tp_test_path(dir, "many"), &back));
+    bool ok = back.n == d.n;
+    for (int i = 0; i < back.n && ok; i++)
+        ok = strcmp(back.item[i].name, d.item[i].name) == 0 && same(&back.item[i].value, &d.item[i].value);
+    CHECK(ok);
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
+/* The keys between blocks, for names that differ early, late, by one, or not before an end. */
+TEST(bundle_of_long_names)
+{
+    static char name[100200];
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    for (int i = 0; i < 40; i++) {
+        memset(name, i % 4 < 2 ? 'a' : 0xFF, sizeof name);
+        snprintf(name + 50000 + 1000 * i, 20, i % 2 ? "x" : "%d", i);
+        add(&d, name, TP_U8, shape_of(1, 3, 0), i);
+    }
+    CHECK_OK(tp_tf_checkpoint_save(tp_test_path(dir, "long"), &d));
+    CHECK_OK(tp_tf_checkpoint_load(tp_test_path(dir, "long"), &back));
+    CHECK(same_dict(&d, &back));
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
+TEST(bundle_real_files)
+{
+    tp_dict d = {NULL, 0, 0};
+    quiet();
+    CHECK_OK(load_hex(half1_index, "0000003f0000003f000000400000404000004040", &d));
+    static const char *const names[5] = {"a", "a2", "b", "c", "c2"};
+    static const double want[5] = {.5, .5, 2, 3, 3};
+    for (int i = 0; i < 5; i++) {
+        const tp_tensor *t = tp_dict_find(&d, names[i]);
+        CHECK(d.n == 5 && t && t->shape.ndim == 0 && tp_tensor_get(t, 0) == want[i]);
+    }
+    CHECK_STR(logged, "");
+    bytes index, data;
+    index.n = data.n = 0;
+    put_hex(&index, half2_index);
+    put_hex(&data, "0000003f0000004000004040"); /* then the graph of objects, a string */
+    CHECK_OK(load_bundle(&index, &data, &d));
+    const tp_tensor *a = tp_dict_find(&d, "a"), *c = tp_dict_find(&d, "c");
+    CHECK(d.n == 3 && a && c && tp_tensor_get(a, 0) == .5 && tp_tensor_get(c, 0) == 3);
+    CHECK_HAS(logged, "x.index: '_CHECKPOINTABLE_OBJECT_GRAPH' is skipped: strings are not read.\n");
+    CHECK_OK(load_hex(types_index, types_data, &d));
+    static const struct {
+        const char *name;
+        tp_dtype dtype;
+    } row[] = {{"float32", TP_F32}, {"float64", TP_F64}, {"float16", TP_F16}, {"bfloat16", TP_BF16}, {"int8", TP_I32},
+               {"int16", TP_I32},   {"int32", TP_I32},   {"int64", TP_I64},   {"uint8", TP_U8},      {"uint16", TP_I32},
+               {"uint32", TP_I64},  {"uint64", TP_I64},  {"bool", TP_BOOL}};
+    for (int i = 0; i < TP_COUNT(row); i++) { /* each is 0, 1, 5 */
+        const tp_tensor *t = tp_dict_find(&d, row[i].name);
+        CHECK_MSG(t && t->dtype == row[i].dtype && tp_tensor_size(t) == 3 && tp_tensor_get(t, 0) == 0 &&
+                      tp_tensor_get(t, 1) == 1 && tp_tensor_get(t, 2) == (t->dtype == TP_BOOL ? 1 : 5),
+                  "%s", row[i].name);
+    }
+    const tp_tensor *e = tp_dict_find(&d, "empty"), *s = tp_dict_find(&d, "scalar");
+    CHECK(d.n == 15 && e && e->shape.ndim == 2 && e->shape.dim[1] == 3 && s && tp_tensor_get(s, 0) == -2);
+    CHECK_ERR(load_hex(partitioned_index, "", &d), TP_ERR_UNSUPPORTED, "variable 'w' is partitioned");
+    CHECK(d.n == 15);
+    tp_set_log(NULL, NULL);
+    tp_dict_free(&d);
+}
+
+/* -- indexes built by hand, with any lie in them */
+
+static void put_entry(bytes *b, size_t shared, const char *key, size_t nkey, const bytes *value)
+{
+    put_varint(b, shared);
+    put_varint(b, nkey);
+    put_varint(b, value->n);
+    put(b, key, nkey);
+    put(b, value->p, value->n);
+}
+
+static void put_block(bytes *f, const void *p, size_t n, int type)
+{
+    const size_t at = f->n;
+    put(f, p, n);
+    put_le(f, (uint64_t)type, 1);
+    const uint32_t c = tp_crc32c(0, f->p + at, n + 1);
+    put_le(f, (c >> 15 | c << 17) + 0xa282ead8u, 4);
+}
+
+/* Index file of one data block that is stored as p, n of `type`. */
+static void index_of(bytes *f, const void *p, size_t n, int type)
+{
+    bytes block, handle;
+    f->n = block.n = handle.n = 0;
+    put_block(f, p, n, type);
+    const size_t meta = f->n;
+    put_block(f, "\0\0\0\0\1\0\0\0", 8, 0);
+    put_varint(&handle, 0);
+    put_varint(&handle, n);
+    put_entry(&block, 0, "\xff", 1, &handle);
+    put_le(&block, 0, 4);
+    put_le(&block, 1, 4);
+    const size_t at = f->n;
+    put_block(f, block.p, block.n, 0);
+    const size_t foot = f->n;
+    put_varint(f, meta);
+    put_varint(f, 8);
+    put_varint(f, at);
+    put_varint(f, block.n);
+    while (f->n < foot + 40) put_le(f, 0, 1);
+    put_le(f, 0xdb4775248b80fb57u, 8);
+}
+
+static void header_entry(bytes *block, const char *hex)
+{
+    bytes v;
+    v.n = 0;
+    put_hex(&v, hex);
+    block->n = 0;
+    put_entry(block, 0, "", 0, &v);
+}
+
+/* A block from one header and entries, then what load makes of it. */
+static tp_status load_block(bytes *block, const bytes *data, tp_dict *d)
+{
+    bytes f;
+    put_le(block, 0, 4);
+    put_le(block, 1, 4);
+    index_of(&f, block->p, block->n, 0);
+    return load_bundle(&f, data, d);
+}
+
+static void crc_field(bytes *v, const bytes *data, size_t at, size_t n)
+{
+    const uint32_t c = tp_crc32c(0, data->p + at, n);
+    put_hex(v, "35");
+    put_le(v, (c >> 15 | c << 17) + 0xa282ead8u, 4);
+}
+
+TEST(bundle_entries)
+{
+    static const struct {
+        const char *header, *entry; /* a checksum of all 8 bytes of data is added */
+        tp_status status;
+        const char *part;
+    } row[] = {
+        {"08011a020801", "0801 1204 12020802 2808", TP_OK, ""},
+        {"08011a020801", "0865 1204 12020802 2808", TP_OK, ""}, /* a reference */
+        {"08011a020801", "0802 1200 1800 2808", TP_OK, ""},     /* defaults written out */
+        {"08011a020801", "0801 1206 12020802 1800 2808 4801 5100000000000000005d00000000 6203616263", TP_OK,
+         ""}, /* later fields */
+        {"08011a020801", "0801 120f 12030802 18 00 12080a066162636465662808", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011a020801", "0801 1204 12020803 2808", TP_ERR_FORMAT, "do not make the bytes"},
+        {"08011a020801", "0801 1204 12020803 280c", TP_ERR_FORMAT, "behind the end"},
+        {"08011a020801", "0801 1204 12020802 2004 2808", TP_ERR_FORMAT, "behind the end"},
+        {"08011a020801", "0801 1204 12020802 20ffffffffffffffffff01 2808", TP_ERR_FORMAT, "outside its data file"},
+        {"08011a020801", "0801 1204 12020802 20f8ffffffffffffffff01 2807", TP_ERR_FORMAT, "do not make the bytes"},
+        {"08011a020801", "0801 120d 120b 08ffffffffffffffffff01 2808", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011a020801", "0801 121a 120b 0880808080808080808001 120b 0880808080808080808001 2800", TP_ERR_FORMAT,
+         "its entry is wrong"},
+        {"08011a020801", "0801 1218 120a 08808080808080808040 120a 08808080808080808040 2800", TP_ERR_FORMAT,
+         "impossibly large"},
+        {"08011a020801", "0801 121b 1200 120b 0880808080808080808001 120a 08808080808080808040 2800", TP_ERR_FORMAT,
+         "its entry is wrong"},
+        {"08011a020801", "0801 1202 1801 2808", TP_ERR_FORMAT, "unknown rank"},
+        {"08011a020801",
+         "0801 1224 12020801 12020801 12020801 12020801 12020801 12020801 12020801 12020801 12020802 2808",
+         TP_ERR_FORMAT, "8 dimensions"},
+        {"08011a020801", "0801 1204 12020802 1801 2808", TP_ERR_FORMAT, "its entry is wrong"}, /* shard 1 of 1 */
+        {"08011a020801", "0808 1200 2808", TP_ERR_UNSUPPORTED, "TensorFlow's type 8"},         /* complex */
+        {"08011a020801", "1200 2808", TP_ERR_UNSUPPORTED, "type 0"},
+        {"08011a020801", "08ffffffffffffffffff01 1200 2808", TP_ERR_UNSUPPORTED, "not read"},
+        {"08011a020801", "0801 1204 12020802 2808 3a00", TP_ERR_UNSUPPORTED, "partitioned"},
+        {"08011a020801", "0801 1204 12020802 28", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011a020801", "0801 12ff7f 12020802 2808", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011a020801", "0801 1204 120f0802 2808", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011a020801", "0801 1204 12020802 28ffffffffffffffffffff01", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011a020801", "0b01", TP_ERR_FORMAT, "its entry is wrong"}, /* a group */
+        {"08011a020801", "0001", TP_ERR_FORMAT, "its entry is wrong"}, /* field 0 */
+        {"08011a020801", "0807 1204 12020802 28ff7f", TP_OK, ""},      /* a string: whatever it says */
+        {"08011a0408011001", "0801 1204 12020802 2808", TP_OK, ""},
+        {"08011a0408021002", "0801 1204 12020802 2808", TP_ERR_UNSUPPORTED, "version (2)"},
+        {"08011001 1a020801", "0801 1204 12020802 2808", TP_OK, ""}, /* big-endian */
+        {"08011002 1a020801", "0801 1204 12020802 2808", TP_ERR_FORMAT, "its header is wrong"},
+        {"1a020801", "0801 1204 12020802 2808", TP_ERR_FORMAT, "its header is wrong"}, /* no shard */
+        {"08ffffffff0f 1a020801", "0801 1204 12020802 2808", TP_ERR_FORMAT, "its header is wrong"},
+        {"08", "0801 1204 12020802 2808", TP_ERR_FORMAT, "its header is wrong"},
+        {"08011a0208", "0801 1204 12020802 2808", TP_ERR_FORMAT, "its header is wrong"},
+        {"08021a020801", "0801 1204 12020802 2808", TP_ERR_IO, "x.data-00000-of-00002"},
+    };
+    tp_dict d = {NULL, 0, 0};
+    bytes data, block, v;
+    data.n = 0;
+    put_hex(&data, "0000803f3f800000"); /* 1 in either order */
+    quiet();
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        header_entry(&block, row[i].header);
+        v.n = 0;
+        put_hex(&v, row[i].entry);
+        crc_field(&v, &data, 0, 8);
+        put_entry(&block, 0, "w", 1, &v);
+        const tp_status s = load_block(&block, &data, &d);
+        CHECK_MSG(s == row[i].status && (s == TP_OK || strstr(tp_last_error(), row[i].part)), "row %d: %s: %s", i,
+                  tp_status_name(s), tp_last_error());
+        const tp_tensor *t = s == TP_OK ? tp_dict_find(&d, "w") : NULL;
+        if (t && t->dtype == TP_F32)
+            CHECK(tp_tensor_get(t, row[i].header[3] == '1' && row[i].header[5] == '0' ? 1 : 0) == 1);
+    }
+    tp_set_log(NULL, NULL);
+
+    /* names: their order, their length, those that mean another thing */
+    static const struct {
+        const char *a;
+        int na;
+        const char *b;
+        int nb;
+        size_t shared; /* of b */
+        tp_status status;
+        const char *part;
+    } pair[] = {
+        {"a", 1, "b", 1, 0, TP_OK, ""},
+        {"../a", 4, "/a", 2, 0, TP_OK, ""},
+        {"a", 1, "b", 1, 1, TP_OK, ""}, /* "ab" */
+        {"a", 1, "b", 1, 2, TP_ERR_FORMAT, "not in order"},
+        {"a", 1, "", 0, 1, TP_ERR_FORMAT, "not in order"},
+        {"a", 1, "a", 1, 0, TP_ERR_FORMAT, "not in order"},
+        {"b", 1, "a", 1, 0, TP_ERR_FORMAT, "not in order"},
+        {"ab", 2, "a", 1, 0, TP_ERR_FORMAT, "not in order"},
+        {"\x80", 1, "a", 1, 0, TP_ERR_FORMAT, "not in order"},
+        {"a\0b", 3, "b", 1, 0, TP_ERR_FORMAT, "a name is impossible"},
+        {"\0a", 2, "b", 1, 0, TP_ERR_UNSUPPORTED, "parts of partitioned"},
+        {"a", 1, "a/.ATTRIBUTES/VARIABLE_VALUE", 28, 0, TP_ERR_FORMAT, "two of this name"},
+        {"/.ATTRIBUTES/VARIABLE_VALUE", 27, "b", 1, 0, TP_OK, ""}, /* not a suffix of anything */
+    };
+    for (int i = 0; i < TP_COUNT(pair); i++) {
+        header_entry(&block, "08011a020801");
+        v.n = 0;
+        put_hex(&v, "0801 1204 12020802 2808");
+        crc_field(&v, &data, 0, 8);
+        put_entry(&block, 0, pair[i].a, (size_t)pair[i].na, &v);
+        put_entry(&block, pair[i].shared, pair[i].b, (size_t)pair[i].nb, &v);
+        const tp_status s = load_block(&block, &data, &d);
+        CHECK_MSG(s == pair[i].status && (s == TP_OK ? d.n == 2 : strstr(tp_last_error(), pair[i].part) != NULL),
+                  "pair %d: %s: %s", i, tp_status_name(s), tp_last_error());
+    }
+    CHECK(files_in(bundle_dir) == 2);
+    /* names that grow by sharing what is before: a file must not ask for more memory than it is worth */
+    static bytes big;
+    header_entry(&big, "08011a020801");
+    v.n = 0;
+    put_hex(&v, "0801120012002800");
+    for (size_t i = 0; big.n < 30000; i++) put_entry(&big, i, "a", 1, &v);
+    CHECK_ERR(load_block(&big, &data, &d), TP_ERR_FORMAT, "its names are too long");
+    tp_dict_free(&d);
+}
+
+TEST(bundle_several_shards)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0};
+    bytes data, block, v, f;
+    data.n = 0;
+    put_hex(&data, "0000803f00000040");
+    header_entry(&block, "08031a020801");
+    for (int i = 0; i < 3; i++) { /* a and c in shard 2, b in shard 0, nothing in shard 1 */
+        static const char *const entry[3] = {"0801 1200 1802 2004 2804", "0801 1200 2804", "0801 1200 1802 2804"};
+        v.n = 0;
+        put_hex(&v, entry[i]);
+        crc_field(&v, &data, i ? 0 : 4, 4);
+        put_entry(&block, 0, &"abc"[i], 1, &v);
+    }
+    put_le(&block, 0, 4);
+    put_le(&block, 1, 4);
+    index_of(&f, block.p, block.n, 0);
+    tp_test_write(tp_test_path(dir, "m.index"), f.p, f.n);
+    tp_test_write(tp_test_path(dir, "m.data-00000-of-00003"), data.p, 8);
+    CHECK_ERR(tp_tf_checkpoint_load(tp_test_path(dir, "m.index"), &d), TP_ERR_IO,
+              "m.data-00002-of-00003 cannot be opened");
+    tp_test_write(tp_test_path(dir, "m.data-00002-of-00003"), data.p, 8);
+    CHECK_OK(tp_tf_checkpoint_load(tp_test_path(dir, "m.data-00000-of-00003"), &d));
+    for (int i = 0; i < 3; i++) {
+        char name[2] = {"abc"[i], 0};
+        const tp_tensor *t = tp_dict_find(&d, name);
+        CHECK(t && tp_tensor_get(t, 0) == (i ? 1 : 2));
+    }
+    tp_dict_free(&d);
+}
+
+/* A block of one header and "w", under snappy as `hex`. */
+static tp_status load_snappy(const char *hex, tp_dict *d)
+{
+    bytes b, f, data;
+    b.n = data.n = 0;
+    put_hex(&b, hex);
+    put_hex(&data, "0000803f");
+    index_of(&f, b.p, b.n, 1);
+    return load_bundle(&f, &data, d);
+}
+
+TEST(bundle_snappy)
+{
+    tp_dict d = {NULL, 0, 0};
+    bytes block, v, data;
+    char hex[400], plain[300];
+    data.n = v.n = 0;
+    put_hex(&data, "0000803f");
+    header_entry(&block, "08011a020801");
+    put_hex(&v, "0801 1200 2804");
+    crc_field(&v, &data, 0, 4);
+    put_entry(&block, 0, "wwwwwwwwwwwwwwwwwwww", 20, &v);
+    put_le(&block, 0, 4);
+    put_le(&block, 1, 4);
+    /* as text: header entry 9 bytes, 3 bytes, 20 w, the value, 8 bytes of restarts */
+    char *at = plain;
+    for (size_t i = 0; i < block.n; i++) at += snprintf(at, 3, "%02x", block.p[i]);
+    CHECK(block.n == 9 + 3 + 20 + 11 + 8);
+    static const struct {
+        const char *first; /* what makes the first 32 bytes */
+        bool ok;
+    } row[] = {
+        {"7c000006080 11a020801 00140b 7777777777777777777777777777777777777777", true}, /* one literal */
+        {"f01f 000006080 11a020801 00140b 7777777777777777777777777777777777777777", true},
+        {"f41f00 000006080 11a020801 00140b 7777777777777777777777777777777777777777", true},
+        {"f81f0000 000006080 11a020801 00140b 7777777777777777777777777777777777777777", true},
+        {"fc1f000000 000006080 11a020801 00140b 7777777777777777777777777777777777777777", true},
+        {"30000006080 11a020801 00140b 77 1d01 1101", true},   /* copies of 11 and 8, one byte back: they overlap */
+        {"30000006080 11a020801 00140b 77 4a0100", true},      /* two bytes of offset */
+        {"30000006080 11a020801 00140b 77 4b01000000", true},  /* four */
+        {"34000006080 11a020801 00140b 7777 1d02 0d02", true}, /* 11 and 7, two back */
+        {"30000006080 11a020801 00140b 77 4a0000", false},     /* an offset of 0 */
+        {"30000006080 11a020801 00140b 77 4a0e00", false},     /* from before the beginning */
+        {"30000006080 11a020801 00140b 77 4b01000001", false},
+        {"30000006080 11a020801 00140b 77 fe0100", false}, /* more than promised */
+        {"fcffffffff 00", false},
+        {"f4ffff 00", false},
+    };
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        /* the rest is a literal of 19 bytes */
+        snprintf(hex, sizeof hex, "33 %s 48 %s", row[i].first, plain + 64);
+        const tp_status s = load_snappy(hex, &d);
+        CHECK_MSG(row[i].ok ? s == TP_OK && d.n == 1 && tp_tensor_get(&d.item[0].value, 0) == 1
+                            : s == TP_ERR_FORMAT && strstr(tp_last_error(), "compressed data is damaged"),
+                  "row %d: %s: %s", i, tp_status_name(s), tp_last_error());
+        if (row[i].ok) CHECK_STR(d.item[0].name, "wwwwwwwwwwwwwwwwwwww");
+    }
+    CHECK_ERR(load_snappy("ffffffff7f 00", &d), TP_ERR_FORMAT, "size of a compressed block is impossible");
+    CHECK_ERR(load_snappy("ff", &d), TP_ERR_FORMAT, "size of a compressed block is impossible");
+    CHECK_ERR(load_snappy("", &d), TP_ERR_FORMAT, "size of a compressed block is impossible");
+    CHECK_ERR(load_snappy("00", &d), TP_ERR_FORMAT, "a block is cut short");
+    CHECK_ERR(load_snappy("04 0c01000000", &d), TP_ERR_FORMAT, "a block is cut short");
+    CHECK_ERR(load_snappy("04 0c00000000", &d), TP_ERR_FORMAT, "a block is cut short");
+    CHECK_ERR(load_snappy("08 1c 00000000ffffffff", &d), TP_ERR_FORMAT, "a block is cut short");
+    CHECK_ERR(load_snappy("08 1c 0000000001000000", &d), TP_ERR_FORMAT, "has no header");
+    tp_dict_free(&d);
+}
+
+TEST(bundle_footers)
+{
+    tp_dict d = {NULL, 0, 0};
+    bytes good, bad, data;
+    good.n = data.n = 0;
+    put_hex(&good, three_index);
+    put_hex(&data, three_data);
+    /* handles of the empty and of the index block: outside, wrapping around, on top of the footer */
+    static const char *const feet[] = {
+        "ffffffffffffffffff01 08 700e",
+        "6308 ffffffffffffffffff01 0e",
+        "6308 70 ffffffffffffffffff01",
+        "6308 70 faffffffffffffffff01",
+        "6308 7e0e",
+        "6308 830105",
+        "fb0108 700e",
+        "63087000",
+        "6308700d",
+        "700e6308",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"};
+    for (int i = 0; i < TP_COUNT(feet); i++) {
+        bad = good;
+        bad.n -= 48;
+        put_hex(&bad, feet[i]);
+        while (bad.n < good.n - 8) put_le(&bad, 0, 1);
+        put_hex(&bad, "57fb808b247547db");
+        CHECK_MSG(load_bundle(&bad, &data, &d) == TP_ERR_FORMAT, "%s", feet[i]);
+    }
+    CHECK_OK(load_bundle(&good, &data, &d));
+    tp_dict_free(&d);
+}
+
+/* ==== >>damage ======================================================================================== */
+
+/* A file in memory: npz, safetensors, index, or the data of this index. */
+static tp_status parse_as(int f, const char *p, size_t n, const char *index, size_t n_index, tp_dict *d)
+{
+    const uint8_t *q = (const uint8_t *)p;
+    tp__tf t;
+    if (f == 0) return tp__npz_parse(q, n, "x.npz", d);
+    if (f == 1) return tp_safetensors_parse(q, n, "x.safetensors", d);
+    tp_status s = tp__tf_index(&t, f == 2 ? q : (const uint8_t *)index, f == 2 ? n : n_index, "x.index");
+    if (!s && f == 3) s = tp__tf_shard(&t, 0, t.list.n, q, n, "x.data", d);
+    tp__entries_free(&t.list);
+    return s;
+}
+
+/* Each small file cut at every byte, and with every byte changed: a sentence, or the right answer, never more. */
+TEST(cut_and_changed_at_every_byte)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    add(&d, "conv0/W", TP_F32, shape_of(2, 2, 3), 1);
+    add(&d, "conv0/b", TP_F16, shape_of(1, 3, 0), 0);
+    add(&d, "global_step", TP_I64, shape_of(0, 0, 0), 1000);
+    char *index = NULL;
+    size_t n_index = 0;
+    for (int f = 0; f < 4; f++) { /* the last is the data file of a bundle */
+        const int format = f < 3 ? f : 2;
+        const char *path = file_of(dir, "x", format);
+        CHECK_OK(save_as(format, path, &d));
+        const char *file = f < 3 ? path : tp_test_path(dir, "x.data-00000-of-00001");
+        char *p;
+        size_t n;
+        if (!CHECK_OK(tp_file_read(file, false, 0, &p, &n))) return;
+        for (size_t cut = 0; cut < n; cut++) {
+            tp_test_write(file, p, cut);
+            tp_fail(TP_ERR, "%s", "");
+            const tp_status s = load_as(format, path, &back);
+            CHECK_MSG(s < 0 && strlen(tp_last_error()) > 20 && back.n == 0, "file %d cut at %d: %s: %s", f, (int)cut,
+                      tp_status_name(s), tp_last_error());
+        }
+        for (size_t at = 0; at < n; at++)
+            for (int bit = 0; bit < 9; bit++) {
+                const char before = p[at];
+                p[at] = (char)(bit < 8 ? before ^ (1 << bit) : ~before);
+                tp_fail(TP_ERR, "%s", "");
+                const tp_status s = parse_as(f, p, n, index, n_index, &back);
+                CHECK_MSG(s == TP_OK ? f < 2 : strlen(tp_last_error()) > 20, "file %d, byte %d, change %d: %s: %s", f,
+                          (int)at, bit, tp_status_name(s), tp_last_error());
+                tp_dict_free(&back);
+                p[at] = before;
+            }
+        CHECK_OK(parse_as(f, p, n, index, n_index, &back));
+        tp_dict_free(&back);
+        if (f == 2) index = p, n_index = n, p = NULL;
+        tp_free(p);
+        CHECK_OK(save_as(format, path, &d));
+        CHECK_OK(load_as(format, path, &back));
+        CHECK(same_dict(&d, &back));
+        tp_dict_free(&back);
+    }
+    CHECK(files_in(dir) == 4);
+    tp_free(index);
+    tp_dict_free(&d);
+}
+
+TEST(disk_full_leaves_the_old_checkpoint)
+{
+    struct rlimit old, small;
+    tp_dict before = {NULL, 0, 0}, after = {NULL, 0, 0}, back = {NULL, 0, 0};
+    add(&before, "W", TP_F32, shape_of(1, 10, 0), 0);
+    add(&after, "W", TP_F32, shape_of(1, 100000, 0), 0);
+    for (int i = 0; i < 3000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "other%d", i);
+        tp_tensor *t = tp__dict_append(&after, tp_strdup(name));
+        if (t) CHECK_OK(tp_tensor_resize(t, TP_U8, shape_of(1, 0, 0)));
+    }
+    if (getrlimit(RLIMIT_FSIZE, &old) != 0) TEST_SKIP("no limits on file sizes here");
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    for (int f = 1; f < 3; f++) {
+        const char *dir = tp_test_tmpdir();
+        /* in the data, and (smaller than the index alone) in what is written last */
+        for (int again = 0; again < 3; again++) {
+            const char *path = file_of(dir, again < 2 ? "x" : "fresh", f);
+            if (again < 2) CHECK_OK(save_as(f, path, &before));
+            small = old;
+            small.rlim_cur = again == 1 ? 30000 : 300000;
+            if (again == 1) tp_tensor_free(&after.item[0].value), add(&after, "W", TP_F32, shape_of(1, 10, 0), 0);
+            if (setrlimit(RLIMIT_FSIZE, &small) != 0) TEST_SKIP("the limit on file sizes cannot be set");
+            if (again == 2) add(&after, "W", TP_F32, shape_of(1, 100000, 0), 0);
+            const tp_status s = save_as(f, path, &after);
+            setrlimit(RLIMIT_FSIZE, &old);
+            CHECK_ERR(s, TP_ERR_IO, "cannot be written");
+            if (again < 2) {
+                CHECK_OK(load_as(f, path, &back));
+                CHECK(same_dict(&before, &back));
+            }
+        }
+        CHECK(files_in(dir) == f);
+    }
+    signal(SIGXFSZ, handler);
+    tp_dict_free(&before);
+    tp_dict_free(&after);
+    tp_dict_free(&back);
+}
+
+/* ==== >>sessions ====================================================================================== */
+
+static tp_node *var(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, float value)
+{
+    return tp_get_variable_as(g, name, dtype, shape, tp_init_constant(value));
+}
+
+static double value_of(tp_session *s, tp_node *node, int64_t i)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    double v = -1;
+    if (CHECK_OK(tp_session_eval(s, node, &t))) v = tp_tensor_get(&t, i);
+    tp_tensor_free(&t);
+    return v;
+}
+
+static tp_status restore(tp_session_init *init, tp_session *s)
+{
+    const tp_status st = init ? tp_session_init_run(init, s) : TP_ERR_NOMEM;
+    tp_session_init_free(init);
+    return st;
+}
+
+TEST(sessions_save_and_restore_each_format)
+{
+    const char *dir = tp_test_tmpdir();
+    char path[1200];
+    quiet();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = var(g, "conv0/W", TP_F32, shape_of(2, 2, 3), 1), *b = var(g, "conv0/b", TP_F32, shape_of(1, 2, 0), 2);
+    tp_node *step = tp_get_global_step_var(g);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor *state = tp_dict_add(tp_session_state(s), "tp:random_step");
+    CHECK_OK(tp_tensor_resize(state, TP_I64, shape_of(0, 0, 0)));
+    tp_tensor_set(state, 0, 99);
+    tp_node *make = tp_assign(w, tp_affine(w, 3, 0), NULL),
+            *bump = tp_assign_add(step, tp_const_as(g, TP_I64, 5), NULL);
+    tp_node *both[2];
+    both[0] = make, both[1] = bump;
+    CHECK_OK(tp_session_run(s, NULL, 0, both, 2, NULL));
+    for (int f = 0; f < 3; f++) {
+        char sub[1000];
+        snprintf(sub, sizeof sub, "%s/%d", dir, f);
+        CHECK_OK(tp_make_dirs(sub));
+        CHECK_OK(tp_save_checkpoint(s, file_of(sub, "model-5", f), NULL, 0));
+        CHECK(files_in(sub) == (f == 2 ? 2 : 1));
+        const char *const name = "model-5";
+        CHECK_OK(tp_checkpoint_state_write(sub, &name, 1));
+        static const char *const ways[] = {"", "/", "/checkpoint", "/model-5", NULL, "/model-5.data-00000-of-00001"};
+        for (int k = 0; k < (f == 2 ? 6 : 5); k++) {
+            snprintf(path, sizeof path, "%s%s", sub, ways[k] ? ways[k] : "");
+            tp_session *t = tp_session_new(g, NULL);
+            CHECK_OK(restore(tp_saver_restore(ways[k] ? path : file_of(sub, "model-5", f)), t));
+            CHECK(value_of(t, w, 5) == 3 && value_of(t, b, 0) == 2 && tp_get_global_step_value(t) == 5);
+            const tp_tensor *back = tp_dict_find(tp_session_state(t), "tp:random_step");
+            CHECK(back && tp_tensor_get(back, 0) == 99);
+            tp_session_free(t);
+        }
+        CHECK(!strstr(logged, "not found"));
+        tp_dict d = {NULL, 0, 0};
+        CHECK_OK(tp_load_checkpoint_vars(sub, &d));
+        CHECK(d.n == 5 && tp_dict_find(&d, "global_step") && tp_dict_find(&d, "tp:isa"));
+        CHECK_OK(tp_save_checkpoint_vars(&d, file_of(sub, "again-1", f)));
+        tp_dict again = {NULL, 0, 0};
+        CHECK_OK(load_as(f, file_of(sub, "again-1", f), &again));
+        CHECK(same_dict(&d, &again));
+        tp_dict_free(&d);
+        tp_dict_free(&again);
+        CHECK_OK(tp_dump_session_params(s, file_of(sub, "params", f)));
+        CHECK_OK(load_as(f, file_of(sub, "params", f), &d));
+        CHECK(d.n == 2 && tp_dict_find(&d, "conv0/W:0"));
+        tp_dict_free(&d);
+        /* some variables only, and a strict and a relaxed restore into other shapes and types */
+        tp_variable *some = tp_node_variable(w);
+        CHECK_OK(tp_save_checkpoint(s, file_of(sub, "some-1", f), &some, 1));
+        tp_graph *g2 = tp_graph_new(NULL);
+        tp_node *flat = var(g2, "conv0/W", TP_F64, shape_of(1, 6, 0), 0);
+        tp_session *t = tp_session_new(g2, NULL);
+        snprintf(path, sizeof path, "%s/some-1", sub);
+        CHECK(restore(tp_saver_restore(path), t) < 0);
+        CHECK_OK(restore(tp_smart_init(path, true), t));
+        CHECK(value_of(t, flat, 5) == 3);
+        CHECK_HAS(logged, "is reshaped");
+        tp_session_free(t);
+        tp_graph_free(g2);
+        /* SmartInit by suffix */
+        t = tp_session_new(g, NULL);
+        CHECK_OK(restore(tp_smart_init(file_of(sub, "model-5", f), false), t));
+        CHECK(value_of(t, w, 0) == 3);
+        tp_session_free(t);
+        logged[0] = 0;
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+
+static void set_time(const char *path, time_t t)
+{
+    struct timespec times[2];
+    times[0].tv_sec = times[1].tv_sec = t;
+    times[0].tv_nsec = times[1].tv_nsec = 0;
+    CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
+}
+
+TEST(checkpoints_of_several_formats)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0};
+    for (int f = 0; f < 3; f++) {
+        add(&d, "x", TP_F32, shape_of(0, 0, 0), f);
+        CHECK_OK(tp_save_checkpoint_vars(&d, file_of(dir, "model-3", f)));
+        if (f) CHECK_OK(tp_save_checkpoint_vars(&d, file_of(dir, f == 1 ? "model-20" : "model-1", f)));
+    }
+    tp_test_write(tp_test_path(dir, "model-9.index.tmp.77"), "", 0); /* of a process that was killed */
+    tp_test_write(tp_test_path(dir, "model-9.npy"), "", 0);
+    tp_checkpoint_entry *e = NULL;
+    int n = 0;
+    CHECK_OK(tp_get_all_checkpoints(dir, "model", &e, &n));
+    if (CHECK(n == 5)) {
+        CHECK(e[0].step == 1 && e[1].step == 3 && e[3].step == 3 && e[4].step == 20);
+        CHECK_HAS(e[0].path, "/model-1.index");
+        CHECK_HAS(e[1].path, "/model-3.index");
+        CHECK_HAS(e[2].path, "/model-3.npz");
+        CHECK_HAS(e[4].path, "/model-20.safetensors");
+        for (int i = 0; i < n; i++) CHECK_OK(tp_load_checkpoint_vars(e[i].path, &d));
+    }
+    tp_free(e);
+    /* of one name, the newest is meant */
+    for (int newest = 0; newest < 3; newest++) {
+        for (int f = 0; f < 3; f++) set_time(file_of(dir, "model-3", f), f == newest ? 2000 : 1000 + f);
+        CHECK_OK(tp_load_checkpoint_vars(tp_test_path(dir, "model-3"), &d));
+        CHECK(d.n == 1 && tp_tensor_get(&d.item[0].value, 0) == newest);
+    }
+    CHECK_ERR(tp_load_checkpoint_vars(tp_test_path(dir, "model-4"), &d), TP_ERR_NAME, "there is no checkpoint");
+    tp_dict_free(&d);
+}
+
+TEST(the_file_checkpoint)
+{
+    static const struct {
+        const char *text;
+        tp_status status;
+        const char *part;
+    } row[] = {
+        {"model_checkpoint_path: \"m-1\"\n", TP_OK, ""},
+        {"model_checkpoint_path: \"./m-1\"\nall_model_checkpoint_paths: \"nonsense", TP_OK, ""},
+        {"model_checkpoint_path: \"m-1.index\"\n", TP_OK, ""},
+        {"model_checkpoint_path: \"../here/m-1\"\n", TP_OK, ""}, /* relative names are TensorFlow's, too */
+        {"model_checkpoint_path: \"\\303\\251-1\"\n", TP_OK, ""},
+        {"model_checkpoint_path: \"\xc3\xa9-1\"\n", TP_OK, ""},
+        {"model_checkpoint_path: \"back\\\\slash-1\"\n", TP_OK, ""},
+        {"model_checkpoint_path: \"m-2\"\n", TP_ERR_NAME, "there is no checkpoint"},
+        {"model_checkpoint_path: \"../../../m-1\"\n", TP_ERR_NAME, "there is no checkpoint"},
+        {"model_checkpoint_path: \"/nowhere/m-1\"\n", TP_ERR_NAME, "there is no checkpoint '/nowhere/m-1'"},
+        {"model_checkpoint_path: \"checkpoint\"\n", TP_ERR_FORMAT, "is no checkpoint"},
+        {"model_checkpoint_path: \"./checkpoint\"\n", TP_ERR_FORMAT, "is no checkpoint"},
+        {"model_checkpoint_path: \"../here/checkpoint\"\n", TP_ERR_FORMAT, "is no checkpoint"},
+        {"model_checkpoint_path: \".\"\n", TP_ERR_FORMAT, "is no checkpoint"},
+        {"model_checkpoint_path: \"..\"\n", TP_ERR_FORMAT, "is no checkpoint"},
+        {"model_checkpoint_path: \"/\"\n", TP_ERR_FORMAT, "is no checkpoint"},
+        {"model_checkpoint_path: \"\"\n", TP_ERR_FORMAT, "does not begin"},
+        {"model_checkpoint_path: \"m-1\n", TP_ERR_FORMAT, "does not begin"},
+        {"model_checkpoint_path: \"m-1\\", TP_ERR_FORMAT, "does not begin"},
+        {"model_checkpoint_path: \"\\000m-1\"", TP_ERR_FORMAT, "does not begin"},
+        {"model_checkpoint_path: m-1\n", TP_ERR_FORMAT, "does not begin"},
+        {"model_checkpoint_path:", TP_ERR_FORMAT, "does not begin"},
+        {"", TP_ERR_FORMAT, "does not begin"},
+        {"\xff\xfe\x01\x02garbage", TP_ERR_FORMAT, "does not begin"},
+    };
+    char dir[1000], deep[3000];
+    snprintf(dir, sizeof dir, "%s/here", tp_test_tmpdir());
+    CHECK_OK(tp_make_dirs(dir));
+    tp_dict d = {NULL, 0, 0};
+    add(&d, "x", TP_F32, shape_of(0, 0, 0), 1);
+    CHECK_OK(tp_tf_checkpoint_save(tp_test_path(dir, "m-1"), &d));
+    CHECK_OK(tp_safetensors_save(tp_test_path(dir, "\xc3\xa9-1.safetensors"), &d));
+    CHECK_OK(tp_npz_save(tp_test_path(dir, "back\\slash-1.npz"), &d, false));
+    CHECK_ERR(tp_load_checkpoint_vars(dir, &d), TP_ERR_NAME, "no checkpoint was saved there");
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        tp_test_write(tp_test_path(dir, "checkpoint"), row[i].text, strlen(row[i].text));
+        const tp_status s = tp_load_checkpoint_vars(tp_test_path(dir, "checkpoint"), &d);
+        CHECK_MSG(s == row[i].status && (s == TP_OK || strstr(tp_last_error(), row[i].part)), "%s: %s: %s", row[i].text,
+                  tp_status_name(s), tp_last_error());
+        CHECK(tp_load_checkpoint_vars(dir, &d) == s);
+    }
+    memset(deep, 'x', sizeof deep);
+    memcpy(deep, "model_checkpoint_path: \"", 24);
+    memcpy(deep + sizeof deep - 2, "\"", 2);
+    tp_test_write(tp_test_path(dir, "checkpoint"), deep, sizeof deep - 1);
+    CHECK(tp_load_checkpoint_vars(dir, &d) < 0);
+    /* its own writer and reader agree on odd names */
+    const char *odd = "a\"b\\c 1";
+    char latest[1100];
+    CHECK_OK(tp_checkpoint_state_write(dir, &odd, 1));
+    CHECK_OK(tp_checkpoint_state_latest(dir, latest, sizeof latest));
+    CHECK_STR(strrchr(latest, '/') + 1, odd);
+    tp_dict_free(&d);
+}
+
+TEST(allocation_failure)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0};
+    quiet();
+    for (int i = 0; i < 70; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "scope/v%d", i);
+        add(&d, name, i % 2 ? TP_F32 : TP_BF16, shape_of(2, 3, 5), i);
+    }
+    tp_graph *g = tp_graph_new(NULL);
+    var(g, "W", TP_F32, shape_of(1, 3, 0), 1);
+    tp_session *s = tp_session_new(g, NULL);
+    bytes half;
+    half.n = 0;
+    put_hex(&half, half2_index);
+    tp_test_write(tp_test_path(dir, "half.index"), half.p, half.n);
+    tp_test_write(tp_test_path(dir, "half.data-00000-of-00001"), "\0\0\0\x3f\0\0\0\x40\0\0\x40\x40", 12);
+    for (int f = 0; f < 3; f++) CHECK_OK(save_as(f, file_of(dir, "full", f), &d));
+    for (int what = 0; what < 10; what++) {
+        bool failed = true;
+        for (long n = 1; failed && n < 100000; n++) {
+            tp_dict in = {NULL, 0, 0};
+            const int f = what % 3;
+            char fresh[40];
+            snprintf(fresh, sizeof fresh, "fresh%d", what);
+            tp_status st;
+            tp_test_fail_after(n);
+            if (what < 3) st = load_as(f, file_of(dir, "full", f), &in);
+            else if (what < 6) st = save_as(f, file_of(dir, fresh, f), &d);
+            else if (what < 9) st = tp_save_checkpoint(s, file_of(dir, fresh, f), NULL, 0);
+            else st = tp_tf_checkpoint_load(tp_test_path(dir, "half"), &in);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "operation %d, allocation %ld: %s: %s", what, n,
+                      tp_status_name(st), tp_last_error());
+            tp_dict_free(&in);
+            CHECK_MSG(tp_test_live_blocks() == 0, "operation %d, allocation %ld: %ld blocks leak", what, n,
+                      tp_test_live_blocks());
+            /* nothing, or a whole checkpoint */
+            if (what == 5 || what == 8) {
+                const bool index = tp_file_exists(file_of(dir, fresh, f));
+                strcat(fresh, ".data-00000-of-00001");
+                CHECK(index == tp_file_exists(tp_test_path(dir, fresh)));
+            }
+        }
+        CHECK(!failed);
+    }
+    tp_test_alloc_reset();
+    CHECK(files_in(dir) == 2 + 4 + 8);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+    tp_dict_free(&d);
+}
+
+TEST_MAIN()

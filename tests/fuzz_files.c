@@ -49,6 +49,83 @@ static void fuzz_npz(const uint8_t *p, size_t n)
     tp_dict_free(&d);
 }
 
+static void fuzz_safetensors(const uint8_t *p, size_t n)
+{
+    tp_dict d = {NULL, 0, 0};
+    if (fuzz_ok(tp_safetensors_parse(p, n, "fuzz.safetensors", &d), "safetensors"))
+        for (int i = 0; i < d.n; i++)
+            if (!d.item[i].name || tp_dict_find(&d, d.item[i].name) != &d.item[i].value)
+                fuzz_fail("safetensors, a lost or doubled name");
+    tp_dict_free(&d);
+}
+
+/* A header with the right length in front, so that not every change of the length ends it. */
+static void fuzz_safetensors_header(const uint8_t *p, size_t n)
+{
+    tp_buf b = {NULL, 0, 0, false};
+    uint8_t length[8];
+    if (n < 1) return;
+    tp__put_le(length, n - 1, 8);
+    tp_buf_put(&b, length, 8);
+    tp_buf_put(&b, p + 1, n - 1);
+    for (int i = 0; i < p[0]; i++) tp_buf_put(&b, "", 1);
+    fuzz_safetensors((const uint8_t *)b.data, b.len);
+    tp_buf_free(&b);
+}
+
+static void fuzz_tf(const uint8_t *p, size_t n, const uint8_t *data, size_t n_data)
+{
+    tp__tf t;
+    tp_dict d = {NULL, 0, 0};
+    if (fuzz_ok(tp__tf_index(&t, p, n, "fuzz.index"), "index")) {
+        for (size_t i = 0; i < t.list.n; i++) /* the checksum is not what is tested */
+            if (t.list.item[i].end <= n_data)
+                t.list.item[i].crc =
+                    tp__crc_mask(tp_crc32c(0, data + t.list.item[i].begin, t.list.item[i].end - t.list.item[i].begin));
+        fuzz_ok(tp__tf_shard(&t, 0, t.list.n, data, n_data, "fuzz.data", &d), "data");
+    }
+    tp__entries_free(&t.list);
+    tp_dict_free(&d);
+}
+
+static void fuzz_block(tp_buf *b, const void *p, size_t n, const uint8_t *type)
+{
+    uint8_t crc[4];
+    size_t at = b->len;
+    tp_buf_put(b, p, n);
+    tp_buf_put(b, type, 1);
+    tp__put_le(crc, tp__crc_mask(tp_crc32c(0, b->data + at, b->len - at)), 4);
+    tp_buf_put(b, crc, 4);
+}
+
+/* One block of an index, plain or compressed, with right checksums and all that belongs around it. */
+static void fuzz_tf_block(const uint8_t *p, size_t n)
+{
+    static const uint8_t plain = 0, zeros[64] = {0};
+    uint8_t type, top[64], foot[48] = {0}, *e = top;
+    tp_buf b = {NULL, 0, 0, false};
+    if (n < 1) return;
+    type = p[0] & 1;
+    fuzz_block(&b, p + 1, n - 1, &type);
+    size_t meta = b.len;
+    fuzz_block(&b, "\0\0\0\0\1\0\0\0", 8, &plain);
+    uint8_t handle[20], *h = tp__put_varint(tp__put_varint(handle, 0), n - 1);
+    *e++ = 0;
+    *e++ = 1;
+    *e++ = (uint8_t)(h - handle);
+    *e++ = 0xFF;
+    memcpy(e, handle, (size_t)(h - handle));
+    e = tp__put_le(tp__put_le(e + (h - handle), 0, 4), 1, 4);
+    size_t at = b.len;
+    fuzz_block(&b, top, (size_t)(e - top), &plain);
+    h = tp__put_varint(tp__put_varint(foot, meta), 8);
+    tp__put_varint(tp__put_varint(h, at), (uint64_t)(e - top));
+    tp__put_le(foot + 40, TP__TF_MAGIC, 8);
+    tp_buf_put(&b, foot, 48);
+    fuzz_tf((const uint8_t *)b.data, b.len, zeros, sizeof zeros);
+    tp_buf_free(&b);
+}
+
 static void fuzz_inflate(const uint8_t *p, size_t n)
 {
     char *out = NULL, *again = NULL;
@@ -92,13 +169,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (n) memcpy(p, data + 1, n);
     char *out = NULL;
     size_t out_size;
-    switch (data[0] % 5) {
+    switch (data[0] % 9) {
     case 0: fuzz_npy(p, n); break;
     case 1: fuzz_npz(p, n); break;
     case 2: fuzz_inflate(p, n); break;
     case 3:
         if (fuzz_ok(tp__gunzip("fuzz.gz", p, n, 1 << 20, &out, &out_size), "gunzip")) tp_free(out);
         break;
+    case 4: fuzz_safetensors(p, n); break;
+    case 5: fuzz_safetensors_header(p, n); break;
+    case 6: fuzz_tf(p, n, p, n); break;
+    case 7: fuzz_tf_block(p, n); break;
     default: fuzz_deflate(p, n); break;
     }
     free(p);

@@ -43,6 +43,7 @@ typedef struct plan {
     int64_t count_from, count_to; /* allocations between these steps, into allocations */
     long before;
     long *allocations;
+    tp_checkpoint_format format;
 } plan;
 
 static tp_status step(tp_callback *cb)
@@ -82,7 +83,7 @@ static tp_status train(const char *dir, int threads, bool queue, bool resume, pl
         &(tp_train_config){
             .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
             .dataflow = df,
-            TP_CALLBACKS(tp_cb_model_saver(), watch,
+            TP_CALLBACKS(tp_cb_model_saver(.format = p->format), watch,
                          tp_cb_inference_runner(
                              tp_df_batch(tp_df_digits("test", .size = 200, .shuffle = TP_NO), 64, .remainder = TP_YES),
                              .inferencers = {tp_inf_classification_error("incorrect_vector", "validation_error")})),
@@ -117,10 +118,10 @@ static void same_checkpoint(const char *a, const char *b, int step_number)
     tp_dict x, y;
     memset(&x, 0, sizeof x);
     memset(&y, 0, sizeof y);
-    snprintf(path, sizeof path, "%s/model-%d.npz", a, step_number);
-    CHECK_OK(tp_npz_load(path, &x));
-    snprintf(path, sizeof path, "%s/model-%d.npz", b, step_number);
-    CHECK_OK(tp_npz_load(path, &y));
+    snprintf(path, sizeof path, "%s/model-%d", a, step_number);
+    CHECK_OK(tp_load_checkpoint_vars(path, &x));
+    snprintf(path, sizeof path, "%s/model-%d", b, step_number);
+    CHECK_OK(tp_load_checkpoint_vars(path, &y));
     CHECK(x.n == y.n && x.n > 20);
     for (int i = 0; i < x.n; i++) {
         const tp_tensor *other = tp_dict_find(&y, x.item[i].name);
@@ -174,6 +175,28 @@ TEST(killed_and_resumed_is_as_if_it_was_not)
             CHECK(WIFSIGNALED(status));
         }
         CHECK(train_apart(broken, 2, round % 2 == 1, true, NULL) == 0);
+        same_checkpoint(whole, broken, STEPS * EPOCHS);
+    }
+}
+
+TEST(every_format_resumes_alike)
+{
+    char whole[1000], broken[1000], path[1200];
+    static const char *const ends[] = {".npz", ".index", ".safetensors"};
+    CHECK(train_apart(folder(whole, sizeof whole, "whole"), 2, true, false, NULL) == 0);
+    for (int f = TP_CHECKPOINT_TF; f <= TP_CHECKPOINT_SAFETENSORS; f++) {
+        plan p;
+        memset(&p, 0, sizeof p);
+        p.format = (tp_checkpoint_format)f;
+        p.kill_at = 2 * STEPS + 7;
+        folder(broken, sizeof broken, "format");
+        CHECK(WIFSIGNALED(train_apart(broken, 2, true, false, &p)));
+        p.kill_at = 0;
+        CHECK(train_apart(broken, 2, true, true, &p) == 0);
+        snprintf(path, sizeof path, "%s/model-%d%s", broken, STEPS * EPOCHS, ends[f]);
+        CHECK(tp_file_exists(path));
+        snprintf(path, sizeof path, "%s/model-%d.npz", broken, STEPS * EPOCHS);
+        CHECK(!tp_file_exists(path));
         same_checkpoint(whole, broken, STEPS * EPOCHS);
     }
 }

@@ -874,6 +874,56 @@ TEST(model_saver_keeps_the_newest)
     CHECK(tp_file_exists(tp_test_path(dir, "model-30.npz"))); /* of an earlier run: never touched */
 }
 
+static int count_files(const char *dir, const char *prefix)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return -1;
+    for (struct dirent *e; (e = readdir(d)) != NULL;) n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+    closedir(d);
+    return n;
+}
+
+TEST(model_saver_writes_other_formats)
+{
+    static const char *const ends[3][2] = {{".npz", NULL}, {".index", ".data-00000-of-00001"}, {".safetensors", NULL}};
+    static const double err[] = {.5, .4, .6};
+    quiet();
+    for (int f = 0; f < 3; f++) {
+        char name[64];
+        const char *dir = tp_test_tmpdir();
+        tp_cb_model_saver_desc d;
+        memset(&d, 0, sizeof d);
+        d.max_to_keep = 2;
+        d.checkpoint_dir = dir;
+        d.format = (tp_checkpoint_format)f;
+        tp_callback *cb[3] = {tp_cb_model_saver_(&d), stat_source("err", err), min_saver("err", dir)};
+        CHECK_OK(run_noop(cb, 3, 10, 1, 3));
+        for (int step = 10; step <= 40; step += 10)
+            for (int k = 0; k < 2 && ends[f][k]; k++) { /* "40" is the best one's copy */
+                if (step < 40) snprintf(name, sizeof name, "model-%d%s", step, ends[f][k]);
+                else snprintf(name, sizeof name, "min-err%s", ends[f][k]);
+                CHECK_MSG(tp_file_exists(tp_test_path(dir, name)) == (step > 10), "%s", name);
+            }
+        CHECK(count_files(dir, "") == 2 + 1 + 3 * (f == 1 ? 2 : 1)); /* ".", "..", checkpoint */
+        CHECK_HAS(text_of(tp_test_path(dir, "checkpoint")), "model_checkpoint_path: \"model-30\"\n");
+        tp_dict vars;
+        memset(&vars, 0, sizeof vars);
+        CHECK_OK(tp_load_checkpoint_vars(tp_test_path(dir, "min-err"), &vars));
+        const tp_tensor *step = tp_dict_find(&vars, "global_step");
+        CHECK(step && tp_tensor_get(step, 0) == 20);
+        CHECK_OK(tp_load_checkpoint_vars(dir, &vars));
+        step = tp_dict_find(&vars, "global_step");
+        CHECK(step && tp_tensor_get(step, 0) == 30);
+        tp_dict_free(&vars);
+    }
+    tp_cb_model_saver_desc d;
+    memset(&d, 0, sizeof d);
+    d.format = (tp_checkpoint_format)3;
+    tp_callback *cb = tp_cb_model_saver_(&d);
+    CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_ARG, ".format is 3");
+}
+
 TEST(model_saver_survives_io_errors)
 {
     quiet();
@@ -1063,16 +1113,6 @@ static tp_status golden_run(tp_monitor *m, int64_t first, int64_t last, tp_sessi
     const tp_status st = tp_train(t, &d);
     tp_trainer_free(t);
     return st;
-}
-
-static int count_files(const char *dir, const char *prefix)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    if (!d) return -1;
-    for (struct dirent *e; (e = readdir(d)) != NULL;) n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
-    closedir(d);
-    return n;
 }
 
 TEST(json_writer)

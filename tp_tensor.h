@@ -7136,7 +7136,7 @@ static bool tp__tf_field(const uint8_t **p, const uint8_t *end, uint64_t *field,
     if (wire == 2 && !tp__varint(p, end, v)) return false;
     uint64_t n = wire == 1 ? 8 : wire == 2 ? *v : wire == 5 ? 4 : UINT64_MAX;
     if (n > (uint64_t)(end - *p)) return false;
-    *bytes = *p;
+    if (wire == 2) *bytes = *p;
     if (wire == 5) *v = tp__le32(*p);
     *p += n;
     return true;
@@ -7315,7 +7315,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, const uint8_t *p, co
         if (ok && field == 3) ok = v < t->shards, e->shard = (uint32_t)v;
         if (ok && field == 4) e->begin = v;
         if (ok && field == 5) size = v;
-        if (ok && field == 6) ok = bytes != NULL, e->crc = (uint32_t)v;
+        if (ok && field == 6) e->crc = (uint32_t)v;
         if (!ok)
             return tp__entry_bad(t->what, e,
                                  "its entry is wrong (or it has an unknown rank, or more than 8 dimensions)");

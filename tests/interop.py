@@ -1,11 +1,18 @@
-"""The judge of what tp writes. `numpy-writes dir` makes arrays for tp to read; `check dir` judges everything in dir."""
+"""The judge of what tp writes. `writes dir` makes arrays for tp to read; `check dir` judges everything in dir."""
 import glob, json, os, sys
 import numpy as np
+import safetensors.numpy
+
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+try:
+    import tensorflow as tf
+except ImportError:  # it is large, and not there for every Python: without it those checks are left out
+    tf = None
 
 what, folder = sys.argv[1:3]
 rng = np.random.RandomState(0)
 arrays = {}
-for t in ('f2', 'f4', 'f8', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2'):
+for t in ('f2', 'f4', 'f8', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8'):
     for order in '<>':
         for layout in 'CF':
             a = (rng.rand(3, 4, 2) * 100).astype(order + t)
@@ -14,7 +21,36 @@ arrays['bool'] = rng.rand(5) > 0.5
 arrays['scalar'] = np.float32(2.5)
 arrays['empty'] = np.zeros((0, 3), 'f4')
 
-if what == 'numpy-writes':
+# what others than numpy can hold: no big-endian, no Fortran order
+others = {'types/' + t: np.arange(6).reshape(2, 3).astype(t)
+          for t in ('float16', 'float32', 'float64', 'int8', 'int16', 'int32', 'int64', 'uint8', 'uint16', 'uint32', 'uint64', 'bool')}
+others.update({'scalar': np.array(2.5, 'f4'), 'empty': np.zeros((0, 3), 'f4'), 'quote" back\\ \u00e9': np.ones(2, 'f4')})
+
+
+def tf_model():
+    """What tf.train.Checkpoint saves: its names are paths through objects."""
+    m = tf.Module()
+    m.kernel = tf.Variable(np.arange(6, dtype='f4').reshape(2, 3))
+    m.layers = [tf.Variable(np.int64(3)), tf.Variable([True, False])]
+    return tf.train.Checkpoint(model=m, step=tf.Variable(7, dtype='int64'))
+
+
+if what == 'writes':
+    safetensors.numpy.save_file(others, os.path.join(folder, 'theirs.safetensors'), {'format': 'pt', 'by': 'them'})
+    if tf:
+        v1 = tf.compat.v1
+        with tf.Graph().as_default(), v1.Session() as s:
+            for name, a in others.items():
+                if name.startswith('types/'):
+                    v1.get_variable(name, initializer=a, use_resource=True)
+            v1.get_variable('global_step', initializer=np.int64(1000))
+            v1.get_variable('bf16', initializer=tf.cast(tf.constant([1., 2.]), tf.bfloat16), use_resource=True)
+            s.run(v1.global_variables_initializer())
+            v1.train.Saver().save(s, os.path.join(folder, 'tf_saver'), global_step=1000, write_meta_graph=False)
+        tf_model().save(os.path.join(folder, 'tf_objects'))
+        names = ['layer%05d/some/long/scope/name/weights' % i for i in range(8000)]
+        tf.raw_ops.SaveV2(prefix=os.path.join(folder, 'tf_many'), tensor_names=names, shape_and_slices=[''] * len(names),
+                          tensors=[tf.constant(np.float32(i)) for i in range(len(names))])
     np.savez(os.path.join(folder, 'numpy_stored.npz'), **arrays)
     np.savez_compressed(os.path.join(folder, 'numpy_compressed.npz'), **arrays)
     sys.exit(0)
@@ -45,6 +81,59 @@ for f in ('again_numpy_stored.npz', 'again_numpy_compressed.npz'):
     with np.load(os.path.join(folder, f)) as z:
         for k, want in arrays.items():
             check('%s %s' % (f, k), k in z.files and z[k].shape == np.shape(want) and (z[k] == want).all())
+
+
+# safetensors: ours read by them, theirs read by us and written again
+def ours_expected(t):
+    i = np.arange(24).reshape(2, 3, 4)
+    return i % 2 == 1 if t == 'bool' else i if t == 'uint8' else i - 3
+
+
+z = safetensors.numpy.load_file(os.path.join(folder, 'ours.safetensors'))
+for t in ('float32', 'float64', 'float16', 'int32', 'int64', 'uint8', 'bool'):
+    a = z['scope/%s:0' % t]
+    check('safetensors ' + t, a.dtype == np.dtype(t) and a.shape == (2, 3, 4) and (a == ours_expected(t)).all(), a)
+check('safetensors scalar', z['scalar'].shape == () and z['scalar'] == 12345)
+check('safetensors empty', z['empty'].shape == (0, 5))
+with safetensors.safe_open(os.path.join(folder, 'ours.safetensors'), 'np') as f:
+    check('safetensors bfloat16', f.get_slice('scope/bfloat16:0').get_dtype() == 'BF16')
+    check('safetensors metadata', f.metadata() == {'format': 'tp'})
+z = safetensors.numpy.load_file(os.path.join(folder, 'again_theirs.safetensors'))
+check('safetensors names', sorted(z) == sorted(others), sorted(z))
+for k, want in others.items():
+    check('safetensors again ' + k, k in z and z[k].shape == want.shape and (z[k] == want).all())
+# the same arrays make the same file, byte for byte
+same = {k: a for k, a in z.items()}
+check('safetensors bytes', safetensors.numpy.save(same, {'format': 'tp'}) == open(os.path.join(folder, 'again_theirs.safetensors'), 'rb').read())
+
+if tf:
+    r = tf.train.load_checkpoint(os.path.join(folder, 'ours_tf'))
+    check('tf keys', sorted(r.get_variable_to_shape_map()) == sorted(['empty', 'scalar'] + ['scope/%s:0' % t for t in (
+        'float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'uint8', 'bool')]))
+    for t in ('float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'uint8', 'bool'):
+        a = r.get_tensor('scope/%s:0' % t)
+        check('tf ' + t, a.dtype.name == t and a.shape == (2, 3, 4) and (a == ours_expected(t)).all(), a)
+    check('tf scalar', r.get_tensor('scalar') == 12345 and r.get_tensor('empty').shape == (0, 5))
+    z = safetensors.numpy.load_file(os.path.join(folder, 'again_tf_saver-1000.safetensors'))
+    check('tf saver names', sorted(z) == sorted([k for k in others if k.startswith('types/')] + ['global_step', 'bf16']) and z['global_step'] == 1000, sorted(z))
+    for k, want in others.items():
+        if k.startswith('types/'):
+            check('tf saver ' + k, z[k].shape == want.shape and (z[k] == want).all())
+    z = safetensors.numpy.load_file(os.path.join(folder, 'again_tf_objects-1.safetensors'))
+    check('tf objects', sorted(z) == ['model/kernel', 'model/layers/0', 'model/layers/1', 'save_counter', 'step'] and z['step'] == 7
+          and z['model/layers/0'] == 3 and (z['model/kernel'] == np.arange(6).reshape(2, 3)).all(), sorted(z))
+    for f in ('index', 'data-00000-of-00001'):
+        check('tf bytes ' + f, open(os.path.join(folder, 'tf_many.' + f), 'rb').read() == open(os.path.join(folder, 'again_tf_many.' + f), 'rb').read())
+    # a Saver restores variables from ours
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as s:
+        v = v1.get_variable('scope/float32', shape=(2, 3, 4))
+        v1.train.Saver({'scope/float32:0': v}).restore(s, os.path.join(folder, 'ours_tf'))
+        check('tf restore', (s.run(v) == ours_expected('float32')).all())
+    latest = tf.train.latest_checkpoint(os.path.join(folder, 'tf_state'))
+    check('tf latest_checkpoint', latest is not None and latest.endswith('tf_state/model-7'), latest)
+else:
+    print('no tensorflow: its checkpoints were not checked')
 
 # a training run: checkpoints, statistics, events
 log = os.path.join(folder, 'train_log', 'mnist_convnet')

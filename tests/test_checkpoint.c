@@ -726,9 +726,12 @@ TEST(bundle_entries)
         {"08011a020801", "0801 12ff7f 12020802 2808", TP_ERR_FORMAT, "its entry is wrong"},
         {"08011a020801", "0801 1204 120f0802 2808", TP_ERR_FORMAT, "its entry is wrong"},
         {"08011a020801", "0801 1204 12020802 28ffffffffffffffffffff01", TP_ERR_FORMAT, "its entry is wrong"},
-        {"08011a020801", "0b01", TP_ERR_FORMAT, "its entry is wrong"}, /* a group */
-        {"08011a020801", "0001", TP_ERR_FORMAT, "its entry is wrong"}, /* field 0 */
-        {"08011a020801", "0807 1204 12020802 28ff7f", TP_OK, ""},      /* a string: whatever it says */
+        {"08011a020801", "0b01", TP_ERR_FORMAT, "its entry is wrong"},                 /* a group */
+        {"08011a020801", "0001", TP_ERR_FORMAT, "its entry is wrong"},                 /* field 0 */
+        {"08011a020801", "0801 15ffffff7f 2808", TP_ERR_FORMAT, "its entry is wrong"}, /* a number for the shape */
+        {"08011a020801", "0801 1205 15ffffff7f 2808", TP_ERR_FORMAT, "its entry is wrong"},
+        {"08011dffffff7f", "0801 1204 12020802 2808", TP_OK, ""},
+        {"08011a020801", "0807 1204 12020802 28ff7f", TP_OK, ""}, /* a string: whatever it says */
         {"08011a0408011001", "0801 1204 12020802 2808", TP_OK, ""},
         {"08011a0408021002", "0801 1204 12020802 2808", TP_ERR_UNSUPPORTED, "version (2)"},
         {"08011001 1a020801", "0801 1204 12020802 2808", TP_OK, ""}, /* big-endian */

@@ -7,7 +7,7 @@
  * WHAT THIS IS       the ground floor of tp: status codes and error sentences, a log, allocator hooks, dtypes,
  *                    shapes, tensors, a counter-based random generator, a thread pool, the device interface with
  *                    the CPU device, the numeric engine (GEMM, convolution, vector maths: naive beside fast) and
- *                    the npy/npz formats.
+ *                    the files of arrays: npy, npz, safetensors, TensorFlow's checkpoints.
  * WHAT THIS IS NOT   graphs, names, training: those are tp_graph.h and up.
  *
  * A COMPLETE PROGRAM
@@ -29,6 +29,8 @@
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
  *     TP_NO_THREADS             no pthreads: everything runs on the caller's thread, same results
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
+ *     TP_NO_SAFETENSORS         without this format; its functions say so
+ *     TP_NO_TF_CHECKPOINT       likewise
  *     TP_MALLOC TP_REALLOC TP_FREE   all three or none: the default allocator beneath the hooks
  *     TP_ASSERT(x)              our own bugs only, never a user's mistake
  *     TP_TENSOR_FILE            this file's name, if you renamed it (it includes itself once per instruction set)

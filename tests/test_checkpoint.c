@@ -1088,7 +1088,7 @@ TEST(sessions_save_and_restore_each_format)
     both[0] = make, both[1] = bump;
     CHECK_OK(tp_session_run(s, NULL, 0, both, 2, NULL));
     for (int f = 0; f < 3; f++) {
-        char sub[1000];
+        char sub[900];
         snprintf(sub, sizeof sub, "%s/%d", dir, f);
         CHECK_OK(tp_make_dirs(sub));
         CHECK_OK(tp_save_checkpoint(s, file_of(sub, "model-5", f), NULL, 0));

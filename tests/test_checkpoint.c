@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 /* ==== >>helpers ======================================================================================= */
 
@@ -1043,6 +1044,41 @@ TEST(disk_full_leaves_the_old_checkpoint)
     signal(SIGXFSZ, handler);
     tp_dict_free(&before);
     tp_dict_free(&after);
+    tp_dict_free(&back);
+}
+
+/* Killed at any moment, a process leaves whole checkpoints: where an index is, its data is, too. */
+TEST(killed_while_saving)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    add(&d, "W", TP_F32, shape_of(1, 50000, 0), 0);
+    int seen = 0;
+    for (int i = 0; i < 10; i++) {
+        char name[40];
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0)
+            for (int k = 0;; k++) {
+                snprintf(name, sizeof name, "m%d-%d", i, k);
+                if (save_as(1 + i % 2, file_of(dir, name, 1 + i % 2), &d)) _exit(1);
+            }
+        struct timespec nap;
+        nap.tv_sec = 0;
+        nap.tv_nsec = 1000000 + (long)(tp_random_u32(1, 0, (uint64_t)i) % 20000000);
+        nanosleep(&nap, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        tp_checkpoint_entry *e = NULL;
+        int n = 0;
+        snprintf(name, sizeof name, "m%d", i);
+        CHECK_OK(tp_get_all_checkpoints(dir, name, &e, &n));
+        for (int k = 0; k < n; k++) CHECK(tp_load_checkpoint_vars(e[k].path, &back) == TP_OK && same_dict(&d, &back));
+        seen += n;
+        tp_free(e);
+    }
+    CHECK(seen > 0);
+    tp_dict_free(&d);
     tp_dict_free(&back);
 }
 

@@ -761,77 +761,23 @@ TP__COLD_BEGIN
 /* ==== >>encoders ====================================================================================== */
 /* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */
 
-/* -- protobuf: a field is a varint (number << 3 | wire type) and its value */
-
-static void tp__pb_varint(tp_buf *b, uint64_t v)
+/* proto3 leaves zeros out */
+static void tp__pb_nonzero(tp_buf *b, unsigned field, int64_t v)
 {
-    unsigned char c[10];
-    size_t n = 0;
-    do {
-        c[n] = (unsigned char)((v & 127u) | (v > 127u ? 128u : 0u));
-        n++;
-        v >>= 7;
-    } while (v);
-    tp_buf_put(b, c, n);
-}
-
-static void tp__pb_tag(tp_buf *b, unsigned field, unsigned wire) { tp__pb_varint(b, field << 3 | wire); }
-
-static void tp__pb_int(tp_buf *b, unsigned field, int64_t v)
-{
-    if (v == 0) return; /* proto3 leaves zeros out */
-    tp__pb_tag(b, field, 0);
-    tp__pb_varint(b, (uint64_t)v);
-}
-
-static void tp__pb_raw_double(tp_buf *b, double v)
-{
-    uint64_t u;
-    unsigned char c[8];
-    memcpy(&u, &v, 8);
-    for (int i = 0; i < 8; i++) c[i] = (unsigned char)(u >> (8 * i));
-    tp_buf_put(b, c, 8);
-}
-
-static void tp__pb_double(tp_buf *b, unsigned field, double v)
-{
-    tp__pb_tag(b, field, 1);
-    tp__pb_raw_double(b, v);
-}
-
-static void tp__pb_float(tp_buf *b, unsigned field, float v)
-{
-    uint32_t u;
-    unsigned char c[4];
-    memcpy(&u, &v, 4);
-    for (int i = 0; i < 4; i++) c[i] = (unsigned char)(u >> (8 * i));
-    tp__pb_tag(b, field, 5);
-    tp_buf_put(b, c, 4);
-}
-
-static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, size_t n)
-{
-    tp__pb_tag(b, field, 2);
-    tp__pb_varint(b, n);
-    tp_buf_put(b, p, n);
+    if (v != 0) tp__pb_int(b, field, v);
 }
 
 /* -- TFRecord: length, its masked CRC-32C, data, their masked CRC-32C */
-
-static void tp__put_u32(unsigned char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> (8 * i));
-}
 
 /* Appends one record to `out`. [formats of TensorBoard: record framing] */
 static void tp__tfrecord(tp_buf *out, const void *data, size_t n)
 {
     unsigned char head[12], tail[4];
-    for (int i = 0; i < 8; i++) head[i] = (unsigned char)((uint64_t)n >> (8 * i));
-    tp__put_u32(head + 8, tp__crc_mask(tp_crc32c(0, head, 8)));
+    tp__put_le(head, n, 8);
+    tp__put_le(head + 8, tp__crc_mask(tp_crc32c(0, head, 8)), 4);
     tp_buf_put(out, head, 12);
     tp_buf_put(out, data, n);
-    tp__put_u32(tail, tp__crc_mask(tp_crc32c(0, data, n)));
+    tp__put_le(tail, tp__crc_mask(tp_crc32c(0, data, n)), 4);
     tp_buf_put(out, tail, 4);
 }
 
@@ -841,7 +787,7 @@ static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned fiel
     tp_buf e;
     memset(&e, 0, sizeof e);
     tp__pb_double(&e, 1, wall_time);
-    tp__pb_int(&e, 2, step);
+    tp__pb_nonzero(&e, 2, step);
     if (payload) tp__pb_bytes(&e, field, payload, n);
     if (e.failed) out->failed = true;
     else tp__tfrecord(out, e.data, e.len);
@@ -1028,9 +974,9 @@ static tp_status tp__summary_image(tp_buf *summary, const char *tag, const tp_te
             pixels[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
         }
         tp__png(&png, pixels, s[1], s[2], s[3]);
-        tp__pb_int(&image, 1, s[1]);
-        tp__pb_int(&image, 2, s[2]);
-        tp__pb_int(&image, 3, s[3]);
+        tp__pb_nonzero(&image, 1, s[1]);
+        tp__pb_nonzero(&image, 2, s[2]);
+        tp__pb_nonzero(&image, 3, s[3]);
         tp__pb_bytes(&image, 4, png.data, png.len);
         if (s[0] == 1) snprintf(name, sizeof name, "%s", tag);
         else snprintf(name, sizeof name, "%s/%lld", tag, (long long)n);

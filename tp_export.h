@@ -32,7 +32,7 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>c >>onnx >>exporter, and in the implementation >>protobuf
+ * CONTENTS   >>c >>onnx >>exporter
  *
  * ERRORS     a status and a sentence in tp_last_error(). A file appears whole or not at all.
  */
@@ -778,46 +778,6 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
     if (st == TP_OK) st = tp__export_write(path, &text);
     tp_buf_free(&text);
     return st;
-}
-
-/* ==== >>protobuf ====================================================================================== */
-/* A message is a row of fields: a key (number and kind of value), then the value. A message inside another is written into a
- * buffer of its own first, since its length stands before it. */
-
-static void tp__pb_varint(tp_buf *b, uint64_t v)
-{
-    uint8_t t[10];
-    size_t n = 0;
-    for (; v > 127; v >>= 7) t[n++] = (uint8_t)((v & 127) | 128);
-    t[n++] = (uint8_t)v;
-    tp_buf_put(b, t, n);
-}
-static void tp__pb_int(tp_buf *b, unsigned field, int64_t v)
-{
-    tp__pb_varint(b, field << 3);
-    tp__pb_varint(b, (uint64_t)v);
-}
-static void tp__pb_float(tp_buf *b, unsigned field, float v)
-{
-    uint32_t u;
-    uint8_t t[4];
-    memcpy(&u, &v, sizeof u);
-    for (int i = 0; i < 4; i++) t[i] = (uint8_t)(u >> 8 * i & 255u);
-    tp__pb_varint(b, field << 3 | 5u);
-    tp_buf_put(b, t, sizeof t);
-}
-static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, size_t n)
-{
-    tp__pb_varint(b, field << 3 | 2u);
-    tp__pb_varint(b, n);
-    tp_buf_put(b, p, n);
-}
-static void tp__pb_text(tp_buf *b, unsigned field, const char *s) { tp__pb_bytes(b, field, s, strlen(s)); }
-static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* which is freed */
-{
-    if (message->failed) b->failed = true;
-    tp__pb_bytes(b, field, message->data, message->len);
-    tp_buf_free(message);
 }
 
 /* ==== >>onnx ========================================================================================== */

@@ -4358,8 +4358,8 @@ TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
 /* No image, channel, filter or position: the naive loops know what that means (zeros, or the bias alone). */
 static bool tp__conv_is_empty(const tp_conv_args *a)
 {
-    return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 ||
-           a->KH <= 0 || a->KW <= 0;
+    return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 || a->KH <= 0 ||
+           a->KW <= 0;
 }
 #endif
 
@@ -4650,6 +4650,65 @@ static const char *tp__make_printable(tp__printable *to, const char *name, size_
     }
     memcpy(to->text + len, n > most ? "..." : "", n > most ? 4 : 1);
     return to->text;
+}
+
+/* -- protobuf, which event files, TensorFlow's checkpoints and ONNX are made of: a message is a row of fields, a field a key
+ *    (number and kind of value) and its value. A message inside another is written into a buffer of its own first, since its
+ *    length stands before it. */
+
+TP__UNUSED static uint8_t *tp__put_varint(uint8_t *p, uint64_t v)
+{
+    for (; v > 127; v >>= 7) *p++ = (uint8_t)(v | 128);
+    *p++ = (uint8_t)v;
+    return p;
+}
+TP__UNUSED static void tp__pb_varint(tp_buf *b, uint64_t v)
+{
+    uint8_t t[10];
+    tp_buf_put(b, t, (size_t)(tp__put_varint(t, v) - t));
+}
+TP__UNUSED static void tp__pb_tag(tp_buf *b, unsigned field, unsigned wire) { tp__pb_varint(b, field << 3 | wire); }
+TP__UNUSED static void tp__pb_fixed(tp_buf *b, uint64_t bits, int bytes)
+{
+    uint8_t t[8];
+    tp__put_le(t, bits, bytes);
+    tp_buf_put(b, t, (size_t)bytes);
+}
+TP__UNUSED static void tp__pb_int(tp_buf *b, unsigned field, int64_t v)
+{
+    tp__pb_tag(b, field, 0);
+    tp__pb_varint(b, (uint64_t)v);
+}
+TP__UNUSED static void tp__pb_raw_double(tp_buf *b, double v)
+{
+    uint64_t u;
+    memcpy(&u, &v, sizeof u);
+    tp__pb_fixed(b, u, 8);
+}
+TP__UNUSED static void tp__pb_double(tp_buf *b, unsigned field, double v)
+{
+    tp__pb_tag(b, field, 1);
+    tp__pb_raw_double(b, v);
+}
+TP__UNUSED static void tp__pb_float(tp_buf *b, unsigned field, float v)
+{
+    uint32_t u;
+    memcpy(&u, &v, sizeof u);
+    tp__pb_tag(b, field, 5);
+    tp__pb_fixed(b, u, 4);
+}
+TP__UNUSED static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, size_t n)
+{
+    tp__pb_tag(b, field, 2);
+    tp__pb_varint(b, n);
+    tp_buf_put(b, p, n);
+}
+TP__UNUSED static void tp__pb_text(tp_buf *b, unsigned field, const char *s) { tp__pb_bytes(b, field, s, strlen(s)); }
+TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* which is freed */
+{
+    if (message->failed) b->failed = true;
+    tp__pb_bytes(b, field, message->data, message->len);
+    tp_buf_free(message);
 }
 
 /* -- checksums ----------------------------------------------------------------------------- >>crc */
@@ -7448,13 +7507,6 @@ TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d)
 }
 
 /* -- writing it */
-
-static uint8_t *tp__put_varint(uint8_t *p, uint64_t v)
-{
-    for (; v > 127; v >>= 7) *p++ = (uint8_t)(v | 128);
-    *p++ = (uint8_t)v;
-    return p;
-}
 
 /* A field with a number, which is left out when it is 0. */
 static uint8_t *tp__put_field(uint8_t *p, unsigned field, uint64_t v)

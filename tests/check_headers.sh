@@ -14,6 +14,12 @@ for h in tp_*.h; do
         done
     done
 done
+# all of them in one unit, in any order
+for order in "cat" "tac"; do
+    { echo '#define TP_IMPLEMENTATION'; ls tp_*.h | $order | sed 's/.*/#include "&"/'; echo 'int main(void) { return 0; }'; } >"$dir/all.c"
+    gcc -x c -std=c99 $warn -fsyntax-only -I. "$dir/all.c"
+    g++ -x c++ -std=c++17 $warn -fsyntax-only -I. "$dir/all.c"
+done
 # two units, one implementation, included twice
 printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint main(void) { return other(); }\n' >"$dir/one.c"
 printf '#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint other(void) { return tp_version()[0] == 0; }\n' >"$dir/two.c"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Build and run every test in every configuration that `make test` promises; the last line is the sum.
 #   tests/run.sh [part of a test's or configuration's name]
+# As many at a time as there are processors, or TP_TEST_JOBS.
 set -u
 cd "$(dirname "$0")/.."
 only=${1:-}
@@ -10,35 +11,52 @@ passed=0 failed=0 skipped=0
 run_with="" # what runs a test that the machine itself cannot run
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 
-note() { # status name
-    if [ "$1" = 0 ]; then passed=$((passed + 1)); echo "ok   $2"; else failed=$((failed + 1)); echo "FAIL $2"; fi
+jobs=${TP_TEST_JOBS:-$(nproc 2>/dev/null || echo 2)}
+order=()
+
+# start <name> <command...>: in the background, its report in <name>.report, which ends with "passed failed skipped"
+start() {
+    local name=$1; shift
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    order+=("$name")
+    rm -f "$out/$name.report"
+    ("$@") >"$out/$name.report" 2>&1 </dev/null &
 }
 
-# run_test <configuration> <test> <compiler and flags...>
-run_test() {
+# what a test prints and counts: one_test <configuration> <test> <compiler and flags...>
+one_test() {
     local config=$1 name=$2; shift 2
-    case "$config/$name" in *"$only"*) ;; *) return 0 ;; esac
     local exe=$out/$config-$name log=$out/$config-$name.log
     if ! "$@" -Itests -I. "tests/$name.c" -o "$exe" -lm -lpthread >"$log" 2>&1; then
-        note 1 "$config/$name (does not compile)"; head -n 20 "$log"; return 0
+        echo "FAIL $config/$name (does not compile)"; head -n 20 "$log"; echo "0 1 0"; return
     fi
     $run_with "$exe" >"$log" 2>&1 </dev/null
     local rc=$?
     local line
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
     if [ -z "$line" ]; then
-        note 1 "$config/$name (ended with status $rc)"; tail -n 15 "$log"; return 0
+        echo "FAIL $config/$name (ended with status $rc)"; tail -n 15 "$log"; echo "0 1 0"; return
     fi
     local p f s
     p=$(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')
     f=$(echo "$line" | sed -E 's/.* ([0-9]+) failed.*/\1/')
     s=$(echo "$line" | sed -nE 's/.* ([0-9]+) skipped.*/\1/p')
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
     echo "     $config/$name: $line"
     if [ "$f" != 0 ] || [ "$rc" != 0 ]; then
-        [ "$f" = 0 ] && failed=$((failed + 1))
+        [ "$f" = 0 ] && f=1
         grep -vE '^ok ' "$log" | tail -n 40
     fi
+    echo "$p $f ${s:-0}"
+}
+run_test() {
+    case "$1/$2" in *"$only"*) start "$1-$2" one_test "$@" ;; esac
+}
+
+one_check() {
+    local log
+    log=$out/$(basename "$1").log
+    if bash "$1" >"$log" 2>&1; then echo "ok   $(basename "$1" .sh)"; echo "1 0 0"
+    else echo "FAIL $(basename "$1" .sh)"; tail -n 20 "$log"; echo "0 1 0"; fi
 }
 
 # with the environment that `make interop` makes, the tests that read and write with numpy run too
@@ -66,14 +84,16 @@ run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
 run_test no-threads test_train gcc -std=c11 -O2 -DTP_NO_THREADS $warn
 
 for s in tests/check_*.sh; do
-    [ -e "$s" ] || continue
-    case "$s" in *"$only"*) ;; *) continue ;; esac
-    bash "$s" >"$out/$(basename "$s").log" 2>&1
-    rc=$?
-    note $rc "$(basename "$s" .sh)"
-    [ $rc = 0 ] || tail -n 20 "$out/$(basename "$s").log"
+    case "$s" in *"$only"*) start "$(basename "$s" .sh)" one_check "$s" ;; esac
 done
 
+wait
+for name in ${order[@]+"${order[@]}"}; do
+    head -n -1 "$out/$name.report"
+    read -r p f s <<<"$(tail -n 1 "$out/$name.report")"
+    case "$p/$f/$s" in *[!0-9/]* | //) echo "FAIL $name (no result)"; p=0 f=1 s=0 ;; esac
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
 [ "$skipped" = 0 ] || echo "$skipped skipped (they say why in build/test/*.log)"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]

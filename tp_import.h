@@ -84,73 +84,17 @@ TP__COLD_BEGIN
 
 /* ==== >>protobuf ======================================================================================= */
 
-/* A message that is being read: a range of bytes. `bad` sticks when it is damaged. */
-typedef struct tp__wire {
-    const uint8_t *at, *end;
-    bool bad;
-} tp__wire;
-typedef struct tp__wire_field {
-    int number, wire; /* wire: 0 varint, 1 eight bytes, 2 a range, 5 four bytes */
-    uint64_t value;   /* of 0, 1, 5 */
-    tp__wire sub;     /* of 2 */
-} tp__wire_field;
-
-static uint64_t tp__wire_varint(tp__wire *p)
-{
-    uint64_t v = 0;
-    for (int shift = 0; shift < 64 && p->at < p->end; shift += 7) {
-        const uint8_t b = *p->at++;
-        if (shift == 63 && b > 1) break;
-        v |= (uint64_t)(b & 127) << shift;
-        if (b < 128) return v;
-    }
-    p->bad = true;
-    return 0;
-}
-
-static uint64_t tp__wire_fixed(tp__wire *p, int bytes)
-{
-    uint64_t v = 0;
-    if (p->end - p->at < bytes) p->bad = true;
-    else
-        for (int i = 0; i < bytes; i++) v |= (uint64_t)*p->at++ << (8 * i);
-    return v;
-}
-
-/* The next field; false at the end and when the message is damaged. */
-static bool tp__wire_next(tp__wire *p, tp__wire_field *f)
-{
-    memset(f, 0, sizeof *f);
-    if (p->bad || p->at == p->end) return false;
-    const uint64_t key = tp__wire_varint(p);
-    f->number = (int)(key >> 3 & 0xfffffff);
-    f->wire = (int)(key & 7);
-    if (f->number == 0 || key >> 32) p->bad = true;
-    if (f->wire == 0) f->value = tp__wire_varint(p);
-    else if (f->wire == 1) f->value = tp__wire_fixed(p, 8);
-    else if (f->wire == 5) f->value = tp__wire_fixed(p, 4);
-    else if (f->wire == 2) {
-        const uint64_t n = tp__wire_varint(p);
-        if (p->bad || n > (uint64_t)(p->end - p->at)) p->bad = true;
-        else {
-            f->sub.at = p->at;
-            f->sub.end = p->at += (size_t)n;
-        }
-    } else p->bad = true;
-    return !p->bad;
-}
-
 /* Numbers of a repeated field, which come one a field or packed: calls of this give them one by one. */
-static bool tp__wire_number(tp__wire *p, tp__wire *pack, int number, int wire, uint64_t *v)
+static bool tp__pb_number(tp__pb *p, tp__pb *pack, int number, int wire, uint64_t *v)
 {
-    tp__wire_field f;
+    tp__pb_field f;
     for (;;) {
         if (pack->at != pack->end) {
-            *v = wire == 0 ? tp__wire_varint(pack) : tp__wire_fixed(pack, wire == 1 ? 8 : 4);
+            *v = wire == 0 ? tp__pb_get_varint(pack) : tp__pb_get_fixed(pack, wire == 1 ? 8 : 4);
             p->bad |= pack->bad;
             return !p->bad;
         }
-        if (!tp__wire_next(p, &f)) return false;
+        if (!tp__pb_next(p, &f)) return false;
         if (f.number != number) continue;
         if (f.wire == wire) {
             *v = f.value;
@@ -210,7 +154,7 @@ typedef struct tp__oi {
 
 typedef struct tp__oattr {
     const char *name;
-    tp__wire msg;
+    tp__pb msg;
 } tp__oattr;
 
 /* A node that is being built. */
@@ -273,7 +217,7 @@ static void *tp__oi_alloc(tp__oi *c, size_t n, size_t size)
 }
 
 /* A string of the file. */
-static const char *tp__oi_string(tp__oi *c, tp__wire s)
+static const char *tp__oi_string(tp__oi *c, tp__pb s)
 {
     const size_t n = (size_t)(s.end - s.at);
     char *t = (char *)tp__oi_alloc(c, n + 1, 1);
@@ -337,15 +281,15 @@ static const char *tp__import_dtype_name(int64_t elem)
 }
 
 /* -- weights that lie in a file beside the model */
-static tp_status tp__oi_external(tp__oi *c, const char *name, tp__wire msg, char **data, size_t *size)
+static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char **data, size_t *size)
 {
     const char *location = NULL;
     int64_t offset = 0, length = -1;
-    tp__wire_field f, e;
-    while (tp__wire_next(&msg, &f)) {
+    tp__pb_field f, e;
+    while (tp__pb_next(&msg, &f)) {
         if (f.number != 13 || f.wire != 2) continue;
         const char *key = "", *value = "";
-        while (tp__wire_next(&f.sub, &e)) {
+        while (tp__pb_next(&f.sub, &e)) {
             if (e.number == 1 && e.wire == 2) key = tp__oi_string(c, e.sub);
             if (e.number == 2 && e.wire == 2) value = tp__oi_string(c, e.sub);
         }
@@ -380,17 +324,17 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__wire msg, char
 }
 
 /* -- a TensorProto */
-static tp_status tp__oi_tensor(tp__oi *c, tp__wire msg, tp_tensor *t, const char **name_out, const char *node)
+static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
 {
-    tp__wire_field f;
-    tp__wire m = msg, raw = {NULL, NULL, false}, pack = {NULL, NULL, false};
+    tp__pb_field f;
+    tp__pb m = msg, raw = {NULL, NULL, false}, pack = {NULL, NULL, false};
     tp_shape shape;
     int64_t elem = 0, n = 1;
     bool external = false, has_raw = false;
     uint64_t v;
     const char *name = node ? node : "?";
     memset(&shape, 0, sizeof shape);
-    while (tp__wire_next(&m, &f)) {
+    while (tp__pb_next(&m, &f)) {
         if (f.number == 2 && f.wire == 0) elem = (int64_t)f.value;
         else if (f.number == 8 && f.wire == 2) {
             name = tp__oi_string(c, f.sub);
@@ -399,7 +343,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__wire msg, tp_tensor *t, const char
         else if (f.number == 14 && f.wire == 0) external = f.value == 1;
     }
     if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' is damaged", name);
-    for (m = msg; tp__wire_number(&m, &pack, 1, 0, &v);) {
+    for (m = msg; tp__pb_number(&m, &pack, 1, 0, &v);) {
         if (shape.ndim == TP_MAX_DIMS)
             return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' has more than %d dimensions", name,
                                TP_MAX_DIMS);
@@ -441,7 +385,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__wire msg, tp_tensor *t, const char
         if (has_raw) {
             v = 0;
             for (int k = 0; k < item; k++) v |= (uint64_t)raw.at[i * item + k] << (8 * k);
-        } else if (!tp__wire_number(&m, &pack, number, wire, &v)) break;
+        } else if (!tp__pb_number(&m, &pack, number, wire, &v)) break;
         uint8_t *to = (uint8_t *)t->data + i * (int64_t)tp_dtype_size(dtype);
         if (elem == 10 || elem == 16) {
             const float x = elem == 10 ? tp_f16_to_f32((uint16_t)v) : tp_bf16_to_f32((uint16_t)v);
@@ -535,49 +479,49 @@ static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
 }
 
 /* -- attributes */
-static const tp__wire *tp__on_attr(const tp__on *n, const char *name)
+static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
 {
     for (int i = 0; i < n->n_attr; i++)
         if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
     return NULL;
 }
-static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__wire_field *f)
+static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__pb_field *f)
 {
-    const tp__wire *a = tp__on_attr(n, name);
-    tp__wire m;
+    const tp__pb *a = tp__on_attr(n, name);
+    tp__pb m;
     bool found = false;
-    tp__wire_field e;
+    tp__pb_field e;
     if (!a) return false;
-    for (m = *a; tp__wire_next(&m, &e);)
+    for (m = *a; tp__pb_next(&m, &e);)
         if (e.number == number && e.wire == wire) *f = e, found = true;
     if (!found) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
     return found;
 }
 static int64_t tp__on_i(tp__on *n, const char *name, int64_t otherwise)
 {
-    tp__wire_field f;
+    tp__pb_field f;
     return tp__on_field(n, name, 3, 0, &f) ? (int64_t)f.value : otherwise;
 }
 static float tp__on_f(tp__on *n, const char *name, float otherwise)
 {
-    tp__wire_field f;
+    tp__pb_field f;
     return tp__on_field(n, name, 2, 5, &f) ? tp__bits_f32(f.value) : otherwise;
 }
 static const char *tp__on_s(tp__on *n, const char *name, const char *otherwise)
 {
-    tp__wire_field f;
+    tp__pb_field f;
     return tp__on_field(n, name, 4, 2, &f) ? tp__oi_string(n->c, f.sub) : otherwise;
 }
 /* A list of integers from the attribute or, in newer files, from input i (-1: none): how many, -1 where there is none. */
 #define TP__ON_INTS 64
 static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
 {
-    const tp__wire *a = tp__on_attr(n, name);
+    const tp__pb *a = tp__on_attr(n, name);
     int count = 0;
     if (a) {
-        tp__wire m = *a, pack = {NULL, NULL, false};
+        tp__pb m = *a, pack = {NULL, NULL, false};
         uint64_t v;
-        while (tp__wire_number(&m, &pack, 8, 0, &v)) {
+        while (tp__pb_number(&m, &pack, 8, 0, &v)) {
             if (count == TP__ON_INTS) return tp__on_fail(n, TP_ERR_UNSUPPORTED, "the list '%s' is too long", name), -1;
             to[count++] = (int64_t)v;
         }
@@ -1497,7 +1441,7 @@ static void tp__import_size(tp__on *n)
 
 static void tp__import_constant(tp__on *n)
 {
-    tp__wire_field f;
+    tp__pb_field f;
     tp_tensor *t;
     if (tp__on_attr(n, "value")) {
         if (tp__on_field(n, "value", 5, 2, &f) && (t = tp__on_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL)
@@ -1510,12 +1454,12 @@ static void tp__import_constant(tp__on *n)
         if ((t = tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL))) != NULL) *(int64_t *)t->data = v;
     } else if (tp__on_attr(n, "value_ints") || tp__on_attr(n, "value_floats")) {
         const bool ints = tp__on_attr(n, "value_ints") != NULL;
-        const tp__wire *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
+        const tp__pb *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
         for (int pass = 0; pass < 2; pass++) {
-            tp__wire m = *a, pack = {NULL, NULL, false};
+            tp__pb m = *a, pack = {NULL, NULL, false};
             int64_t count = 0;
             uint64_t v;
-            for (; tp__wire_number(&m, &pack, ints ? 8 : 7, ints ? 0 : 5, &v); count++)
+            for (; tp__pb_number(&m, &pack, ints ? 8 : 7, ints ? 0 : 5, &v); count++)
                 if (pass && n->set[0])
                     tp_tensor_set(&n->value[0], count, ints ? (double)(int64_t)v : (double)tp__bits_f32(v));
             if (!pass && !tp__on_value(n, 0, ints ? TP_I64 : TP_F32, tp__shape1(count))) return;
@@ -1579,7 +1523,7 @@ static void tp__import_constant_of_shape(tp__on *n)
 {
     int64_t list[TP__ON_INTS];
     tp_shape s;
-    tp__wire_field f;
+    tp__pb_field f;
     tp_tensor v, *t;
     memset(&v, 0, sizeof v);
     const int count = tp__on_ints(n, "", 0, list);
@@ -2208,12 +2152,12 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
     r.outside = tp__on_i(n, "exclude_outside", 0) != 0;
     r.antialias = tp__on_i(n, "antialias", 0) != 0;
     if (n_sizes <= 0) {
-        const tp__wire *a = tp__on_attr(n, "scales");
+        const tp__pb *a = tp__on_attr(n, "scales");
         int count = 0;
         if (a) {
-            tp__wire m = *a, pack = {NULL, NULL, false};
+            tp__pb m = *a, pack = {NULL, NULL, false};
             uint64_t v;
-            while (count < TP_MAX_DIMS && tp__wire_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
+            while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
         } else if ((st = tp__on_need(n, at)) != NULL)
             for (; count < k && count < tp_tensor_size(st); count++) scales[count] = (float)tp_tensor_get(st, count);
         if (n->c->status == TP_OK && count != k)
@@ -2678,12 +2622,12 @@ static void tp__import_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanW
 }
 
 /* -- If: the branch that is taken, built in its place */
-static tp_status tp__oi_nodes(tp__oi *c, tp__wire graph);
-static tp_status tp__oi_initializers(tp__oi *c, tp__wire graph);
+static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph);
+static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
 static void tp__import_if(tp__on *n)
 {
     const tp_tensor *cond = tp__on_one(n, 0);
-    tp__wire_field f, e, name;
+    tp__pb_field f, e, name;
     int i = 0;
     if (!cond || !tp__on_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f)) return;
     if (n->c->depth >= 16) {
@@ -2693,10 +2637,10 @@ static void tp__import_if(tp__on *n)
     n->c->depth++;
     if (tp__oi_initializers(n->c, f.sub) == TP_OK) tp__oi_nodes(n->c, f.sub);
     n->c->depth--;
-    for (tp__wire g = f.sub; n->c->status == TP_OK && tp__wire_next(&g, &e);) {
+    for (tp__pb g = f.sub; n->c->status == TP_OK && tp__pb_next(&g, &e);) {
         if (e.number != 12 || e.wire != 2) continue; /* an output of the branch is an output of the node */
         const char *text = "";
-        while (tp__wire_next(&e.sub, &name))
+        while (tp__pb_next(&e.sub, &name))
             if (name.number == 1 && name.wire == 2) text = tp__oi_string(n->c, name.sub);
         tp__ov *v = (tp__ov *)tp__map_get(&n->c->values, text);
         if (!v) tp__on_fail(n, TP_ERR_FORMAT, "its branch gives '%s', which nothing makes", text);
@@ -2999,17 +2943,17 @@ static const tp__import_row *tp__import_find(const char *op)
     return NULL;
 }
 
-static tp_status tp__oi_node_msg(tp__oi *c, tp__wire msg)
+static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
 {
     tp__on n;
-    tp__wire m;
-    tp__wire_field f, e;
+    tp__pb m;
+    tp__pb_field f, e;
     const char *domain = "", *name = NULL;
     int n_in = 0, n_out = 0, n_attr = 0;
     memset(&n, 0, sizeof n);
     n.c = c;
     n.op = "";
-    for (m = msg; tp__wire_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
+    for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
     if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
     n.in = (tp__ov **)tp__oi_alloc(c, (size_t)n_in, sizeof *n.in);
     n.out = (const char **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.out);
@@ -3019,7 +2963,7 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__wire msg)
     n.attr = (tp__oattr *)tp__oi_alloc(c, (size_t)n_attr, sizeof *n.attr);
     if (!n.in || !n.out || !n.made || !n.value || !n.set || !n.attr) return c->status;
     const char *missing = NULL;
-    for (m = msg; tp__wire_next(&m, &f);) {
+    for (m = msg; tp__pb_next(&m, &f);) {
         if (f.wire != 2) continue;
         if (f.number == 3) name = tp__oi_string(c, f.sub);
         else if (f.number == 4) n.op = tp__oi_string(c, f.sub);
@@ -3031,10 +2975,10 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__wire msg)
             if (text[0] && !n.in[n.n_in]) missing = text;
             n.n_in++;
         } else if (f.number == 5) {
-            tp__wire a = f.sub;
+            tp__pb a = f.sub;
             n.attr[n.n_attr].name = "";
             n.attr[n.n_attr].msg = f.sub;
-            while (tp__wire_next(&a, &e))
+            while (tp__pb_next(&a, &e))
                 if (e.number == 1 && e.wire == 2) n.attr[n.n_attr].name = tp__oi_string(c, e.sub);
             if (a.bad) return tp__oi_fail(c, name, TP_ERR_FORMAT, "an attribute is damaged");
             n.n_attr++;
@@ -3078,19 +3022,19 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__wire msg)
     return c->status;
 }
 
-static tp_status tp__oi_nodes(tp__oi *c, tp__wire graph)
+static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph)
 {
-    tp__wire_field f;
-    while (c->status == TP_OK && tp__wire_next(&graph, &f))
+    tp__pb_field f;
+    while (c->status == TP_OK && tp__pb_next(&graph, &f))
         if (f.number == 1 && f.wire == 2) tp__oi_node_msg(c, f.sub);
     if (graph.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     return c->status;
 }
 
-static tp_status tp__oi_initializers(tp__oi *c, tp__wire graph)
+static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
 {
-    tp__wire_field f;
-    while (c->status == TP_OK && tp__wire_next(&graph, &f)) {
+    tp__pb_field f;
+    while (c->status == TP_OK && tp__pb_next(&graph, &f)) {
         if (f.number == 15) return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the model has sparse weights");
         if (f.number != 5 || f.wire != 2) continue;
         tp_tensor t;
@@ -3127,27 +3071,27 @@ static tp_status tp__oi_initializers(tp__oi *c, tp__wire graph)
 }
 
 /* An input or output: its name; for an input, its type. */
-static tp_status tp__oi_signature(tp__oi *c, tp__wire msg, const char **name, int64_t *elem, tp_shape *shape,
+static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
                                   bool *has_shape)
 {
-    tp__wire_field f, t, e, s, d;
+    tp__pb_field f, t, e, s, d;
     *name = "";
     *elem = 0;
     *has_shape = false;
     memset(shape, 0, sizeof *shape);
-    while (tp__wire_next(&msg, &f)) {
+    while (tp__pb_next(&msg, &f)) {
         if (f.number == 1 && f.wire == 2) *name = tp__oi_string(c, f.sub);
         if (f.number != 2 || f.wire != 2) continue;
-        while (tp__wire_next(&f.sub, &t)) {
+        while (tp__pb_next(&f.sub, &t)) {
             if (t.number != 1 || t.wire != 2) continue; /* tensor_type */
-            while (tp__wire_next(&t.sub, &e)) {
+            while (tp__pb_next(&t.sub, &e)) {
                 if (e.number == 1 && e.wire == 0) *elem = (int64_t)e.value;
                 if (e.number != 2 || e.wire != 2) continue;
                 *has_shape = true;
-                while (tp__wire_next(&e.sub, &s)) {
+                while (tp__pb_next(&e.sub, &s)) {
                     if (s.number != 1 || s.wire != 2) continue;
                     int64_t size = TP_ANY;
-                    while (tp__wire_next(&s.sub, &d)) {
+                    while (tp__pb_next(&s.sub, &d)) {
                         if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
                         if (d.number != 2 || d.wire != 2) continue;
                         const char *text = tp__oi_string(c, d.sub);
@@ -3166,7 +3110,7 @@ static tp_status tp__oi_signature(tp__oi *c, tp__wire msg, const char **name, in
     return c->status;
 }
 
-static tp_status tp__oi_input(tp__oi *c, tp__wire msg, tp_onnx_model *m)
+static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
 {
     const char *name;
     int64_t elem;
@@ -3211,18 +3155,18 @@ static tp_status tp__oi_input(tp__oi *c, tp__wire msg, tp_onnx_model *m)
     return TP_OK;
 }
 
-static tp_status tp__oi_model(tp__oi *c, tp__wire file, tp_onnx_model *m)
+static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
 {
-    tp__wire_field f, e;
-    tp__wire graph = {NULL, NULL, false}, p;
+    tp__pb_field f, e;
+    tp__pb graph = {NULL, NULL, false}, p;
     bool found = false;
     int n_in = 0, n_out = 0;
-    for (p = file; tp__wire_next(&p, &f);) {
+    for (p = file; tp__pb_next(&p, &f);) {
         if (f.number == 7 && f.wire == 2) graph = f.sub, found = true;
         if (f.number != 8 || f.wire != 2) continue;
         const char *domain = "";
         int64_t version = 0;
-        while (tp__wire_next(&f.sub, &e)) {
+        while (tp__pb_next(&f.sub, &e)) {
             if (e.number == 1 && e.wire == 2) domain = tp__oi_string(c, e.sub);
             if (e.number == 2 && e.wire == 0) version = (int64_t)e.value;
         }
@@ -3232,14 +3176,13 @@ static tp_status tp__oi_model(tp__oi *c, tp__wire file, tp_onnx_model *m)
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "this is no ONNX model, or the file is damaged or cut off");
     if (c->opset < 1)
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the model does not say which version of the operators it uses");
-    for (p = graph; tp__wire_next(&p, &f);)
-        n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
+    for (p = graph; tp__pb_next(&p, &f);) n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
     if (p.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     m->input = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_in + 1) * sizeof *m->input);
     m->output = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_out + 1) * sizeof *m->output);
     if (!m->input || !m->output) return c->status = TP_ERR_NOMEM;
     tp__oi_initializers(c, graph);
-    for (p = graph; c->status == TP_OK && tp__wire_next(&p, &f);)
+    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
         if (f.number == 11 && f.wire == 2) tp__oi_input(c, f.sub, m);
     for (int i = 0; c->status == TP_OK && c->d && i < c->d->n_inputs; i++) {
         bool used = false;
@@ -3247,7 +3190,7 @@ static tp_status tp__oi_model(tp__oi *c, tp__wire file, tp_onnx_model *m)
         if (!used) tp__oi_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
     }
     if (c->status == TP_OK) tp__oi_nodes(c, graph);
-    for (p = graph; c->status == TP_OK && tp__wire_next(&p, &f);) {
+    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);) {
         const char *name;
         int64_t elem;
         tp_shape shape;
@@ -3268,7 +3211,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
                                  const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
     tp__oi c;
-    tp__wire file = {(const uint8_t *)data, (const uint8_t *)data + size, false};
+    tp__pb file = {(const uint8_t *)data, (const uint8_t *)data + size, false};
     memset(&c, 0, sizeof c);
     memset(m, 0, sizeof *m);
     c.g[0] = g;

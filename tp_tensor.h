@@ -4711,6 +4711,62 @@ TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message
     tp_buf_free(message);
 }
 
+/* A message that is being read: a range of bytes. `bad` sticks when it is damaged. */
+typedef struct tp__pb {
+    const uint8_t *at, *end;
+    bool bad;
+} tp__pb;
+typedef struct tp__pb_field {
+    int number, wire; /* wire: 0 varint, 1 eight bytes, 2 a range, 5 four bytes */
+    uint64_t value;   /* of 0, 1, 5 */
+    tp__pb sub;       /* of 2 */
+} tp__pb_field;
+
+TP__UNUSED static uint64_t tp__pb_get_varint(tp__pb *p)
+{
+    uint64_t v = 0;
+    for (int shift = 0; shift < 64 && p->at < p->end; shift += 7) {
+        const uint8_t b = *p->at++;
+        if (shift == 63 && b > 1) break;
+        v |= (uint64_t)(b & 127) << shift;
+        if (b < 128) return v;
+    }
+    p->bad = true;
+    return 0;
+}
+
+TP__UNUSED static uint64_t tp__pb_get_fixed(tp__pb *p, int bytes)
+{
+    uint64_t v = 0;
+    if (p->end - p->at < bytes) p->bad = true;
+    else
+        for (int i = 0; i < bytes; i++) v |= (uint64_t)*p->at++ << (8 * i);
+    return v;
+}
+
+/* The next field; false at the end and when the message is damaged. */
+TP__UNUSED static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
+{
+    memset(f, 0, sizeof *f);
+    if (p->bad || p->at == p->end) return false;
+    const uint64_t key = tp__pb_get_varint(p);
+    f->number = (int)(key >> 3 & 0x1fffffff);
+    f->wire = (int)(key & 7);
+    if (f->number == 0 || key >> 32) p->bad = true;
+    if (f->wire == 0) f->value = tp__pb_get_varint(p);
+    else if (f->wire == 1) f->value = tp__pb_get_fixed(p, 8);
+    else if (f->wire == 5) f->value = tp__pb_get_fixed(p, 4);
+    else if (f->wire == 2) {
+        const uint64_t n = tp__pb_get_varint(p);
+        if (p->bad || n > (uint64_t)(p->end - p->at)) p->bad = true;
+        else {
+            f->sub.at = p->at;
+            f->sub.end = p->at += (size_t)n;
+        }
+    } else p->bad = true;
+    return !p->bad;
+}
+
 /* -- checksums ----------------------------------------------------------------------------- >>crc */
 /* A reflected CRC is linear: the table entry of a^b is the xor of the entries of a and b. So the tables
  * are cheap enough to be made on the stack of each call, and there is no global state: sixteen entries for
@@ -7173,34 +7229,12 @@ static tp_status tp__tf_bad(const char *what, const char *why)
 
 static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
-    *v = 0;
-    for (int shift = 0; *p < end && shift < 64; shift += 7) {
-        uint8_t b = *(*p)++;
-        if (shift == 63 && b > 1) return false;
-        *v |= (uint64_t)(b & 127) << shift;
-        if (b < 128) return b || shift == 0; /* the shortest way to write it is the only one */
-    }
-    return false;
-}
-
-/* The next field of a message: *field is its number, 0 at the end, and *v its number or how many bytes at *bytes. */
-static bool tp__tf_field(const uint8_t **p, const uint8_t *end, uint64_t *field, uint64_t *v, const uint8_t **bytes)
-{
-    uint64_t key;
-    *field = *v = 0;
-    *bytes = NULL;
-    if (*p == end) return true;
-    if (!tp__varint(p, end, &key) || key >> 3 == 0) return false;
-    *field = key >> 3;
-    int wire = (int)(key & 7);
-    if (wire == 0) return tp__varint(p, end, v);
-    if (wire == 2 && !tp__varint(p, end, v)) return false;
-    uint64_t n = wire == 1 ? 8 : wire == 2 ? *v : wire == 5 ? 4 : UINT64_MAX;
-    if (n > (uint64_t)(end - *p)) return false;
-    if (wire == 2) *bytes = *p;
-    if (wire == 5) *v = tp__le32(*p);
-    *p += n;
-    return true;
+    tp__pb m = {*p, end, false};
+    uint8_t shortest[10];
+    *v = tp__pb_get_varint(&m);
+    const bool ok = !m.bad && tp__put_varint(shortest, *v) - shortest == m.at - *p; /* the only way to write it */
+    *p = m.at;
+    return ok;
 }
 
 /* Snappy: literals and copies from before. Exactly out_size bytes must come out. */
@@ -7305,25 +7339,19 @@ typedef struct tp__tf {
     tp__printable string;
 } tp__tf;
 
-static tp_status tp__tf_header(tp__tf *t, const uint8_t *p, const uint8_t *end)
+static tp_status tp__tf_header(tp__tf *t, tp__pb m)
 {
-    uint64_t field = 1, v, big = 0, consumer = 0;
-    const uint8_t *bytes;
-    bool ok = true;
+    uint64_t big = 0, consumer = 0;
+    tp__pb_field f, g;
     t->shards = 0;
-    while (ok && field) {
-        ok = tp__tf_field(&p, end, &field, &v, &bytes);
-        if (ok && field == 1) t->shards = v;
-        if (ok && field == 2) big = v;
-        if (!ok || field != 3 || !bytes) continue;
-        uint64_t f = 1, x;
-        const uint8_t *q = bytes, *b;
-        while (ok && f) {
-            ok = tp__tf_field(&q, bytes + v, &f, &x, &b);
-            if (ok && f == 2) consumer = x;
-        }
+    while (tp__pb_next(&m, &f)) {
+        if (f.number == 1) t->shards = f.value;
+        if (f.number == 2) big = f.value;
+        while (f.number == 3 && tp__pb_next(&f.sub, &g))
+            if (g.number == 2) consumer = g.value;
+        m.bad |= f.sub.bad;
     }
-    if (!ok || big > 1 || t->shards == 0 || t->shards > 99999) return tp__tf_bad(t->what, "its header is wrong");
+    if (m.bad || big > 1 || t->shards == 0 || t->shards > 99999) return tp__tf_bad(t->what, "its header is wrong");
     if (consumer > 1)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: the checkpoint is of a version (%llu) that is not known here", t->what,
                        (unsigned long long)consumer);
@@ -7331,29 +7359,29 @@ static tp_status tp__tf_header(tp__tf *t, const uint8_t *p, const uint8_t *end)
     return TP_OK;
 }
 
-static bool tp__tf_shape(const uint8_t *p, const uint8_t *end, tp_shape *shape)
+static bool tp__tf_shape(tp__pb m, tp_shape *shape)
 {
-    uint64_t field = 1, v, f, x;
-    const uint8_t *bytes, *q, *b;
-    while (field) {
-        if (!tp__tf_field(&p, end, &field, &v, &bytes) || (field == 3 && v)) return false; /* 3: unknown rank */
-        if (field != 2) continue;
-        if (!bytes || shape->ndim == TP_MAX_DIMS) return false;
+    tp__pb_field f, g;
+    while (tp__pb_next(&m, &f)) {
+        if (f.number == 3 && f.value) return false; /* unknown rank */
+        if (f.number != 2) continue;
+        if (f.wire != 2 || shape->ndim == TP_MAX_DIMS) return false;
         shape->dim[shape->ndim] = 0;
-        for (q = bytes, f = 1; f;) {
-            if (!tp__tf_field(&q, bytes + v, &f, &x, &b) || x > (uint64_t)INT64_MAX) return false;
-            if (f == 1) shape->dim[shape->ndim] = (int64_t)x;
+        while (tp__pb_next(&f.sub, &g)) {
+            if (g.value > (uint64_t)INT64_MAX) return false;
+            if (g.number == 1) shape->dim[shape->ndim] = (int64_t)g.value;
         }
+        if (f.sub.bad) return false;
         shape->ndim++;
     }
-    return true;
+    return !m.bad;
 }
 
-static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, const uint8_t *p, const uint8_t *end)
+static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
 {
     static const char suffix[] = "/.ATTRIBUTES/VARIABLE_VALUE";
-    uint64_t field = 1, v, type = 0, size = 0;
-    const uint8_t *bytes;
+    uint64_t type = 0, size = 0;
+    tp__pb_field f;
     size_t nlen = key->len;
     if (key->data[0] == 0) { /* the name of a part of a partitioned variable, whose own entry says more */
         t->sliced = true;
@@ -7369,18 +7397,20 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, const uint8_t *p, co
     tp__entry *e = tp__entries_add(&t->list, name);
     if (!e) return TP_ERR_NOMEM;
     e->h.swap = t->swap;
-    while (field) {
-        bool ok = tp__tf_field(&p, end, &field, &v, &bytes);
-        if (ok && field == 1) type = v > 100 ? v - 100 : v; /* 100 more: a reference */
-        if (ok && field == 2) ok = bytes && e->h.shape.ndim == 0 && tp__tf_shape(bytes, bytes + v, &e->h.shape);
-        if (ok && field == 3) ok = v < t->shards, e->shard = (uint32_t)v;
-        if (ok && field == 4) e->begin = v;
-        if (ok && field == 5) size = v;
-        if (ok && field == 6) e->crc = (uint32_t)v;
+    for (bool more = true; more;) {
+        more = tp__pb_next(&m, &f);
+        bool ok = !m.bad;
+        const uint64_t v = f.value;
+        if (ok && f.number == 1) type = v > 100 ? v - 100 : v; /* 100 more: a reference */
+        if (ok && f.number == 2) ok = f.wire == 2 && e->h.shape.ndim == 0 && tp__tf_shape(f.sub, &e->h.shape);
+        if (ok && f.number == 3) ok = v < t->shards, e->shard = (uint32_t)v;
+        if (ok && f.number == 4) e->begin = v;
+        if (ok && f.number == 5) size = v;
+        if (ok && f.number == 6) e->crc = (uint32_t)v;
         if (!ok)
             return tp__entry_bad(t->what, e,
                                  "its entry is wrong (or it has an unknown rank, or more than 8 dimensions)");
-        if (field == 7)
+        if (f.number == 7)
             return tp_fail(TP_ERR_UNSUPPORTED,
                            "%s: variable '%s' is partitioned, which is not read; save the checkpoint again without a "
                            "partitioner",
@@ -7437,7 +7467,10 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
             /* names share their beginnings, so a small file could ask for any amount of memory */
             else if ((names += key.len) > 64 * (uint64_t)size + 65536) s = tp__tf_bad(what, "its names are too long");
             else if (first != (key.len == 0)) s = tp__tf_bad(what, "it has no header");
-            else s = first ? tp__tf_header(t, v, v_end) : tp__tf_entry(t, &key, v, v_end);
+            else {
+                tp__pb m = {v, v_end, false};
+                s = first ? tp__tf_header(t, m) : tp__tf_entry(t, &key, m);
+            }
         }
         tp_free(block.own);
         block.own = NULL;

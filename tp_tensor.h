@@ -590,11 +590,13 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #endif
 #endif
 
-/* What runs once (building a graph, compiling a plan, naming errors) is compiled for a short compile time: it is most of
- * the code, and none of the work. */
+/* What runs once (building a graph, compiling a plan, naming errors) is compiled small and soon: it is most of the code, and
+ * none of the work. The passes that are left out take the time and give this kind of code nothing. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-#define TP__COLD_BEGIN \
-    _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1,no-tree-pta,no-inline-functions-called-once\")")
+/* clang-format off */
+#define TP__COLD_BEGIN _Pragma("GCC push_options") \
+    _Pragma("GCC optimize(\"Os,no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
+/* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
 #define TP__HOT      __attribute__((optimize("O3"))) /* ... and these few loops of it are */
 #else

@@ -142,7 +142,9 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    training: mean and biased variance of the batch, and ema = ema - (1-momentum)*(ema - batch); momentum is the
  *    fraction that is KEPT. Otherwise: mean/EMA and variance/EMA (in a training tower that is a frozen BatchNorm).
  *    With four dimensions the running variance gets the unbiased one (times N/(N-1)) and epsilon is at least 1.001e-5;
- *    with two the biased one and epsilon as given. Variables gamma, beta, mean/EMA, variance/EMA. Needs a tower. */
+ *    with two the biased one and epsilon as given. Variables gamma, beta, mean/EMA, variance/EMA. Needs a tower.
+ *    virtual_batch_size V: in training each V samples are normalised by themselves; the batch must be a multiple of V.
+ *    The running ones get the first V samples' mean and biased variance, and are updated as with TP_EMA_INTERNAL. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* TP_EMA_COLLECTION */
     TP_EMA_COLLECTION,  /* two ops in UPDATE_OPS, of the main training tower, that somebody runs each step */
@@ -161,6 +163,7 @@ typedef struct tp_batch_norm_desc {
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
     tp_ema_update ema_update;
+    int virtual_batch_size; /* 0 = the whole batch */
 } tp_batch_norm_desc;
 TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 
@@ -184,6 +187,194 @@ typedef struct tp_bn_relu_desc {
 TP_DEF tp_node *tp_bn_relu_(tp_node *x, const tp_bn_relu_desc *d);
 TP_DEF tp_node *tp_bn_relu(tp_node *x);
 
+/* -- Conv2DTranspose, also called Deconv2D: (B,H,W,C) -> (B,H',W',O); the gradient of a convolution from O to C channels,
+ *    then bias, activation. SAME: H' = H*stride; VALID: H*stride + max(K-stride, 0). Variables W (KH,KW,O,C), whose fan_in
+ *    is KH*KW*O, and b (O). */
+typedef struct tp_conv2d_transpose_desc {
+    tp_at at_;
+    const char *name;
+    int filters;                    /* required */
+    int kernel_size, kernel_size_w; /* required */
+    int strides, strides_w;         /* 0 = 1 */
+    tp_padding padding;             /* 0 = TP_SAME */
+    tp_data_format data_format;     /* 0 = TP_NHWC */
+    tp_activation activation;       /* 0 = none */
+    tp_tri use_bias;                /* 0 = TP_YES */
+    tp_init kernel_initializer, bias_initializer;
+    tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
+} tp_conv2d_transpose_desc;
+typedef tp_conv2d_transpose_desc tp_deconv2d_desc;
+TP_DEF tp_node *tp_conv2d_transpose_(tp_node *x, const tp_conv2d_transpose_desc *d);
+
+/* -- DepthwiseConv2D: (B,H,W,C) -> (B,H',W',C*M): channel c has the M filters that make channels c*M..c*M+M-1. Variables
+ *    W (KH,KW,C,M) and, if asked for, b (C*M). */
+typedef struct tp_depthwise_conv2d_desc {
+    tp_at at_;
+    const char *name;
+    int depth_multiplier;               /* M; 0 = 1 */
+    int kernel_size, kernel_size_w;     /* required */
+    int strides, strides_w;             /* 0 = 1 */
+    tp_padding padding;                 /* 0 = TP_SAME */
+    tp_data_format data_format;         /* 0 = TP_NHWC */
+    int dilation_rate, dilation_rate_w; /* 0 = 1 */
+    tp_activation activation;           /* 0 = none */
+    tp_tri use_bias;                    /* 0 = TP_NO, unlike Conv2D */
+    tp_init kernel_initializer, bias_initializer;
+    tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
+} tp_depthwise_conv2d_desc;
+TP_DEF tp_node *tp_depthwise_conv2d_(tp_node *x, const tp_depthwise_conv2d_desc *d);
+
+/* -- FixedUnPooling: (B,H,W,C) -> (B,H*SH,W*SW,C): each element times a matrix (SH,SW), by default 1 at its top left and 0
+ *    elsewhere. The matrix may be any node and gets a gradient. No variables; the output keeps its op's name. */
+typedef struct tp_fixed_unpooling_desc {
+    tp_at at_;
+    const char *name;
+    int shape, shape_w; /* SH, SW; required */
+    tp_node *unpool_mat;
+    tp_data_format data_format; /* 0 = TP_NHWC */
+} tp_fixed_unpooling_desc;
+TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d);
+
+/* -- CaffeBilinearUpSample: (B,H,W,C) -> (B,H*S,W*S,C), each channel by the fixed kernel of Caffe's "bilinear" filler. */
+typedef struct tp_caffe_bilinear_upsample_desc {
+    tp_at at_;
+    const char *name;
+    int shape;                  /* S; required */
+    tp_data_format data_format; /* 0 = TP_NHWC */
+} tp_caffe_bilinear_upsample_desc;
+TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d);
+
+/* -- LayerNorm, InstanceNorm, GroupNorm: y = gamma*(x-mean)/sqrt(var+epsilon) + beta with mean and biased variance of one
+ *    sample: of all its elements; of each channel; of each of `groups` runs of channels. (B,H,W,C), LayerNorm also (B,C).
+ *    gamma and beta are (C), of each channel. The same in training and inference. */
+typedef struct tp_layer_norm_desc {
+    tp_at at_;
+    const char *name;
+    float epsilon;              /* 0 = 1e-5 */
+    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_init gamma_initializer;  /* 0 = ones */
+    tp_data_format data_format; /* 0 = TP_NHWC */
+} tp_layer_norm_desc;
+typedef tp_layer_norm_desc tp_instance_norm_desc;
+typedef struct tp_group_norm_desc {
+    tp_at at_;
+    const char *name;
+    float epsilon;              /* 0 = 1e-5 */
+    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_init gamma_initializer;  /* 0 = ones */
+    tp_data_format data_format; /* 0 = TP_NHWC */
+    int groups;                 /* 0 = 32 */
+} tp_group_norm_desc;
+TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d);
+TP_DEF tp_node *tp_instance_norm_(tp_node *x, const tp_instance_norm_desc *d);
+TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d);
+
+/* -- BatchRenorm of (B,C) or of four dimensions. Training, with s = sqrt(var+epsilon) of the batch and M, S the running mean
+ *    and deviation: y = gamma*((x-mean)/s*r + d) + beta; r = s/S within [1/rmax, rmax], d = (mean-M)/S within [-dmax, dmax],
+ *    both without a gradient. Otherwise as BatchNorm. Variables gamma, beta, moving_mean, moving_variance, renorm_mean,
+ *    renorm_mean_weight, renorm_stddev, renorm_stddev_weight; two ops in UPDATE_OPS. Needs a tower. */
+typedef struct tp_batch_renorm_desc {
+    tp_at at_;
+    const char *name;
+    float rmax, dmax; /* required, or as scalar nodes: */
+    tp_node *rmax_node, *dmax_node;
+    float momentum;             /* 0 = 0.9 */
+    float epsilon;              /* 0 = 1e-5 */
+    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_init gamma_initializer;  /* 0 = ones */
+    tp_data_format data_format; /* 0 = TP_NHWC */
+} tp_batch_renorm_desc;
+TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d);
+
+/* -- PReLU: x > 0: x; else alpha*x. Variable alpha, one scalar. */
+typedef struct tp_prelu_desc {
+    tp_at at_;
+    const char *name;
+    float init; /* 0 = 0.001 */
+} tp_prelu_desc;
+TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d);
+
+/* -- Maxout: (B,..,C) -> (B,..,C/num_unit), the largest of each num_unit neighbours. The name may be left out. */
+typedef struct tp_maxout_desc {
+    tp_at at_;
+    const char *name;
+    int num_unit; /* required */
+} tp_maxout_desc;
+TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d);
+
+/* -- ConcatWith: x and then others along an axis. The name may be left out. */
+typedef struct tp_concat_with_desc {
+    tp_at at_;
+    const char *name;
+    tp_node *tensor;         /* one other, */
+    tp_node *const *tensors; /* or n_tensors of them */
+    int n_tensors;
+    int dim; /* required: 1, 2, ..; or -1 for the last axis, -2, .. */
+} tp_concat_with_desc;
+TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d);
+
+/* -- SoftMax over the last axis; use_temperature: of x*invtemp, a scalar variable that starts at 1/temperature_init. */
+typedef struct tp_softmax_layer_desc {
+    tp_at at_;
+    const char *name;
+    tp_tri use_temperature; /* 0 = TP_NO */
+    float temperature_init; /* 0 = 1 */
+} tp_softmax_layer_desc;
+TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
+
+/* -- Embedding: whole numbers (..) -> (..,units), rows of the variable W (vocab,units). An index outside fails the run. */
+typedef struct tp_embedding_desc {
+    tp_at at_;
+    const char *name;
+    int vocab, units;           /* required */
+    tp_init kernel_initializer; /* 0 = glorot uniform */
+    tp_regularizer kernel_regularizer;
+} tp_embedding_desc;
+TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
+
+/* -- LSTM, GRU: (B,T,C) -> (B,T,units), all steps. BasicLSTMCell, GRUCell: one step, (B,C) -> (B,units); calls of the same
+ *    name share their variables, so a loop over steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
+ *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
+ *    candidate/kernel (C+units,units), candidate/bias. Kernels start glorot uniform. */
+typedef struct tp_rnn_state { /* (B,units) each; NULL = zeros. c is the LSTM's alone */
+    tp_node *h, *c;
+} tp_rnn_state;
+typedef struct tp_rnn_desc {
+    tp_at at_;
+    const char *name;
+    int units;                  /* required */
+    float forget_bias;          /* 0 = 1; of the LSTM */
+    tp_tri time_major;          /* x and y are (T,B,..); 0 = TP_NO */
+    tp_rnn_state *state;        /* the state before; set to the state after. NULL: from zeros, and nobody asks */
+    tp_init kernel_initializer; /* 0 = glorot uniform */
+    tp_init bias_initializer;   /* 0 = zeros, ones for the GRU's gates */
+} tp_rnn_desc;
+typedef tp_rnn_desc tp_lstm_desc;
+typedef tp_rnn_desc tp_gru_desc;
+typedef tp_rnn_desc tp_basic_lstm_cell_desc;
+typedef tp_rnn_desc tp_gru_cell_desc;
+TP_DEF tp_node *tp_lstm_(tp_node *x, const tp_lstm_desc *d);
+TP_DEF tp_node *tp_gru_(tp_node *x, const tp_gru_desc *d);
+TP_DEF tp_node *tp_basic_lstm_cell_(tp_node *x, const tp_basic_lstm_cell_desc *d);
+TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
+
+/* -- MultiHeadAttention: (B,T,C) -> (B,T,units): queries from x, keys and values from x or from another sequence
+ *    (B,S,D), attention in `heads` heads (tp_nn_attention), a projection. Variables Wq (C,units), Wk, Wv (D,units), Wo
+ *    (units,units), bq, bk, bv, bo (units). */
+typedef struct tp_multi_head_attention_desc {
+    tp_at at_;
+    const char *name;
+    int heads;                  /* required; divides units */
+    int units;                  /* 0 = C */
+    tp_tri causal;              /* a query sees no later key; 0 = TP_NO */
+    tp_node *key, *value;       /* 0 = x, key */
+    tp_tri use_bias;            /* 0 = TP_YES */
+    tp_init kernel_initializer; /* 0 = glorot uniform */
+    tp_init bias_initializer;   /* 0 = zeros */
+    tp_regularizer kernel_regularizer;
+} tp_multi_head_attention_desc;
+TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d);
+
 /* clang-format off */
 #ifndef __cplusplus
 #define TP__OPTIONS(type_, ...)         &(const type_){.at_ = TP_AT, __VA_ARGS__}
@@ -194,6 +385,25 @@ TP_DEF tp_node *tp_bn_relu(tp_node *x);
 #define tp_global_avg_pooling(x, ...)   tp_global_avg_pooling_((x), TP__OPTIONS(tp_global_avg_pooling_desc, __VA_ARGS__))
 #define tp_batch_norm(x, ...)           tp_batch_norm_((x), TP__OPTIONS(tp_batch_norm_desc, __VA_ARGS__))
 #define tp_dropout(x, ...)              tp_dropout_((x), TP__OPTIONS(tp_dropout_desc, __VA_ARGS__))
+#define tp_conv2d_transpose(x, ...)     tp_conv2d_transpose_((x), TP__OPTIONS(tp_conv2d_transpose_desc, __VA_ARGS__))
+#define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(tp_deconv2d_desc, __VA_ARGS__))
+#define tp_depthwise_conv2d(x, ...)     tp_depthwise_conv2d_((x), TP__OPTIONS(tp_depthwise_conv2d_desc, __VA_ARGS__))
+#define tp_fixed_unpooling(x, ...)      tp_fixed_unpooling_((x), TP__OPTIONS(tp_fixed_unpooling_desc, __VA_ARGS__))
+#define tp_caffe_bilinear_upsample(x, ...) tp_caffe_bilinear_upsample_((x), TP__OPTIONS(tp_caffe_bilinear_upsample_desc, __VA_ARGS__))
+#define tp_layer_norm(x, ...)           tp_layer_norm_((x), TP__OPTIONS(tp_layer_norm_desc, __VA_ARGS__))
+#define tp_instance_norm(x, ...)        tp_instance_norm_((x), TP__OPTIONS(tp_instance_norm_desc, __VA_ARGS__))
+#define tp_group_norm(x, ...)           tp_group_norm_((x), TP__OPTIONS(tp_group_norm_desc, __VA_ARGS__))
+#define tp_batch_renorm(x, ...)         tp_batch_renorm_((x), TP__OPTIONS(tp_batch_renorm_desc, __VA_ARGS__))
+#define tp_prelu(x, ...)                tp_prelu_((x), TP__OPTIONS(tp_prelu_desc, __VA_ARGS__))
+#define tp_maxout(x, ...)               tp_maxout_((x), TP__OPTIONS(tp_maxout_desc, __VA_ARGS__))
+#define tp_concat_with(x, ...)          tp_concat_with_((x), TP__OPTIONS(tp_concat_with_desc, __VA_ARGS__))
+#define tp_softmax_layer(x, ...)        tp_softmax_layer_((x), TP__OPTIONS(tp_softmax_layer_desc, __VA_ARGS__))
+#define tp_embedding(x, ...)            tp_embedding_((x), TP__OPTIONS(tp_embedding_desc, __VA_ARGS__))
+#define tp_lstm(x, ...)                 tp_lstm_((x), TP__OPTIONS(tp_lstm_desc, __VA_ARGS__))
+#define tp_gru(x, ...)                  tp_gru_((x), TP__OPTIONS(tp_gru_desc, __VA_ARGS__))
+#define tp_basic_lstm_cell(x, ...)      tp_basic_lstm_cell_((x), TP__OPTIONS(tp_basic_lstm_cell_desc, __VA_ARGS__))
+#define tp_gru_cell(x, ...)             tp_gru_cell_((x), TP__OPTIONS(tp_gru_cell_desc, __VA_ARGS__))
+#define tp_multi_head_attention(x, ...) tp_multi_head_attention_((x), TP__OPTIONS(tp_multi_head_attention_desc, __VA_ARGS__))
 #define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
 #define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(tp_bn_relu_desc, (name_)))
 #endif
@@ -273,6 +483,25 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_BATCH_NORM(...)         TP_LAYER(batch_norm, __VA_ARGS__)
 #define TP_DROPOUT(...)            TP_LAYER(dropout, __VA_ARGS__)
 #define TP_BN_RELU(...)            TP_LAYER(bn_relu, __VA_ARGS__)
+#define TP_CONV2D_TRANSPOSE(...)   TP_LAYER(conv2d_transpose, __VA_ARGS__)
+#define TP_DECONV2D(...)           TP_LAYER(deconv2d, __VA_ARGS__)
+#define TP_DEPTHWISE_CONV2D(...)   TP_LAYER(depthwise_conv2d, __VA_ARGS__)
+#define TP_FIXED_UNPOOLING(...)    TP_LAYER(fixed_unpooling, __VA_ARGS__)
+#define TP_CAFFE_BILINEAR_UPSAMPLE(...) TP_LAYER(caffe_bilinear_upsample, __VA_ARGS__)
+#define TP_LAYER_NORM(...)         TP_LAYER(layer_norm, __VA_ARGS__)
+#define TP_INSTANCE_NORM(...)      TP_LAYER(instance_norm, __VA_ARGS__)
+#define TP_GROUP_NORM(...)         TP_LAYER(group_norm, __VA_ARGS__)
+#define TP_BATCH_RENORM(...)       TP_LAYER(batch_renorm, __VA_ARGS__)
+#define TP_PRELU(...)              TP_LAYER(prelu, __VA_ARGS__)
+#define TP_MAXOUT(...)             TP_LAYER(maxout, __VA_ARGS__)
+#define TP_CONCAT_WITH(...)        TP_LAYER(concat_with, __VA_ARGS__)
+#define TP_SOFTMAX(...)            TP_LAYER(softmax_layer, __VA_ARGS__)
+#define TP_EMBEDDING(...)          TP_LAYER(embedding, __VA_ARGS__)
+#define TP_LSTM(...)               TP_LAYER(lstm, __VA_ARGS__)
+#define TP_GRU(...)                TP_LAYER(gru, __VA_ARGS__)
+#define TP_BASIC_LSTM_CELL(...)    TP_LAYER(basic_lstm_cell, __VA_ARGS__)
+#define TP_GRU_CELL(...)           TP_LAYER(gru_cell, __VA_ARGS__)
+#define TP_MULTI_HEAD_ATTENTION(...) TP_LAYER(multi_head_attention, __VA_ARGS__)
 #define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
 #define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
 #define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
@@ -807,6 +1036,34 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
 
 /* -- Conv2D -------------------------------------------------------------------------- >>layer conv2d */
 
+/* What the convolutions have in common: kernel, strides and dilation (or NULL) point to pairs, checked and put into a. */
+static bool tp__conv_attrs(const char *layer, const tp_node *x, tp_data_format format, tp_padding padding,
+                           const int *kernel, const int *strides, const int *dilation, tp_conv2d_attrs *a)
+{
+    tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT];
+    memset(a, 0, sizeof *a);
+    if (!tp__layer_image_input(layer, x, format)) return false;
+    if (kernel[0] <= 0 || kernel[1] < 0) tp__layer_fail(g, TP_ERR_ARG, "%s needs a .kernel_size of 1 or more", layer);
+    if (strides[0] < 0 || strides[1] < 0)
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .strides %d: they are 1 or more", layer,
+                       strides[0] < 0 ? strides[0] : strides[1]);
+    if (dilation && (dilation[0] < 0 || dilation[1] < 0))
+        tp__layer_fail(g, TP_ERR_ARG, "%s has a negative .dilation_rate", layer);
+    if (padding != TP_PADDING_DEFAULT && padding != TP_SAME && padding != TP_VALID)
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer, (int)padding);
+    if (x->shape.dim[format == TP_NCHW ? 1 : 3] <= 0)
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs to know its channels: tp_reshape it",
+                       tp_shape_text(&x->shape, t), layer);
+    a->stride_h = strides[0] ? strides[0] : 1;
+    a->stride_w = strides[1] ? strides[1] : a->stride_h;
+    a->dilation_h = dilation && dilation[0] ? dilation[0] : 1;
+    a->dilation_w = dilation && dilation[1] ? dilation[1] : a->dilation_h;
+    a->padding = padding == TP_VALID ? TP_VALID : TP_SAME;
+    a->data_format = format == TP_NCHW ? TP_NCHW : TP_NHWC;
+    return tp_graph_status(g) == TP_OK;
+}
+
 static const tp_layer_field tp__conv2d_fields[] = {TP_LAYER_FIELD(tp_conv2d_desc, filters),
                                                    TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
                                                    TP_LAYER_PAIR(tp_conv2d_desc, strides),
@@ -826,36 +1083,17 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
 {
     const tp_conv2d_desc *d = (const tp_conv2d_desc *)desc;
     tp_graph *g = tp_node_graph(x);
-    char t[TP_SHAPE_TEXT];
-    if (!tp__layer_image_input("Conv2D", x, d->data_format)) return tp_poison(g);
     if (d->filters <= 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
-    if (d->kernel_size <= 0 || d->kernel_size_w < 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs a .kernel_size of 1 or more");
-    if (d->strides < 0 || d->strides_w < 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .strides %d: they are 1 or more",
-                              d->strides < 0 ? d->strides : d->strides_w);
-    if (d->dilation_rate < 0 || d->dilation_rate_w < 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has a negative .dilation_rate");
-    if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
-        return tp__layer_fail(g, TP_ERR_ARG, "Conv2D has .padding %d: it is TP_SAME or TP_VALID", (int)d->padding);
+    tp_conv2d_attrs a;
+    if (!tp__conv_attrs("Conv2D", x, d->data_format, d->padding, &d->kernel_size, &d->strides, &d->dilation_rate, &a))
+        return tp_poison(g);
     const int64_t channels = x->shape.dim[d->data_format == TP_NCHW ? 1 : 3];
     const int split = d->split ? d->split : 1;
-    if (channels <= 0)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, Conv2D needs to know its channels: tp_reshape it",
-                              tp_shape_text(&x->shape, t));
     if (split < 1 || channels % split != 0 || d->filters % split != 0)
         return tp__layer_fail(g, TP_ERR_ARG,
                               "Conv2D has .split %d, which does not divide its %lld input channels and %d filters",
                               split, (long long)channels, d->filters);
 
-    tp_conv2d_attrs a;
-    memset(&a, 0, sizeof a);
-    a.stride_h = d->strides ? d->strides : 1;
-    a.stride_w = d->strides_w ? d->strides_w : a.stride_h;
-    a.dilation_h = d->dilation_rate ? d->dilation_rate : 1;
-    a.dilation_w = d->dilation_rate_w ? d->dilation_rate_w : a.dilation_h;
-    a.padding = d->padding == TP_VALID ? TP_VALID : TP_SAME;
-    a.data_format = d->data_format == TP_NCHW ? TP_NCHW : TP_NHWC;
     a.groups = split;
     const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, channels / split,
                                d->filters};
@@ -980,7 +1218,8 @@ static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_n
                                                        TP_LAYER_INIT(tp_batch_norm_desc, beta_initializer),
                                                        TP_LAYER_INIT(tp_batch_norm_desc, gamma_initializer),
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, data_format),
-                                                       TP_LAYER_FIELD(tp_batch_norm_desc, ema_update)};
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, ema_update),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, virtual_batch_size)};
 
 /* One of the four (C) variables. They are float32 for float16 inputs. Running statistics are not trained, and belong to
  * the model when the main training tower makes them. */
@@ -1017,6 +1256,46 @@ static tp_node *tp__batch_norm_fixed(const tp_node *x, int64_t channels, float v
     return n;
 }
 
+/* A vector (C) as it is added to or multiplied with x. */
+static tp_node *tp__per_channel(tp_node *v, const tp_node *x, int axis)
+{
+    int64_t shape[3] = {v->shape.dim[0], 1, 1};
+    return axis == x->shape.ndim - 1 ? v : tp_reshape_to(v, tp_make_shape_n(3, shape));
+}
+
+/* x of B samples seen as (B/V, V, ...); each of the B/V is normalised by its own moments, the first one's are reported. */
+static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, int v,
+                                     tp_node **mean, tp_node **var)
+{
+    tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT];
+    tp_shape shape = x->shape, c = gamma->shape;
+    int axes[4], n = 0;
+    for (int i = x->shape.ndim - 1; i > 0; i--) {
+        if (shape.dim[i] < 0)
+            return tp__layer_fail(g, TP_ERR_SHAPE,
+                                  "input is %s, BatchNorm with .virtual_batch_size needs to know every dimension but "
+                                  "the batch",
+                                  tp_shape_text(&x->shape, t));
+        shape.dim[i + 1] = shape.dim[i];
+        if (i != axis) axes[n++] = i + 1;
+    }
+    axes[n++] = 1;
+    shape.ndim++;
+    shape.dim[0] = TP_ANY;
+    shape.dim[1] = v;
+    tp_node *group = tp_reshape_to(x, shape);
+    tp_node *m = tp_reduce_mean(group, axes, n, true);
+    tp_node *off = tp_sub(group, m), *s2 = tp_reduce_mean(tp_square(off), axes, n, true);
+    tp_node *y = tp_mul(off, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
+    y = tp_add(tp_mul(tp_reshape_like(y, x), tp__per_channel(gamma, x, axis)), tp__per_channel(beta, x, axis));
+    int64_t begin[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
+    for (int i = 0; i < TP_MAX_DIMS; i++) size[i] = i ? -1 : 1;
+    *mean = tp_reshape_to(tp_slice(m, begin, size), c);
+    *var = tp_reshape_to(tp_slice(s2, begin, size), c);
+    return y;
+}
+
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 {
     const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
@@ -1047,7 +1326,12 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 
     const float momentum = tp__float_option(d->momentum, 0.9f);
     float epsilon = tp__float_option(d->epsilon, 1e-5f);
-    if (ndim == 4 && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* what the fused kernels insist on */
+    const bool ghost = d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
+    if (d->virtual_batch_size < 0 || (ghost && x->shape.dim[0] > 0 && x->shape.dim[0] % d->virtual_batch_size != 0))
+        return tp__layer_fail(g, TP_ERR_ARG,
+                              "input is %s, BatchNorm has .virtual_batch_size %d, which must divide the batch",
+                              tp_shape_text(&x->shape, t), d->virtual_batch_size);
+    if (ndim == 4 && !ghost && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* what the fused kernels insist on */
     const bool training = tp__tri_option(d->training, tower->is_training);
     tp_node *gamma, *beta, *y;
     if (tp__tri_option(d->scale, true)) {
@@ -1078,13 +1362,14 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
         return tp_nn_batch_norm_infer(x, gamma, beta, ema_mean, ema_var, axis, epsilon);
     }
     tp_node *mean = NULL, *var = NULL;
-    y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
+    if (ghost) y = tp__batch_norm_ghost(x, gamma, beta, axis, epsilon, d->virtual_batch_size, &mean, &var);
+    else y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
     if (!update || tp_is_poison(y)) return y;
     tp_node *ops[2];
     ops[0] = tp_assign_moving_average(ema_mean, mean, momentum, NULL);
     ops[1] = tp_assign_moving_average(ema_var, var, momentum, NULL);
-    if (d->ema_update == TP_EMA_INTERNAL) return tp_with_dependencies(y, ops, 2);
+    if (ghost || d->ema_update == TP_EMA_INTERNAL) return tp_with_dependencies(y, ops, 2);
     tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[0]);
     tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[1]);
     return y;
@@ -1140,8 +1425,694 @@ TP_DEF tp_node *(tp_bn_relu)(tp_node *x)
     return tp_bn_relu_(x, &d);
 }
 
+/* -- Conv2DTranspose ----------------------------------------------------- >>layer conv2d_transpose */
+
+static const tp_layer_field tp__conv2d_transpose_fields[] = {
+    TP_LAYER_FIELD(tp_conv2d_transpose_desc, filters),
+    TP_LAYER_PAIR(tp_conv2d_transpose_desc, kernel_size),
+    TP_LAYER_PAIR(tp_conv2d_transpose_desc, strides),
+    TP_LAYER_FIELD(tp_conv2d_transpose_desc, padding),
+    TP_LAYER_FIELD(tp_conv2d_transpose_desc, data_format),
+    TP_LAYER_FIELD(tp_conv2d_transpose_desc, activation),
+    TP_LAYER_FIELD(tp_conv2d_transpose_desc, use_bias),
+    TP_LAYER_INIT(tp_conv2d_transpose_desc, kernel_initializer),
+    TP_LAYER_INIT(tp_conv2d_transpose_desc, bias_initializer),
+    TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, kernel_regularizer),
+    TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, bias_regularizer),
+    TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, activity_regularizer)};
+
+/* x from `begin` on along one axis, `size` of it (-1: to the end). */
+static tp_node *tp__slice_axis(tp_node *x, int axis, int64_t begin, int64_t size)
+{
+    int64_t from[TP_MAX_DIMS] = {0}, n[TP_MAX_DIMS];
+    for (int i = 0; i < TP_MAX_DIMS; i++) n[i] = -1;
+    from[axis] = begin;
+    n[axis] = size;
+    return tp_slice(x, from, n);
+}
+
+/* A value of x's batch, of sh and sw times its height and width and `channels` channels. Only its shape is wanted: where
+ * sizes are unknown, nothing else can say what they will be. It is never computed. */
+static tp_node *tp__image_like(tp_node *x, bool nchw, int sh, int sw, int64_t channels)
+{
+    int64_t times[4] = {1, 1, 1, 1};
+    const int c = nchw ? 1 : 3, h = nchw ? 2 : 1;
+    if (channels != x->shape.dim[c]) {
+        x = tp__slice_axis(x, c, 0, 1);
+        times[c] = channels;
+    }
+    times[h] = sh;
+    times[h + 1] = sw;
+    return tp_tile(x, times);
+}
+
+/* The transposed convolution of x with w (KH,KW,O/groups,C) and the attributes of the convolution that it transposes. */
+static tp_node *tp__conv_transpose(tp_node *x, tp_node *w, int64_t channels, const tp_conv2d_attrs *a)
+{
+    const bool nchw = a->data_format == TP_NCHW;
+    int64_t before[4] = {0}, after[4] = {0};
+    if (tp_is_poison(w)) return w;
+    tp_node *like = tp__image_like(x, nchw, a->stride_h, a->stride_w, channels);
+    const int64_t over_h = w->shape.dim[0] - a->stride_h, over_w = w->shape.dim[1] - a->stride_w;
+    if (a->padding == TP_VALID && (over_h > 0 || over_w > 0) && !tp_is_poison(like)) {
+        after[nchw ? 2 : 1] = over_h > 0 ? over_h : 0;
+        after[nchw ? 3 : 2] = over_w > 0 ? over_w : 0;
+        like = tp_pad(like, before, after, TP_PAD_CONSTANT, 0.0f);
+    }
+    return tp_nn_conv2d_input_grad(x, w, like, a);
+}
+
+static tp_node *tp__conv2d_transpose_build(tp_node *x, const void *desc)
+{
+    const tp_conv2d_transpose_desc *d = (const tp_conv2d_transpose_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    tp_conv2d_attrs a;
+    if (d->filters <= 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Conv2DTranspose needs .filters, the number of output channels");
+    if (!tp__conv_attrs("Conv2DTranspose", x, d->data_format, d->padding, &d->kernel_size, &d->strides, NULL, &a))
+        return tp_poison(g);
+    const int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, d->filters,
+                               x->shape.dim[a.data_format == TP_NCHW ? 1 : 3]};
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer),
+                                  d->kernel_regularizer);
+    tp_node *y = tp__conv_transpose(x, w, d->filters, &a);
+    if (tp__tri_option(d->use_bias, true))
+        y = tp_nn_bias_add(y, tp__layer_bias(x, d->filters, d->bias_initializer, d->bias_regularizer), a.data_format);
+    return tp__layer_finish(y, d->activation, d->activity_regularizer);
+}
+
+TP_DEF tp_node *tp_conv2d_transpose_(tp_node *x, const tp_conv2d_transpose_desc *d)
+{
+    return tp_layer_apply(x, "Conv2DTranspose", d);
+}
+
+/* -- DepthwiseConv2D ----------------------------------------------------- >>layer depthwise_conv2d */
+
+static const tp_layer_field tp__depthwise_conv2d_fields[] = {
+    TP_LAYER_FIELD(tp_depthwise_conv2d_desc, depth_multiplier),
+    TP_LAYER_PAIR(tp_depthwise_conv2d_desc, kernel_size),
+    TP_LAYER_PAIR(tp_depthwise_conv2d_desc, strides),
+    TP_LAYER_FIELD(tp_depthwise_conv2d_desc, padding),
+    TP_LAYER_FIELD(tp_depthwise_conv2d_desc, data_format),
+    TP_LAYER_PAIR(tp_depthwise_conv2d_desc, dilation_rate),
+    TP_LAYER_FIELD(tp_depthwise_conv2d_desc, activation),
+    TP_LAYER_FIELD(tp_depthwise_conv2d_desc, use_bias),
+    TP_LAYER_INIT(tp_depthwise_conv2d_desc, kernel_initializer),
+    TP_LAYER_INIT(tp_depthwise_conv2d_desc, bias_initializer),
+    TP_LAYER_REGULARIZER(tp_depthwise_conv2d_desc, kernel_regularizer),
+    TP_LAYER_REGULARIZER(tp_depthwise_conv2d_desc, bias_regularizer),
+    TP_LAYER_REGULARIZER(tp_depthwise_conv2d_desc, activity_regularizer)};
+
+static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
+{
+    const tp_depthwise_conv2d_desc *d = (const tp_depthwise_conv2d_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    tp_conv2d_attrs a;
+    if (d->depth_multiplier < 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "DepthwiseConv2D has .depth_multiplier %d: it is 1 or more",
+                              d->depth_multiplier);
+    if (!tp__conv_attrs("DepthwiseConv2D", x, d->data_format, d->padding, &d->kernel_size, &d->strides,
+                        &d->dilation_rate, &a))
+        return tp_poison(g);
+    const int64_t c = x->shape.dim[a.data_format == TP_NCHW ? 1 : 3], m = d->depth_multiplier ? d->depth_multiplier : 1;
+    int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, c, m};
+    tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer),
+                                  d->kernel_regularizer);
+    kernel[2] = 1; /* a convolution of C groups: the same numbers under another shape */
+    kernel[3] = c * m;
+    a.groups = (int)c;
+    tp_node *y = tp_nn_conv2d(x, tp_reshape_to(w, tp_make_shape_n(4, kernel)), &a);
+    if (d->use_bias == TP_YES)
+        y = tp_nn_bias_add(y, tp__layer_bias(x, c * m, d->bias_initializer, d->bias_regularizer), a.data_format);
+    return tp__layer_finish(y, d->activation, d->activity_regularizer);
+}
+
+TP_DEF tp_node *tp_depthwise_conv2d_(tp_node *x, const tp_depthwise_conv2d_desc *d)
+{
+    return tp_layer_apply(x, "DepthwiseConv2D", d);
+}
+
+/* -- FixedUnPooling, CaffeBilinearUpSample -------- >>layer fixed_unpooling caffe_bilinear_upsample */
+
+static const tp_layer_field tp__fixed_unpooling_fields[] = {TP_LAYER_PAIR(tp_fixed_unpooling_desc, shape),
+                                                            TP_LAYER_FIELD(tp_fixed_unpooling_desc, unpool_mat),
+                                                            TP_LAYER_FIELD(tp_fixed_unpooling_desc, data_format)};
+
+/* A matrix (h,w) of the layer's as a constant of x's type. */
+static tp_node *tp__layer_matrix(const tp_node *x, int h, int w, double (*value)(int i, int j, int h))
+{
+    tp_graph *g = tp_node_graph(x);
+    const int64_t shape[2] = {h, w};
+    tp_node *n = tp_poison(g);
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (tp_tensor_resize(&t, x->dtype, tp_make_shape_n(2, shape)) != TP_OK)
+        return tp__layer_fail(g, TP_ERR_NOMEM, "out of memory");
+    for (int64_t i = 0; i < shape[0] * shape[1]; i++) tp_tensor_set(&t, i, value((int)(i / w), (int)(i % w), h));
+    n = tp_constant(g, &t);
+    tp_tensor_free(&t);
+    return n;
+}
+
+static double tp__top_left(int i, int j, int h)
+{
+    (void)h;
+    return i == 0 && j == 0;
+}
+
+/* Each channel by itself transposed-convolved with the matrix. */
+static tp_node *tp__upsample(tp_node *x, tp_node *mat, const tp_conv2d_attrs *attrs)
+{
+    tp_conv2d_attrs a = *attrs;
+    if (tp_is_poison(mat)) return mat;
+    const int64_t c = x->shape.dim[a.data_format == TP_NCHW ? 1 : 3];
+    const int64_t shape[4] = {mat->shape.dim[0], mat->shape.dim[1], 1, 1}, times[4] = {1, 1, 1, c};
+    a.groups = (int)c;
+    return tp__conv_transpose(x, tp_tile(tp_reshape_to(mat, tp_make_shape_n(4, shape)), times), c, &a);
+}
+
+static tp_node *tp__fixed_unpooling_build(tp_node *x, const void *desc)
+{
+    const tp_fixed_unpooling_desc *d = (const tp_fixed_unpooling_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT];
+    tp_conv2d_attrs a;
+    if (d->shape <= 0 || d->shape_w < 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "FixedUnPooling needs a .shape of 1 or more");
+    if (!tp__conv_attrs("FixedUnPooling", x, d->data_format, TP_VALID, &d->shape, &d->shape, NULL, &a))
+        return tp_poison(g);
+    tp_node *mat = d->unpool_mat ? d->unpool_mat : tp__layer_matrix(x, a.stride_h, a.stride_w, tp__top_left);
+    if (tp_is_poison(mat)) return mat;
+    if (mat->shape.ndim != 2 || mat->shape.dim[0] != a.stride_h || mat->shape.dim[1] != a.stride_w)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "FixedUnPooling has .unpool_mat %s, its .shape is (%d,%d)",
+                              tp_shape_text(&mat->shape, t), a.stride_h, a.stride_w);
+    return tp__upsample(x, mat, &a);
+}
+
+TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d)
+{
+    return tp_layer_apply(x, "FixedUnPooling", d);
+}
+
+static const tp_layer_field tp__caffe_bilinear_upsample_fields[] = {
+    TP_LAYER_FIELD(tp_caffe_bilinear_upsample_desc, shape),
+    TP_LAYER_FIELD(tp_caffe_bilinear_upsample_desc, data_format)};
+
+static double tp__bilinear_filler(int i, int j, int s)
+{
+    const int f = (s + 1) / 2;
+    const double c = (double)(2 * f - 1 - f % 2) / (2.0 * f);
+    return (1 - fabs((double)i / f - c)) * (1 - fabs((double)j / f - c));
+}
+
+static tp_node *tp__caffe_bilinear_upsample_build(tp_node *x, const void *desc)
+{
+    const tp_caffe_bilinear_upsample_desc *d = (const tp_caffe_bilinear_upsample_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    tp_conv2d_attrs a;
+    int pair[2] = {1, 1};
+    if (d->shape <= 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "CaffeBilinearUpSample needs a .shape, how many times larger it becomes");
+    pair[0] = pair[1] = d->shape;
+    if (!tp__conv_attrs("CaffeBilinearUpSample", x, d->data_format, TP_SAME, pair, pair, NULL, &a)) return tp_poison(g);
+    const int h = a.data_format == TP_NCHW ? 2 : 1, s = d->shape;
+    const int64_t edge = (int64_t)s * (s - 1), c = x->shape.dim[h == 2 ? 1 : 3];
+    tp__pad_attrs border;
+    int64_t around[4] = {0}, size[4] = {-1, -1, -1, -1};
+    around[h] = around[h + 1] = s - 1;
+    tp_node *y = s > 1 ? tp_pad(x, around, around, TP_PAD_SYMMETRIC, 0.0f) : x;
+    y = tp__upsample(y, tp__layer_matrix(x, 2 * s, 2 * s, tp__bilinear_filler), &a);
+    if (tp_is_poison(y) || s == 1) return y;
+    /* without the border again: a box of known size, or what the gradient of padding cuts out */
+    memset(&border, 0, sizeof border);
+    for (int i = h; i < h + 2; i++) {
+        border.before[i] = border.after[i] = edge;
+        size[i] = x->shape.dim[i] * s;
+    }
+    if (x->shape.dim[h] >= 0 && x->shape.dim[h + 1] >= 0) return tp_slice(y, border.before, size);
+    tp_node *in[2];
+    in[0] = y;
+    in[1] = tp__image_like(x, h == 2, s, s, c);
+    return tp_apply(g, tp_op_find("pad_grad"), in, 2, &border);
+}
+
+TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d)
+{
+    return tp_layer_apply(x, "CaffeBilinearUpSample", d);
+}
+
+/* -- LayerNorm, InstanceNorm, GroupNorm ----------------- >>layer layer_norm instance_norm group_norm */
+
+#define TP__NORM_FIELDS(T)                                                           \
+    TP_LAYER_FIELD(T, epsilon), TP_LAYER_FIELD(T, center), TP_LAYER_FIELD(T, scale), \
+        TP_LAYER_INIT(T, gamma_initializer), TP_LAYER_FIELD(T, data_format)
+static const tp_layer_field tp__layer_norm_fields[] = {TP__NORM_FIELDS(tp_layer_norm_desc)};
+static const tp_layer_field tp__group_norm_fields[] = {TP__NORM_FIELDS(tp_group_norm_desc),
+                                                       TP_LAYER_FIELD(tp_group_norm_desc, groups)};
+
+/* Four dimensions, or where `two` says so (B,C), of a known number of channels: which axis they are. 0 after a mistake. */
+static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_format format)
+{
+    char t[TP_SHAPE_TEXT];
+    if (two && x->shape.ndim == 2 ? !tp__layer_float_input(layer, x) : !tp__layer_image_input(layer, x, format))
+        return 0;
+    const int axis = x->shape.ndim == 2 || format == TP_NCHW ? 1 : 3;
+    if (x->shape.dim[axis] > 0) return axis;
+    tp__layer_fail(tp_node_graph(x), TP_ERR_SHAPE, "input is %s, %s needs to know its channels",
+                   tp_shape_text(&x->shape, t), layer);
+    return 0;
+}
+
+/* y*gamma + beta with the ones of the two that the layer has. */
+static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri scale, tp_tri center, tp_init gamma)
+{
+    const int64_t c = x->shape.dim[axis];
+    tp_regularizer none;
+    memset(&none, 0, sizeof none);
+    if (tp__tri_option(scale, true)) {
+        tp_node *v =
+            tp__layer_weight(x, "gamma", "gamma", tp_make_shape_n(1, &c), gamma.kind ? gamma : tp_init_ones(), none);
+        y = tp_mul(y, tp__per_channel(v, x, axis));
+    }
+    if (tp__tri_option(center, true)) {
+        tp_node *v = tp__layer_weight(x, "beta", "beta", tp_make_shape_n(1, &c), tp_init_zeros(), none);
+        y = tp_add(y, tp__per_channel(v, x, axis));
+    }
+    return y;
+}
+
+/* The mean of each sample and group, as something that x can be subtracted from: over height and width first, since
+ * that needs no known sizes, then over the channels of the group, which are equally large. */
+static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
+{
+    const int last = 2;
+    int axes[2] = {axis == 1 ? 2 : 1, axis == 1 ? 3 : 2};
+    const int64_t c = x->shape.dim[axis];
+    const int64_t split[3] = {TP_ANY, groups, c / groups}, times[3] = {1, 1, c / groups};
+    int64_t back[4] = {TP_ANY, 1, 1, 1};
+    tp_node *m = x->shape.ndim == 4 ? tp_reduce_mean(x, axes, 2, true) : x;
+    if (groups == c || tp_is_poison(m)) return m;
+    m = tp_reduce_mean(tp_reshape_to(m, tp_make_shape_n(3, split)), &last, 1, true);
+    if (groups > 1) {
+        m = tp_tile(m, times);
+        back[axis] = c;
+    }
+    return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
+}
+
+static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups)
+{
+    tp_graph *g = tp_node_graph(x);
+    const int axis = tp__norm_axis(layer, x, groups == 1 && *layer == 'L', d->data_format);
+    if (!axis) return tp_poison(g);
+    if (groups < 0) groups = x->shape.dim[axis];
+    if (x->shape.dim[axis] % groups != 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "%s has %lld groups, which do not divide its %lld channels", layer,
+                              (long long)groups, (long long)x->shape.dim[axis]);
+    tp_node *off = tp_sub(x, tp__group_mean(x, axis, groups));
+    tp_node *var = tp__group_mean(tp_square(off), axis, groups);
+    tp_node *y = tp_mul(off, tp_rsqrt(tp_affine(var, 1.0f, tp__float_option(d->epsilon, 1e-5f))));
+    return tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer);
+}
+
+static tp_node *tp__group_norm_build(tp_node *x, const void *desc)
+{
+    const tp_group_norm_desc *d = (const tp_group_norm_desc *)desc;
+    if (d->groups < 0)
+        return tp__layer_fail(tp_node_graph(x), TP_ERR_ARG, "GroupNorm has .groups %d: it is 1 or more", d->groups);
+    return tp__norm("GroupNorm", x, d, d->groups ? d->groups : 32);
+}
+static tp_node *tp__layer_norm_as(const char *layer, tp_node *x, const void *desc, int64_t groups)
+{
+    tp_group_norm_desc d;
+    memset(&d, 0, sizeof d);
+    memcpy(&d, desc, sizeof(tp_layer_norm_desc)); /* which begins like it */
+    return tp__norm(layer, x, &d, groups);
+}
+static tp_node *tp__layer_norm_build(tp_node *x, const void *d) { return tp__layer_norm_as("LayerNorm", x, d, 1); }
+static tp_node *tp__instance_norm_build(tp_node *x, const void *d)
+{
+    return tp__layer_norm_as("InstanceNorm", x, d, -1);
+}
+
+TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d) { return tp_layer_apply(x, "LayerNorm", d); }
+TP_DEF tp_node *tp_instance_norm_(tp_node *x, const tp_instance_norm_desc *d)
+{
+    return tp_layer_apply(x, "InstanceNorm", d);
+}
+TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d) { return tp_layer_apply(x, "GroupNorm", d); }
+
+/* -- BatchRenorm ------------------------------------------------------------ >>layer batch_renorm */
+
+static const tp_layer_field tp__batch_renorm_fields[] = {
+    TP_LAYER_FIELD(tp_batch_renorm_desc, rmax),      TP_LAYER_FIELD(tp_batch_renorm_desc, dmax),
+    TP_LAYER_FIELD(tp_batch_renorm_desc, rmax_node), TP_LAYER_FIELD(tp_batch_renorm_desc, dmax_node),
+    TP_LAYER_FIELD(tp_batch_renorm_desc, momentum),  TP__NORM_FIELDS(tp_batch_renorm_desc)};
+
+/* A running average of a renorm variable and of its weight, which goes to 1: the quotient is what it averages. */
+static tp_node *tp__renorm_update(tp_node *var, tp_node *weight, tp_node *value)
+{
+    const float decay = 0.99f;
+    return tp_div(tp_assign_moving_average(var, value, decay, NULL),
+                  tp_assign_moving_average(weight, tp_ones_like(weight), decay, NULL));
+}
+
+static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
+{
+    static const char *const names[6] = {"moving_mean",        "moving_variance", "renorm_mean",
+                                         "renorm_mean_weight", "renorm_stddev",   "renorm_stddev_weight"};
+    const tp_batch_renorm_desc *d = (const tp_batch_renorm_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    if (!tower)
+        return tp__layer_fail(g, TP_ERR_STATE,
+                              "BatchRenorm is used outside a tower, so it cannot know whether this is training: "
+                              "tp_tower_enter first");
+    const int axis = tp__norm_axis("BatchRenorm", x, true, d->data_format);
+    if (!axis) return tp_poison(g);
+    if ((!d->rmax_node && !(d->rmax >= 1.0f)) || (!d->dmax_node && !(tp__float_option(d->dmax, -1.0f) >= 0.0f)))
+        return tp__layer_fail(g, TP_ERR_ARG, "BatchRenorm needs an .rmax of 1 or more and a .dmax (TP_ZERO for 0)");
+    const int64_t c = x->shape.dim[axis];
+    const float epsilon = tp__float_option(d->epsilon, 1e-5f);
+    tp_node *v[6], *one = tp__batch_norm_fixed(x, c, 1.0f), *zero = tp__batch_norm_fixed(x, c, 0.0f), *y, *ops[2];
+    for (int i = 0; i < 6; i++) {
+        tp_variable_desc of;
+        memset(&of, 0, sizeof of);
+        of.name = names[i];
+        of.dtype = x->dtype == TP_F64 ? TP_F64 : TP_F32;
+        if (i != 3 && i != 5) of.shape = tp_make_shape_n(1, &c); /* the weights are scalars */
+        of.init = i == 1 ? tp_init_ones() : tp_init_zeros();
+        of.trainable = TP_NO;
+        if (tower->is_main_training_tower) of.collection = TP_KEY_MODEL_VARIABLES;
+        v[i] = tp_get_variable(g, &of);
+        tp_layer_hold(g, names[i], v[i]);
+    }
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    if (!tower->is_training) {
+        y = tp_nn_batch_norm_infer(x, one, zero, v[0], v[1], axis, epsilon);
+        return tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer);
+    }
+    tp_node *mean = NULL, *var = NULL;
+    y = tp_nn_batch_norm_train(x, one, zero, axis, epsilon, false, &mean, &var);
+    if (tp_is_poison(y)) return y;
+    mean = tp_stop_gradient(mean);
+    tp_node *s = tp_sqrt(tp_affine(tp_stop_gradient(var), 1.0f, epsilon));
+    tp_node *mixed_mean = tp_add(v[2], tp_mul(tp_affine(v[3], -1.0f, 1.0f), mean));
+    tp_node *mixed_s = tp_add(v[4], tp_mul(tp_affine(v[5], -1.0f, 1.0f), s));
+    const tp_dtype dtype = v[0]->dtype;
+    tp_node *rmax = d->rmax_node ? d->rmax_node : tp_const_as(g, dtype, (double)d->rmax);
+    tp_node *dmax = d->dmax_node ? d->dmax_node : tp_const_as(g, dtype, (double)tp__float_option(d->dmax, 0.0f));
+    tp_node *r = tp_maximum(tp_minimum(tp_div(s, mixed_s), rmax), tp_reciprocal(rmax));
+    tp_node *off = tp_maximum(tp_minimum(tp_div(tp_sub(mean, mixed_mean), mixed_s), dmax), tp_neg(dmax));
+    y = tp_add(tp_mul(y, tp__per_channel(tp_stop_gradient(r), x, axis)),
+               tp__per_channel(tp_stop_gradient(off), x, axis));
+    y = tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer);
+    if (!tower->is_main_training_tower) return y;
+    const float momentum = tp__float_option(d->momentum, 0.9f);
+    tp_node *new_s = tp__renorm_update(v[4], v[5], s);
+    ops[0] = tp_assign_moving_average(v[0], tp__renorm_update(v[2], v[3], mean), momentum, NULL);
+    ops[1] = tp_assign_moving_average(v[1], tp_affine(tp_square(new_s), 1.0f, -epsilon), momentum, NULL);
+    tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[0]);
+    tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[1]);
+    return y;
+}
+
+TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d)
+{
+    return tp_layer_apply(x, "BatchRenorm", d);
+}
+
+/* -- PReLU, Maxout, ConcatWith, SoftMax ----------- >>layer prelu maxout concat_with softmax_layer */
+
+static const tp_layer_field tp__prelu_fields[] = {TP_LAYER_FIELD(tp_prelu_desc, init)};
+
+static tp_node *tp__layer_scalar(const tp_node *x, const char *name, float value)
+{
+    tp_regularizer none;
+    memset(&none, 0, sizeof none);
+    return tp__layer_weight(x, name, name, tp_make_shape_n(0, NULL), tp_init_constant(value), none);
+}
+
+static tp_node *tp__prelu_build(tp_node *x, const void *desc)
+{
+    if (!tp__layer_float_input("PReLU", x)) return tp_poison(tp_node_graph(x));
+    tp_node *a = tp__layer_scalar(x, "alpha", tp__float_option(((const tp_prelu_desc *)desc)->init, 0.001f));
+    tp_node *above = tp_mul(tp_affine(a, 1.0f, 1.0f), x), *below = tp_mul(tp_affine(a, -1.0f, 1.0f), tp_abs(x));
+    return tp_affine(tp_add(above, below), 0.5f, 0.0f);
+}
+
+TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d) { return tp_layer_apply(x, "PReLU", d); }
+
+static const tp_layer_field tp__maxout_fields[] = {TP_LAYER_FIELD(tp_maxout_desc, num_unit)};
+
+static tp_node *tp__maxout_build(tp_node *x, const void *desc)
+{
+    const int n = ((const tp_maxout_desc *)desc)->num_unit, last = 2;
+    tp_graph *g = tp_node_graph(x);
+    char t[TP_SHAPE_TEXT];
+    if (!tp__layer_float_input("Maxout", x)) return tp_poison(g);
+    if (x->shape.ndim != 2 && x->shape.ndim != 4)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, Maxout needs (B,C) or (B,H,W,C)",
+                              tp_shape_text(&x->shape, t));
+    const int axis = x->shape.ndim - 1;
+    const int64_t c = x->shape.dim[axis];
+    if (n <= 0 || c <= 0 || c % n != 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "input is %s, Maxout has .num_unit %d, which must divide its channels",
+                              tp_shape_text(&x->shape, t), n);
+    const int64_t shape[3] = {TP_ANY, c / n, n};
+    tp_node *y = tp_reduce_max(tp_reshape_to(x, tp_make_shape_n(3, shape)), &last, 1, false);
+    return tp_reshape_like(y, tp__slice_axis(x, axis, 0, c / n));
+}
+
+TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d) { return tp_layer_apply(x, "Maxout", d); }
+
+static const tp_layer_field tp__concat_with_fields[] = {
+    TP_LAYER_FIELD(tp_concat_with_desc, tensor), TP_LAYER_FIELD(tp_concat_with_desc, tensors),
+    TP_LAYER_FIELD(tp_concat_with_desc, n_tensors), TP_LAYER_FIELD(tp_concat_with_desc, dim)};
+
+static tp_node *tp__concat_with_build(tp_node *x, const void *desc)
+{
+    const tp_concat_with_desc *d = (const tp_concat_with_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    const int n = d->tensor ? 1 : d->n_tensors;
+    if (d->dim == 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "ConcatWith needs .dim, the axis: 1, 2, .. or from the end -1, -2, ..");
+    if ((d->tensor != NULL) == (d->tensors != NULL) || n <= 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "ConcatWith needs either .tensor or .tensors with .n_tensors");
+    tp_node **all = (tp_node **)tp_graph_alloc(g, (size_t)(n + 1) * sizeof *all);
+    if (!all) return tp_poison(g);
+    all[0] = x;
+    for (int i = 0; i < n; i++) all[i + 1] = d->tensor ? d->tensor : d->tensors[i];
+    return tp_concat(all, n + 1, d->dim);
+}
+
+TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d) { return tp_layer_apply(x, "ConcatWith", d); }
+
+static const tp_layer_field tp__softmax_layer_fields[] = {TP_LAYER_FIELD(tp_softmax_layer_desc, use_temperature),
+                                                          TP_LAYER_FIELD(tp_softmax_layer_desc, temperature_init)};
+
+static tp_node *tp__softmax_layer_build(tp_node *x, const void *desc)
+{
+    const tp_softmax_layer_desc *d = (const tp_softmax_layer_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    const float temperature = d->temperature_init != 0.0f ? d->temperature_init : 1.0f;
+    if (!tp__layer_float_input("SoftMax", x)) return tp_poison(g);
+    if (!(temperature > 0.0f) || temperature == TP_ZERO)
+        return tp__layer_fail(g, TP_ERR_ARG, "SoftMax has .temperature_init %g: it is positive", (double)temperature);
+    return tp_softmax(d->use_temperature == TP_YES ? tp_mul(x, tp__layer_scalar(x, "invtemp", 1.0f / temperature)) : x);
+}
+
+TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d)
+{
+    return tp_layer_apply(x, "SoftMax", d);
+}
+
+/* -- Embedding ----------------------------------------------------------------- >>layer embedding */
+
+static const tp_layer_field tp__embedding_fields[] = {
+    TP_LAYER_FIELD(tp_embedding_desc, vocab), TP_LAYER_FIELD(tp_embedding_desc, units),
+    TP_LAYER_INIT(tp_embedding_desc, kernel_initializer), TP_LAYER_REGULARIZER(tp_embedding_desc, kernel_regularizer)};
+
+static tp_node *tp__embedding_build(tp_node *x, const void *desc)
+{
+    const tp_embedding_desc *d = (const tp_embedding_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    if (d->vocab <= 0 || d->units <= 0)
+        return tp__layer_fail(g, TP_ERR_ARG, "Embedding needs .vocab and .units, the rows and columns of its table");
+    if (x->dtype != TP_I32 && x->dtype != TP_I64)
+        return tp__layer_fail(g, TP_ERR_DTYPE,
+                              "input is %s, Embedding needs int32 or int64: tp_cast(x, TP_I32) before it",
+                              tp_dtype_name(x->dtype));
+    tp_variable_desc v;
+    memset(&v, 0, sizeof v);
+    const int64_t shape[2] = {d->vocab, d->units};
+    v.name = "W";
+    v.shape = tp_make_shape_n(2, shape);
+    v.init = d->kernel_initializer;
+    v.regularizer = d->kernel_regularizer;
+    tp_node *w = tp_get_variable(g, &v);
+    tp_layer_hold(g, "W", w);
+    return tp_gather(w, x);
+}
+
+TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d) { return tp_layer_apply(x, "Embedding", d); }
+
+/* -- LSTM, GRU and their cells ---------------------- >>layer lstm gru basic_lstm_cell gru_cell */
+
+static const tp_layer_field tp__rnn_fields[] = {TP_LAYER_FIELD(tp_rnn_desc, units),
+                                                TP_LAYER_FIELD(tp_rnn_desc, forget_bias),
+                                                TP_LAYER_FIELD(tp_rnn_desc, time_major),
+                                                TP_LAYER_FIELD(tp_rnn_desc, state),
+                                                TP_LAYER_INIT(tp_rnn_desc, kernel_initializer),
+                                                TP_LAYER_INIT(tp_rnn_desc, bias_initializer)};
+
+/* Zeros (B,units) for x (T,B,C) or (B,T,C), whatever B will be. */
+static tp_node *tp__rnn_zeros(tp_node *x, bool batch_major, int units)
+{
+    const int64_t flat[2] = {TP_ANY, 1}, times[2] = {1, units};
+    tp_node *one = tp__slice_axis(tp__slice_axis(x, batch_major ? 1 : 0, 0, 1), 2, 0, 1);
+    return tp_zeros_like(tp_tile(tp_reshape_to(one, tp_make_shape_n(2, flat)), times));
+}
+
+static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *d, bool lstm, bool cell)
+{
+    tp_graph *g = tp_node_graph(x);
+    const int ndim = cell ? 2 : 3;
+    char t[TP_SHAPE_TEXT];
+    if (!tp__layer_float_input(layer, x)) return tp_poison(g);
+    if (d->units <= 0) return tp__layer_fail(g, TP_ERR_ARG, "%s needs .units, the size of its state", layer);
+    if (x->shape.ndim != ndim || x->shape.dim[ndim - 1] <= 0)
+        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs %s with a known C", tp_shape_text(&x->shape, t),
+                              layer, cell ? "(B,C)" : "(B,T,C)");
+    const bool batch_major = !cell && d->time_major != TP_YES;
+    const int64_t n = d->units, in = x->shape.dim[ndim - 1] + n;
+    const int64_t gates[2] = {in, lstm ? 4 * n : 2 * n}, candidate[2] = {in, n};
+    tp_init zeros = d->bias_initializer.kind ? d->bias_initializer : tp_init_zeros();
+    tp_init ones = d->bias_initializer.kind ? d->bias_initializer : tp_init_ones();
+    tp_regularizer none;
+    memset(&none, 0, sizeof none);
+    if (cell) x = tp_expand_dims(x, 0);
+    tp_node *w = tp__layer_weight(x, lstm ? "kernel" : "gates/kernel", lstm ? "kernel" : "gates/kernel",
+                                  tp_make_shape_n(2, gates), d->kernel_initializer, none);
+    tp_node *b = tp__layer_weight(x, lstm ? "bias" : "gates/bias", lstm ? "bias" : "gates/bias",
+                                  tp_make_shape_n(1, gates + 1), lstm ? zeros : ones, none);
+    tp_node *h = d->state ? d->state->h : NULL, *c = d->state ? d->state->c : NULL, *y;
+    if (!h) h = tp__rnn_zeros(x, batch_major, d->units);
+    if (lstm) {
+        if (!c) c = tp__rnn_zeros(x, batch_major, d->units);
+        y = tp_nn_lstm(x, w, b, h, c, tp__float_option(d->forget_bias, 1.0f), batch_major, &h, &c);
+    } else {
+        tp_node *wc = tp__layer_weight(x, "candidate/kernel", "candidate/kernel", tp_make_shape_n(2, candidate),
+                                       d->kernel_initializer, none);
+        tp_node *bc =
+            tp__layer_weight(x, "candidate/bias", "candidate/bias", tp_make_shape_n(1, candidate + 1), zeros, none);
+        y = tp_nn_gru(x, w, b, wc, bc, h, batch_major, &h);
+    }
+    if (d->state && !tp_is_poison(y)) {
+        d->state->h = h;
+        if (lstm) d->state->c = c;
+    }
+    return cell ? h : y;
+}
+
+/* A cell's calls of one name share its variables, as the steps of a loop do. */
+static tp_node *tp__rnn_cell(const char *layer, tp_node *x, const void *desc, bool lstm)
+{
+    tp_graph *g = tp_node_graph(x);
+    tp_variable_scope_desc scope;
+    memset(&scope, 0, sizeof scope);
+    if (tp_variable_scope_reuse(g) == TP_REUSE_NO) scope.reuse = TP_REUSE_AUTO;
+    tp_variable_scope_push(g, &scope);
+    tp_node *y = tp__rnn_layer(layer, x, (const tp_rnn_desc *)desc, lstm, true);
+    tp_variable_scope_pop(g);
+    return y;
+}
+
+static tp_node *tp__lstm_build(tp_node *x, const void *d)
+{
+    return tp__rnn_layer("LSTM", x, (const tp_rnn_desc *)d, true, false);
+}
+static tp_node *tp__gru_build(tp_node *x, const void *d)
+{
+    return tp__rnn_layer("GRU", x, (const tp_rnn_desc *)d, false, false);
+}
+static tp_node *tp__basic_lstm_cell_build(tp_node *x, const void *d)
+{
+    return tp__rnn_cell("BasicLSTMCell", x, d, true);
+}
+static tp_node *tp__gru_cell_build(tp_node *x, const void *d) { return tp__rnn_cell("GRUCell", x, d, false); }
+
+TP_DEF tp_node *tp_lstm_(tp_node *x, const tp_lstm_desc *d) { return tp_layer_apply(x, "LSTM", d); }
+TP_DEF tp_node *tp_gru_(tp_node *x, const tp_gru_desc *d) { return tp_layer_apply(x, "GRU", d); }
+TP_DEF tp_node *tp_basic_lstm_cell_(tp_node *x, const tp_basic_lstm_cell_desc *d)
+{
+    return tp_layer_apply(x, "BasicLSTMCell", d);
+}
+TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d) { return tp_layer_apply(x, "GRUCell", d); }
+
+/* -- MultiHeadAttention ---------------------------------------------- >>layer multi_head_attention */
+
+static const tp_layer_field tp__multi_head_attention_fields[] = {
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, heads),
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, units),
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, causal),
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, key),
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, value),
+    TP_LAYER_FIELD(tp_multi_head_attention_desc, use_bias),
+    TP_LAYER_INIT(tp_multi_head_attention_desc, kernel_initializer),
+    TP_LAYER_INIT(tp_multi_head_attention_desc, bias_initializer),
+    TP_LAYER_REGULARIZER(tp_multi_head_attention_desc, kernel_regularizer)};
+
+static tp_node *tp__attention_projection(tp_node *x, const char *w, const char *b, int64_t units,
+                                         const tp_multi_head_attention_desc *d)
+{
+    char t[TP_SHAPE_TEXT];
+    tp_regularizer none;
+    memset(&none, 0, sizeof none);
+    if (tp_is_poison(x)) return x;
+    const int64_t shape[2] = {x->shape.ndim == 3 ? x->shape.dim[2] : -1, units};
+    if (shape[0] <= 0)
+        return tp__layer_fail(tp_node_graph(x), TP_ERR_SHAPE,
+                              "input is %s, MultiHeadAttention needs (B,T,C) with a known C",
+                              tp_shape_text(&x->shape, t));
+    tp_node *y = tp_matmul(
+        x, tp__layer_weight(x, w, w, tp_make_shape_n(2, shape), d->kernel_initializer, d->kernel_regularizer));
+    if (!tp__tri_option(d->use_bias, true)) return y;
+    return tp_nn_bias_add(y,
+                          tp__layer_weight(x, b, b, tp_make_shape_n(1, &units),
+                                           d->bias_initializer.kind ? d->bias_initializer : tp_init_zeros(), none),
+                          TP_NHWC);
+}
+
+static tp_node *tp__multi_head_attention_build(tp_node *x, const void *desc)
+{
+    const tp_multi_head_attention_desc *d = (const tp_multi_head_attention_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    if (!tp__layer_float_input("MultiHeadAttention", x)) return tp_poison(g);
+    const int64_t units = d->units ? d->units : x->shape.ndim == 3 ? x->shape.dim[2] : 0;
+    if (d->heads <= 0 || d->units < 0 || (units > 0 && units % d->heads != 0))
+        return tp__layer_fail(g, TP_ERR_ARG, "MultiHeadAttention has .heads %d, which must divide its %lld units",
+                              d->heads, (long long)units);
+    tp_node *key = d->key ? d->key : x;
+    tp_node *q = tp__attention_projection(x, "Wq", "bq", units, d);
+    tp_node *k = tp__attention_projection(key, "Wk", "bk", units, d);
+    tp_node *v = tp__attention_projection(d->value ? d->value : key, "Wv", "bv", units, d);
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    return tp__attention_projection(tp_nn_attention(q, k, v, d->heads, d->causal == TP_YES), "Wo", "bo", units, d);
+}
+
+TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d)
+{
+    return tp_layer_apply(x, "MultiHeadAttention", d);
+}
+
 /* ==== >>registry ====================================================================================== */
 
+#define TP__LAYER_ROW(name_, c_, fields_, log_shape_, name_optional_, own_output_)                                    \
+    {                                                                                                                 \
+        name_, #c_, sizeof(tp_##c_##_desc), fields_, TP_COUNT(fields_), tp__##c_##_build, log_shape_, name_optional_, \
+            own_output_, false                                                                                        \
+    }
 static const tp_layer_type tp__layer_types[] = {
     {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields), tp__conv2d_build, true,
      false, false, false},
@@ -1158,10 +2129,30 @@ static const tp_layer_type tp__layer_types[] = {
     {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields), tp__dropout_build,
      false, true, true, false},
     {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true, false},
+    TP__LAYER_ROW("Conv2DTranspose", conv2d_transpose, tp__conv2d_transpose_fields, true, false, false),
+    TP__LAYER_ROW("DepthwiseConv2D", depthwise_conv2d, tp__depthwise_conv2d_fields, true, false, false),
+    TP__LAYER_ROW("FixedUnPooling", fixed_unpooling, tp__fixed_unpooling_fields, true, false, true),
+    TP__LAYER_ROW("CaffeBilinearUpSample", caffe_bilinear_upsample, tp__caffe_bilinear_upsample_fields, true, false,
+                  false),
+    TP__LAYER_ROW("LayerNorm", layer_norm, tp__layer_norm_fields, false, false, false),
+    TP__LAYER_ROW("InstanceNorm", instance_norm, tp__layer_norm_fields, false, false, false),
+    TP__LAYER_ROW("GroupNorm", group_norm, tp__group_norm_fields, false, false, false),
+    TP__LAYER_ROW("BatchRenorm", batch_renorm, tp__batch_renorm_fields, false, false, false),
+    TP__LAYER_ROW("PReLU", prelu, tp__prelu_fields, false, false, false),
+    TP__LAYER_ROW("Maxout", maxout, tp__maxout_fields, false, true, false),
+    TP__LAYER_ROW("ConcatWith", concat_with, tp__concat_with_fields, false, true, false),
+    TP__LAYER_ROW("SoftMax", softmax_layer, tp__softmax_layer_fields, false, false, false),
+    TP__LAYER_ROW("Embedding", embedding, tp__embedding_fields, true, false, false),
+    TP__LAYER_ROW("LSTM", lstm, tp__rnn_fields, true, false, false),
+    TP__LAYER_ROW("GRU", gru, tp__rnn_fields, true, false, false),
+    TP__LAYER_ROW("BasicLSTMCell", basic_lstm_cell, tp__rnn_fields, true, false, false),
+    TP__LAYER_ROW("GRUCell", gru_cell, tp__rnn_fields, true, false, false),
+    TP__LAYER_ROW("MultiHeadAttention", multi_head_attention, tp__multi_head_attention_fields, true, false, false),
 };
 
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name)
 {
+    if (strcmp(name, "Deconv2D") == 0 || strcmp(name, "deconv2d") == 0) name = "Conv2DTranspose";
     for (int i = 0; i < TP_COUNT(tp__layer_types); i++)
         if (strcmp(tp__layer_types[i].name, name) == 0 || strcmp(tp__layer_types[i].c_name, name) == 0)
             return &tp__layer_types[i];

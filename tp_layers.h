@@ -573,6 +573,37 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name);
 /* 1 where the prediction is wrong, (B) floats; NULL = "incorrect_vector" */
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name);
+TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); NULL = "rms" */
+/* |x| < delta: x^2/2, else delta*|x| - delta^2/2, of each element; delta 0 = 1; NULL = "huber_loss" */
+TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
+/* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp 0 = 1, the largest value that a pixel may have; NULL = "psnr" */
+TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name);
+/* The identity; a run logs shape, mean, rms and first elements. message NULL: the node's name. */
+TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message);
+/* Losses of embeddings (B,N), scalars; similar (B) holds 1 for pairs that belong together and 0 for others. d is the
+ * distance of two rows, its square in `triplet`.
+ * contrastive: mean of (similar*d^2 + (1-similar)*max(0, margin-d)^2)/2
+ * cosine: sum of (2*similar - 1 - cos(left, right))^2 / (2 B)
+ * triplet: mean of max(0, margin + d^2(anchor, positive) - d^2(anchor, negative))
+ * soft_triplet: mean of -ln(e^n/(e^p + e^n)), p and n the distances of anchor to positive and to negative */
+TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin,
+                                        const char *name);
+TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_node *similar, const char *name);
+TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, float margin,
+                                    const char *name);
+TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, const char *name);
+/* Cross entropy of sigmoid(logits) with labels 0 and 1, whose classes weigh as much as the other one is frequent: mean of
+ * beta*label*-ln(p) + (1-beta)*(1-label)*-ln(1-p), beta the fraction of zeros; 0 where no label is 1. NULL =
+ * "cross_entropy_loss" */
+TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name);
+
+/* More activations (tp_relu, tp_elu, tp_leaky_relu, tp_gelu, tp_silu, tp_softplus are ops). */
+TP_DEF tp_node *tp_selu(tp_node *x);       /* 1.0507 (x > 0 ? x : 1.6733 (e^x - 1)) */
+TP_DEF tp_node *tp_relu6(tp_node *x);      /* min(max(x, 0), 6) */
+TP_DEF tp_node *tp_hard_swish(tp_node *x); /* x min(max(x+3, 0), 6)/6 */
+/* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j); and its inverse. */
+TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format);
+TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 
 #ifdef __cplusplus
 }
@@ -2332,6 +2363,124 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
 {
     tp_node *miss = tp_logical_not(tp_in_top_k(logits, labels, topk ? topk : 1));
     return tp_named(tp_cast(miss, TP_F32), name ? name : "incorrect_vector");
+}
+
+TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name)
+{
+    return tp_named(tp_sqrt(tp_mean(tp_square(x))), name ? name : "rms");
+}
+
+TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name)
+{
+    tp_node *a = tp_abs(x), *m = tp_clip(a, 0.0f, delta == 0.0f ? 1.0f : delta);
+    return tp_named(tp_mul(m, tp_sub(a, tp_affine(m, 0.5f, 0.0f))), name ? name : "huber_loss");
+}
+
+TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name)
+{
+    tp_node *mse = tp_mean(tp_squared_difference(prediction, truth));
+    const double peak = maxp == 0.0f ? 0.0 : 20.0 * log10((double)maxp);
+    return tp_named(tp_affine(tp_ln(mse), -4.34294482f, (float)peak), name ? name : "psnr");
+}
+
+TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)
+{
+    return tp_print(x, message ? message : tp_node_name(x));
+}
+
+/* The sum over each row. */
+static tp_node *tp__row_sum(tp_node *x)
+{
+    const int axis = 1;
+    return tp_reduce_sum(x, &axis, 1, false);
+}
+static tp_node *tp__row_distance2(tp_node *a, tp_node *b) { return tp__row_sum(tp_squared_difference(a, b)); }
+/* Of the squares; a little above 0, where the root has no derivative. */
+static tp_node *tp__row_root(tp_node *square, float little) { return tp_sqrt(tp_affine(square, 1.0f, little)); }
+
+TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin, const char *name)
+{
+    tp_node *d2 = tp__row_distance2(left, right), *y = tp_cast(similar, d2->dtype);
+    tp_node *short_of = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin));
+    tp_node *apart = tp_mul(tp_affine(y, -1.0f, 1.0f), tp_square(short_of));
+    return tp_named(tp_affine(tp_mean(tp_add(tp_mul(y, d2), apart)), 0.5f, 0.0f), name ? name : "contrastive_loss");
+}
+
+TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_node *similar, const char *name)
+{
+    tp_node *norms =
+        tp_mul(tp__row_root(tp__row_sum(tp_square(left)), 1e-12f), tp__row_root(tp__row_sum(tp_square(right)), 1e-12f));
+    tp_node *cosine = tp_div(tp__row_sum(tp_mul(left, right)), tp_affine(norms, 1.0f, 1e-10f));
+    tp_node *y = tp_affine(tp_cast(similar, cosine->dtype), 2.0f, -1.0f);
+    return tp_named(tp_affine(tp_mean(tp_squared_difference(y, cosine)), 0.5f, 0.0f), name ? name : "cosine_loss");
+}
+
+TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, float margin,
+                                    const char *name)
+{
+    tp_node *d = tp_sub(tp__row_distance2(anchor, positive), tp__row_distance2(anchor, negative));
+    return tp_named(tp_mean(tp_relu(tp_affine(d, 1.0f, margin))), name ? name : "triplet_loss");
+}
+
+TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, const char *name)
+{
+    tp_node *p = tp__row_root(tp__row_distance2(anchor, positive), 1e-10f);
+    tp_node *n = tp__row_root(tp__row_distance2(anchor, negative), 1e-10f);
+    return tp_named(tp_mean(tp_softplus(tp_sub(p, n))), name ? name : "soft_triplet_loss");
+}
+
+TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name)
+{
+    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* beta = 1 - ones */
+    tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
+    return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
+}
+
+TP_DEF tp_node *tp_selu(tp_node *x)
+{
+    const float alpha = 1.6732632423543772f, scale = 1.0507009873554805f;
+    tp_node *above = tp_relu(x);
+    return tp_add(tp_affine(above, scale, 0.0f), tp_affine(tp_sub(tp_elu(x), above), scale * alpha, 0.0f));
+}
+TP_DEF tp_node *tp_relu6(tp_node *x) { return tp_clip(x, 0.0f, 6.0f); }
+TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f)); }
+
+/* Both: the image seen in six dimensions, its axes in another order, and four dimensions again. */
+static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)
+{
+    /* from depth, NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; and back */
+    static const int perms[4][6] = {{0, 1, 3, 2, 4, 5}, {0, 3, 4, 1, 5, 2}, {0, 1, 3, 2, 4, 5}, {0, 3, 5, 1, 2, 4}};
+    const char *what = to_space ? "depth_to_space" : "space_to_depth";
+    char t[TP_SHAPE_TEXT];
+    if (tp_is_poison(x)) return x;
+    tp_graph *g = tp_node_graph(x);
+    const bool nchw = format == TP_NCHW;
+    const int64_t *d = x->shape.dim, c = d[nchw ? 1 : 3], h = d[nchw ? 2 : 1], w = d[nchw ? 3 : 2], m = n;
+    if (x->shape.ndim != 4 || c <= 0 || h < 0 || w < 0)
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
+                             "%s: input is %s, it needs 4 dimensions of which only the batch may be unknown", what,
+                             tp_shape_text(&x->shape, t));
+    if (n <= 0 || (to_space ? c % (m * m) : h % m + w % m) != 0)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input is %s, whose %s are no multiple of the block, %d", what,
+                             tp_shape_text(&x->shape, t), to_space ? "channels" : "height and width", n);
+    const int64_t cs = to_space ? c / (m * m) : c, hs = to_space ? h : h / m, ws = to_space ? w : w / m;
+    const int64_t split[4][6] = {
+        {TP_ANY, hs, ws, m, m, cs}, {TP_ANY, m, m, cs, hs, ws}, {TP_ANY, hs, m, ws, m, cs}, {TP_ANY, cs, hs, m, ws, m}};
+    const int64_t out[4][4] = {{TP_ANY, hs * m, ws * m, cs},
+                               {TP_ANY, cs, hs * m, ws * m},
+                               {TP_ANY, hs, ws, m * m * cs},
+                               {TP_ANY, m * m * cs, hs, ws}};
+    const int which = (to_space ? 0 : 2) + (nchw ? 1 : 0);
+    tp_node *y = tp_transpose(tp_reshape_to(x, tp_make_shape_n(6, split[which])), perms[which], 6);
+    return tp_reshape_to(y, tp_make_shape_n(4, out[which]));
+}
+TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format)
+{
+    return tp__pixel_shuffle(x, n, format, true);
+}
+TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format)
+{
+    return tp__pixel_shuffle(x, n, format, false);
 }
 
 TP__COLD_END

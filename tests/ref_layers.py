@@ -2,9 +2,9 @@
 after three steps.   python3 tests/ref_layers.py > tests/ref_layers.txt      (test_layers_values.c reads it)
 
 A case is
-    case <layer> <1 in a training tower, 0 in one for inference>
+    case <layer, or sym.function> <1 in a training tower, 0 in one for inference>
     x <f, or the number of different integers> <seed> <dims...>
-    in <option that takes a node, or state.h, state.c> <seed> <dims...>
+    in <option that takes a node, or state.h, state.c; labels are 0 and 1> <seed> <dims...>
     opt <i, f, a for an activation> <option> <value>
     var <name> <seed> <scale> <offset> <dims...>     offset + scale * what value() says
     y <dims...> | <values...>
@@ -62,6 +62,8 @@ def case(layer, x, fn, opts=None, vars=None, ins=None, train=1, vocab=0, stats=N
     for k, (name, shape) in enumerate(ins.items()):
         print('in %s %d %s' % (name, seed + 10 + k, ' '.join(map(str, shape))))
         others[name] = floats(seed + 10 + k, shape)
+        if name == 'labels':
+            others[name] = (others[name] >= 0).double()
     for name, v in opts.items():
         print('opt %s %s %s' % ('a' if isinstance(v, str) else 'f' if isinstance(v, float) else 'i', name, v))
     v = {}
@@ -73,13 +75,13 @@ def case(layer, x, fn, opts=None, vars=None, ins=None, train=1, vocab=0, stats=N
         v[name] = floats(seed + 50 + k, shape, scale, offset)
     y = fn(xs[0], v, others)
     r = torch.tensor(np.float64(np.float32(value(999, y.numel())))).reshape(y.shape)
-    wanted = ([] if vocab else [xs[0]]) + list(others.values()) + list(v.values())
+    wanted = ([] if vocab else [xs[0]]) + [a for a in others.values() if a.requires_grad] + list(v.values())
     grads = torch.autograd.grad((y * r).sum(), wanted, allow_unused=True) if wanted else []
     grads = list(grads)
     print('y %s | %s' % (' '.join(map(str, y.shape)), text(y)))
     if not vocab:
         print('dx ' + text(grads.pop(0)))
-    for k in range(len(others)):
+    for k in (k for k, a in enumerate(others.values()) if a.requires_grad):
         g = grads.pop(0)
         if g is not None:
             print('din %d %s' % (k, text(g)))
@@ -504,6 +506,57 @@ def run_attention():
         case('MultiHeadAttention', x, attention(o, u), o, v, ins=ins)
 
 
+def shuffle(x, n, nchw, to_space):
+    """By indices, as TensorFlow orders them."""
+    x = x.permute(0, 2, 3, 1) if nchw else x
+    b, h, w, c = x.shape
+    if to_space:
+        y = torch.zeros(b, h * n, w * n, c // (n * n), dtype=x.dtype)
+        for i in range(n):
+            for j in range(n):
+                y[:, i::n, j::n] = x[..., (i * n + j) * y.shape[3]:(i * n + j + 1) * y.shape[3]]
+    else:
+        y = torch.cat([x[:, i::n, j::n] for i in range(n) for j in range(n)], 3)
+    return y.permute(0, 3, 1, 2) if nchw else y
+
+
+def distance(a, b):
+    return ((a - b) ** 2).sum(1)
+
+
+def run_symbolic():
+    def contrastive(x, i, m):
+        d2 = distance(x, i['right'])
+        y = i['labels']
+        return 0.5 * (y * d2 + (1 - y) * torch.relu(m - (d2 + 1e-10).sqrt()) ** 2).mean()
+
+    def balanced(x, i):
+        y = i['labels']
+        beta = 1 - y.mean()
+        return F.binary_cross_entropy_with_logits(x, y, weight=beta * y + (1 - beta) * (1 - y))
+
+    for k in range(8):
+        x = [(3, 2), (1, 4), (5, 1), (2, 3), (4, 4), (6, 2), (2, 2), (3, 5)][k]
+        m = [1.0, 0.5, 0.25, 2.0, 0.1, 3.0, 5.0, 0.75][k]
+        two, three = dict(right=x), dict(positive=x, negative=x)
+        labels = dict(right=x, labels=x[:1])
+        case('sym.rms', x, lambda x, v, i: (x ** 2).mean().sqrt())
+        case('sym.huber_loss', x, lambda x, v, i: F.huber_loss(x, torch.zeros_like(x), delta=m, reduction='none'), dict(p=m))
+        case('sym.psnr', x, lambda x, v, i: 10 * torch.log10(m * m / F.mse_loss(x, i['right'])), dict(p=m), ins=two)
+        case('sym.contrastive_loss', x, lambda x, v, i: contrastive(x, i, m), dict(p=m), ins=labels)
+        case('sym.siamese_cosine_loss', x, lambda x, v, i: 0.5 * ((2 * i['labels'] - 1 - F.cosine_similarity(x, i['right'])) ** 2).mean(), ins=labels)
+        case('sym.triplet_loss', x, lambda x, v, i: torch.relu(m + distance(x, i['positive']) - distance(x, i['negative'])).mean(), dict(p=m), ins=three)
+        case('sym.soft_triplet_loss', x, lambda x, v, i: F.cross_entropy(torch.stack([(distance(x, i[n]) + 1e-10).sqrt() for n in ('positive', 'negative')], 1), torch.ones(len(x), dtype=torch.int64)), ins=three)
+        case('sym.class_balanced_sigmoid_cross_entropy', x, lambda x, v, i: balanced(x, i), ins=dict(labels=x))
+        case('sym.selu', x, lambda x, v, i: F.selu(4 * x), dict(scale=4.0))
+        case('sym.relu6', x, lambda x, v, i: F.relu6(8 * x), dict(scale=8.0))
+        case('sym.hard_swish', x, lambda x, v, i: F.hardswish(4 * x), dict(scale=4.0))
+        n, x, nchw = [(2, (1, 2, 1, 4), 0), (2, (2, 1, 2, 8), 0), (3, (1, 1, 2, 9), 0), (1, (1, 2, 3, 2), 0), (2, (1, 4, 2, 1), 1), (2, (2, 8, 1, 2), 1), (3, (1, 18, 1, 1), 1), (1, (2, 3, 1, 2), 1)][k]
+        case('sym.depth_to_space', x, lambda x, v, i: shuffle(x, n, nchw, True), dict(p=float(n), format=NCHW if nchw else NHWC))
+        x = (x[0], x[1] // (n * n), x[2] * n, x[3] * n) if nchw else (x[0], x[1] * n, x[2] * n, x[3] // (n * n))
+        case('sym.space_to_depth', x, lambda x, v, i: shuffle(x, n, nchw, False), dict(p=float(n), format=NCHW if nchw else NHWC))
+
+
 against_torch()
-for run in (run_conv, run_fc, run_pool, run_up, run_norms, run_bn, run_renorm, run_small, run_rnn, run_attention):
+for run in (run_conv, run_fc, run_pool, run_up, run_norms, run_bn, run_renorm, run_small, run_rnn, run_attention, run_symbolic):
     run()

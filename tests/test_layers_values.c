@@ -159,6 +159,35 @@ static bool set_option(const tp_layer_type *t, unsigned char *desc, const char *
     return CHECK_MSG(false, "%s has no option %s", t->name, name);
 }
 
+/* The functions beside the layers: x and the other nodes, one number. */
+static tp_node *symbolic(const layer_case *c, tp_node *const *in)
+{
+    const char *name = c->layer + 4;
+    float p = 0, scale = 1;
+    tp_data_format format = TP_NHWC;
+    for (int i = 0; i < c->n_opt; i++) {
+        if (strcmp(c->opt[i].name, "p") == 0) p = strtof(c->opt[i].value, NULL);
+        else if (strcmp(c->opt[i].name, "scale") == 0) scale = strtof(c->opt[i].value, NULL);
+        else if (atoi(c->opt[i].value) == TP_NCHW) format = TP_NCHW;
+    }
+    tp_node *x = scale == 1 ? in[0] : tp_affine(in[0], scale, 0);
+    if (strcmp(name, "rms") == 0) return tp_sym_rms(x, NULL);
+    if (strcmp(name, "huber_loss") == 0) return tp_sym_huber_loss(x, p, NULL);
+    if (strcmp(name, "psnr") == 0) return tp_sym_psnr(x, in[1], p, NULL);
+    if (strcmp(name, "contrastive_loss") == 0) return tp_sym_contrastive_loss(x, in[1], in[2], p, NULL);
+    if (strcmp(name, "siamese_cosine_loss") == 0) return tp_sym_siamese_cosine_loss(x, in[1], in[2], NULL);
+    if (strcmp(name, "triplet_loss") == 0) return tp_sym_triplet_loss(x, in[1], in[2], p, NULL);
+    if (strcmp(name, "soft_triplet_loss") == 0) return tp_sym_soft_triplet_loss(x, in[1], in[2], NULL);
+    if (strcmp(name, "class_balanced_sigmoid_cross_entropy") == 0)
+        return tp_sym_class_balanced_sigmoid_cross_entropy(x, in[1], NULL);
+    if (strcmp(name, "selu") == 0) return tp_selu(x);
+    if (strcmp(name, "relu6") == 0) return tp_relu6(x);
+    if (strcmp(name, "hard_swish") == 0) return tp_hard_swish(x);
+    if (strcmp(name, "depth_to_space") == 0) return tp_depth_to_space(x, (int)p, format);
+    if (strcmp(name, "space_to_depth") == 0) return tp_space_to_depth(x, (int)p, format);
+    return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_NAME, "no function %s", name);
+}
+
 /* blind: height and width are unknown when the graph is built, as the batch always is. */
 static void run_case(const layer_case *c, bool blind)
 {
@@ -176,10 +205,11 @@ static void run_case(const layer_case *c, bool blind)
     const bool nchw = c->y.ndim == 4 && strstr(c->layer, "Global") == NULL;
     s.dim[0] = TP_ANY;
     tp_rnn_state state = {0}, *state_at = &state;
-    const tp_layer_type *t = tp_get_registered_layer(g, c->layer);
-    if (!CHECK_MSG(t != NULL, "there is no layer %s", c->layer)) return;
+    const bool is_symbolic = strncmp(c->layer, "sym.", 4) == 0;
+    const tp_layer_type *t = is_symbolic ? NULL : tp_get_registered_layer(g, c->layer);
+    if (!CHECK_MSG(is_symbolic || t != NULL, "there is no layer %s", c->layer)) return;
     bool channels_first = false;
-    for (int i = 0; i < c->n_opt; i++) {
+    for (int i = 0; t && i < c->n_opt; i++) {
         const option *o = &c->opt[i];
         const int number = atoi(o->value);
         const float f = strtof(o->value, NULL);
@@ -198,19 +228,20 @@ static void run_case(const layer_case *c, bool blind)
         const numbers *a = &c->in[i];
         tp_shape si = shape_of(a);
         if (a->ndim > 1 && strcmp(a->name, "unpool_mat") != 0) si.dim[0] = TP_ANY;
-        in[i + 1] = tp_placeholder(g, "other", TP_F32, si);
+        in[i + 1] = tp_placeholder(g, "other", strcmp(a->name, "labels") == 0 ? TP_I32 : TP_F32, si);
         if (strcmp(a->name, "state.h") == 0) state.h = in[i + 1];
         else if (strcmp(a->name, "state.c") == 0) state.c = in[i + 1];
-        else set_option(t, desc.bytes, a->name, &in[i + 1], sizeof in[0]);
+        else if (t) set_option(t, desc.bytes, a->name, &in[i + 1], sizeof in[0]);
     }
     if (state.h) set_option(t, desc.bytes, "state", &state_at, sizeof state_at);
 
     /* everything that is compared, as one fetch */
-    tp_node *y = tp_layer_apply(x, c->layer, desc.bytes), *xs[32], *dxs[32] = {0}, *fetch[64];
+    tp_node *y = t ? tp_layer_apply(x, c->layer, desc.bytes) : symbolic(c, in), *xs[32], *dxs[32] = {0}, *fetch[64];
     tp_node *r = tp_placeholder(g, "r", TP_F32, shape_of(&c->y));
     int n_xs = 0, n_fetch = 0, n_updates = 0;
     if (!c->vocab) xs[n_xs++] = x;
-    for (int i = 0; i < c->n_in; i++) xs[n_xs++] = in[i + 1];
+    for (int i = 0; i < c->n_in; i++)
+        if (strcmp(c->in[i].name, "labels") != 0) xs[n_xs++] = in[i + 1];
     for (int i = 0; i < c->n_dvar; i++) {
         char name[80];
         snprintf(name, sizeof name, "l/%s", c->dvar[i].name);
@@ -227,6 +258,7 @@ static void run_case(const layer_case *c, bool blind)
     fetch[n_fetch++] = y;
     if (!c->vocab) want[k++] = &c->dx;
     for (int i = 0; i < c->n_in; i++) {
+        if (strcmp(c->in[i].name, "labels") == 0) continue;
         want[k] = NULL;
         for (int j = 0; j < c->n_din; j++)
             if (atoi(c->din[j].name) == i) want[k] = &c->din[j];
@@ -266,7 +298,7 @@ static void run_case(const layer_case *c, bool blind)
         for (int i = 0; i <= c->n_in; i++) {
             feed[n_feed].node = in[i];
             fill(&feed[n_feed++].value, i ? &c->in[i - 1] : &c->x, i ? c->in[i - 1].seed : c->x.seed + step,
-                 i ? 0 : c->vocab);
+                 i ? 2 * (strcmp(c->in[i - 1].name, "labels") == 0) : c->vocab);
         }
         numbers of_r = c->y;
         of_r.scale = 1;
@@ -339,17 +371,17 @@ static void run_all(bool blind)
         }
         bool fits = true;
         if (blind) {
-            fits = c.x.ndim == 4 && c.y.ndim == 4;
+            fits = c.x.ndim == 4 && c.y.ndim == 4 && strncmp(c.layer, "sym.", 4) != 0;
             for (int i = 0; i < c.n_opt; i++) fits = fits && strcmp(c.opt[i].name, "virtual_batch_size") != 0;
         }
         if (fits) run_case(&c, blind);
         int i = 0;
         while (i < n_seen && strcmp(seen[i].layer, c.layer) != 0) i++;
-        if (i == n_seen) memcpy(seen[n_seen++].layer, c.layer, sizeof c.layer);
+        if (i == n_seen && n_seen < TP_COUNT(seen) - 1) memcpy(seen[n_seen++].layer, c.layer, sizeof c.layer);
         seen[i].n++;
     }
     for (int i = 0; i < n_seen; i++) CHECK_MSG(seen[i].n >= 8, "%s has %d cases", seen[i].layer, seen[i].n);
-    CHECK(n_seen == 25); /* all but Dropout */
+    CHECK(n_seen == 25 + 13); /* layers, all but Dropout, and functions */
     free(text);
     tp_set_log(NULL, NULL);
 }

@@ -1095,6 +1095,23 @@ static bool tp__conv_attrs(const char *layer, const tp_node *x, tp_data_format f
     return tp_graph_status(g) == TP_OK;
 }
 
+/* Without padding, the kernel must fit the input, as far as that is known. */
+static bool tp__kernel_fits(const char *layer, const char *option, const tp_node *x, const int *kernel, int dilation_h,
+                            int dilation_w, int padding, int data_format)
+{
+    char t[TP_SHAPE_TEXT];
+    const int64_t *in = x->shape.dim + (data_format == TP_NCHW ? 2 : 1);
+    const int kw = kernel[1] ? kernel[1] : kernel[0];
+    if (padding != TP_VALID) return true;
+    if ((in[0] < 0 || (int64_t)(kernel[0] - 1) * dilation_h < in[0]) &&
+        (in[1] < 0 || (int64_t)(kw - 1) * dilation_w < in[1]))
+        return true;
+    tp__layer_fail(tp_node_graph(x), TP_ERR_SHAPE,
+                   "input is %s, %s has .%s (%d,%d), which is larger: pad the input, or TP_SAME",
+                   tp_shape_text(&x->shape, t), layer, option, kernel[0], kw);
+    return false;
+}
+
 static const tp_layer_field tp__conv2d_fields[] = {TP_LAYER_FIELD(tp_conv2d_desc, filters),
                                                    TP_LAYER_PAIR(tp_conv2d_desc, kernel_size),
                                                    TP_LAYER_PAIR(tp_conv2d_desc, strides),
@@ -1117,6 +1134,9 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     if (d->filters <= 0) return tp__layer_fail(g, TP_ERR_ARG, "Conv2D needs .filters, the number of output channels");
     tp_conv2d_attrs a;
     if (!tp__conv_attrs("Conv2D", x, d->data_format, d->padding, &d->kernel_size, &d->strides, &d->dilation_rate, &a))
+        return tp_poison(g);
+    if (!tp__kernel_fits("Conv2D", "kernel_size", x, &d->kernel_size, a.dilation_h, a.dilation_w, a.padding,
+                         a.data_format))
         return tp_poison(g);
     const int64_t channels = x->shape.dim[d->data_format == TP_NCHW ? 1 : 3];
     const int split = d->split ? d->split : 1;
@@ -1200,7 +1220,8 @@ static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pool
     a->stride_w = d->strides_w ? d->strides_w : d->strides ? d->strides : a->size_w;
     a->padding = d->padding == TP_SAME ? TP_SAME : TP_VALID;
     a->data_format = d->data_format == TP_NCHW ? TP_NCHW : TP_NHWC;
-    return tp_graph_status(g) == TP_OK;
+    if (tp_graph_status(g) != TP_OK) return false;
+    return tp__kernel_fits(layer, "pool_size", x, &d->pool_size, 1, 1, a->padding, a->data_format);
 }
 
 static tp_node *tp__max_pooling_build(tp_node *x, const void *desc)
@@ -1563,7 +1584,9 @@ static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
         return tp__layer_fail(g, TP_ERR_ARG, "DepthwiseConv2D has .depth_multiplier %d: it is 1 or more",
                               d->depth_multiplier);
     if (!tp__conv_attrs("DepthwiseConv2D", x, d->data_format, d->padding, &d->kernel_size, &d->strides,
-                        &d->dilation_rate, &a))
+                        &d->dilation_rate, &a) ||
+        !tp__kernel_fits("DepthwiseConv2D", "kernel_size", x, &d->kernel_size, a.dilation_h, a.dilation_w, a.padding,
+                         a.data_format))
         return tp_poison(g);
     const int64_t c = x->shape.dim[a.data_format == TP_NCHW ? 1 : 3], m = d->depth_multiplier ? d->depth_multiplier : 1;
     int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, c, m};

@@ -794,6 +794,206 @@ TEST(two_towers_share_and_name)
     done(g);
 }
 
+/* ==== the other layers: names, shapes, collections, first values ======================================= */
+
+/* Exactly these variables, in this order: "name(shape)" of each, one after the other. */
+static void variables_are(tp_graph *g, const char *text)
+{
+    tp_buf got = {0};
+    char t[TP_SHAPE_TEXT];
+    for (int i = 0; i < tp_graph_n_variables(g); i++) {
+        const tp_variable *v = tp_graph_variable(g, i);
+        tp_buf_printf(&got, "%s%s%s%s", i ? " " : "", v->name, v->trainable ? "" : "*", tp_shape_text(&v->shape, t));
+    }
+    CHECK_STR(got.data ? got.data : "", text);
+    tp_buf_free(&got);
+}
+
+TEST(transposed_convolutions_know_their_size)
+{
+    static const struct {
+        int strides;
+        tp_padding padding;
+        const char *shape;
+    } cases[] = {{1, TP_SAME, "(?,12,18,4)"},
+                 {1, TP_VALID, "(?,14,20,4)"},
+                 {2, TP_SAME, "(?,24,36,4)"},
+                 {2, TP_VALID, "(?,25,37,4)"}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        tp_graph *g = tower(true);
+        tp_node *y = tp_conv2d_transpose(image(g, 12, 18, 2), "up", .filters = 4, .kernel_size = 3,
+                                         .strides = cases[i].strides, .padding = cases[i].padding);
+        tp_node *open = tp_deconv2d(image(g, 12, TP_ANY, 2), "open", .filters = 4, .kernel_size = 3,
+                                    .strides = cases[i].strides, .padding = cases[i].padding);
+        ok(g);
+        shape_is(y, cases[i].shape);
+        CHECK(open->shape.dim[1] == y->shape.dim[1] && open->shape.dim[2] == TP_ANY && open->shape.dim[3] == 4);
+        CHECK_STR(tp_node_name(y), "up/output");
+        variables_are(g, "up/W(3,3,4,2) up/b(4) open/W(3,3,4,2) open/b(4)");
+        CHECK(tp_layer_variable(y, "W") == tp_find_variable(g, "up/W")->node);
+        CHECK(tp_get_registered_layer(g, "Deconv2D") == tp_get_registered_layer(g, "conv2d_transpose"));
+        done(g);
+    }
+}
+
+/* The macros of all layers, in chains. */
+TEST(every_layer_in_a_chain)
+{
+    tp_graph *g = tower(true);
+    const float m[4] = {1, 2, 3, 4};
+    tp_tensor t = {0};
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), m);
+    tp_node *x = image(g, 8, 8, 2), *mat = tp_constant(g, &t), *y = NULL;
+    TP_ARGSCOPE(g, (conv2d_transpose, deconv2d), .filters = 4, .kernel_size = 3)
+    TP_ARGSCOPE(g, (layer_norm, instance_norm, group_norm, batch_renorm), .epsilon = 1e-3f)
+    {
+        y = tp_linear(x, TP_CONV2D_TRANSPOSE("up0", .strides = 2, .activation = tp_bn_relu), TP_DECONV2D("up1"),
+                      TP_DEPTHWISE_CONV2D("dw", .kernel_size = 3, .strides = 2), TP_LAYER_NORM("ln"),
+                      TP_INSTANCE_NORM("in", .center = TP_NO), TP_GROUP_NORM("gn", .groups = 2),
+                      TP_BATCH_RENORM("br", .rmax = 3, .dmax = 5), TP_PRELU("prelu"), TP_MAXOUT("mo", .num_unit = 2),
+                      TP_FIXED_UNPOOLING("un", .shape = 2, .unpool_mat = mat), TP_MAX_POOLING("pool", .pool_size = 2),
+                      TP_CONCAT_WITH("cat", .tensor = x, .dim = 3), TP_CAFFE_BILINEAR_UPSAMPLE("bi", .shape = 2),
+                      TP_GLOBAL_AVG_POOLING("gap"),
+                      TP_SOFTMAX("prob", .use_temperature = TP_YES, .temperature_init = 2));
+    }
+    ok(g);
+    shape_is(y, "(?,4)");
+    CHECK_STR(tp_node_name(y), "prob/output");
+    variables_are(
+        g, "up0/W(3,3,4,2) up0/b(4) up0/bn/gamma(4) up0/bn/beta(4) up0/bn/mean/EMA*(4) up0/bn/variance/EMA*(4) "
+           "up1/W(3,3,4,4) up1/b(4) dw/W(3,3,4,1) ln/gamma(4) ln/beta(4) in/gamma(4) gn/gamma(4) gn/beta(4) "
+           "br/moving_mean*(4) br/moving_variance*(4) br/renorm_mean*(4) br/renorm_mean_weight*() "
+           "br/renorm_stddev*(4) br/renorm_stddev_weight*() br/gamma(4) br/beta(4) prelu/alpha() prob/invtemp()");
+    int n = 0;
+    tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+    CHECK(n == 4); /* two of BatchNorm, two of BatchRenorm */
+    tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
+    CHECK(n == 8);
+    CHECK(tp_graph_find(g, "mo/output") && tp_graph_find(g, "cat/output") && !tp_graph_find(g, "un/output"));
+    CHECK(tp_layer_variable(y, "invtemp")->op->var[0]->init.a == 0.5f);
+    CHECK(tp_find_variable(g, "prelu/alpha")->init.a == 0.001f);
+    CHECK_HAS(logged, "'up0': [?, 8, 8, 2] --> [?, 16, 16, 4]");
+    CHECK(!strstr(logged, "'ln'") && !strstr(logged, "'prelu'"));
+    tp_node *bare =
+        tp_concat_with(tp_maxout(x, .num_unit = 2), .tensors = (tp_node *[]){x, x}, .n_tensors = 2, .dim = -1);
+    shape_is(bare, "(?,8,8,5)");
+    CHECK(tp_graph_find(g, "ConcatV2") == bare || strchr(tp_node_name(bare), '/') == NULL);
+    ok(g);
+    done(g);
+
+    g = tower(true);
+    tp_rnn_state state = {0};
+    tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(TP_ANY, 6)), *steps[6];
+    y = tp_linear(ids, TP_EMBEDDING("embed", .vocab = 10, .units = 4), TP_LSTM("lstm", .units = 4),
+                  TP_GRU("gru", .units = 8), TP_MULTI_HEAD_ATTENTION("att", .heads = 2, .causal = TP_YES));
+    ok(g);
+    shape_is(y, "(?,6,8)");
+    /* a cell, step by step: one set of variables */
+    tp_unstack(y, 1, 6, steps);
+    for (int i = 0; i < 6; i++) {
+        y = tp_linear(steps[i], TP_BASIC_LSTM_CELL("cell", .units = 3, .state = &state));
+        CHECK(tp_layer_variable(y, "kernel") == tp_find_variable(g, "cell/kernel")->node);
+        y = tp_linear(y, TP_GRU_CELL("cell2", .units = 2));
+    }
+    ok(g);
+    shape_is(y, "(?,2)");
+    shape_is(state.c, "(?,3)");
+    variables_are(g, "embed/W(10,4) lstm/kernel(8,16) lstm/bias(16) gru/gates/kernel(12,16) gru/gates/bias(16) "
+                     "gru/candidate/kernel(12,8) gru/candidate/bias(8) att/Wq(8,8) att/bq(8) att/Wk(8,8) att/bk(8) "
+                     "att/Wv(8,8) att/bv(8) att/Wo(8,8) att/bo(8) cell/kernel(11,12) cell/bias(12) "
+                     "cell2/gates/kernel(5,4) cell2/gates/bias(4) cell2/candidate/kernel(5,2) cell2/candidate/bias(2)");
+    CHECK(tp_find_variable(g, "gru/gates/bias")->init.a == 1.0f);
+    CHECK(tp_find_variable(g, "gru/candidate/bias")->init.a == 0.0f);
+    done(g);
+}
+
+/* A loop over a cell gives what the layer of all steps gives, and so do the gradients. */
+TEST(an_unrolled_cell_is_the_sequence_layer)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3, 2)), *step[3], *h = NULL, *d[2] = {0},
+            *fetch[4];
+    tp_rnn_state state = {0}, last = {0};
+    tp_unstack(x, 1, 3, step);
+    for (int i = 0; i < 3; i++) h = tp_basic_lstm_cell(step[i], "rnn", .units = 4, .state = &state);
+    const tp_variable_scope_desc again = {.reuse = TP_REUSE_YES};
+    tp_variable_scope_push(g, &again);
+    tp_lstm(x, "rnn", .units = 4, .state = &last);
+    tp_variable_scope_pop(g);
+    tp_node *w = tp_find_variable(g, "rnn/kernel")->node;
+    tp_gradients(tp_sum(h), &w, 1, d);
+    tp_gradients(tp_sum(last.h), &w, 1, d + 1);
+    ok(g);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[12] = {1, -2, .5f, .25f, -1, 3, 0, 1, -.5f, .75f, 2, -1};
+    tp_feed feed = {x, {0}};
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(2, 3, 2), data);
+    const tp_tensor *v[4];
+    fetch[0] = h, fetch[1] = last.h, fetch[2] = d[0], fetch[3] = d[1];
+    if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &feed, 1, fetch, 4, v)))
+        for (int k = 0; k < 4; k += 2)
+            for (int64_t i = 0; i < tp_tensor_size(v[k]); i++)
+                CHECK_NEAR(tp_tensor_get(v[k], i), tp_tensor_get(v[k + 1], i), 1e-6, 1e-5);
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(ghost_batches_report_the_first_of_them)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 1, 1, 1);
+    tp_node *y = tp_batch_norm(x, "bn", .virtual_batch_size = 2);
+    int n = 0;
+    tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+    CHECK(n == 0); /* they run with the output */
+    ok(g);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[4] = {1, 2, 3, 6};
+    float out[4];
+    if (CHECK(s != NULL)) {
+        run(s, x, tp_make_shape(4, 1, 1, 1), data, &y, 1, out, 4);
+        for (int i = 0; i < 4; i++) CHECK_NEAR(out[i], i % 2 ? 1 : -1, 1e-4, 0);
+        CHECK_NEAR(variable(s, "bn/mean/EMA"), 0.15, 1e-6, 0);
+        CHECK_NEAR(variable(s, "bn/variance/EMA"), 0.925, 1e-6, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
+/* What the document of tensorpack shows by example. */
+TEST(layers_and_functions_by_example)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 2, 2, 1), *v = tp_placeholder(g, "v", TP_F32, tp_make_shape(TP_ANY));
+    tp_node *up = tp_fixed_unpooling(x, "up", .shape = 2), *huber = tp_sym_huber_loss(v, 0, NULL);
+    tp_node *hed = tp_caffe_bilinear_upsample(x, "hed", .shape = 2),
+            *stat = tp_sym_print_stat(tp_sym_rms(v, NULL), NULL);
+    ok(g);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[4] = {1, 2, 3, 4}, one[4] = {1, 1, 1, 1}, h[3] = {.5f, 1, -2};
+    float out[16];
+    if (CHECK(s != NULL)) {
+        static const float want[16] = {1, 0, 2, 0, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0, 0};
+        run(s, x, tp_make_shape(1, 2, 2, 1), data, &up, 1, out, 16);
+        for (int i = 0; i < 16; i++) CHECK(out[i] == want[i]);
+        run(s, x, tp_make_shape(1, 2, 2, 1), one, &hed, 1, out, 16);
+        for (int i = 0; i < 16; i++) CHECK_NEAR(out[i], 1, 1e-6, 0); /* a flat image stays flat */
+        run(s, v, tp_make_shape(3), h, &huber, 1, out, 3);
+        CHECK_NEAR(out[0], .125, 1e-6, 0);
+        CHECK_NEAR(out[1], .5, 1e-6, 0);
+        CHECK_NEAR(out[2], 1.5, 1e-6, 0);
+        logged[0] = 0;
+        run(s, v, tp_make_shape(3), h, &stat, 1, out, 1);
+        CHECK_NEAR(out[0], 1.322876, 1e-5, 0);
+        CHECK_HAS(logged, "rms");
+    }
+    tp_session_free(s);
+    done(g);
+}
+
 static void mistake(int i, tp_graph *g)
 {
     tp_node *flat = tp_placeholder(g, "flat", TP_F32, tp_make_shape(TP_ANY, 10)), *x = image(g, 8, 8, 3);
@@ -865,7 +1065,7 @@ TEST(each_mistake_is_a_sentence_with_its_place)
         "an argscope is closed that was never opened",
         "is no name for a scope",
         "c: Conv2D has .padding 7",
-        "c/",
+        "c: input is (?,8,8,3), Conv2D has .kernel_size (9,9), which is larger",
         "bn: BatchNorm is used outside a tower",
         "d: Dropout is used outside a tower",
         "called outside a tower",
@@ -884,6 +1084,156 @@ TEST(each_mistake_is_a_sentence_with_its_place)
     }
 }
 
+/* Each line: a wrong use of layer "w", and a part of its sentence. */
+#define WRONG(i_, call_, part_) \
+    if (i == n++) {             \
+        call_;                  \
+        return part_;           \
+    }
+static const char *wrong_option(int i, tp_graph *g)
+{
+    int n = 0;
+    tp_node *flat = tp_placeholder(g, "flat", TP_F32, tp_make_shape(TP_ANY, 10)), *x = image(g, 8, 8, 4);
+    tp_node *seq = tp_placeholder(g, "seq", TP_F32, tp_make_shape(TP_ANY, 5, 6)), *blind = image(g, 8, 8, TP_ANY);
+    tp_node *bytes = tp_placeholder(g, "bytes", TP_U8, tp_make_shape(TP_ANY, 8, 8, 4)), *scalar = tp_const(g, 1);
+    tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(TP_ANY)), *odd = image(g, 7, 8, 3);
+    tp_node *pair = tp_placeholder(g, "pair", TP_F32, tp_make_shape(3, 10));
+    const tp_data_format format = (tp_data_format)9;
+    const tp_padding padding = (tp_padding)7;
+    WRONG(i, tp_conv2d(x, "w", .filters = -1, .kernel_size = 3), "w: Conv2D needs .filters")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = -3), "w: Conv2D needs a .kernel_size")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .kernel_size_w = -1), "w: Conv2D needs a .kernel_size")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .strides = -2), "w: Conv2D has .strides -2")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .dilation_rate = -2),
+          "w: Conv2D has a negative .dilation_rate")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .padding = padding), "w: Conv2D has .padding 7")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .data_format = format), "w: Conv2D has .data_format 9")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 9, .padding = TP_VALID),
+          "w: input is (?,8,8,4), Conv2D has .kernel_size (9,9), which is larger")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 4, .padding = TP_VALID, .dilation_rate = 3),
+          "Conv2D has .kernel_size (4,4), which is larger")
+    WRONG(i, tp_conv2d(x, "w", .filters = 3, .kernel_size = 3, .split = 2), "w: Conv2D has .split 2")
+    WRONG(i, tp_conv2d(x, "w", .filters = 3, .kernel_size = 3, .split = -1), "w: Conv2D has .split -1")
+    WRONG(i, tp_conv2d(blind, "w", .filters = 3, .kernel_size = 3),
+          "w: input is (?,8,8,?), Conv2D needs to know its channels")
+    WRONG(i, tp_conv2d(bytes, "w", .filters = 3, .kernel_size = 3), "w: input is uint8, Conv2D needs floating values")
+    WRONG(i, tp_conv2d_transpose(x, "w", .kernel_size = 3), "w: Conv2DTranspose needs .filters")
+    WRONG(i, tp_conv2d_transpose(x, "w", .filters = 3), "w: Conv2DTranspose needs a .kernel_size")
+    WRONG(i, tp_conv2d_transpose(x, "w", .filters = 3, .kernel_size = 3, .strides = 1, .strides_w = -1),
+          "w: Conv2DTranspose has .strides -1")
+    WRONG(i, tp_conv2d_transpose(x, "w", .filters = 3, .kernel_size = 3, .padding = padding),
+          "w: Conv2DTranspose has .padding 7")
+    WRONG(i, tp_conv2d_transpose(flat, "w", .filters = 3, .kernel_size = 3),
+          "w: input is (?,10), Conv2DTranspose needs 4 dimensions")
+    WRONG(i, tp_conv2d_transpose(blind, "w", .filters = 3, .kernel_size = 3),
+          "Conv2DTranspose needs to know its channels")
+    WRONG(i, tp_conv2d_transpose(x, "w", .filters = 3, .kernel_size = 3, .strides_w = 2),
+          "w: Conv2DTranspose has .strides_w but no .strides")
+    WRONG(i, tp_depthwise_conv2d(x, "w"), "w: DepthwiseConv2D needs a .kernel_size")
+    WRONG(i, tp_depthwise_conv2d(x, "w", .kernel_size = 3, .depth_multiplier = -1),
+          "w: DepthwiseConv2D has .depth_multiplier -1")
+    WRONG(i, tp_depthwise_conv2d(x, "w", .kernel_size = 9, .padding = TP_VALID),
+          "DepthwiseConv2D has .kernel_size (9,9)")
+    WRONG(i, tp_depthwise_conv2d(seq, "w", .kernel_size = 3), "w: input is (?,5,6), DepthwiseConv2D needs 4 dimensions")
+    WRONG(i, tp_fully_connected(x, "w", .units = -4), "w: FullyConnected needs .units")
+    WRONG(i, tp_fully_connected(scalar, "w", .units = 4), "w: input is a scalar, FullyConnected needs (B,...)")
+    WRONG(i, tp_fully_connected(ids, "w", .units = 4), "w: input is int32, FullyConnected needs floating values")
+    WRONG(i, tp_max_pooling(x, "w", .pool_size = -2), "w: MaxPooling needs a .pool_size")
+    WRONG(i, tp_max_pooling(x, "w", .pool_size = 2, .strides = -2), "w: MaxPooling has negative .strides")
+    WRONG(i, tp_max_pooling(x, "w", .pool_size = 9),
+          "w: input is (?,8,8,4), MaxPooling has .pool_size (9,9), which is larger")
+    WRONG(i, tp_avg_pooling(x, "w", .pool_size = 2, .padding = padding), "w: AvgPooling has .padding 7")
+    WRONG(i, tp_avg_pooling(x, "w", .pool_size = 2, .data_format = format), "w: AvgPooling has .data_format 9")
+    WRONG(i, tp_avg_pooling(seq, "w", .pool_size = 2), "w: input is (?,5,6), AvgPooling needs 4 dimensions")
+    WRONG(i, tp_avg_pooling(x, "w", .pool_size = 2, .pool_size_w = 9),
+          "w: input is (?,8,8,4), AvgPooling has .pool_size (2,9)")
+    WRONG(i, tp_global_avg_pooling(flat, "w"), "w: input is (?,10), GlobalAvgPooling needs 4 dimensions")
+    WRONG(i, tp_global_avg_pooling(x, "w", .data_format = format), "w: GlobalAvgPooling has .data_format 9")
+    WRONG(i, tp_fixed_unpooling(x, "w"), "w: FixedUnPooling needs a .shape")
+    WRONG(i, tp_fixed_unpooling(x, "w", .shape = 2, .shape_w = -1), "w: FixedUnPooling needs a .shape")
+    WRONG(i, tp_fixed_unpooling(x, "w", .shape = 3, .unpool_mat = pair),
+          "w: FixedUnPooling has .unpool_mat (3,10), its .shape is (3,3)")
+    WRONG(i, tp_fixed_unpooling(flat, "w", .shape = 3), "w: input is (?,10), FixedUnPooling needs 4 dimensions")
+    WRONG(i, tp_caffe_bilinear_upsample(x, "w", .shape = -2), "w: CaffeBilinearUpSample needs a .shape")
+    WRONG(i, tp_caffe_bilinear_upsample(seq, "w", .shape = 2), "CaffeBilinearUpSample needs 4 dimensions")
+    WRONG(i, tp_batch_norm(seq, "w"), "w: input is (?,5,6), BatchNorm needs 2 dimensions (B,C) or 4")
+    WRONG(i, tp_batch_norm(x, "w", .axis = 2), "w: BatchNorm has .axis 2")
+    WRONG(i, tp_batch_norm(x, "w", .ema_update = (tp_ema_update)9), "w: BatchNorm has .ema_update 9")
+    WRONG(i, tp_batch_norm(blind, "w"), "w: input is (?,8,8,?), BatchNorm needs to know its channels")
+    WRONG(i, tp_batch_norm(pair, "w", .virtual_batch_size = 2),
+          "w: input is (3,10), BatchNorm has .virtual_batch_size 2, which must divide the batch")
+    WRONG(i, tp_batch_norm(flat, "w", .virtual_batch_size = -2), "BatchNorm has .virtual_batch_size -2")
+    WRONG(i, tp_batch_norm(image(g, 8, TP_ANY, 4), "w", .virtual_batch_size = 2),
+          "BatchNorm with .virtual_batch_size needs to know every dimension but the batch")
+    WRONG(i, tp_batch_renorm(seq, "w", .rmax = 2, .dmax = 2), "w: input is (?,5,6), BatchRenorm needs 4 dimensions")
+    WRONG(i, tp_batch_renorm(x, "w", .dmax = 2), "w: BatchRenorm needs an .rmax of 1 or more")
+    WRONG(i, tp_batch_renorm(x, "w", .rmax = 0.5f, .dmax = 2), "w: BatchRenorm needs an .rmax of 1 or more")
+    WRONG(i, tp_batch_renorm(x, "w", .rmax = 2), "w: BatchRenorm needs an .rmax of 1 or more and a .dmax")
+    WRONG(i, tp_layer_norm(seq, "w"), "w: input is (?,5,6), LayerNorm needs 4 dimensions")
+    WRONG(i, tp_layer_norm(blind, "w"), "w: input is (?,8,8,?), LayerNorm needs to know its channels")
+    WRONG(i, tp_layer_norm(x, "w", .data_format = format), "w: LayerNorm has .data_format 9")
+    WRONG(i, tp_layer_norm(ids, "w"), "LayerNorm needs 4 dimensions")
+    WRONG(i, tp_instance_norm(flat, "w"), "w: input is (?,10), InstanceNorm needs 4 dimensions")
+    WRONG(i, tp_instance_norm(bytes, "w"), "w: input is uint8, InstanceNorm needs floating values")
+    WRONG(i, tp_group_norm(x, "w"), "w: GroupNorm has 32 groups, which do not divide its 4 channels")
+    WRONG(i, tp_group_norm(x, "w", .groups = -2), "w: GroupNorm has .groups -2")
+    WRONG(i, tp_group_norm(flat, "w", .groups = 2), "w: input is (?,10), GroupNorm needs 4 dimensions")
+    WRONG(i, tp_dropout(x, "w", .rate = -0.5f), "w: Dropout drops a fraction -0.5")
+    WRONG(i, tp_dropout(ids, "w"), "w: input is int32, Dropout needs floating values")
+    WRONG(i, tp_prelu(ids, "w"), "w: input is int32, PReLU needs floating values")
+    WRONG(i, tp_maxout(x, "w"), "w: input is (?,8,8,4), Maxout has .num_unit 0")
+    WRONG(i, tp_maxout(x, "w", .num_unit = 3),
+          "w: input is (?,8,8,4), Maxout has .num_unit 3, which must divide its channels")
+    WRONG(i, tp_maxout(seq, "w", .num_unit = 3), "w: input is (?,5,6), Maxout needs (B,C) or (B,H,W,C)")
+    WRONG(i, tp_concat_with(x, "w", .tensor = x), "w: ConcatWith needs .dim")
+    WRONG(i, tp_concat_with(x, "w", .dim = 1), "w: ConcatWith needs either .tensor or .tensors")
+    WRONG(i, tp_concat_with(x, "w", .tensor = flat, .dim = 1), "w/")
+    WRONG(i, tp_softmax_layer(ids, "w"), "w: input is int32, SoftMax needs floating values")
+    WRONG(i, tp_softmax_layer(x, "w", .temperature_init = -1), "w: SoftMax has .temperature_init -1")
+    WRONG(i, tp_embedding(ids, "w", .units = 3), "w: Embedding needs .vocab and .units")
+    WRONG(i, tp_embedding(ids, "w", .vocab = 3, .units = -3), "w: Embedding needs .vocab and .units")
+    WRONG(i, tp_embedding(flat, "w", .vocab = 3, .units = 3), "w: input is float32, Embedding needs int32 or int64")
+    WRONG(i, tp_lstm(seq, "w"), "w: LSTM needs .units")
+    WRONG(i, tp_lstm(flat, "w", .units = 3), "w: input is (?,10), LSTM needs (B,T,C)")
+    WRONG(i, tp_gru(seq, "w", .units = -3), "w: GRU needs .units")
+    WRONG(i, tp_gru(ids, "w", .units = 3), "w: input is int32, GRU needs floating values")
+    WRONG(i, tp_basic_lstm_cell(seq, "w", .units = 3), "w: input is (?,5,6), BasicLSTMCell needs (B,C)")
+    WRONG(i, tp_gru_cell(flat, "w"), "w: GRUCell needs .units")
+    WRONG(i, tp_multi_head_attention(seq, "w"), "w: MultiHeadAttention has .heads 0")
+    WRONG(i, tp_multi_head_attention(seq, "w", .heads = 4),
+          "w: MultiHeadAttention has .heads 4, which must divide its 6 units")
+    WRONG(i, tp_multi_head_attention(flat, "w", .heads = 2, .units = 4),
+          "w: input is (?,10), MultiHeadAttention needs (B,T,C)")
+    WRONG(i, tp_multi_head_attention(seq, "w", .heads = 2, .key = flat),
+          "w: input is (?,10), MultiHeadAttention needs (B,T,C)")
+    WRONG(i, tp_bn_relu(seq, "w"), "w/bn: input is (?,5,6), BatchNorm needs")
+    WRONG(i, tp_depth_to_space(odd, 2, TP_NHWC),
+          "depth_to_space: input is (?,7,8,3), whose channels are no multiple of the block, 2")
+    WRONG(i, tp_space_to_depth(odd, 2, TP_NHWC),
+          "space_to_depth: input is (?,7,8,3), whose height and width are no multiple")
+    WRONG(i, tp_depth_to_space(seq, 2, TP_NHWC), "depth_to_space: input is (?,5,6), it needs 4 dimensions")
+    WRONG(i, (tp_tower_leave(g), tp_batch_renorm(x, "w", .rmax = 2, .dmax = 2)),
+          "w: BatchRenorm is used outside a tower")
+    return NULL;
+}
+
+TEST(each_wrong_option_of_each_layer_is_a_sentence)
+{
+    for (int i = 0;; i++) {
+        tp_graph *g = tower(true);
+        const char *part = wrong_option(i, g);
+        if (part) {
+            CHECK_MSG(tp_graph_status(g) < 0, "%d (%s) was not noticed", i, part);
+            CHECK_HAS(tp_graph_error(g), part);
+        }
+        done(g);
+        if (!part) {
+            CHECK(i == 91);
+            break;
+        }
+    }
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     tp_set_log(keep_log, NULL);
@@ -895,12 +1245,20 @@ TEST(memory_may_run_out_anywhere)
             tp_tower_desc d = {.is_training = true};
             tp_node *y = NULL;
             if (tp_tower_enter(g, &d)) {
+                tp_node *x = image(g, 4, 4, 1),
+                        *other = tp_placeholder(g, "other", TP_F32, tp_make_shape(TP_ANY, 24, 24, 1));
                 TP_ARGSCOPE(g, (conv2d, batch_norm), .data_format = TP_NHWC)
                 {
-                    y = tp_linear(image(g, 8, 8, 1),
-                                  TP_CONV2D("c", .filters = 2, .kernel_size = 3, .activation = tp_bn_relu),
-                                  TP_DROPOUT("d"), TP_FULLY_CONNECTED("fc", .units = 2));
+                    y = tp_linear(x, TP_CONV2D("c", .filters = 2, .kernel_size = 3, .activation = tp_bn_relu),
+                                  TP_CONV2D_TRANSPOSE("up", .filters = 2, .kernel_size = 3, .padding = TP_VALID),
+                                  TP_BATCH_NORM("ghost", .virtual_batch_size = 2), TP_GROUP_NORM("gn", .groups = 2),
+                                  TP_BATCH_RENORM("br", .rmax = 2, .dmax = 2), TP_FIXED_UNPOOLING("un", .shape = 2),
+                                  TP_CAFFE_BILINEAR_UPSAMPLE("bi", .shape = 2),
+                                  TP_CONCAT_WITH("cat", .tensor = other, .dim = -1), TP_DROPOUT("d"),
+                                  TP_FULLY_CONNECTED("fc", .units = 2));
                 }
+                tp_node *seq = tp_placeholder(g, "seq", TP_F32, tp_make_shape(TP_ANY, 3, 2));
+                tp_linear(seq, TP_GRU("gru", .units = 2), TP_MULTI_HEAD_ATTENTION("att", .heads = 2));
                 tp_regularize_cost(g, "W", tp_l2_regularizer(1), NULL);
                 tp_tower_leave(g);
             }

@@ -1774,10 +1774,11 @@ static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
     return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
 }
 
-static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups)
+/* two: (B,C) will do as well. */
+static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups, bool two)
 {
     tp_graph *g = tp_node_graph(x);
-    const int axis = tp__norm_axis(layer, x, groups == 1 && *layer == 'L', d->data_format);
+    const int axis = tp__norm_axis(layer, x, two, d->data_format);
     if (!axis) return tp_poison(g);
     if (groups < 0) groups = x->shape.dim[axis];
     if (x->shape.dim[axis] % groups != 0)
@@ -1794,14 +1795,14 @@ static tp_node *tp__group_norm_build(tp_node *x, const void *desc)
     const tp_group_norm_desc *d = (const tp_group_norm_desc *)desc;
     if (d->groups < 0)
         return tp__layer_fail(tp_node_graph(x), TP_ERR_ARG, "GroupNorm has .groups %d: it is 1 or more", d->groups);
-    return tp__norm("GroupNorm", x, d, d->groups ? d->groups : 32);
+    return tp__norm("GroupNorm", x, d, d->groups ? d->groups : 32, false);
 }
 static tp_node *tp__layer_norm_as(const char *layer, tp_node *x, const void *desc, int64_t groups)
 {
     tp_group_norm_desc d;
     memset(&d, 0, sizeof d);
     memcpy(&d, desc, sizeof(tp_layer_norm_desc)); /* which begins like it */
-    return tp__norm(layer, x, &d, groups);
+    return tp__norm(layer, x, &d, groups, groups == 1);
 }
 static tp_node *tp__layer_norm_build(tp_node *x, const void *d) { return tp__layer_norm_as("LayerNorm", x, d, 1); }
 static tp_node *tp__instance_norm_build(tp_node *x, const void *d)

@@ -836,6 +836,26 @@ TEST(transposed_convolutions_know_their_size)
     }
 }
 
+/* The node that tells a transposed convolution its size is never computed. */
+TEST(transposed_convolutions_are_one_kernel)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, TP_ANY, TP_ANY, 2);
+    tp_node *y = tp_conv2d_transpose(x, "up", .filters = 3, .kernel_size = 3, .strides = 2, .padding = TP_VALID,
+                                     .use_bias = TP_NO);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float out[75];
+    tp_plan_info info;
+    if (CHECK(s != NULL)) {
+        run(s, x, tp_make_shape(1, 2, 2, 2), data, &y, 1, out, 75);
+        if (CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info))) CHECK(info.n_steps == 1);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
 /* The macros of all layers, in chains. */
 TEST(every_layer_in_a_chain)
 {

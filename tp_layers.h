@@ -1707,7 +1707,7 @@ static tp_node *tp__caffe_bilinear_upsample_build(tp_node *x, const void *desc)
     tp_node *in[2];
     in[0] = y;
     in[1] = tp__image_like(x, h == 2, s, s, c);
-    return tp_apply(g, tp_op_find("pad_grad"), in, 2, &border);
+    return tp__opn(&tp__op_pad_grad, in, 2, &border);
 }
 
 TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d)

@@ -515,6 +515,9 @@ TP_DEF tp_node *tp_exp(tp_node *x);
 TP_DEF tp_node *tp_ln(tp_node *x); /* natural logarithm (tp_log writes a log line) */
 TP_DEF tp_node *tp_sin(tp_node *x);
 TP_DEF tp_node *tp_cos(tp_node *x);
+TP_DEF tp_node *tp_asin(tp_node *x);
+TP_DEF tp_node *tp_acos(tp_node *x);
+TP_DEF tp_node *tp_atan(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
 TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), by the error function */
 TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* its approximation by tanh */
@@ -525,6 +528,7 @@ TP_DEF tp_node *tp_softplus(tp_node *x);
 TP_DEF tp_node *tp_relu(tp_node *x);
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha);
 TP_DEF tp_node *tp_elu(tp_node *x);
+TP_DEF tp_node *tp_selu(tp_node *x); /* 1.0507 (x > 0 ? x : 1.6733 (e^x - 1)) */
 TP_DEF tp_node *tp_floor(tp_node *x);
 TP_DEF tp_node *tp_ceil(tp_node *x);
 TP_DEF tp_node *tp_round(tp_node *x); /* half to even */
@@ -544,10 +548,12 @@ TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep
 TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_sum(tp_node *x);
 TP_DEF tp_node *tp_mean(tp_node *x);
-TP_DEF tp_node *tp_l2_loss(tp_node *x);                         /* 0.5 * sum(x^2) */
-TP_DEF tp_node *tp_zero_fraction(tp_node *x);                   /* of exact zeros; no gradient */
-TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n);      /* sqrt(sum of all squares), float32 scalar */
-TP_DEF tp_node *tp_argmax(tp_node *x, int axis);                /* int64; the first of ties */
+TP_DEF tp_node *tp_l2_loss(tp_node *x);                    /* 0.5 * sum(x^2) */
+TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* of exact zeros; no gradient */
+TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
+TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64; the first of ties */
+/* running sums along an axis; exclusive: without the element itself; reverse: from the end */
+TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices); /* last axis, descending; *indices int32, may be NULL */
 TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); ties count as correct */
 /* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); ref is read for its shape */
@@ -621,6 +627,7 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
 TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out);
+TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* last first along these axes; n_axes 0: all */
 /* one per dimension; size -1: to the end */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
@@ -6113,6 +6120,9 @@ static real TP__F(tp__rounded)(real x)
 #define TP__SIN(x_)     tp__sinf(x_, 0)
 #define TP__COS(x_)     tp__sinf(x_, 1)
 #define TP__POW(a_, b_) tp__powf(a_, b_)
+#define TP__ASIN(x_)    (float)tp__arctan((double)(x_) / sqrt((1.0 - (double)(x_)) * (1.0 + (double)(x_))))
+#define TP__ACOS(x_)    (float)(2 * tp__arctan(sqrt((1.0 - (double)(x_)) / (1.0 + (double)(x_)))))
+#define TP__ATAN(x_)    (float)tp__arctan((double)(x_))
 #elif !defined(TP__PASS_INT)
 #define TP__R(fn_)      fn_
 #define TP__EXP(x_)     exp(x_)
@@ -6122,6 +6132,9 @@ static real TP__F(tp__rounded)(real x)
 #define TP__SIN(x_)     sin(x_)
 #define TP__COS(x_)     cos(x_)
 #define TP__POW(a_, b_) pow(a_, b_)
+#define TP__ASIN(x_)    asin(x_)
+#define TP__ACOS(x_)    acos(x_)
+#define TP__ATAN(x_)    atan(x_)
 #endif
 
 #ifdef TP__FIRST_PASS
@@ -6737,6 +6750,23 @@ static float tp__sinf(float x, int quarter)
     }
 }
 
+/* atan(x) to far beyond the digits of a float: |x| is brought below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
+ * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); there the series x - x^3/3 + ... serves. */
+static double tp__arctan(double x)
+{
+    double a = fabs(x), turn = 0, s = 0;
+    const bool inverse = a > 1;
+    if (inverse) a = 1 / a;
+    if (a > 0.26794919243112270647) {
+        a = tp__mul_add(a, 1.73205080756887729353, -1.0) / (a + 1.73205080756887729353);
+        turn = 0.52359877559829887308;
+    }
+    for (int i = 17; i > 0; i -= 2) s = tp__mul_add(-a * a, s, 1.0 / i);
+    a = tp__mul_add(a, s, turn);
+    if (inverse) a = 1.57079632679489661923 - a;
+    return x < 0 ? -a : a;
+}
+
 /* a^b = exp(b ln a) in double, for a > 0: ln a = e ln 2 + 2 (f + f^3/3 + ...) with f = (m-1)/(m+1), and
  * a = 2^e m. */
 static double tp__pow_positive(double a, double b)
@@ -6852,6 +6882,36 @@ static const tp_op tp__op_cos = TP__ROW("cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1
                                         TP__REAL_MAPS(tp__cos), TP_VEC_NONE, NULL, NULL, 0, "Cos", NULL);
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
+#endif
+
+/* -- asin, acos, atan ------------------------------------------------------------ >>op asin, acos, atan
+ *   dx = dy / sqrt(1 - x^2), -dy / sqrt(1 - x^2), dy / (1 + x^2); NaN outside of [-1, 1] */
+TP__MAP1(asin, char, TP__ASIN(x))
+TP__MAP1(acos, char, TP__ACOS(x))
+TP__MAP1(atan, char, TP__ATAN(x))
+#ifdef TP__ROWS
+static void tp__asin_grad(tp_grad *g)
+{
+    g->din[0] = tp_mul(g->dout[0], tp_rsqrt(tp_affine(tp_square(g->in[0]), -1, 1)));
+}
+static void tp__acos_grad(tp_grad *g)
+{
+    tp__asin_grad(g);
+    g->din[0] = tp_neg(g->din[0]);
+}
+static void tp__atan_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
+static const tp_op tp__op_asin =
+    TP__ROW("asin", "Asin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__asin_grad, TP__REAL_MAPS(tp__asin),
+            TP_VEC_NONE, NULL, NULL, 0, "Asin", NULL);
+static const tp_op tp__op_acos =
+    TP__ROW("acos", "Acos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__acos_grad, TP__REAL_MAPS(tp__acos),
+            TP_VEC_NONE, NULL, NULL, 0, "Acos", NULL);
+static const tp_op tp__op_atan =
+    TP__ROW("atan", "Atan", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__atan_grad, TP__REAL_MAPS(tp__atan),
+            TP_VEC_NONE, NULL, NULL, 0, "Atan", NULL);
+TP_DEF tp_node *tp_asin(tp_node *x) { return tp__op1(&tp__op_asin, x, NULL); }
+TP_DEF tp_node *tp_acos(tp_node *x) { return tp__op1(&tp__op_acos, x, NULL); }
+TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
 #endif
 
 /* -- erf: y = 2/sqrt(pi) integral from 0 to x of exp(-t^2) ---------------------------------- >>op erf
@@ -6997,6 +7057,11 @@ static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->
 static const tp_op tp__op_elu = TP__ROW("elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back,
                                         TP__REAL_MAPS(tp__elu), TP_VEC_NONE, NULL, NULL, 0, "Elu", NULL);
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
+/* scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
+TP_DEF tp_node *tp_selu(tp_node *x)
+{
+    return tp_add(tp_affine(tp_elu(x), 1.75809934f, 0), tp_affine(tp_relu(x), -0.70739836f, 0));
+}
 #endif
 
 /* -- floor, ceil, round: to whole numbers; round takes halves to even; no gradient ---------- >>op floor */
@@ -8065,6 +8130,83 @@ TP_DEF tp_node *tp_argmax(tp_node *x, int axis)
 }
 #endif
 
+/* -- cumsum: y[i] = sum of x[j], j <= i, along an axis; exclusive: j < i; reverse: j >= i, j > i ---- >>op cumsum
+ *   dx = cumsum of dy from the other end. Sums of reals are kept in double. */
+#ifdef TP__FIRST_PASS
+typedef struct tp__cumsum_attrs {
+    int axis;
+    bool exclusive, reverse;
+} tp__cumsum_attrs;
+#endif
+static void TP__F(tp__cumsum_lines)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__cumsum_attrs *t = (const tp__cumsum_attrs *)k->attrs;
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(t->axis, s->ndim);
+    const int64_t n = s->dim[axis], B = tp__product(s, axis + 1, s->ndim);
+    for (int64_t line = from; line < to; line++) {
+        const int64_t at = line / B * n * B + line % B;
+        const TP__NUM *x = (const TP__NUM *)k->in[0].data + at;
+        TP__NUM *y = (TP__NUM *)k->out[0].data + at;
+#ifdef TP__PASS_INT
+        TP__NUM sum = 0;
+#else
+        double sum = 0;
+#endif
+        for (int64_t q = 0; q < n; q++) {
+            const int64_t i = (t->reverse ? n - 1 - q : q) * B;
+            const TP__NUM v = x[i];
+            if (t->exclusive) y[i] = (TP__NUM)sum;
+            sum = TP__ADD(sum, v);
+            if (!t->exclusive) y[i] = (TP__NUM)sum;
+        }
+    }
+}
+#ifdef TP__ROWS
+static void tp__cumsum_kernel(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int64_t n = s->dim[tp__axis(((const tp__cumsum_attrs *)k->attrs)->axis, s->ndim)];
+    if (n == 0) return;
+    const int64_t lines = tp__size(&k->in[0]) / n;
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_i32); break;
+    case TP_I64: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_i64); break;
+    case TP_F64: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_f64); break;
+    default: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_f32); break;
+    }
+}
+static const tp_attr tp__cumsum_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__cumsum_attrs, axis)},
+                                            {"exclusive", TP_ATTR_BOOL, offsetof(tp__cumsum_attrs, exclusive)},
+                                            {"reverse", TP_ATTR_BOOL, offsetof(tp__cumsum_attrs, reverse)},
+                                            {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__cumsum_infer(tp_infer *s)
+{
+    if (tp__infer_axis(s, ((const tp__cumsum_attrs *)s->attrs)->axis, &s->in[0].shape) < 0) return TP_ERR_ARG;
+    if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "cumsum does not work on %s; tp_cast it first",
+                             tp_dtype_name(s->in[0].dtype));
+    return tp__infer_same(s);
+}
+static void tp__cumsum_grad(tp_grad *g)
+{
+    const tp__cumsum_attrs *t = (const tp__cumsum_attrs *)g->op->attrs;
+    g->din[0] = tp_cumsum(g->dout[0], t->axis, t->exclusive, !t->reverse);
+}
+static const tp_op tp__op_cumsum =
+    TP__ROW("cumsum", "Cumsum", TP_OP_PURE, 1, 1, 1, tp__cumsum_schema, sizeof(tp__cumsum_attrs), tp__cumsum_infer,
+            tp__cumsum_grad, TP__KERNELS(tp__cumsum_kernel, tp__cumsum_kernel, NULL), NULL, NULL, 0, NULL, NULL);
+TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
+{
+    tp__cumsum_attrs t;
+    memset(&t, 0, sizeof t);
+    t.axis = axis;
+    t.exclusive = exclusive;
+    t.reverse = reverse;
+    return tp__op1(&tp__op_cumsum, x, &t);
+}
+#endif
+
 /* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
  *   Of ties the lower index comes first; NaNs come before all. dx: dy put back to where it was taken from.
  * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last */
@@ -8761,6 +8903,44 @@ TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
     t.n = n;
     for (int d = 0; d < n && d < TP_MAX_DIMS; d++) t.perm[d] = perm[d];
     return tp__op1(&tp__op_transpose, x, &t);
+}
+#endif
+
+/* -- reverse: x with the last element first along axes; dx = dy reversed ------------------------- >>op reverse */
+#ifdef TP__ROWS
+static void tp__reverse(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    int64_t stride[TP_MAX_DIMS];
+    bool turned[TP_MAX_DIMS];
+    tp__move m;
+    if (tp__size(&k->in[0]) == 0) return;
+    tp__reduced_dims((const tp__reduce_attrs *)k->attrs, s->ndim, turned);
+    tp__strides(s, stride);
+    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
+    for (int d = 0; d < s->ndim; d++) {
+        if (turned[d]) m.src += (s->dim[d] - 1) * stride[d] * (int64_t)m.size;
+        tp__move_add(&m, s->dim[d], stride[d], turned[d] ? -stride[d] : stride[d]);
+    }
+    tp__move_do(k, &m);
+}
+static tp_status tp__reverse_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_reduce(s); /* checks the axes */
+    s->out[0] = s->in[0];
+    return st;
+}
+static void tp__reverse_grad(tp_grad *g)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
+    g->din[0] = tp_reverse(g->dout[0], t->axes, t->n_axes);
+}
+static const tp_op tp__op_reverse = TP__ROW("reverse", "ReverseV2", TP_OP_ANY_DTYPE, 1, 1, 1, tp__reduce_schema,
+                                            sizeof(tp__reduce_attrs), tp__reverse_infer, tp__reverse_grad,
+                                            TP__KERNELS(tp__reverse, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
+{
+    return tp__reduce(&tp__op_reverse, x, axes, n_axes, false);
 }
 #endif
 
@@ -9643,16 +9823,16 @@ static const tp_op *const tp__math_rows[] = {
     &tp__op_less, &tp__op_less_equal, &tp__op_equal, &tp__op_not_equal, &tp__op_logical_and,
     &tp__op_logical_or, &tp__op_logical_not, &tp__op_select, &tp__op_select_bytes, &tp__op_neg, &tp__op_abs,
     &tp__op_sign, &tp__op_square, &tp__op_sqrt, &tp__op_rsqrt, &tp__op_reciprocal, &tp__op_exp, &tp__op_ln,
-    &tp__op_sin, &tp__op_cos, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
+    &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
     &tp__op_relu_grad, &tp__op_leaky_relu, &tp__op_leaky_relu_grad, &tp__op_elu, &tp__op_elu_grad,
     &tp__op_floor, &tp__op_ceil, &tp__op_round, &tp__op_is_finite, &tp__op_clip, &tp__op_clip_grad,
     &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_reduce_sum, &tp__op_reduce_mean,
     &tp__op_reduce_max, &tp__op_reduce_min, &tp__op_reduce_prod, &tp__op_reduce_prod_grad,
     &tp__op_reduce_all, &tp__op_reduce_any, &tp__op_size_ratio, &tp__op_sum_to_like, &tp__op_broadcast_like,
-    &tp__op_l2_loss, &tp__op_global_norm, &tp__op_zero_fraction, &tp__op_argmax, &tp__op_top_k,
+    &tp__op_l2_loss, &tp__op_global_norm, &tp__op_zero_fraction, &tp__op_argmax, &tp__op_cumsum, &tp__op_top_k,
     &tp__op_take_last, &tp__op_put_last, &tp__op_in_top_k, &tp__op_reshape, &tp__op_reshape_like,
     &tp__op_batch_flatten, &tp__op_expand_dims, &tp__op_squeeze, &tp__op_identity, &tp__op_stop_gradient,
-    &tp__op_group, &tp__op_fill_like, &tp__op_transpose, &tp__op_concat, &tp__op_concat_grad, &tp__op_split,
+    &tp__op_group, &tp__op_fill_like, &tp__op_transpose, &tp__op_reverse, &tp__op_concat, &tp__op_concat_grad, &tp__op_split,
     &tp__op_stack, &tp__op_unstack, &tp__op_slice, &tp__op_slice_grad, &tp__op_pad, &tp__op_pad_grad,
     &tp__op_tile, &tp__op_tile_grad, &tp__op_gather, &tp__op_gather_grad, &tp__op_one_hot, &tp__op_print,
     &tp__op_check_numerics};
@@ -9673,6 +9853,9 @@ static const tp_op *const tp__math_rows[] = {
 #undef TP__SIN
 #undef TP__COS
 #undef TP__POW
+#undef TP__ASIN
+#undef TP__ACOS
+#undef TP__ATAN
 #undef TP__MAP1
 #undef TP__MAP2
 #ifdef TP__ROWS

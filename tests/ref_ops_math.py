@@ -357,4 +357,44 @@ w.big("transpose", [("float32", (16, 28, 28, 33), -1.0, 1.0)], perm=[0, 3, 1, 2]
 w.big("gather_grad", [("float32", (500, 200), -1.0, 1.0), ("int32", (500,), 0.0, 99.0), ("float32", (100, 200), 0.0, 1.0)])
 w.big("concat", [("float32", (300, 70), -1.0, 1.0), ("float32", (300, 130), -1.0, 1.0)], axis=1)
 w.big("broadcast_like", [("float32", (300, 1), -1.0, 1.0), ("float32", (300, 700), 0.0, 1.0)])
+
+# ---- added later, at the end, so that the numbers above stay
+for op, fn, low, high in (("asin", np.arcsin, -0.97, 0.97), ("acos", np.arccos, -0.97, 0.97), ("atan", np.arctan, -4, 4)):
+    x = w.uniform(low, high, 3, 9)
+    w.case(op, [x], [fn(x.astype(f64)).astype(f32)], tol=3e-7)
+    x = np.array([0, -0.0, 1e-30, 3e-5, -3e-5, 0.26794919, 0.5, -0.86602540, 0.99999994, 1, -1], f32)
+    w.case(op, [x], [fn(x.astype(f64)).astype(f32)], tol=3e-7, nograd="ends of the domain")
+with np.errstate(all="ignore"):
+    x = np.array([1.0000001, -2, np.inf, np.nan], f32)
+    w.case("asin", [x], [np.arcsin(x)], nograd="outside of the domain")
+    w.case("acos", [x], [np.arccos(x)], nograd="outside of the domain")
+x = np.array([np.inf, -np.inf, 1e30, 1.5e7, np.nan], f32)
+w.case("atan", [x], [np.arctan(x.astype(f64)).astype(f32)], nograd="ends of the domain")
+
+
+def cumsum(x, axis, exclusive, reverse):
+    v = np.flip(x, axis) if reverse else x
+    y = np.cumsum(v, axis, dtype=f64 if x.dtype.kind == "f" else x.dtype)
+    if exclusive:
+        y = y - v
+    return np.ascontiguousarray(np.flip(y, axis) if reverse else y).astype(x.dtype)
+
+
+x = w.normal(3, 4, 2)
+for axis in (0, 1, -1):
+    for exclusive in (0, 1):
+        for reverse in (0, 1):
+            w.case("cumsum", [x], [cumsum(x, axis, exclusive, reverse)], axis=axis, exclusive=exclusive, reverse=reverse)
+for dtype in ("int32", "int64"):
+    i = w.ints(-9, 9, 5, 2, dtype=dtype)
+    w.case("cumsum", [i], [cumsum(i, 0, 1, 0)], axis=0, exclusive=True)
+    w.case("cumsum", [i], [cumsum(i, 1, 0, 1)], axis=1, reverse=True)
+w.case("cumsum", [np.zeros((0, 3), f32)], [np.zeros((0, 3), f32)], axis=0, nograd="empty")
+w.big("cumsum", [("float32", (40, 700, 3), -1.0, 1.0)], axis=1)
+for axes in ([0], [1], [-1], [0, 2], []):
+    w.case("reverse", [x], [np.ascontiguousarray(np.flip(x, axes or None))], axes=axes or [0], n_axes=len(axes))
+i = w.ints(0, 9, 70, 3, 5).astype(np.uint8)
+w.case("reverse", [i], [np.ascontiguousarray(np.flip(i, (0, 2)))], axes=[0, 2], n_axes=2)
+w.case("reverse", [np.zeros((0, 3), f32)], [np.zeros((0, 3), f32)], axes=[0], n_axes=1, nograd="empty")
+w.big("reverse", [("float32", (300, 400), -1.0, 1.0)], axes=[1], n_axes=1)
 w.close()

@@ -433,31 +433,33 @@ TEST(gru_is_its_cell_unrolled)
 }
 
 /* Activations that are made of plain nodes: values and derivatives from their formulas. */
-TEST(gelu_and_silu)
+TEST(gelu_silu_and_selu)
 {
     static const float at[4] = {1.0f, -0.5f, 3.0f, 0.0f};
-    static const double want[4][4] = {{0.84134475, -0.15426877, 2.9959503, 0},  /* gelu */
-                                      {0.84119199, -0.15428599, 2.9963627, 0},  /* by tanh */
-                                      {0.73105858, -0.18877033, 2.8577224, 0},  /* silu */
-                                      {1.0833155, 0.13250491, 1.0119456, 0.5}}; /* gelu' */
+    static const double want[6][4] = {{0.84134475, -0.15426877, 2.9959503, 0},   /* gelu */
+                                      {0.84119199, -0.15428599, 2.9963627, 0},   /* by tanh */
+                                      {0.73105858, -0.18877033, 2.8577224, 0},   /* silu */
+                                      {1.0833155, 0.13250491, 1.0119456, 0.5},   /* gelu' */
+                                      {0, 0, 0, 0},                              /* gelu'', below */
+                                      {1.05070099, -0.69175819, 3.15210296, 0}}; /* selu */
     tp_graph *g = tp_graph_new(NULL);
     tp_tensor t;
     int64_t four = 4;
     memset(&t, 0, sizeof t);
     CHECK_OK(tp_tensor_resize(&t, TP_F32, tp_make_shape_n(1, &four)));
     memcpy(t.data, at, sizeof at);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &four)), *y[5];
-    y[0] = tp_gelu(x), y[1] = tp_gelu_tanh(x), y[2] = tp_silu(x);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &four)), *y[6];
+    y[0] = tp_gelu(x), y[1] = tp_gelu_tanh(x), y[2] = tp_silu(x), y[5] = tp_selu(x);
     tp_gradients(tp_sum(y[0]), &x, 1, &y[3]);
     tp_gradients(tp_sum(y[3]), &x, 1, &y[4]);
     tp_feed feed;
     feed.node = x;
     feed.value = t;
-    const tp_tensor *v[5];
+    const tp_tensor *v[6];
     tp_session *s = tp_session_new(g, NULL);
-    if (CHECK_OK(tp_session_run(s, &feed, 1, y, 5, v))) {
-        for (int k = 0; k < 4; k++)
-            for (int i = 0; i < 4; i++) CHECK_NEAR(((const float *)v[k]->data)[i], want[k][i], 1e-6, 2e-6);
+    if (CHECK_OK(tp_session_run(s, &feed, 1, y, 6, v))) {
+        for (int k = 0; k < 6; k++)
+            for (int i = 0; i < 4 && k != 4; i++) CHECK_NEAR(((const float *)v[k]->data)[i], want[k][i], 1e-6, 2e-6);
         for (int i = 0; i < 4; i++) { /* gelu'' = phi (2 - x^2) */
             const double a = (double)at[i], phi = exp(-a * a / 2) / sqrt(2 * 3.14159265358979323846);
             CHECK_NEAR(((const float *)v[4]->data)[i], phi * (2 - a * a), 1e-6, 1e-5);

@@ -10919,7 +10919,8 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
  * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
  *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
- * batch_norm_grad computes the three together and has no gradient itself; mean and var pass none on.
+ * batch_norm_grad computes the three together. Its own gradient, and what x gets through mean, var and inv, are made of
+ * plain nodes, which layer_norm shares.
  * batch_norm_infer: y from given mean and var, which are constants to it. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__bn_attrs {
@@ -11241,19 +11242,94 @@ static size_t tp__bn_scratch(const tp_call *k)
 }
 static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
 
+/* A vector of C channels as (1,..,C,..,1), or statistics of rows as (..,1): either broadcasts over x. */
+static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
+{
+    tp_shape s;
+    if (rows) return tp_expand_dims(v, -1);
+    memset(&s, 0, sizeof s);
+    s.ndim = x->shape.ndim;
+    for (int d = 0; d < s.ndim; d++) s.dim[d] = d == axis ? v->shape.dim[0] : 1;
+    return tp_reshape_to(v, s);
+}
+static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
+
+/* The gradient of batch_norm_grad and (rows) layer_norm_grad by dy, x, gamma, mean, inv. With h = xhat, g = dy gamma, u, p, q
+ * what comes to dx, dgamma, dbeta, m() the mean and S() the sum over what is normalised, s() the sum for each gamma:
+ *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
+ *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
+ *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
+static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
+{
+    tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *to_dy = NULL, *to_inv = NULL;
+    int other[TP_MAX_DIMS], n = 0;
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (d != axis) other[n++] = d;
+    const int *over = rows ? &axis : other, n_over = rows ? 1 : n;
+    tp_node *gamma = tp__norm_wide(g->in[2], x, axis, false), *inv = tp__norm_wide(g->in[4], x, axis, rows);
+    tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
+    if (u) {
+        tp_node *scaled = tp_mul(dy, gamma), *m_uh = tp_reduce_mean(tp_mul(u, h), over, n_over, true);
+        tp_node *m_gh = tp_reduce_mean(tp_mul(scaled, h), over, n_over, true);
+        tp_node *r = tp_sub(tp_sub(u, tp_reduce_mean(u, over, n_over, true)), tp_mul(h, m_uh));
+        tp_node *e = tp_sub(tp_sub(scaled, tp_reduce_mean(scaled, over, n_over, true)), tp_mul(h, m_gh));
+        r = tp_mul(r, inv);
+        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, m_gh), tp_mul(scaled, m_uh))));
+        to_dy = tp_mul(gamma, r);
+        to_inv = tp_reduce_sum(tp_mul(u, e), over, n_over, false);
+        g->din[2] = tp_mul(dy, r);
+        if (n > 0) g->din[2] = tp_reduce_sum(g->din[2], other, n, false);
+    }
+    if (g->dout[1]) {
+        tp_node *p = tp__norm_wide(g->dout[1], x, axis, false);
+        t = tp__plus(t, tp_mul(p, dy));
+        to_dy = tp__plus(to_dy, tp_mul(p, h));
+    }
+    if (g->dout[2]) to_dy = tp__plus(to_dy, tp_broadcast_like(tp__norm_wide(g->dout[2], x, axis, false), dy));
+    g->din[0] = to_dy;
+    if (!t) return;
+    g->din[1] = tp_mul(inv, t);
+    g->din[3] = tp_neg(tp_reduce_sum(g->din[1], over, n_over, false));
+    g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
+}
+
+/* What x gets through its mean, variance and inv = 1/sqrt(var + epsilon), N elements each; NULL if nothing comes:
+ *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
+static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
+                                    tp_node *dinv, int axis, bool rows)
+{
+    tp_node *by_x = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
+    if (dinv) by_x = tp__plus(by_x, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
+    if (by_x) dx = tp_mul(tp_sub(x, tp__norm_wide(mean, x, axis, rows)), tp__norm_wide(by_x, x, axis, rows));
+    if (dmean) dx = tp__plus(dx, tp_broadcast_like(tp__norm_wide(dmean, x, axis, rows), x));
+    return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
+}
+
+static void tp__batch_norm_grad_back(tp_grad *g)
+{
+    tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
+}
 static const tp_op tp__op_batch_norm_grad =
     TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
-            tp__batch_norm_grad_infer, NULL,
+            tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
 static void tp__batch_norm_back(tp_grad *g)
 {
-    tp_node *in[5];
+    const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
+    tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
+    if (dvar && t->unbiased) { /* N/(N-1), where N > 1 */
+        tp_node *n = tp__size_ratio(x, mean);
+        dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
+    }
+    g->din[0] =
+        tp__norm_stats_back(x, mean, inv, g->dout[1], dvar, g->dout[3], tp__axis(t->axis, x->shape.ndim), false);
     if (!g->dout[0]) return;
-    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = &g->out[1], in[4] = &g->out[3];
-    tp_node *d = tp__opn(&tp__op_batch_norm_grad, in, 5, g->op->attrs);
+    in[0] = g->dout[0], in[1] = x, in[2] = g->in[1], in[3] = mean, in[4] = inv;
+    tp_node *d = tp__opn(&tp__op_batch_norm_grad, in, 5, t);
     if (tp_is_poison(d)) return;
-    for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
+    g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
+    for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
 static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema,
                                                sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
@@ -11316,7 +11392,7 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
  * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one a
  * row) for the gradient. With g = dy gamma and means over the row:
  *   dx = inv (g - mean(g) - xhat mean(g xhat)),  dgamma = sum dy xhat,  dbeta = sum dy
- * layer_norm_grad computes the three together and has no gradient itself. */
+ * layer_norm_grad computes the three together; its own gradient is made of plain nodes. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__ln_attrs {
     float epsilon;
@@ -11461,19 +11537,22 @@ static tp_status tp__layer_norm_grad_infer(tp_infer *s)
     s->out[1] = s->out[2] = s->in[2];
     return TP_OK;
 }
+static void tp__layer_norm_grad_back(tp_grad *g) { tp__norm_grad_back(g, g->in[1]->shape.ndim - 1, true); }
 static const tp_op tp__op_layer_norm_grad =
     TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, 5, 5, 3, tp__ln_schema, sizeof(tp__ln_attrs),
-            tp__layer_norm_grad_infer, NULL,
+            tp__layer_norm_grad_infer, tp__layer_norm_grad_back,
             TP__KERNELS(tp__layer_norm_grad_f32, tp__layer_norm_grad_f64, tp__layer_norm_grad_fast), tp__bn_flops,
             tp__ln_scratch, 0, NULL, NULL);
 static void tp__layer_norm_back(tp_grad *g)
 {
-    tp_node *in[5];
+    tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
+    g->din[0] = tp__norm_stats_back(x, mean, inv, g->dout[1], NULL, g->dout[2], x->shape.ndim - 1, true);
     if (!g->dout[0]) return;
-    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = &g->out[1], in[4] = &g->out[2];
+    in[0] = g->dout[0], in[1] = x, in[2] = g->in[1], in[3] = mean, in[4] = inv;
     tp_node *d = tp__opn(&tp__op_layer_norm_grad, in, 5, g->op->attrs);
     if (tp_is_poison(d)) return;
-    for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
+    g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
+    for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
 static const tp_op tp__op_layer_norm =
     TP__ROW("layer_norm", "LayerNorm", TP_OP_PURE, 3, 3, 3, tp__ln_schema, sizeof(tp__ln_attrs), tp__layer_norm_infer,

@@ -127,7 +127,7 @@ for shape, axis in (((6, 3), 1), ((2, 3, 4, 5), 3), ((2, 3, 4, 5), 1), ((1, 7, 1
     y.backward(t(dyn))
     for unbiased in (0, 1):
         w.case("batch_norm", [xn, gn, bn], [out(y), out(mean), out(var * (n / (n - 1) if unbiased else 1)), out(inv)], axis=axis, epsilon=1e-3, unbiased=unbiased, tol=3e-5,
-               nograd="its statistics pass no gradient on; batch_norm_grad is compared with torch below")
+               nograd="batch_norm_grad is compared with torch below, differences are at the end")
     w.case("batch_norm_grad", [dyn, xn, gn, out(mean), out(inv)], [out(x.grad), out(g.grad), out(b.grad)], axis=axis, epsilon=1e-3, tol=5e-5)
     mn, vn = w.normal(C), w.uniform(0.5, 2, C)
     y = (t(xn) - t(mn).reshape(wide)) / torch.sqrt(t(vn).reshape(wide) + 1e-3) * t(gn).reshape(wide) + t(bn).reshape(wide)
@@ -155,7 +155,7 @@ for shape in ((1, 2), (3, 5), (2, 3, 4), (7, 19)):
     y.backward(t(dyn))
     mean = t(xn).mean(-1)
     inv = 1 / torch.sqrt(t(xn).var(-1, unbiased=False) + 1e-3)
-    w.case("layer_norm", [xn, gn, bn], [out(y), out(mean), out(inv)], epsilon=1e-3, tol=3e-5, nograd="mean and inv pass none on; layer_norm_grad is compared with torch below")
+    w.case("layer_norm", [xn, gn, bn], [out(y), out(mean), out(inv)], epsilon=1e-3, tol=3e-5, nograd="layer_norm_grad is compared with torch below, differences are at the end")
     w.case("layer_norm_grad", [dyn, xn, gn, out(mean), out(inv)], [out(x.grad), out(g.grad), out(b.grad)], epsilon=1e-3, tol=5e-5)
 for rows, C in ((300, 65), (9, 768), (1000, 16)):
     mat, vec = [("float32", (rows, C), -2.0, 2.0)], [("float32", (C,), -1.0, 1.0)]
@@ -341,4 +341,16 @@ for p, m, v, g in ((w1, m1, v1, g1), (w2, m2, v2, g2)):
     out.append((p - 0.1 * np.sqrt((p * p).sum() / (r * r).sum()) * r, m, v))
 w.case("apply_lamb", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, kind=8, a=0.9, b=0.999, epsilon=1e-3, decay=0.2, tol=5e-5)
 w.case("apply_adam", [g1, g2, lr, b1p, b2p, no], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[w1, w2, m1, m2, v1, v2], n=2, kind=2, a=0.9, b=0.999, epsilon=1e-3)
+
+# ---- added later, at the end, so that the numbers above stay
+# norms, their gradients and the gradients of these by finite differences
+for shape, axis in (((6, 3), 1), ((2, 3, 2, 2), 3), ((3, 2, 2, 1), 1)):
+    C = shape[axis]
+    for unbiased in (0, 1):
+        w.case("batch_norm", [w.normal(*shape), w.uniform(0.5, 2, C), w.normal(C)], [None] * 4, axis=axis, epsilon=0.1, unbiased=unbiased)
+    w.case("batch_norm_grad", [w.normal(*shape), w.normal(*shape), w.uniform(0.5, 2, C), w.normal(C), w.uniform(0.5, 2, C)], [None] * 3, axis=axis, epsilon=0.1)
+for shape in ((4,), (3, 5), (2, 2, 3)):
+    C = shape[-1]
+    w.case("layer_norm", [w.normal(*shape), w.normal(C), w.normal(C)], [None] * 3, epsilon=0.1)
+    w.case("layer_norm_grad", [w.normal(*shape), w.normal(*shape), w.normal(C), w.normal(*shape[:-1]), w.uniform(0.5, 2, *shape[:-1])], [None] * 3, epsilon=0.1)
 w.close()

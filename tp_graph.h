@@ -587,6 +587,17 @@ typedef struct tp_pool_attrs {
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* padding is not counted */
+/* Images at another size, as TensorFlow 1 does it: place i of the output looks at i H/out_h of the input, with align_corners
+ * at i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2). Bilinear mixes the two
+ * neighbours, nearest takes the one at or before the place, with align_corners the nearer one. */
+typedef struct tp_resize_attrs {
+    int out_h, out_w;
+    bool align_corners, half_pixel_centers; /* not both */
+    bool nearest;                           /* set by the function */
+    int data_format;
+} tp_resize_attrs;
+TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
+TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a);
 /* Batch norm over all axes but `axis`. Training: y from the batch's mean and biased variance; out_mean, out_var
  * (either may be NULL) get the statistics for the running averages, var times N/(N-1) if `unbiased`. */
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
@@ -10915,6 +10926,182 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
 #undef TP__POOL_LOOP
 #endif
 
+/* -- resize: y = the up to four pixels of x around a place, by their nearness ---------------------- >>op resize
+ * -- resize_grad: dx = sum of dy over the places that look at a pixel, by the same weights; x for its shape
+ * Places are fractions of whole numbers, so that nothing depends on how a scale is rounded. One is the transpose of the
+ * other, so each is the other's gradient. NCHW counts as more images of one channel. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
+    int64_t low, high;
+    double part;
+} tp__blend;
+static tp__blend tp__resize_tap(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
+{
+    tp__blend t;
+    int64_t num = i * n_in, den = n_out; /* the place is num / den */
+    if (a->align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
+    if (a->half_pixel_centers) num = (2 * i + 1) * n_in - (a->nearest ? 0 : n_out), den = 2 * n_out;
+    if (a->nearest && a->align_corners) num = 2 * num + den, den *= 2;
+    if (num < 0) num = 0;
+    t.low = num / den;
+    t.part = a->nearest ? 0 : (double)(num % den) / (double)den;
+    if (t.low >= n_in - 1) t.low = n_in - 1, t.part = 0;
+    t.high = t.part > 0 ? t.low + 1 : t.low;
+    return t;
+}
+typedef struct tp__resize {
+    int64_t B, H, W, C, OH, OW;
+    const tp__blend *column; /* one for each of OW */
+} tp__resize;
+/* In the scratch: the columns' taps. */
+static tp__resize tp__resize_geometry(const tp_call *k, const tp_shape *x)
+{
+    const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
+    const bool nchw = a->data_format == TP_NCHW;
+    tp__resize g;
+    g.B = nchw ? x->dim[0] * x->dim[1] : x->dim[0];
+    g.H = x->dim[nchw ? 2 : 1];
+    g.W = x->dim[nchw ? 3 : 2];
+    g.C = nchw ? 1 : x->dim[3];
+    g.OH = a->out_h;
+    g.OW = a->out_w;
+    g.column = (const tp__blend *)k->scratch;
+    return g;
+}
+static void tp__resize_columns(const tp_call *k, int64_t W)
+{
+    const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
+    for (int64_t j = 0; j < a->out_w; j++) ((tp__blend *)k->scratch)[j] = tp__resize_tap(a, j, W, a->out_w);
+}
+#endif
+static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__resize g = tp__resize_geometry(k, &k->in[0].shape);
+    for (int64_t r = from; r < to; r++) {
+        const tp__blend v = tp__resize_tap((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
+        const real *image = (const real *)k->in[0].data + r / g.OH * g.H * g.W * g.C;
+        const real *above = image + v.low * g.W * g.C, *below = image + v.high * g.W * g.C, p = (real)v.part;
+        real *y = (real *)k->out[0].data + r * g.OW * g.C;
+        for (int64_t j = 0; j < g.OW; j++, y += g.C) {
+            const int64_t a = g.column[j].low * g.C, b = g.column[j].high * g.C;
+            const real q = (real)g.column[j].part;
+            if (!(q > 0) && !(p > 0)) { /* so that an infinite neighbour does no harm */
+                for (int64_t c = 0; c < g.C; c++) y[c] = above[a + c];
+                continue;
+            }
+            for (int64_t c = 0; c < g.C; c++) {
+                const real top = above[a + c] + (above[b + c] - above[a + c]) * q;
+                y[c] = p > 0 ? top + (below[a + c] + (below[b + c] - below[a + c]) * q - top) * p : top;
+            }
+        }
+    }
+}
+static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x for its shape */
+{
+    const tp__resize g = tp__resize_geometry(k, &k->in[1].shape);
+    for (int64_t b = from; b < to; b++) {
+        real *image = (real *)k->out[0].data + b * g.H * g.W * g.C;
+        const real *dy = (const real *)k->in[0].data + b * g.OH * g.OW * g.C;
+        for (int64_t i = 0; i < g.H * g.W * g.C; i++) image[i] = 0;
+        for (int64_t i = 0; i < g.OH; i++) {
+            const tp__blend v = tp__resize_tap((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
+            real *row[2];
+            row[0] = image + v.low * g.W * g.C, row[1] = image + v.high * g.W * g.C;
+            for (int64_t j = 0; j < g.OW; j++, dy += g.C)
+                for (int s = 0; s < (v.part > 0 ? 4 : 2); s++) {
+                    const tp__blend h = g.column[j];
+                    const real w = (real)((s & 2 ? v.part : 1 - v.part) * (s & 1 ? h.part : 1 - h.part));
+                    real *dx = row[s >> 1] + (s & 1 ? h.high : h.low) * g.C;
+                    for (int64_t c = 0; c < g.C && w > 0; c++) dx[c] += w * dy[c];
+                }
+        }
+    }
+}
+static void TP__F(tp__resize)(const tp_call *k)
+{
+    const tp__resize g = tp__resize_geometry(k, &k->in[0].shape);
+    tp__resize_columns(k, g.W);
+    tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 4), TP__F(tp__resize_rows));
+}
+static void TP__F(tp__resize_grad)(const tp_call *k)
+{
+    const tp__resize g = tp__resize_geometry(k, &k->in[1].shape);
+    tp__resize_columns(k, g.W);
+    tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), TP__F(tp__resize_back_images));
+}
+#ifdef TP__ROWS
+static size_t tp__resize_scratch(const tp_call *k)
+{
+    return (size_t)((const tp_resize_attrs *)k->attrs)->out_w * sizeof(tp__blend);
+}
+static const tp_attr tp__resize_schema[] = {
+    {"out_h", TP_ATTR_INT, offsetof(tp_resize_attrs, out_h)},
+    {"out_w", TP_ATTR_INT, offsetof(tp_resize_attrs, out_w)},
+    {"align_corners", TP_ATTR_BOOL, offsetof(tp_resize_attrs, align_corners)},
+    {"half_pixel_centers", TP_ATTR_BOOL, offsetof(tp_resize_attrs, half_pixel_centers)},
+    {"nearest", TP_ATTR_BOOL, offsetof(tp_resize_attrs, nearest)},
+    {"data_format", TP_ATTR_INT, offsetof(tp_resize_attrs, data_format)},
+    {NULL, TP_ATTR_INT, 0}};
+/* The shape of x resized. */
+static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
+{
+    const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
+    const int h = a->data_format == TP_NCHW ? 2 : 1;
+    char text[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (x->ndim != 4 || x->dim[h] == 0 || x->dim[h + 1] == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs images %s", s->op->name, tp_shape_text(x, text),
+                             h == 2 ? "(B,C,H,W)" : "(B,H,W,C)");
+    if (a->out_h < 1 || a->out_w < 1)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: there are no images of %d x %d", s->op->name, a->out_h, a->out_w);
+    if (a->align_corners && a->half_pixel_centers)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: align_corners and half_pixel_centers exclude each other", s->op->name);
+    *y = *x;
+    y->dim[h] = a->out_h;
+    y->dim[h + 1] = a->out_w;
+    return TP_OK;
+}
+static tp_status tp__resize_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    return tp__resize_check(s, &s->in[0].shape, &s->out[0].shape);
+}
+static tp_status tp__resize_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__resize_check(s, &s->in[1].shape, &y);
+    if (st != TP_OK) return st;
+    if (!tp_shape_compatible(&y, &s->in[0].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the resized shape is %s", tp_shape_text(&s->in[0].shape, a),
+                             tp_shape_text(&y, b));
+    s->out[0] = s->in[1];
+    return TP_OK;
+}
+static void tp__resize_again(tp_grad *g);
+static const tp_op tp__op_resize_grad =
+    TP__ROW("resize_grad", "ResizeGrad", TP_OP_PURE, 2, 2, 1, tp__resize_schema, sizeof(tp_resize_attrs),
+            tp__resize_grad_infer, tp__resize_again, TP__KERNELS(tp__resize_grad_f32, tp__resize_grad_f64, NULL),
+            tp__flops_of_input, tp__resize_scratch, 1u << 1, NULL, NULL);
+static void tp__resize_back(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_resize_grad, g->dout[0], g->in[0], g->op->attrs);
+}
+static const tp_op tp__op_resize = TP__ROW(
+    "resize", "Resize", TP_OP_PURE, 1, 1, 1, tp__resize_schema, sizeof(tp_resize_attrs), tp__resize_infer,
+    tp__resize_back, TP__KERNELS(tp__resize_f32, tp__resize_f64, NULL), NULL, tp__resize_scratch, 0, NULL, NULL);
+static void tp__resize_again(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
+static tp_node *tp__resize_node(tp_node *x, const tp_resize_attrs *a, bool nearest)
+{
+    tp_resize_attrs t = *a;
+    t.nearest = nearest;
+    return tp__op1(&tp__op_resize, x, &t);
+}
+TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a) { return tp__resize_node(x, a, false); }
+TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return tp__resize_node(x, a, true); }
+#endif
+
 /* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
  * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
@@ -13587,7 +13774,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
     &tp__op_apply_adam, &tp__op_apply_rmsprop, &tp__op_apply_adagrad, &tp__op_apply_adadelta, &tp__op_apply_ftrl, &tp__op_apply_lamb, &tp__op_lstm, &tp__op_lstm_grad,
-    &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
+    &tp__op_resize, &tp__op_resize_grad, &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
     &tp__op_gru_grad};
 /* clang-format on */
 #endif

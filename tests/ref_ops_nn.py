@@ -353,4 +353,50 @@ for shape in ((4,), (3, 5), (2, 2, 3)):
     C = shape[-1]
     w.case("layer_norm", [w.normal(*shape), w.normal(C), w.normal(C)], [None] * 3, epsilon=0.1)
     w.case("layer_norm_grad", [w.normal(*shape), w.normal(*shape), w.normal(C), w.normal(*shape[:-1]), w.uniform(0.5, 2, *shape[:-1])], [None] * 3, epsilon=0.1)
+
+
+def out(x):  # the name was used above
+    return x.detach().numpy().astype(f32)
+
+
+# ---- resize: torch knows four of the six ways, TensorFlow's formulas are written out for the others
+def axis_matrix(n, m, nearest, align, half):
+    M = np.zeros((m, n))
+    scale = (n - 1) / (m - 1) if align and m > 1 else n / m
+    for i in range(m):
+        at = (i + 0.5) * scale - (0 if nearest else 0.5) if half else i * scale
+        if nearest:
+            M[i, min(n - 1, int(np.floor(at + 0.5 + 1e-9) if align else np.floor(at + 1e-9)))] = 1
+        else:
+            low = np.floor(at + 1e-12)
+            part = max(at - low, 0)
+            M[i, int(min(max(low, 0), n - 1))] += 1 - part
+            M[i, int(min(max(low + 1, 0), n - 1))] += part
+    return M
+
+
+for H, W, OH, OW in ((2, 2, 4, 4), (5, 3, 2, 7), (4, 6, 4, 3), (1, 3, 3, 1), (3, 4, 9, 8)):
+    for nearest in (0, 1):
+        for align, half in ((0, 0), (1, 0), (0, 1)):
+            for fmt in (1, 2):
+                xn = w.normal(2, 3, H, W)
+                x = t(xn).requires_grad_()
+                y = torch.einsum("ih,jw,bchw->bcij", t(axis_matrix(H, OH, nearest, align, half)), t(axis_matrix(W, OW, nearest, align, half)), x)
+                if not nearest and (align or half):
+                    assert torch.allclose(y, torch.nn.functional.interpolate(x, (OH, OW), mode="bilinear", align_corners=bool(align)))
+                if nearest and not align:
+                    assert torch.allclose(y, torch.nn.functional.interpolate(x, (OH, OW), mode="nearest-exact" if half else "nearest"))
+                dyn = w.normal(*y.shape)
+                y.backward(t(dyn))
+                lay = (lambda v: v) if fmt == 2 else (lambda v: np.ascontiguousarray(np.transpose(v, (0, 2, 3, 1))))
+                a = dict(out_h=OH, out_w=OW, align_corners=align, half_pixel_centers=half, nearest=nearest, data_format=fmt)
+                if fmt == 2 and (H, W) != (2, 2) and (H, W) != (5, 3):
+                    continue
+                w.case("resize", [lay(xn)], [lay(out(y))], **a)
+                w.case("resize_grad", [lay(dyn), lay(xn)], [lay(out(x.grad))], **a)
+w.case("resize", [np.array([[1, 2], [3, 4]], f32).reshape(1, 2, 2, 1)], [np.array([1, 1.5, 2, 2, 2, 2.5, 3, 3, 3, 3.5, 4, 4, 3, 3.5, 4, 4], f32).reshape(1, 4, 4, 1)], out_h=4, out_w=4)
+w.case("resize", [np.zeros((0, 2, 2, 1), f32)], [np.zeros((0, 3, 3, 1), f32)], out_h=3, out_w=3, nograd="empty")
+for n in (0, 1):
+    w.big("resize", [("float32", (3, 37, 41, 5), -1.0, 1.0)], out_h=80, out_w=53, nearest=n)
+    w.big("resize_grad", [("float32", (3, 80, 53, 5), -1.0, 1.0), ("float32", (3, 37, 41, 5), -1.0, 1.0)], out_h=80, out_w=53, nearest=n)
 w.close()

@@ -598,6 +598,10 @@ typedef struct tp_resize_attrs {
 } tp_resize_attrs;
 TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a);
+typedef enum { TP_BORDER_REPEAT = 0, TP_BORDER_CONSTANT } tp_border;
+/* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1] (B,H2,W2,2), mixed of the four pixels around.
+ * Pixel (1,1) stands at (1.0,1.0). Outside: the nearest pixel of the edge, or (CONSTANT) zeros. [ImageSample] */
+TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border);
 /* Batch norm over all axes but `axis`. Training: y from the batch's mean and biased variance; out_mean, out_var
  * (either may be NULL) get the statistics for the running averages, var times N/(N-1) if `unbiased`. */
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
@@ -612,6 +616,16 @@ TP_DEF tp_node *tp_log_softmax(tp_node *x);
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* dense labels (B,C) -> (B) */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* element-wise, stable */
+typedef struct tp_ctc_attrs {
+    int blank;          /* the class that stands for nothing; -1: the last one */
+    bool batch_major;   /* logits (B,T,C) instead of (T,B,C) */
+    bool zero_infinity; /* labels that cannot be aligned cost 0 instead of infinity */
+} tp_ctc_attrs;
+/* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L), of which the first label_lengths (B)
+ * count; the first logit_lengths (B) steps count. y (B) = -log of the probability that the classes chosen step by step, with
+ * repetitions merged and then blanks dropped, are the labels. a NULL: blank 0. */
+TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
+                            const tp_ctc_attrs *a);
 /* LSTM over all steps of x, (T,B,I) or with batch_major (B,T,I): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
  * first step, last_h, last_c (either may be NULL) the one after the last. kernel (I+H,4H), rows of x above those of h,
  * columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
@@ -9890,11 +9904,13 @@ static const tp_op *const tp__math_rows[] = {
 #define TP__RLOG(x_)  tp_logf(x_)
 #define TP__RTANH(x_) tp_tanhf(x_)
 #define TP__RSQRT(x_) sqrtf(x_)
+#define TP__FLOOR(x_) floorf(x_)
 #else
 #define TP__REXP(x_)  exp(x_)
 #define TP__RLOG(x_)  log(x_)
 #define TP__RTANH(x_) tanh(x_)
 #define TP__RSQRT(x_) sqrt(x_)
+#define TP__FLOOR(x_) floor(x_)
 #endif
 
 /* -- matmul: c[m,n] = sum_k a[m,k] b[k,n] ---------------------------------------------------- >>op matmul
@@ -11102,6 +11118,134 @@ TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a) { retur
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return tp__resize_node(x, a, true); }
 #endif
 
+/* -- bilinear_sampler: y = sum of four pixels, weights (1-f) and f a coordinate ----------- >>op bilinear_sampler
+ * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each held inside of the image. A constant
+ * border: 0 where v < 0 or v > size - 1. bilinear_sampler_grad gives both derivatives: the image gets dy by the weights, a
+ * coordinate dy times the difference of its neighbours, nothing where it is negative; it has no gradient itself. */
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__sampler_attrs {
+    int border;
+} tp__sampler_attrs;
+#endif
+/* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
+static bool TP__F(tp__sampler_place)(real v, int64_t size, int border, int64_t *at, real *f)
+{
+    const real c = v > 0 ? v : 0, l = v == v ? TP__FLOOR(c) : 0, last = (real)(size - 1);
+    *f = v == v ? c - l : v;
+    at[0] = l < last ? (int64_t)l : size - 1;
+    at[1] = at[0] + 1 < size ? at[0] + 1 : size - 1;
+    return border == TP_BORDER_REPEAT || !(v < 0 || v > last);
+}
+static void TP__F(tp__sampler_rows)(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t *x = k->in[0].shape.dim, *y = k->out[0].shape.dim, H = x[1], W = x[2], C = x[3];
+    const int border = ((const tp__sampler_attrs *)k->attrs)->border;
+    for (int64_t i = from * y[2]; i < to * y[2]; i++) {
+        const real *at = (const real *)k->in[1].data + i * 2;
+        const real *image = (const real *)k->in[0].data + i / (y[1] * y[2]) * H * W * C;
+        real *out = (real *)k->out[0].data + i * C, f[2];
+        int64_t h[2], w[2];
+        bool inside = TP__F(tp__sampler_place)(at[0], H, border, h, &f[0]);
+        inside = TP__F(tp__sampler_place)(at[1], W, border, w, &f[1]) && inside;
+        for (int64_t c = 0; c < C; c++) {
+            const real a = image[(h[0] * W + w[0]) * C + c] * (1 - f[1]) + image[(h[0] * W + w[1]) * C + c] * f[1];
+            const real b = image[(h[1] * W + w[0]) * C + c] * (1 - f[1]) + image[(h[1] * W + w[1]) * C + c] * f[1];
+            out[c] = inside ? a * (1 - f[0]) + b * f[0] : 0;
+        }
+    }
+}
+static void TP__F(tp__sampler)(const tp_call *k)
+{
+    const int64_t *y = k->out[0].shape.dim;
+    tp__each_range(k, y[0] * y[1], tp__grain(y[2] * y[3] * 8), TP__F(tp__sampler_rows));
+}
+static void TP__F(tp__sampler_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, image, coords */
+{
+    const int64_t *x = k->in[1].shape.dim, H = x[1], W = x[2], C = x[3];
+    const int64_t n = k->in[2].shape.dim[1] * k->in[2].shape.dim[2];
+    const int border = ((const tp__sampler_attrs *)k->attrs)->border;
+    for (int64_t b = from; b < to; b++) {
+        const real *image = (const real *)k->in[1].data + b * H * W * C;
+        real *dx = k->out[0].data ? (real *)k->out[0].data + b * H * W * C : NULL;
+        for (int64_t i = 0; dx && i < H * W * C; i++) dx[i] = 0;
+        for (int64_t i = b * n; i < (b + 1) * n; i++) {
+            const real *at = (const real *)k->in[2].data + i * 2, *dy = (const real *)k->in[0].data + i * C;
+            real f[2], d[2] = {0, 0};
+            int64_t h[2], w[2];
+            bool inside = TP__F(tp__sampler_place)(at[0], H, border, h, &f[0]);
+            inside = TP__F(tp__sampler_place)(at[1], W, border, w, &f[1]) && inside;
+            for (int p = 0; p < 4 && inside; p++) {
+                const int64_t pixel = (h[p >> 1] * W + w[p & 1]) * C;
+                const real wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
+                real sum = 0;
+                for (int64_t c = 0; c < C; c++) sum += dy[c] * image[pixel + c];
+                for (int64_t c = 0; dx && c < C; c++) dx[pixel + c] += dy[c] * wh * ww;
+                d[0] += p >> 1 ? sum * ww : -sum * ww;
+                d[1] += p & 1 ? sum * wh : -sum * wh;
+            }
+            for (int q = 0; q < 2 && k->out[1].data; q++) ((real *)k->out[1].data)[i * 2 + q] = at[q] >= 0 ? d[q] : 0;
+        }
+    }
+}
+static void TP__F(tp__sampler_grad)(const tp_call *k)
+{
+    const int64_t *y = k->in[0].shape.dim;
+    tp__each_range(k, y[0], tp__grain(y[1] * y[2] * y[3] * 16), TP__F(tp__sampler_back_images));
+}
+#ifdef TP__ROWS
+static const tp_attr tp__sampler_schema[] = {{"border", TP_ATTR_INT, offsetof(tp__sampler_attrs, border)},
+                                             {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__sampler_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape, *c = &s->in[1].shape;
+    const int border = ((const tp__sampler_attrs *)s->attrs)->border;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (x->ndim != 4 || c->ndim != 4 || (c->dim[3] >= 0 && c->dim[3] != 2) || x->dim[1] == 0 || x->dim[2] == 0 ||
+        (x->dim[0] >= 0 && c->dim[0] >= 0 && x->dim[0] != c->dim[0]) || s->in[0].dtype != s->in[1].dtype)
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "the image is %s and coords %s: needs (B,H,W,C) and (B,H2,W2,2) of one element type",
+                             tp_shape_text(x, a), tp_shape_text(c, b));
+    if (border < TP_BORDER_REPEAT || border > TP_BORDER_CONSTANT)
+        return tp_infer_fail(s, TP_ERR_ARG, "border %d is no tp_border", border);
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = *c;
+    if (c->dim[0] < 0) s->out[0].shape.dim[0] = x->dim[0];
+    s->out[0].shape.dim[3] = x->dim[3];
+    return TP_OK;
+}
+static tp_status tp__sampler_grad_infer(tp_infer *s)
+{
+    s->out[0] = s->in[1];
+    s->out[1] = s->in[2];
+    return TP_OK;
+}
+static double tp__sampler_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
+static const tp_op tp__op_bilinear_sampler_grad =
+    TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, 3, 3, 2, tp__sampler_schema,
+            sizeof(tp__sampler_attrs), tp__sampler_grad_infer, NULL,
+            TP__KERNELS(tp__sampler_grad_f32, tp__sampler_grad_f64, NULL), tp__sampler_flops, NULL, 0, NULL, NULL);
+static void tp__sampler_back(tp_grad *g)
+{
+    tp_node *in[3];
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1];
+    tp_node *d = tp__opn(&tp__op_bilinear_sampler_grad, in, 3, g->op->attrs);
+    if (tp_is_poison(d)) return;
+    for (int i = 0; i < 2; i++) g->din[i] = &d->op->out[i];
+}
+static const tp_op tp__op_bilinear_sampler =
+    TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, 2, 2, 1, tp__sampler_schema, sizeof(tp__sampler_attrs),
+            tp__sampler_infer, tp__sampler_back, TP__KERNELS(tp__sampler_f32, tp__sampler_f64, NULL), tp__sampler_flops,
+            NULL, 0, NULL, NULL);
+TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
+{
+    tp__sampler_attrs t;
+    t.border = border;
+    return tp__op2(&tp__op_bilinear_sampler, image, coords, &t);
+}
+#endif
+
 /* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
  * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
@@ -11944,6 +12088,184 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
+}
+#endif
+
+/* -- ctc_loss: y_b = -log of the sum, over all ways to spell the labels, of the product of p_t --------------- >>op ctc_loss
+ * p = softmax of the logits. The labels with blanks between and around are l_0.. l_2L; a way is in one place s at each step
+ * and stays, or goes one on, or two from a label to another one. In logarithms, t counting from 0 and a(-1) = b(T) as given:
+ *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
+ *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
+ * The second output is dx for dy = 1, which passes no gradient on. Labels that no way spells cost infinity (zero_infinity: 0)
+ * and have a dx of 0. Sums are kept in double; nothing is shared between the sequences of a batch. */
+static double TP__F(tp__ctc_add)(double a, double b) /* log(e^a + e^b); log 0 is minus infinity */
+{
+    const double most = a > b ? a : b, least = a > b ? b : a;
+    return least == -(double)INFINITY ? most : most + (double)TP__RLOG(1 + TP__REXP((real)(least - most)));
+}
+#ifdef TP__REAL_IS_FLOAT
+typedef struct tp__ctc {
+    int64_t T, B, C, L, step, row; /* logits: elements from a step, a sequence, to the next */
+    int blank;
+} tp__ctc;
+static tp__ctc tp__ctc_geometry(const tp_call *k)
+{
+    const tp_ctc_attrs *a = (const tp_ctc_attrs *)k->attrs;
+    const int64_t *x = k->in[0].shape.dim;
+    tp__ctc g;
+    g.T = x[a->batch_major ? 1 : 0];
+    g.B = x[a->batch_major ? 0 : 1];
+    g.C = x[2];
+    g.L = k->in[1].shape.dim[1];
+    g.step = a->batch_major ? g.C : g.B * g.C;
+    g.row = a->batch_major ? g.T * g.C : g.C;
+    g.blank = a->blank < 0 ? (int)g.C - 1 : a->blank;
+    return g;
+}
+/* The class of place s, and whether a way may come to it from two places before. */
+static int64_t tp__ctc_class(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
+{
+    return s & 1 ? tp__index_at(&k->in[1], b * g->L + s / 2) : g->blank;
+}
+static bool tp__ctc_skips(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
+{
+    return (s & 1) && s > 1 && tp__ctc_class(k, g, b, s) != tp__ctc_class(k, g, b, s - 2);
+}
+/* Does sequence b hold a length or a label that cannot be? */
+static bool tp__ctc_bad(const tp_call *k, const tp__ctc *g, int64_t b)
+{
+    const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b);
+    int64_t bad = -1;
+    bool found = true;
+    if (n < 0 || n > g->L) bad = n;
+    else if (T < 0 || T > g->T) bad = T;
+    else found = false;
+    for (int64_t i = 0; i < n && !found; i++) {
+        bad = tp__index_at(&k->in[1], b * g->L + i);
+        found = bad < 0 || bad >= g->C || bad == g->blank;
+    }
+    if (found) tp_kernel_fault(k, bad);
+    return found;
+}
+#endif
+static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__ctc g = tp__ctc_geometry(k);
+    const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
+    for (int64_t b = from; b < to; b++) {
+        const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b), S = 2 * n + 1;
+        const real *x = (const real *)k->in[0].data + b * g.row;
+        real *dx = k->out[1].data ? (real *)k->out[1].data + b * g.row : NULL;
+        double *norm = (double *)k->scratch + b * (g.T * (2 * g.L + 2) + 2 * (2 * g.L + 1)), *a = norm + g.T;
+        double *later = a + g.T * (2 * g.L + 1), *now = later + 2 * g.L + 1, y = -(double)INFINITY;
+        for (int64_t t = 0; dx && t < g.T; t++)
+            for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
+        if (k->out[0].data) ((real *)k->out[0].data)[b] = 0;
+        if (tp__ctc_bad(k, &g, b)) continue; /* the run fails */
+        for (int64_t t = 0; t < T; t++) {
+            const real *p = x + t * g.step;
+            real most = p[0], z = 0;
+            for (int64_t c = 1; c < g.C; c++) most = p[c] > most ? p[c] : most;
+            for (int64_t c = 0; c < g.C; c++) z += TP__REXP(p[c] - most);
+            norm[t] = (double)most + (double)TP__RLOG(z);
+            for (int64_t s = 0; s < S; s++) {
+                double v = t == 0 ? (s < 2 ? 0 : -(double)INFINITY) : a[(t - 1) * S + s];
+                if (t > 0 && s > 0) v = TP__F(tp__ctc_add)(v, a[(t - 1) * S + s - 1]);
+                if (t > 0 && tp__ctc_skips(k, &g, b, s)) v = TP__F(tp__ctc_add)(v, a[(t - 1) * S + s - 2]);
+                a[t * S + s] = v + (double)p[tp__ctc_class(k, &g, b, s)] - norm[t];
+            }
+        }
+        if (T == 0) y = n == 0 ? 0 : -(double)INFINITY;
+        for (int64_t s = S - 1; s >= 0 && s >= S - 2 && T > 0; s--) y = TP__F(tp__ctc_add)(y, a[(T - 1) * S + s]);
+        if (k->out[0].data) ((real *)k->out[0].data)[b] = (real)(zero && y == -(double)INFINITY ? 0 : -y);
+        if (!dx || y == -(double)INFINITY) continue;
+        for (int64_t t = T - 1; t >= 0; t--) {
+            const real *p = x + t * g.step;
+            double *swap = later;
+            for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = TP__REXP((real)((double)p[c] - norm[t]));
+            for (int64_t s = 0; s < S; s++) {
+                double v = t == T - 1 ? (s >= S - 2 ? 0 : -(double)INFINITY) : later[s];
+                if (t < T - 1 && s + 1 < S) v = TP__F(tp__ctc_add)(v, later[s + 1]);
+                if (t < T - 1 && s + 2 < S && tp__ctc_skips(k, &g, b, s + 2)) v = TP__F(tp__ctc_add)(v, later[s + 2]);
+                const int64_t c = tp__ctc_class(k, &g, b, s);
+                if (v + a[t * S + s] > -(double)INFINITY) dx[t * g.step + c] -= TP__REXP((real)(v + a[t * S + s] - y));
+                now[s] = v + (double)p[c] - norm[t];
+            }
+            later = now, now = swap;
+        }
+    }
+}
+static void TP__F(tp__ctc)(const tp_call *k)
+{
+    const tp__ctc g = tp__ctc_geometry(k);
+    tp__each_range(k, g.B, tp__grain(g.T * (g.C * 8 + g.L * 64)), TP__F(tp__ctc_rows));
+}
+#ifdef TP__ROWS
+static const tp_attr tp__ctc_schema[] = {{"blank", TP_ATTR_INT, offsetof(tp_ctc_attrs, blank)},
+                                         {"batch_major", TP_ATTR_BOOL, offsetof(tp_ctc_attrs, batch_major)},
+                                         {"zero_infinity", TP_ATTR_BOOL, offsetof(tp_ctc_attrs, zero_infinity)},
+                                         {NULL, TP_ATTR_INT, 0}};
+static tp_status tp__ctc_infer(tp_infer *s)
+{
+    const tp_ctc_attrs *t = (const tp_ctc_attrs *)s->attrs;
+    const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT], c[TP_SHAPE_TEXT], d[TP_SHAPE_TEXT];
+    bool fits = x->ndim == 3 && l->ndim == 2 && s->in[2].shape.ndim == 1 && s->in[3].shape.ndim == 1;
+    int64_t B = fits ? x->dim[t->batch_major ? 0 : 1] : 0;
+    for (int i = 1; i < 4; i++) {
+        if (s->in[i].dtype != TP_I32 && s->in[i].dtype != TP_I64)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "ctc_loss: %s are %s, int32 or int64 are needed",
+                                 i == 1 ? "labels" : "lengths", tp_dtype_name(s->in[i].dtype));
+        if (fits && B >= 0 && s->in[i].shape.dim[0] >= 0 && B != s->in[i].shape.dim[0]) fits = false;
+        if (fits && B < 0) B = s->in[i].shape.dim[0];
+    }
+    if (!fits)
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "ctc_loss: logits are %s, labels %s, their lengths %s, those of the logits %s: needs "
+                             "(%s,C), (B,L), (B), (B)",
+                             tp_shape_text(x, a), tp_shape_text(l, b), tp_shape_text(&s->in[2].shape, c),
+                             tp_shape_text(&s->in[3].shape, d), t->batch_major ? "B,T" : "T,B");
+    if (!tp_dtype_is_float(s->in[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "ctc_loss: logits are %s; tp_cast them first",
+                             tp_dtype_name(s->in[0].dtype));
+    if (t->blank < -1 || (x->dim[2] >= 0 && t->blank >= x->dim[2]) || x->dim[2] == 0)
+        return tp_infer_fail(s, TP_ERR_ARG, "ctc_loss: blank %d is none of the classes of %s", t->blank,
+                             tp_shape_text(x, a));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 1;
+    s->out[0].shape.dim[0] = B;
+    s->out[1] = s->in[0];
+    return TP_OK;
+}
+static size_t tp__ctc_scratch(const tp_call *k)
+{
+    const tp__ctc g = tp__ctc_geometry(k);
+    return (size_t)(g.B * (g.T * (2 * g.L + 2) + 2 * (2 * g.L + 1))) * sizeof(double);
+}
+static double tp__ctc_flops(const tp_call *k)
+{
+    return (double)tp__size(&k->in[0]) * 6 + (double)k->in[0].shape.dim[0] * (double)tp__size(&k->in[1]) * 40;
+}
+static void tp__ctc_back(tp_grad *g)
+{
+    const bool batch_major = ((const tp_ctc_attrs *)g->op->attrs)->batch_major;
+    if (!g->dout[0]) return;
+    tp_node *dy = tp_expand_dims(g->dout[0], -1);
+    g->din[0] = tp_mul(&g->out[1], batch_major ? tp_expand_dims(dy, 1) : dy);
+}
+static const tp_op tp__op_ctc_loss =
+    TP__ROW("ctc_loss", "CTCLoss", TP_OP_PURE, 4, 4, 2, tp__ctc_schema, sizeof(tp_ctc_attrs), tp__ctc_infer,
+            tp__ctc_back, TP__KERNELS(tp__ctc_f32, tp__ctc_f64, NULL), tp__ctc_flops, tp__ctc_scratch, 0, NULL,
+            "ctc_loss: %lld is no label that the classes hold, or a length beyond what is there");
+TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
+                            const tp_ctc_attrs *a)
+{
+    tp_ctc_attrs t;
+    tp_node *in[4];
+    memset(&t, 0, sizeof t);
+    if (a) t = *a;
+    in[0] = logits, in[1] = labels, in[2] = label_lengths, in[3] = logit_lengths;
+    return tp__opn(&tp__op_ctc_loss, in, 4, &t);
 }
 #endif
 
@@ -13774,7 +14096,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
     &tp__op_apply_adam, &tp__op_apply_rmsprop, &tp__op_apply_adagrad, &tp__op_apply_adadelta, &tp__op_apply_ftrl, &tp__op_apply_lamb, &tp__op_lstm, &tp__op_lstm_grad,
-    &tp__op_resize, &tp__op_resize_grad, &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
+    &tp__op_resize, &tp__op_resize_grad, &tp__op_bilinear_sampler, &tp__op_bilinear_sampler_grad, &tp__op_ctc_loss, &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
     &tp__op_gru_grad};
 /* clang-format on */
 #endif
@@ -13783,6 +14105,7 @@ static const tp_op *const tp__nn_rows[] = {
 #undef TP__RLOG
 #undef TP__RTANH
 #undef TP__RSQRT
+#undef TP__FLOOR
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT DEFAULT
 #endif

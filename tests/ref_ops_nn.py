@@ -399,4 +399,68 @@ w.case("resize", [np.zeros((0, 2, 2, 1), f32)], [np.zeros((0, 3, 3, 1), f32)], o
 for n in (0, 1):
     w.big("resize", [("float32", (3, 37, 41, 5), -1.0, 1.0)], out_h=80, out_w=53, nearest=n)
     w.big("resize_grad", [("float32", (3, 80, 53, 5), -1.0, 1.0), ("float32", (3, 37, 41, 5), -1.0, 1.0)], out_h=80, out_w=53, nearest=n)
+
+# ---- bilinear_sampler as tensorpack's ImageSample: four gathers in torch
+def sampler(image, coords, border):
+    B, H, W, C = image.shape
+    c = coords.clamp(min=0)
+    low = torch.floor(c.detach())
+    f = c - low
+    size = torch.tensor([H - 1, W - 1], dtype=torch.float64)
+    low, high = (torch.minimum(v, size).long() for v in (low, low + 1))
+    b = torch.arange(B)[:, None, None]
+    pixel = lambda i, j: image[b, i[..., 0], j[..., 1]]
+    fy, fx = f[..., :1], f[..., 1:]
+    y = (pixel(low, low) * (1 - fx) + pixel(low, high) * fx) * (1 - fy) + (pixel(high, low) * (1 - fx) + pixel(high, high) * fx) * fy
+    if border:
+        y = y * ((coords >= 0) & (coords <= size)).all(-1, keepdim=True)
+    return y
+
+
+for B, H, W, C, OH, OW in ((1, 2, 2, 1, 3, 4), (2, 5, 4, 3, 3, 3), (3, 1, 6, 2, 2, 5)):
+    for border in (0, 1):
+        xn = w.normal(B, H, W, C)
+        cn = w.uniform(-1.5, 1.0, B, OH, OW, 2) + w.uniform(0, 1, B, OH, OW, 2) * np.array([H, W], f32)
+        cn = (np.floor(cn) + np.clip(cn - np.floor(cn), 0.05, 0.95)).astype(f32)  # clear of whole numbers
+        x, c = t(xn).requires_grad_(), t(cn).requires_grad_()
+        y = sampler(x, c, border)
+        dyn = w.normal(*y.shape)
+        y.backward(t(dyn))
+        w.case("bilinear_sampler", [xn, cn], [out(y)], border=border, nograd2="bilinear_sampler_grad has none")
+        w.case("bilinear_sampler_grad", [dyn, xn, cn], [out(x.grad), out(c.grad)], border=border)
+for border, y in ((0, [2, 1.5, 3, 4]), (1, [2, 0, 0, 4])):
+    w.case("bilinear_sampler", [np.array([[1, 2], [3, 4]], f32).reshape(1, 2, 2, 1), np.array([.25, .5, -.5, .5, 1.5, 0, 1, 1], f32).reshape(1, 1, 4, 2)], [np.array(y, f32).reshape(1, 1, 4, 1)],
+           border=border, nograd="whole numbers")
+far = np.array([1e30, -1e30, np.inf, 0, np.nan, 0, -np.inf, 5], f32).reshape(1, 1, 4, 2)
+w.case("bilinear_sampler", [np.array([[1, 2], [3, 4]], f32).reshape(1, 2, 2, 1), far], [np.array([3, np.nan, np.nan, 2], f32).reshape(1, 1, 4, 1)], nograd="far outside")
+w.case("bilinear_sampler_grad", [w.normal(1, 1, 4, 1), w.normal(1, 2, 2, 1), far], [None, None])
+w.big("bilinear_sampler", [("float32", (3, 20, 30, 7), -1.0, 1.0), ("float32", (3, 40, 50, 2), -2.0, 31.0)], border=1)
+w.big("bilinear_sampler_grad", [("float32", (3, 40, 50, 7), -1.0, 1.0), ("float32", (3, 20, 30, 7), -1.0, 1.0), ("float32", (3, 40, 50, 2), -2.0, 31.0)])
+
+
+# ---- CTC; torch wants logarithms of probabilities
+def ctc(x, labels, label_lengths, logit_lengths, blank, batch_major, zero_infinity=0, dtype="int32"):
+    labels, label_lengths, logit_lengths = (np.array(v, dtype) for v in (labels, label_lengths, logit_lengths))
+    C = x.shape[-1]
+    v = t(x).requires_grad_()
+    long = lambda a: torch.tensor(a.astype(np.int64))
+    y = torch.nn.functional.ctc_loss(torch.log_softmax(v, -1), long(labels), long(logit_lengths), long(label_lengths), blank % C, "none", bool(zero_infinity))
+    torch.where(torch.isfinite(y), y, 0 * y.detach()).sum().backward()
+    dx = torch.where(torch.isfinite(y.detach())[None, :, None], v.grad, 0 * v.detach())
+    lay = (lambda a: np.ascontiguousarray(np.swapaxes(a, 0, 1))) if batch_major else (lambda a: a)
+    w.case("ctc_loss", [lay(x), labels, label_lengths, logit_lengths], [out(y), lay(out(dx))], tol=2e-5, nograd="the second output passes none on; it is torch's derivative",
+           blank=blank, batch_major=batch_major, zero_infinity=zero_infinity)
+
+
+for batch_major in (0, 1):
+    ctc(w.normal(1, 1, 2), [[1]], [1], [1], 0, batch_major)
+    ctc(w.normal(6, 3, 5), [[1, 2, 2, 3], [4, 4, 0, 0], [2, 0, 0, 0]], [4, 2, 1], [6, 5, 3], 0, batch_major)
+    ctc(w.normal(7, 2, 4, scale=3), [[0, 1, 0], [2, 2, 2]], [3, 3], [7, 7], -1, batch_major, dtype="int64")
+    ctc(w.normal(5, 4, 3), [[0, 0], [2, 0], [2, 2], [0, 2]], [0, 0, 2, 1], [5, 2, 3, 1], 1, batch_major)
+for zero_infinity in (0, 1):  # too short, repeated labels without the room for a blank
+    ctc(w.normal(3, 4, 4), [[1, 2, 3, 1], [1, 1, 0, 0], [2, 3, 0, 0], [1, 1, 0, 0]], [4, 2, 2, 2], [3, 2, 1, 3], 0, 0, zero_infinity)
+ctc(w.normal(4, 2, 3, scale=400), [[1, 2], [2, 2]], [2, 2], [4, 4], 0, 0)  # all but impossible
+ctc(w.normal(80, 3, 20, scale=2), w.ints(1, 20, 3, 30), [30, 22, 1], [80, 77, 64], 0, 1)
+w.case("ctc_loss", [w.normal(2, 3, 4), np.zeros((3, 0), np.int32), np.zeros(3, np.int32), np.array([0, 0, 0], np.int32)], [np.zeros(3, f32), np.zeros((2, 3, 4), f32)], nograd="no labels, no steps")
+w.big("ctc_loss", [("float32", (150, 13, 28), -5.0, 5.0), ("int32", (13, 40), 1.0, 27.0), ("int32", (13,), 20.0, 40.0), ("int32", (13,), 100.0, 150.0)])
 w.close()

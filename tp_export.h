@@ -1348,6 +1348,28 @@ static void tp__onnx_argmax(tp__onnx *w)
     const char *in = tp__onnx_in(w, 0, form);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "ArgMax", in, NULL, NULL);
 }
+static void tp__onnx_cumsum(tp__onnx *w)
+{
+    const tp__cumsum_attrs *a = (const tp__cumsum_attrs *)w->op->attrs;
+    const char *axis = tp__onnx_scalar(w, TP_I64, tp__axis(a->axis, w->op->in[0]->shape.ndim));
+    const char *x = tp__onnx_in(w, 0, TP__OWN);
+    tp__onnx_int(w, "exclusive", a->exclusive);
+    tp__onnx_int(w, "reverse", a->reverse);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "CumSum", x, axis, NULL);
+}
+static void tp__onnx_reverse(tp__onnx *w)
+{
+    int64_t v[4][TP_MAX_DIMS]; /* from the last to before the first, by -1 */
+    bool turned[TP_MAX_DIMS];
+    int n = 0;
+    tp__reduced_dims((const tp__reduce_attrs *)w->op->attrs, w->op->in[0]->shape.ndim, turned);
+    for (int d = 0; d < w->op->in[0]->shape.ndim; d++)
+        if (turned[d]) v[0][n] = v[3][n] = -1, v[1][n] = INT64_MIN, v[2][n++] = d;
+    const char *in[5], *y = tp__onnx_out(w, w->op, 0, TP__OWN);
+    in[0] = tp__onnx_in(w, 0, TP__OWN);
+    for (int i = 0; i < 4 && n; i++) in[1 + i] = tp__onnx_list(w, v[i], n);
+    tp__onnx_emit_n(w, n ? "Slice" : "Identity", in, n ? 5 : 1, &y, 1);
+}
 static void tp__onnx_top_k(tp__onnx *w)
 {
     const char *in[2], *out[2];
@@ -1800,6 +1822,38 @@ static void tp__onnx_pool(tp__onnx *w)
     if (w->op->row == &tp__op_avg_pool) tp__onnx_int(w, "count_include_pad", 0);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, NULL, NULL);
 }
+static void tp__onnx_resize(tp__onnx *w)
+{
+    const tp_resize_attrs *a = (const tp_resize_attrs *)w->op->attrs;
+    const bool nchw = a->data_format == TP_NCHW;
+    const int form = nchw ? TP__OWN : TP__CHANNELS_FIRST;
+    const tp_shape *x = &w->op->in[0]->shape;
+    int64_t size[4];
+    const char *in[4];
+    size[0] = x->dim[0], size[1] = x->dim[nchw ? 1 : 3], size[2] = a->out_h, size[3] = a->out_w;
+    in[0] = tp__onnx_in(w, 0, form);
+    in[1] = in[2] = ""; /* neither a part of x nor scales */
+    if (size[0] >= 0 && size[1] >= 0) {
+        in[3] = tp__onnx_list(w, size, 4);
+    } else {
+        const char *part[2], *all = tp__onnx_fresh(w);
+        part[0] = tp__onnx_cut(w, NULL, tp__onnx_emit(w, "Shape", in[0], NULL, NULL), 0, 0, 2, 1);
+        part[1] = tp__onnx_list(w, size + 2, 2);
+        tp__onnx_int(w, "axis", 0);
+        tp__onnx_emit_n(w, "Concat", part, 2, &all, 1);
+        in[3] = all;
+    }
+    tp__onnx_text(w, "mode", a->nearest ? "nearest" : "linear");
+    tp__onnx_text(w, "coordinate_transformation_mode",
+                  a->align_corners        ? "align_corners"
+                  : a->half_pixel_centers ? "half_pixel"
+                                          : "asymmetric");
+    /* at half pixels ONNX takes away the half that TensorFlow does not, so rounding it puts back what is missing */
+    if (a->nearest)
+        tp__onnx_text(w, "nearest_mode", a->align_corners || a->half_pixel_centers ? "round_prefer_ceil" : "floor");
+    const char *y = tp__onnx_out(w, w->op, 0, form);
+    tp__onnx_emit_n(w, "Resize", in, 4, &y, 1);
+}
 static void tp__onnx_matmul(tp__onnx *w)
 {
     const tp_operation *op = w->op;
@@ -2061,6 +2115,8 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_global_norm, tp__onnx_measure},
                {&tp__op_zero_fraction, tp__onnx_measure},
                {&tp__op_argmax, tp__onnx_argmax},
+               {&tp__op_cumsum, tp__onnx_cumsum},
+               {&tp__op_reverse, tp__onnx_reverse},
                {&tp__op_top_k, tp__onnx_top_k},
                {&tp__op_in_top_k, tp__onnx_in_top_k},
                {&tp__op_reshape, tp__onnx_reshape},
@@ -2085,6 +2141,7 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_conv2d_input_grad, tp__onnx_conv_transpose},
                {&tp__op_max_pool, tp__onnx_pool},
                {&tp__op_avg_pool, tp__onnx_pool},
+               {&tp__op_resize, tp__onnx_resize},
                {&tp__op_matmul, tp__onnx_matmul},
                {&tp__op_bias_add, tp__onnx_bias_add},
                {&tp__op_batch_norm_infer, tp__onnx_batch_norm},

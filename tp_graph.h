@@ -8933,7 +8933,7 @@ TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 
 /* -- reverse: x with the last element first along axes; dx = dy reversed ------------------------- >>op reverse */
 #ifdef TP__ROWS
-static void tp__reverse(const tp_call *k)
+static void tp__reverse_kernel(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
     int64_t stride[TP_MAX_DIMS];
@@ -8960,9 +8960,9 @@ static void tp__reverse_grad(tp_grad *g)
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     g->din[0] = tp_reverse(g->dout[0], t->axes, t->n_axes);
 }
-static const tp_op tp__op_reverse = TP__ROW("reverse", "ReverseV2", TP_OP_ANY_DTYPE, 1, 1, 1, tp__reduce_schema,
-                                            sizeof(tp__reduce_attrs), tp__reverse_infer, tp__reverse_grad,
-                                            TP__KERNELS(tp__reverse, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+static const tp_op tp__op_reverse = TP__ROW(
+    "reverse", "ReverseV2", TP_OP_ANY_DTYPE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__reverse_infer,
+    tp__reverse_grad, TP__KERNELS(tp__reverse_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
 {
     return tp__reduce(&tp__op_reverse, x, axes, n_axes, false);
@@ -10965,16 +10965,16 @@ static tp__blend tp__resize_tap(const tp_resize_attrs *a, int64_t i, int64_t n_i
     t.high = t.part > 0 ? t.low + 1 : t.low;
     return t;
 }
-typedef struct tp__resize {
+typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
     const tp__blend *column; /* one for each of OW */
-} tp__resize;
+} tp__resized;
 /* In the scratch: the columns' taps. */
-static tp__resize tp__resize_geometry(const tp_call *k, const tp_shape *x)
+static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
     const bool nchw = a->data_format == TP_NCHW;
-    tp__resize g;
+    tp__resized g;
     g.B = nchw ? x->dim[0] * x->dim[1] : x->dim[0];
     g.H = x->dim[nchw ? 2 : 1];
     g.W = x->dim[nchw ? 3 : 2];
@@ -10992,7 +10992,7 @@ static void tp__resize_columns(const tp_call *k, int64_t W)
 #endif
 static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp__resize g = tp__resize_geometry(k, &k->in[0].shape);
+    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
     for (int64_t r = from; r < to; r++) {
         const tp__blend v = tp__resize_tap((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
         const real *image = (const real *)k->in[0].data + r / g.OH * g.H * g.W * g.C;
@@ -11014,7 +11014,7 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
 }
 static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x for its shape */
 {
-    const tp__resize g = tp__resize_geometry(k, &k->in[1].shape);
+    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
     for (int64_t b = from; b < to; b++) {
         real *image = (real *)k->out[0].data + b * g.H * g.W * g.C;
         const real *dy = (const real *)k->in[0].data + b * g.OH * g.OW * g.C;
@@ -11035,13 +11035,13 @@ static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_
 }
 static void TP__F(tp__resize)(const tp_call *k)
 {
-    const tp__resize g = tp__resize_geometry(k, &k->in[0].shape);
+    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
     tp__resize_columns(k, g.W);
     tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 4), TP__F(tp__resize_rows));
 }
 static void TP__F(tp__resize_grad)(const tp_call *k)
 {
-    const tp__resize g = tp__resize_geometry(k, &k->in[1].shape);
+    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
     tp__resize_columns(k, g.W);
     tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), TP__F(tp__resize_back_images));
 }

@@ -470,4 +470,122 @@ TEST(gelu_silu_and_selu)
     tp_graph_free(g);
 }
 
+/* Shapes with unknown dimensions, and sentences for what makes no sense. */
+static void shape_is(const tp_node *n, const char *expected)
+{
+    char text[TP_SHAPE_TEXT];
+    CHECK_MSG(!tp_is_poison(n) && strcmp(tp_shape_text(&n->shape, text), expected) == 0, "shape %s, expected %s: %s",
+              tp_shape_text(&n->shape, text), expected, tp_graph_error(tp_node_graph(n)));
+}
+
+static tp_node *unknown(tp_graph *g, tp_dtype dtype, int nd, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t dim[4] = {a, b, c, d};
+    return tp_placeholder(g, "x", dtype, tp_make_shape_n(nd, dim));
+}
+
+TEST(image_and_sequence_builders)
+{
+    for (int mistake = 0; mistake < 13; mistake++) {
+        static const char *const part[] = {"",
+                                           "resize: input is (?,4), needs images (B,H,W,C)",
+                                           "there are no images of 0 x 5",
+                                           "exclude each other",
+                                           "resize does not work on int32",
+                                           "needs (B,H,W,C) and (B,H2,W2,2) of one element type",
+                                           "border 2 is no tp_border",
+                                           "needs (T,B,C), (B,L), (B), (B)",
+                                           "labels are float32",
+                                           "blank 5 is none of the classes",
+                                           "axis 3 does not exist",
+                                           "an axis is given twice",
+                                           "cumsum does not work on uint8"};
+        const int axes[2] = {1, -1}, twice[2] = {0, -2};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *image = unknown(g, TP_F32, 4, TP_ANY, 6, TP_ANY, 3), *flat = unknown(g, TP_F32, 2, TP_ANY, 4, 0, 0);
+        tp_node *coords = unknown(g, TP_F32, 4, 7, 5, TP_ANY, 2), *logits = unknown(g, TP_F32, 3, TP_ANY, TP_ANY, 5, 0);
+        tp_node *labels = unknown(g, TP_I32, 2, TP_ANY, TP_ANY, 0, 0), *n = unknown(g, TP_I64, 1, 8, 0, 0, 0);
+        tp_resize_attrs r;
+        tp_ctc_attrs c;
+        memset(&r, 0, sizeof r);
+        memset(&c, 0, sizeof c);
+        r.out_h = 9, r.out_w = 5;
+        switch (mistake) {
+        case 0:
+            shape_is(tp_resize_bilinear(image, &r), "(?,9,5,3)");
+            r.data_format = TP_NCHW;
+            shape_is(tp_resize_nearest(image, &r), "(?,6,9,5)");
+            shape_is(tp_bilinear_sampler(image, coords, TP_BORDER_CONSTANT), "(7,5,?,3)");
+            shape_is(tp_ctc_loss(logits, labels, n, n, NULL), "(8)");
+            shape_is(tp_cumsum(flat, -1, false, true), "(?,4)");
+            shape_is(tp_reverse(image, axes, 2), "(?,6,?,3)");
+            break;
+        case 1: tp_resize_bilinear(flat, &r); break;
+        case 2: r.out_h = 0, tp_resize_bilinear(image, &r); break;
+        case 3: r.align_corners = r.half_pixel_centers = true, tp_resize_nearest(image, &r); break;
+        case 4: tp_resize_bilinear(tp_cast(image, TP_I32), &r); break;
+        case 5: tp_bilinear_sampler(image, image, TP_BORDER_REPEAT); break;
+        case 6: tp_bilinear_sampler(image, coords, 2); break;
+        case 7: tp_ctc_loss(logits, n, n, n, NULL); break;
+        case 8: tp_ctc_loss(logits, flat, n, n, NULL); break;
+        case 9: c.blank = 5, tp_ctc_loss(logits, labels, n, n, &c); break;
+        case 10: tp_cumsum(flat, 3, false, false); break;
+        case 11: tp_reverse(flat, twice, 2); break;
+        default: tp_cumsum(tp_cast(flat, TP_U8), 0, false, false); break;
+        }
+        CHECK_MSG((tp_graph_status(g) == TP_OK) == (mistake == 0), "mistake %d is none", mistake);
+        CHECK_HAS(tp_graph_error(g), part[mistake]);
+        tp_graph_free(g);
+    }
+}
+
+/* The derivative that ctc_loss computes on the way, scaled by what comes back, against differences of the loss in double;
+ * and labels and lengths that cannot be. */
+TEST(ctc_loss_by_differences_and_with_bad_labels)
+{
+    enum { STEPS = 6, BATCH = 3, CLASSES = 4, LABELS = 3, N = STEPS * BATCH * CLASSES };
+    const int64_t dim[3] = {STEPS, BATCH, CLASSES}, pair[2] = {BATCH, LABELS};
+    tp_graph *g = tp_graph_new(NULL);
+    double x[N];
+    int32_t labels[BATCH * LABELS] = {1, 1, 2, 3, 2, 0, 0, 0, 0}, n_labels[BATCH] = {3, 2, 0},
+                           n_steps[BATCH] = {6, 4, 5};
+    tp_feed feed[4];
+    memset(feed, 0, sizeof feed);
+    for (int i = 0; i < N; i++) x[i] = 2 * sin(1.7 * i);
+    tp_tensor_view(&feed[0].value, TP_F64, tp_make_shape_n(3, dim), x);
+    tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape_n(2, pair), labels);
+    tp_tensor_view(&feed[2].value, TP_I32, shape1(BATCH), n_labels);
+    tp_tensor_view(&feed[3].value, TP_I32, shape1(BATCH), n_steps);
+    for (int i = 0; i < 4; i++) feed[i].node = tp_placeholder(g, "in", feed[i].value.dtype, feed[i].value.shape);
+    tp_node *y = tp_ctc_loss(feed[0].node, feed[1].node, feed[2].node, feed[3].node, NULL), *loss, *dx;
+    loss = tp_sum(tp_square(y));
+    tp_gradients(loss, &feed[0].node, 1, &dx);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *v = NULL;
+    double stated[N];
+    if (CHECK_OK(tp_session_run(s, feed, 4, &dx, 1, &v))) memcpy(stated, v->data, sizeof stated);
+    for (int i = 0; i < N; i++) {
+        double f[2] = {0, 0};
+        for (int side = 0; side < 2; side++) {
+            x[i] += side ? 2e-5 : -1e-5;
+            if (CHECK_OK(tp_session_run(s, feed, 4, &loss, 1, &v))) f[side] = tp_tensor_get(v, 0);
+        }
+        x[i] -= 1e-5;
+        CHECK_NEAR(stated[i], (f[1] - f[0]) / 2e-5, 1e-6, 1e-6);
+    }
+    static const int bad[][3] = {{0, 0, 4}, {0, 0, 0}, {0, 1, -1}, {1, 0, 4}, {1, 2, -1}, {2, 0, 7}, {2, 1, -2}};
+    for (int i = 0; i < TP_COUNT(bad); i++) { /* a label, their number, the number of steps */
+        char text[32];
+        int32_t *at = (bad[i][0] == 0 ? labels : bad[i][0] == 1 ? n_labels : n_steps) + bad[i][1], kept = *at;
+        *at = bad[i][2];
+        snprintf(text, sizeof text, "ctc_loss: %d is no label", bad[i][2]);
+        CHECK(tp_session_run(s, feed, 4, &y, 1, &v) != TP_OK);
+        CHECK_HAS(tp_last_error(), text);
+        *at = kept;
+    }
+    CHECK_OK(tp_session_run(s, feed, 4, &y, 1, &v));
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

@@ -12098,10 +12098,12 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1, which passes no gradient on. Labels that no way spells cost infinity (zero_infinity: 0)
  * and have a dx of 0. Sums are kept in double; nothing is shared between the sequences of a batch. */
-static double TP__F(tp__ctc_add)(double a, double b) /* log(e^a + e^b); log 0 is minus infinity */
+static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b + e^c); log 0 is minus infinity */
 {
-    const double most = a > b ? a : b, least = a > b ? b : a;
-    return least == -(double)INFINITY ? most : most + (double)TP__RLOG(1 + TP__REXP((real)(least - most)));
+    const double ab = a > b ? a : b, most = ab > c ? ab : c;
+    if (most == -(double)INFINITY) return most;
+    const real sum = TP__REXP((real)(a - most)) + TP__REXP((real)(b - most)) + TP__REXP((real)(c - most));
+    return most + (double)TP__RLOG(sum);
 }
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__ctc {
@@ -12152,12 +12154,13 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__ctc g = tp__ctc_geometry(k);
     const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
+    const double none = -(double)INFINITY; /* the logarithm of no way at all */
     for (int64_t b = from; b < to; b++) {
         const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b), S = 2 * n + 1;
         const real *x = (const real *)k->in[0].data + b * g.row;
         real *dx = k->out[1].data ? (real *)k->out[1].data + b * g.row : NULL;
         double *norm = (double *)k->scratch + b * (g.T * (2 * g.L + 2) + 2 * (2 * g.L + 1)), *a = norm + g.T;
-        double *later = a + g.T * (2 * g.L + 1), *now = later + 2 * g.L + 1, y = -(double)INFINITY;
+        double *later = a + g.T * (2 * g.L + 1), *now = later + 2 * g.L + 1, y = none;
         for (int64_t t = 0; dx && t < g.T; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
         if (k->out[0].data) ((real *)k->out[0].data)[b] = 0;
@@ -12169,26 +12172,29 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
             for (int64_t c = 0; c < g.C; c++) z += TP__REXP(p[c] - most);
             norm[t] = (double)most + (double)TP__RLOG(z);
             for (int64_t s = 0; s < S; s++) {
-                double v = t == 0 ? (s < 2 ? 0 : -(double)INFINITY) : a[(t - 1) * S + s];
-                if (t > 0 && s > 0) v = TP__F(tp__ctc_add)(v, a[(t - 1) * S + s - 1]);
-                if (t > 0 && tp__ctc_skips(k, &g, b, s)) v = TP__F(tp__ctc_add)(v, a[(t - 1) * S + s - 2]);
+                const double *last = t > 0 ? a + (t - 1) * S : a;
+                double v = s < 2 ? 0 : none;
+                if (t > 0)
+                    v = TP__F(tp__ctc_add)(last[s], s > 0 ? last[s - 1] : none,
+                                           tp__ctc_skips(k, &g, b, s) ? last[s - 2] : none);
                 a[t * S + s] = v + (double)p[tp__ctc_class(k, &g, b, s)] - norm[t];
             }
         }
-        if (T == 0) y = n == 0 ? 0 : -(double)INFINITY;
-        for (int64_t s = S - 1; s >= 0 && s >= S - 2 && T > 0; s--) y = TP__F(tp__ctc_add)(y, a[(T - 1) * S + s]);
-        if (k->out[0].data) ((real *)k->out[0].data)[b] = (real)(zero && y == -(double)INFINITY ? 0 : -y);
-        if (!dx || y == -(double)INFINITY) continue;
+        if (T > 0) y = TP__F(tp__ctc_add)(a[T * S - 1], n > 0 ? a[T * S - 2] : none, none);
+        else if (n == 0) y = 0;
+        if (k->out[0].data) ((real *)k->out[0].data)[b] = (real)(zero && y == none ? 0 : 0 - y);
+        if (!dx || y == none) continue;
         for (int64_t t = T - 1; t >= 0; t--) {
             const real *p = x + t * g.step;
             double *swap = later;
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = TP__REXP((real)((double)p[c] - norm[t]));
             for (int64_t s = 0; s < S; s++) {
-                double v = t == T - 1 ? (s >= S - 2 ? 0 : -(double)INFINITY) : later[s];
-                if (t < T - 1 && s + 1 < S) v = TP__F(tp__ctc_add)(v, later[s + 1]);
-                if (t < T - 1 && s + 2 < S && tp__ctc_skips(k, &g, b, s + 2)) v = TP__F(tp__ctc_add)(v, later[s + 2]);
                 const int64_t c = tp__ctc_class(k, &g, b, s);
-                if (v + a[t * S + s] > -(double)INFINITY) dx[t * g.step + c] -= TP__REXP((real)(v + a[t * S + s] - y));
+                double v = s >= S - 2 ? 0 : none;
+                if (t < T - 1)
+                    v = TP__F(tp__ctc_add)(later[s], s + 1 < S ? later[s + 1] : none,
+                                           s + 2 < S && tp__ctc_skips(k, &g, b, s + 2) ? later[s + 2] : none);
+                if (v + a[t * S + s] > none) dx[t * g.step + c] -= TP__REXP((real)(v + a[t * S + s] - y));
                 now[s] = v + (double)p[c] - norm[t];
             }
             later = now, now = swap;

@@ -452,7 +452,8 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 /* ==== >>gradients ===================================================================================== */
 
 /* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. The
- * derivatives may be differentiated again. Nothing flows through tp_stop_gradient. A value with several consumers gets
+ * derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
+ * nothing through. Nothing flows through tp_stop_gradient. A value with several consumers gets
  * the sum of what they give, in the order in which they were made. */
 TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
 /* The same with a seed: dy has y's shape (NULL: ones). */
@@ -2571,7 +2572,15 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
     }
     for (int id = last; id >= 0 && g->status == TP_OK; id--) {
         tp_operation *o = (tp_operation *)g->op.item[id];
-        if (!above[id] || !below[id] || !head[id] || !o->row->grad || o->n_in == 0) continue;
+        if (!above[id] || !below[id] || !head[id] || o->n_in == 0) continue;
+        if (!o->row->grad) {
+            const size_t len = strlen(o->row->name); /* a derivative without one: the rest would be silently wrong */
+            if (len > 5 && strcmp(o->row->name + len - 5, "_grad") == 0)
+                tp_log_once(TP_LOG_WARN,
+                            "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
+                            o->row->name);
+            continue;
+        }
         bool inside = false; /* an x is below one of the inputs: there is something to find there */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;

@@ -193,4 +193,26 @@ TEST(penalties_agree_with_torch)
     tp_free(text);
 }
 
+/* What has no second derivative says so, once it matters. */
+static void keep(void *user, tp_log_level level, const char *message)
+{
+    if (level == TP_LOG_WARN) snprintf((char *)user, 512, "%s", message);
+}
+
+TEST(missing_second_derivatives_are_told)
+{
+    char text[512] = "";
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t dim[3] = {2, 3, 4};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(3, dim)), *dx = NULL, *ddx = NULL;
+    tp_set_log(keep, text);
+    tp_gradients(tp_sum(tp_square(tp_nn_attention(x, x, x, 2, false))), &x, 1, &dx);
+    CHECK_STR(text, "");
+    tp_gradients(tp_sum(tp_square(dx)), &x, 1, &ddx);
+    CHECK_HAS(text, "attention_grad has none, so nothing flows through it");
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_set_log(NULL, NULL);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

@@ -1877,7 +1877,7 @@ static void tp__import_gather_elements(tp__on *n)
         const int last = x->shape.ndim - 1;
         tp_node *in[2] = {tp__move_axis(x, axis, last), tp__from_start(n, index, x, axis)};
         in[1] = tp__move_axis(tp__as(in[1], TP_I32), axis, last);
-        tp__on_out(n, 0, tp__move_axis(tp_apply(tp_node_graph(x), tp_op_find("take_last"), in, 2, NULL), last, axis));
+        tp__on_out(n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last, axis));
         return;
     }
     tp_node *flat = tp__flat_elements(n, x, index, axis);
@@ -1949,7 +1949,7 @@ static void tp__import_gather_nd(tp__on *n)
 static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *updates)
 {
     const char *how = tp__on_s(n, "reduction", "none");
-    const tp_op *op = tp_op_find("gather_grad");
+    const tp_op *op = &tp__op_gather_grad;
     tp_node *in[3] = {updates, row, x};
     const tp_dtype d = x->dtype;
     if (strcmp(how, "none") != 0 && strcmp(how, "add") != 0) return tp__on_unsupported(n, how);

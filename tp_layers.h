@@ -598,7 +598,6 @@ TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_
 TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name);
 
 /* More activations (tp_relu, tp_elu, tp_leaky_relu, tp_gelu, tp_silu, tp_softplus are ops). */
-TP_DEF tp_node *tp_selu(tp_node *x);       /* 1.0507 (x > 0 ? x : 1.6733 (e^x - 1)) */
 TP_DEF tp_node *tp_relu6(tp_node *x);      /* min(max(x, 0), 6) */
 TP_DEF tp_node *tp_hard_swish(tp_node *x); /* x min(max(x+3, 0), 6)/6 */
 /* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j); and its inverse. */
@@ -2460,12 +2459,6 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }
 
-TP_DEF tp_node *tp_selu(tp_node *x)
-{
-    const float alpha = 1.6732632423543772f, scale = 1.0507009873554805f;
-    tp_node *above = tp_relu(x);
-    return tp_add(tp_affine(above, scale, 0.0f), tp_affine(tp_sub(tp_elu(x), above), scale * alpha, 0.0f));
-}
 TP_DEF tp_node *tp_relu6(tp_node *x) { return tp_clip(x, 0.0f, 6.0f); }
 TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f)); }
 

@@ -844,23 +844,14 @@ static int64_t *tp__on_list(tp__on *n, int64_t count)
     return NULL;
 }
 
-/* Backwards along an axis. */
-static tp_node *tp__reverse(tp__on *n, tp_node *x, int axis)
-{
-    const int64_t size = tp__on_dim(n, x, axis);
-    int64_t *list = tp__on_list(n, size);
-    if (!list) return x;
-    for (int64_t i = 0; i < size; i++) list[i] = size - 1 - i;
-    return tp__take(x, tp__index_list(n, list, size), axis);
-}
-
 static void tp__import_arg(tp__on *n) /* ArgMax, ArgMin */
 {
     tp_node *x = tp__wide(tp__on_in(n, 0));
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
     const bool last = tp__on_i(n, "select_last_index", 0) != 0;
     if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_neg(x);
-    if (last) x = tp__reverse(n, x, axis);
+    if (last) x = tp_reverse(x, &axis, 1);
+    if (last) tp__on_dim(n, x, axis);
     if (n->c->status != TP_OK) return;
     tp_node *y = tp_argmax(x, axis);
     if (last) y = tp_sub(tp__oc(y, (double)(x->shape.dim[axis] - 1)), y);
@@ -886,30 +877,16 @@ static void tp__import_top_k(tp__on *n)
     tp__on_out(n, 1, tp__as(tp__move_axis(index, x->shape.ndim - 1, axis), TP_I64));
 }
 
-static void tp__import_cum_sum(tp__on *n) /* a product with a triangle of ones */
+static void tp__import_cum_sum(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const tp_tensor *at = tp__on_one(n, 1);
-    const bool exclusive = tp__on_i(n, "exclusive", 0) != 0, reverse = tp__on_i(n, "reverse", 0) != 0;
     if (!at) return;
-    const int axis = tp__on_axis(n, tp__known_int(at, 0), x->shape.ndim), last = x->shape.ndim - 1;
-    const int64_t size = tp__on_dim(n, x, axis), dim[2] = {size, size};
-    tp_tensor t;
+    const int axis = tp__on_axis(n, tp__known_int(at, 0), x->shape.ndim);
+    const bool exclusive = tp__on_i(n, "exclusive", 0) != 0, reverse = tp__on_i(n, "reverse", 0) != 0;
     if (n->c->status != TP_OK) return;
-    memset(&t, 0, sizeof t);
-    const tp_dtype real = x->dtype == TP_F32 ? TP_F32 : TP_F64;
-    if (size > 4096 || tp_tensor_resize(&t, real, tp_make_shape_n(2, dim)) != TP_OK) {
-        tp__on_unsupported(n, "an axis that long");
-        return;
-    }
-    for (int64_t i = 0; i < size; i++)
-        for (int64_t j = 0; j < size; j++)
-            tp_tensor_set(&t, i * size + j, (reverse ? i > j : i < j) || (i == j && !exclusive) ? 1.0 : 0.0);
-    tp_node *ones = tp_constant(tp_node_graph(x), &t);
-    tp_tensor_free(&t);
-    tp_node *y = tp__as(tp__move_axis(x, axis, last), real);
-    y = last == 0 ? tp_squeeze(tp_matmul(tp_expand_dims(y, 0), ones), 0) : tp_matmul(y, ones);
-    tp__on_out(n, 0, tp__move_axis(tp__as(y, x->dtype), last, axis));
+    const tp_dtype real = tp_dtype_is_float(x->dtype) ? x->dtype : TP_F64;
+    tp__on_out(n, 0, tp__as(tp_cumsum(tp__as(x, real), axis, exclusive, reverse), x->dtype));
 }
 
 /* -- products */
@@ -2309,12 +2286,12 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
             return;
         }
     const int64_t row[TP_MAX_DIMS] = {1, H}, doubled[TP_MAX_DIMS] = {2 * gates * H};
-    static const int batch_then_time[] = {2, 0, 1, 3};
+    static const int batch_then_time[] = {2, 0, 1, 3}, time = 0;
     tp_node *zero = tp_zeros_like(tp_tile(tp_squeeze(tp__cut(tp__cut(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
     tp_node *all[2], *hs[2], *cs[2];
     for (int64_t d = 0; d < D; d++) {
         const bool backwards = d == 1 || strcmp(direction, "reverse") == 0;
-        tp_node *w = tp__rnn_part(W, d), *r = tp__rnn_part(R, d), *xs = backwards ? tp__reverse(n, x, 0) : x;
+        tp_node *w = tp__rnn_part(W, d), *r = tp__rnn_part(R, d), *xs = backwards ? tp_reverse(x, &time, 1) : x;
         tp_node *b = tp__on_has(n, 3) ? tp__rnn_part(tp__on_in(n, 3), d) : NULL, *bw, *br;
         if (!b) b = tp_tile(tp__with_ones(tp__oc(x, 0), 1, 0), doubled);
         bw = tp__cut(b, 0, 0, gates * H), br = tp__cut(b, 0, gates * H, gates * H);
@@ -2373,7 +2350,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
             }
             y = tp_stack(step, (int)T, 0);
         }
-        all[d] = backwards ? tp__reverse(n, y, 0) : y, hs[d] = h, cs[d] = c;
+        all[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = h, cs[d] = c;
     }
     const int by = batch_first ? 1 : 0; /* directions behind the batch, or before it */
     tp_node *y = tp_stack(all, (int)D, 1);
@@ -2675,6 +2652,9 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_ONE("Sin", tp_sin),
     TP__IMPORT_ONE("Cos", tp_cos),
     TP__IMPORT_ONE("Tan", tp__tan),
+    TP__IMPORT_ONE("Asin", tp_asin),
+    TP__IMPORT_ONE("Acos", tp_acos),
+    TP__IMPORT_ONE("Atan", tp_atan),
     TP__IMPORT_ONE("Sinh", tp__sinh),
     TP__IMPORT_ONE("Cosh", tp__cosh),
     TP__IMPORT_ONE("Asinh", tp__asinh),

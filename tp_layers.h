@@ -313,6 +313,16 @@ typedef struct tp_concat_with_desc {
 } tp_concat_with_desc;
 TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d);
 
+/* -- GridSample (ImageSample): the image (B,H,W,C) at places .coords (B,H2,W2,2), rows and columns, mixed of the four pixels
+ *    around each: (B,H2,W2,C). Both get gradients: a spatial transformer. See tp_bilinear_sampler. The name may be left out. */
+typedef struct tp_grid_sample_desc {
+    tp_at at_;
+    const char *name;
+    tp_node *coords; /* required */
+    int border_mode; /* tp_border; 0 = TP_BORDER_REPEAT, the nearest pixel; TP_BORDER_CONSTANT: zeros */
+} tp_grid_sample_desc;
+TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d);
+
 /* -- SoftMax over the last axis; use_temperature: of x*invtemp, a scalar variable that starts at 1/temperature_init. */
 typedef struct tp_softmax_layer_desc {
     tp_at at_;
@@ -397,6 +407,7 @@ TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attenti
 #define tp_prelu(x, ...)                tp_prelu_((x), TP__OPTIONS(tp_prelu_desc, __VA_ARGS__))
 #define tp_maxout(x, ...)               tp_maxout_((x), TP__OPTIONS(tp_maxout_desc, __VA_ARGS__))
 #define tp_concat_with(x, ...)          tp_concat_with_((x), TP__OPTIONS(tp_concat_with_desc, __VA_ARGS__))
+#define tp_grid_sample(x, ...)          tp_grid_sample_((x), TP__OPTIONS(tp_grid_sample_desc, __VA_ARGS__))
 #define tp_softmax_layer(x, ...)        tp_softmax_layer_((x), TP__OPTIONS(tp_softmax_layer_desc, __VA_ARGS__))
 #define tp_embedding(x, ...)            tp_embedding_((x), TP__OPTIONS(tp_embedding_desc, __VA_ARGS__))
 #define tp_lstm(x, ...)                 tp_lstm_((x), TP__OPTIONS(tp_lstm_desc, __VA_ARGS__))
@@ -495,6 +506,7 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_PRELU(...)              TP_LAYER(prelu, __VA_ARGS__)
 #define TP_MAXOUT(...)             TP_LAYER(maxout, __VA_ARGS__)
 #define TP_CONCAT_WITH(...)        TP_LAYER(concat_with, __VA_ARGS__)
+#define TP_GRID_SAMPLE(...)        TP_LAYER(grid_sample, __VA_ARGS__)
 #define TP_SOFTMAX(...)            TP_LAYER(softmax_layer, __VA_ARGS__)
 #define TP_EMBEDDING(...)          TP_LAYER(embedding, __VA_ARGS__)
 #define TP_LSTM(...)               TP_LAYER(lstm, __VA_ARGS__)
@@ -1962,6 +1974,27 @@ static tp_node *tp__concat_with_build(tp_node *x, const void *desc)
 
 TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d) { return tp_layer_apply(x, "ConcatWith", d); }
 
+/* -- GridSample --------------------------------------------------------- >>layer grid_sample */
+static const tp_layer_field tp__grid_sample_fields[] = {TP_LAYER_FIELD(tp_grid_sample_desc, coords),
+                                                        TP_LAYER_FIELD(tp_grid_sample_desc, border_mode)};
+static tp_node *tp__grid_sample_build(tp_node *x, const void *desc)
+{
+    const tp_grid_sample_desc *d = (const tp_grid_sample_desc *)desc;
+    tp_graph *g = tp_node_graph(x);
+    if (!d->coords) return tp__layer_fail(g, TP_ERR_ARG, "GridSample needs .coords, the places to look at: (B,H,W,2)");
+    if (x->shape.ndim != 4 || (!tp_is_poison(d->coords) && d->coords->shape.ndim != 4))
+        return tp__layer_fail(
+            g, TP_ERR_SHAPE,
+            "GridSample needs an image (B,H,W,C) and .coords (B,H2,W2,2); they have %d and %d dimensions",
+            x->shape.ndim, d->coords->shape.ndim);
+    if (d->border_mode != TP_BORDER_REPEAT && d->border_mode != TP_BORDER_CONSTANT)
+        return tp__layer_fail(g, TP_ERR_ARG,
+                              "GridSample has .border_mode %d; it is TP_BORDER_REPEAT or TP_BORDER_CONSTANT",
+                              d->border_mode);
+    return tp_bilinear_sampler(x, d->coords, d->border_mode);
+}
+TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d) { return tp_layer_apply(x, "GridSample", d); }
+
 static const tp_layer_field tp__softmax_layer_fields[] = {TP_LAYER_FIELD(tp_softmax_layer_desc, use_temperature),
                                                           TP_LAYER_FIELD(tp_softmax_layer_desc, temperature_init)};
 
@@ -2195,6 +2228,7 @@ static const tp_layer_type tp__layer_types[] = {
     TP__LAYER_ROW("PReLU", prelu, tp__prelu_fields, false, false, false),
     TP__LAYER_ROW("Maxout", maxout, tp__maxout_fields, false, true, false),
     TP__LAYER_ROW("ConcatWith", concat_with, tp__concat_with_fields, false, true, false),
+    TP__LAYER_ROW("GridSample", grid_sample, tp__grid_sample_fields, true, true, false),
     TP__LAYER_ROW("SoftMax", softmax_layer, tp__softmax_layer_fields, false, false, false),
     TP__LAYER_ROW("Embedding", embedding, tp__embedding_fields, true, false, false),
     TP__LAYER_ROW("LSTM", lstm, tp__rnn_fields, true, false, false),

@@ -1333,4 +1333,39 @@ TEST(gradients_flow_through_every_layer)
     done(g);
 }
 
+/* A spatial transformer's last step: places outside take the nearest pixel, or nothing; the places learn too. */
+TEST(grid_sample)
+{
+    static const float pixels[] = {1, 2, 3, 4}, places[] = {0.25f, 0.5f, -0.5f, 0.5f, 1.5f, 0, 1, 1};
+    static const float want[2][4] = {{2.0f, 1.5f, 3.0f, 4.0f}, {2.0f, 0.0f, 0.0f, 4.0f}};
+    for (int border = 0; border < 2; border++) {
+        tp_graph *g = tower(false);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2, 2, 1));
+        tp_node *at = tp_placeholder(g, "at", TP_F32, tp_make_shape(TP_ANY, 2, 2, 2));
+        tp_node *y = tp_linear(x, TP_GRID_SAMPLE("look", .coords = at, .border_mode = border)), *d[1] = {at},
+                *dat = NULL;
+        tp_gradients(tp_sum(y), d, 1, &dat);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_feed feed[2];
+        const tp_tensor *out[2];
+        tp_node *fetch[2] = {y, dat};
+        memset(feed, 0, sizeof feed);
+        feed[0].node = x;
+        feed[1].node = at;
+        tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(1, 2, 2, 1), pixels);
+        tp_tensor_view(&feed[1].value, TP_F32, tp_make_shape(1, 2, 2, 2), places);
+        if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, feed, 2, fetch, 2, out))) {
+            for (int i = 0; i < 4; i++) CHECK_NEAR(tp_tensor_get(out[0], i), (double)want[border][i], 1e-6, 0);
+            CHECK_NEAR(tp_tensor_get(out[1], 0), 2, 1e-6, 0); /* down a row: from 1.5 to 3.5 */
+            CHECK_NEAR(tp_tensor_get(out[1], 1), 1, 1e-6, 0);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    tp_graph *g = tower(false);
+    tp_grid_sample(image(g, 4, 4, 1), "look");
+    CHECK(strstr(tp_graph_error(g), "GridSample needs .coords") != NULL);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

@@ -1881,8 +1881,7 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     tp_node *mean = NULL, *var = NULL;
     y = tp_nn_batch_norm_train(x, one, zero, axis, epsilon, false, &mean, &var);
     if (tp_is_poison(y)) return y;
-    mean = tp_stop_gradient(mean);
-    tp_node *s = tp_sqrt(tp_affine(tp_stop_gradient(var), 1.0f, epsilon));
+    tp_node *s = tp_sqrt(tp_affine(var, 1.0f, epsilon));
     tp_node *mixed_mean = tp_add(v[2], tp_mul(tp_affine(v[3], -1.0f, 1.0f), mean));
     tp_node *mixed_s = tp_add(v[4], tp_mul(tp_affine(v[5], -1.0f, 1.0f), s));
     const tp_dtype dtype = v[0]->dtype;

@@ -173,7 +173,7 @@ def run_conv():
         (dict(filters=3, kernel_size=3), img, (3, 3, 3, 2), 1), (dict(filters=2, kernel_size=3, padding=VALID), img, (3, 3, 2, 2), 1), (dict(filters=2, kernel_size=3, strides=2), img, (3, 3, 2, 2), 1),
         (dict(filters=2, kernel_size=3, strides=2, padding=VALID), img, (3, 3, 2, 2), 1), (dict(filters=1, kernel_size=4, strides=2, data_format=NCHW, activation='relu'), chw, (4, 4, 1, 2), 1),
         (dict(filters=2, kernel_size=2, kernel_size_w=3, strides=1, strides_w=2, padding=VALID, data_format=NCHW), chw, (2, 3, 2, 2), 1), (dict(filters=2, kernel_size=1, strides=2, use_bias=NO), img, (1, 1, 2, 2), 0),
-        (dict(filters=1, kernel_size=1, strides=3, padding=VALID, activation='tanh'), img, (1, 1, 1, 2), 1), (dict(filters=1, kernel_size=5, strides=2, strides_w=3), img, (5, 5, 1, 2), 1)]:
+        (dict(filters=1, kernel_size=1, strides=3, padding=VALID, activation='tanh'), img, (1, 1, 1, 2), 1), (dict(filters=1, kernel_size=5, strides=2, strides_w=3), img, (5, 5, 1, 2), 1), (dict(filters=2, kernel_size=3, kernel_size_w=2, padding=VALID), img, (3, 2, 2, 2), 1)]:
         case('Conv2DTranspose', x, deconv2d(o), o, dict(W=w, **(dict(b=w[2:3]) if b else {})))
     img, chw = (2, 4, 3, 3), (2, 3, 4, 3)
     for o, x, w, b in [

@@ -923,6 +923,9 @@ TEST(every_layer_in_a_chain)
                      "att/Wv(8,8) att/bv(8) att/Wo(8,8) att/bo(8) cell/kernel(11,12) cell/bias(12) "
                      "cell2/gates/kernel(5,4) cell2/gates/bias(4) cell2/candidate/kernel(5,2) cell2/candidate/bias(2)");
     CHECK(tp_find_variable(g, "gru/gates/bias")->init.a == 1.0f);
+    CHECK(tp_find_variable(g, "lstm/bias")->init.a == 0.0f);
+    CHECK(tp_find_variable(g, "lstm/kernel")->init.mode == TP_FAN_AVG &&
+          tp_find_variable(g, "embed/W")->init.mode == TP_FAN_AVG);
     CHECK(tp_find_variable(g, "gru/candidate/bias")->init.a == 0.0f);
     done(g);
 }

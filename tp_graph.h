@@ -10960,7 +10960,7 @@ typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
     int64_t low, high;
     double part;
 } tp__blend;
-static tp__blend tp__resize_tap(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
+static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {
     tp__blend t;
     int64_t num = i * n_in, den = n_out; /* the place is num / den */
@@ -10976,9 +10976,8 @@ static tp__blend tp__resize_tap(const tp_resize_attrs *a, int64_t i, int64_t n_i
 }
 typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
-    const tp__blend *column; /* one for each of OW */
+    const tp__blend *column; /* one for each of OW, in the scratch */
 } tp__resized;
-/* In the scratch: the columns' taps. */
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
@@ -10996,14 +10995,14 @@ static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 static void tp__resize_columns(const tp_call *k, int64_t W)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
-    for (int64_t j = 0; j < a->out_w; j++) ((tp__blend *)k->scratch)[j] = tp__resize_tap(a, j, W, a->out_w);
+    for (int64_t j = 0; j < a->out_w; j++) ((tp__blend *)k->scratch)[j] = tp__resize_blend(a, j, W, a->out_w);
 }
 #endif
 static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
     for (int64_t r = from; r < to; r++) {
-        const tp__blend v = tp__resize_tap((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
+        const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
         const real *image = (const real *)k->in[0].data + r / g.OH * g.H * g.W * g.C;
         const real *above = image + v.low * g.W * g.C, *below = image + v.high * g.W * g.C, p = (real)v.part;
         real *y = (real *)k->out[0].data + r * g.OW * g.C;
@@ -11029,7 +11028,7 @@ static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_
         const real *dy = (const real *)k->in[0].data + b * g.OH * g.OW * g.C;
         for (int64_t i = 0; i < g.H * g.W * g.C; i++) image[i] = 0;
         for (int64_t i = 0; i < g.OH; i++) {
-            const tp__blend v = tp__resize_tap((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
+            const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
             real *row[2];
             row[0] = image + v.low * g.W * g.C, row[1] = image + v.high * g.W * g.C;
             for (int64_t j = 0; j < g.OW; j++, dy += g.C)
@@ -11080,6 +11079,8 @@ static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
                              h == 2 ? "(B,C,H,W)" : "(B,H,W,C)");
     if (a->out_h < 1 || a->out_w < 1)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: there are no images of %d x %d", s->op->name, a->out_h, a->out_w);
+    if (a->data_format < 0 || a->data_format > TP_NCHW)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown data_format %d", s->op->name, a->data_format);
     if (a->align_corners && a->half_pixel_centers)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: align_corners and half_pixel_centers exclude each other", s->op->name);
     *y = *x;

@@ -923,7 +923,8 @@ static void tp__import_gemm(tp__on *n)
 /* -- windows: convolutions and pools. Everything has two spatial axes, H and W; a value with one gets H = 1. */
 
 typedef struct tp__window {
-    int64_t k[2], stride[2], dilation[2], before[2], after[2];
+    int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* of H and W, or of D, H and W */
+    int axes;
     bool same, none; /* the padding is tp's SAME; there is no padding */
     bool open;       /* how much padding that is depends on a size that is not known */
     bool one;        /* there was one spatial axis */
@@ -935,14 +936,15 @@ static tp_node *tp__two_axes(tp_node *x, bool *one)
     return *one ? tp_expand_dims(x, 2) : x;
 }
 
-/* kernel: from the attribute or the weight, k[1] alone where there is one axis. x is (N,C,H,W). */
+/* kernel: from the attribute or the weight, k[1] alone where there is one axis. x is (N,C,H,W) or (N,C,D,H,W). */
 static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
 {
     static const char *const list[] = {"strides", "dilations", "pads"};
     const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
-    const int rank = one ? 1 : 2;
+    const int axes = x->shape.ndim - 2, rank = one ? 1 : axes;
     w->one = one;
-    for (int i = 0; i < 2; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
+    w->axes = axes;
+    for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
     for (int what = 0; what < 3; what++) {
         int64_t v[TP__ON_INTS];
         const int count = tp__on_ints(n, list[what], -1, v);
@@ -958,7 +960,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
     }
     w->same = w->none = true;
     w->open = false;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < axes; i++) {
         const int64_t size = x->shape.dim[2 + i], s = w->stride[i], k = (w->k[i] - 1) * w->dilation[i] + 1;
         if (w->k[i] < 1 || w->k[i] > 1 << 20 || s < 1 || s > 1 << 20 || w->dilation[i] < 1 ||
             w->dilation[i] > 1 << 20 || w->before[i] < 0 || w->after[i] < 0 || w->before[i] > 1 << 20 ||
@@ -987,10 +989,9 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
 
 static tp_node *tp__pad_space(tp_node *x, const tp__window *w, float value)
 {
-    int64_t before[TP_MAX_DIMS] = {0, 0, w->before[0], w->before[1]},
-            after[TP_MAX_DIMS] = {0, 0, w->after[0], w->after[1]};
-    return w->before[0] || w->before[1] || w->after[0] || w->after[1] ? tp_pad(x, before, after, TP_PAD_CONSTANT, value)
-                                                                      : x;
+    int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, any = 0;
+    for (int i = 0; i < w->axes; i++) any |= before[2 + i] = w->before[i], any |= after[2 + i] = w->after[i];
+    return any ? tp_pad(x, before, after, TP_PAD_CONSTANT, value) : x;
 }
 
 static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool same)
@@ -1103,6 +1104,23 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
 {
     tp_pool_attrs a;
     tp_node *y = NULL;
+    if (w->axes == 3) { /* over H and W of each layer of D, then over D */
+        const int64_t N = x->shape.dim[0], C = tp__on_dim(n, x, 1), D = tp__on_dim(n, x, 2);
+        int64_t size[3], dim[5] = {N, C * D, tp__on_dim(n, x, 3), tp__on_dim(n, x, 4), 1};
+        tp__window flat = *w, deep = *w;
+        if (n->c->status != TP_OK) return x;
+        for (int i = 0; i < 3; i++)
+            size[i] = (x->shape.dim[2 + i] - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+        for (int i = 0; i < 2; i++)
+            flat.k[i] = w->k[i + 1], flat.stride[i] = w->stride[i + 1], flat.dilation[i] = w->dilation[i + 1];
+        flat.axes = deep.axes = 2;
+        deep.k[1] = deep.stride[1] = deep.dilation[1] = 1;
+        y = tp__pool_windows(n, tp_reshape_to(x, tp_make_shape_n(4, dim)), &flat, mean, false);
+        dim[1] = C, dim[2] = D, dim[3] = size[1] * size[2];
+        y = tp__pool_windows(n, tp_reshape_to(y, tp_make_shape_n(4, dim)), &deep, mean, false);
+        for (int i = 0; i < 3; i++) dim[2 + i] = size[i];
+        return tp_reshape_to(y, tp_make_shape_n(5, dim));
+    }
     memset(&a, 0, sizeof a);
     a.size_h = (int)w->k[0], a.size_w = (int)w->k[1];
     a.stride_h = (int)w->stride[0], a.stride_w = (int)w->stride[1];
@@ -1121,65 +1139,104 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
     return y && mean ? tp_div(y, tp__oc(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
 }
 
+/* The largest element of each window and, as the second output, where in x it stands, counted through all of it. */
+static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
+{
+    const bool by_column = tp__on_i(n, "storage_order", 0) != 0;
+    int64_t dim[4], size[2], strides[4];
+    tp_tensor t;
+    tp_node *best = NULL, *where = NULL;
+    memset(&t, 0, sizeof t);
+    if (!tp__on_rank(n, x, 4, 4)) return x;
+    for (int d = 0; d < 4; d++) dim[d] = tp__on_dim(n, x, d);
+    if (n->c->status != TP_OK) return x;
+    strides[2] = by_column ? 1 : dim[3], strides[3] = by_column ? dim[2] : 1;
+    strides[1] = dim[2] * dim[3], strides[0] = dim[1] * strides[1];
+    if (dim[0] * strides[0] > TP__IMPORT_MOST || tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK)
+        return tp__on_unsupported(n, "that many places");
+    for (int64_t i = 0; i < dim[0] * strides[0]; i++) {
+        const int64_t h = i / dim[3] % dim[2], v = i % dim[3];
+        ((int64_t *)t.data)[i] = i - h * dim[3] - v + h * strides[2] + v * strides[3];
+    }
+    tp_node *place = tp__pad_space(tp_constant(tp_node_graph(x), &t), w, 0.0f);
+    tp_tensor_free(&t);
+    x = tp__pad_space(x, w, -HUGE_VALF);
+    for (int i = 0; i < 2; i++)
+        size[i] = (tp__on_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+    for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
+        for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
+            tp_node *part[2] = {x, place};
+            for (int i = 0; i < 2; i++) {
+                part[i] = tp__every(n, part[i], 2, p * w->dilation[0], w->stride[0], size[0]);
+                part[i] = tp__every(n, part[i], 3, q * w->dilation[1], w->stride[1], size[1]);
+            }
+            tp_node *more = best ? tp_greater(part[0], best) : NULL;
+            best = best ? tp_select(more, part[0], best) : part[0];
+            where = where ? tp_select(more, part[1], where) : part[1];
+        }
+    tp__on_out(n, 1, where && w->one ? tp_squeeze(where, 2) : where);
+    return best ? best : x;
+}
+
 static void tp__import_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
 {
     tp_node *x = tp__on_in(n, 0);
     const char kind = n->op[0];
     const tp_dtype d = x->dtype;
-    int64_t k[TP__ON_INTS], grow[2] = {0, 0};
+    int64_t k[TP__ON_INTS], elements = 1;
+    bool hangs = false;
     bool one;
     tp__window w;
-    if (!tp__on_rank(n, x, 3, 4)) return;
-    if (tp__on_wants(n, 1)) {
-        tp__on_unsupported(n, "the places of the largest as a second output");
-        return;
-    }
+    if (!tp__on_rank(n, x, 3, 5)) return;
     x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__as(x, TP_F64), &one);
-    if (tp__on_ints(n, "kernel_shape", -1, k) != (one ? 1 : 2)) {
+    if (tp__on_ints(n, "kernel_shape", -1, k) != (one ? 1 : x->shape.ndim - 2)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s should have a kernel_shape of as many numbers as there are spatial axes",
                     n->op);
         return;
     }
-    w.k[0] = one ? 1 : k[0], w.k[1] = one ? k[0] : k[1];
+    for (int i = 0; i < x->shape.ndim - 2; i++) w.k[i] = !one ? k[i] : i ? k[0] : 1;
     if (!tp__on_window(n, x, one, &w)) return;
     if (w.open) {
-        if (kind == 'L' || w.dilation[0] > 1 || w.dilation[1] > 1 || tp__on_i(n, "ceil_mode", 0) ||
-            tp__on_i(n, "count_include_pad", 0))
-            for (int i = 0; i < 2; i++) tp__on_dim(n, x, 2 + i);
+        if (kind == 'L' || w.axes == 3 || tp__on_wants(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
+            tp__on_i(n, "ceil_mode", 0) || tp__on_i(n, "count_include_pad", 0))
+            for (int i = 0; i < w.axes; i++) tp__on_dim(n, x, 2 + i);
         if (n->c->status != TP_OK) return;
         tp_node *y = tp__pool_windows(n, x, &w, kind == 'A', true);
         tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
         return;
     }
     const tp__window counted = w;
-    for (int i = 0; i < 2 && tp__on_i(n, "ceil_mode", 0);
-         i++) { /* the last window may hang over, if it begins inside */
+    /* with ceil_mode, the last window may hang over, if it begins inside */
+    for (int i = 0; i < w.axes && tp__on_i(n, "ceil_mode", 0); i++) {
         const int64_t full = tp__on_dim(n, x, 2 + i) + w.before[i] + w.after[i],
                       reach = (w.k[i] - 1) * w.dilation[i] + 1;
         int64_t count = (full - reach + w.stride[i] - 1) / w.stride[i] + 1;
         if ((count - 1) * w.stride[i] >= full - w.after[i]) count--;
-        grow[i] = (count - 1) * w.stride[i] + reach - full;
-        if (grow[i] > 0) w.after[i] += grow[i];
+        const int64_t more = (count - 1) * w.stride[i] + reach - full;
+        if (more > 0) w.after[i] += more, hangs = true;
     }
+    for (int i = 0; i < w.axes; i++) elements *= w.k[i];
     if (n->c->status != TP_OK) return;
     tp_node *y;
-    if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false, false);
+    if (kind == 'M' && tp__on_wants(n, 1)) y = tp__pool_places(n, x, &w);
+    else if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false, false);
     else if (kind == 'L') {
         const float p = (float)(tp__on_attr(n, "p") ? tp__on_i(n, "p", 2) : 2);
         y = tp__pool_windows(
             n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__oc(x, (double)p)), &w, 0.0f), &w, true,
             false);
-        y = tp_affine(y, (float)(w.k[0] * w.k[1]), 0.0f);
+        y = tp_affine(y, (float)elements, 0.0f);
         y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__oc(y, 1.0 / (double)p));
     } else {
         y = tp__pool_windows(n, tp__pad_space(x, &w, 0.0f), &w, true, false);
         const bool all = tp__on_i(n, "count_include_pad", 0) != 0 || counted.none;
-        if (!all || grow[0] > 0 || grow[1] > 0) { /* the share of each window that counts */
-            const int64_t dim[4] = {1, 1, tp__on_dim(n, x, 2), tp__on_dim(n, x, 3)};
-            tp_node *ones = n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__oc(x, 1), 4, 0), dim) : x;
+        if (!all || hangs) { /* the share of each window that counts */
+            int64_t dim[5] = {1, 1};
+            for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__on_dim(n, x, 2 + i);
+            tp_node *ones = n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__oc(x, 1), 2 + w.axes, 0), dim) : x;
             if (all) ones = tp__pad_space(ones, &counted, 1.0f);
             tp__window rest = w;
-            for (int i = 0; i < 2 && all; i++) rest.before[i] = 0, rest.after[i] = w.after[i] - counted.after[i];
+            for (int i = 0; i < w.axes && all; i++) rest.before[i] = 0, rest.after[i] = w.after[i] - counted.after[i];
             y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true, false));
         }
     }
@@ -1323,6 +1380,7 @@ static void tp__import_lrn(tp__on *n) /* sums over neighbouring channels: a pool
     const int64_t flat[4] = {x->shape.dim[0], 1, tp__on_dim(n, x, 1), rest};
     tp__window w;
     memset(&w, 0, sizeof w);
+    w.axes = 2;
     for (int i = 0; i < 2; i++) w.k[i] = w.stride[i] = w.dilation[i] = 1;
     w.k[0] = size;
     if (n->c->status != TP_OK) return;
@@ -1687,6 +1745,10 @@ static void tp__import_slice(tp__on *n)
             y = tp__cut(y, axis, a, -1);
             continue;
         }
+        if (size < 0 && step == -1 && (a == -1 || a >= INT32_MAX) && b <= -INT32_MAX) { /* all of it, backwards */
+            y = tp_reverse(y, &axis, 1);
+            continue;
+        }
         if (size < 0 && step == 1 && a >= 0 && b > a) { /* running says if there is less */
             y = tp__cut(y, axis, a, b - a);
             continue;
@@ -1922,13 +1984,28 @@ static void tp__import_gather_nd(tp__on *n)
     tp__on_out(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
 }
 
-/* ScatterElements and ScatterND: rows written (each once) or added. The op that adds rows is the gradient of gather. */
+static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis);
+/* ScatterElements and ScatterND: rows written (each once), added or mixed. The op that adds rows is the gradient of gather. */
 static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *updates)
 {
     const char *how = tp__on_s(n, "reduction", "none");
     const tp_op *op = &tp__op_gather_grad;
     tp_node *in[3] = {updates, row, x};
     const tp_dtype d = x->dtype;
+    tp_node *(*mix)(tp_node *, tp_node *) = strcmp(how, "max") == 0   ? tp_maximum
+                                            : strcmp(how, "min") == 0 ? tp_minimum
+                                            : strcmp(how, "mul") == 0 ? tp_mul
+                                                                      : NULL;
+    if (mix) { /* one row after the other, for as many as that is sensible for */
+        const int64_t count = tp__on_dim(n, row, 0), rows = tp__on_dim(n, x, 0);
+        if (n->c->status != TP_OK || count > 256) return tp__on_unsupported(n, "that many updates to mix");
+        tp_node *place = tp__positions(n, row, rows, 3);
+        for (int64_t i = 0; i < count && !tp_is_poison(x); i++) {
+            tp_node *hit = tp__with_ones(tp_equal(place, tp__cut(row, 0, i, 1)), 1, x->shape.ndim - 1);
+            x = tp_select(hit, mix(x, tp__cut(updates, 0, i, 1)), x);
+        }
+        return x;
+    }
     if (strcmp(how, "none") != 0 && strcmp(how, "add") != 0) return tp__on_unsupported(n, how);
     if (!tp_dtype_is_float(d)) in[0] = tp__as(updates, TP_F64), in[2] = x = tp__as(x, TP_F64);
     tp_node *sum = tp_apply(tp_node_graph(x), op, in, 3, NULL);
@@ -2109,6 +2186,43 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
     return true;
 }
 
+/* A size that is not known is the one x has there: images of a batch are as many before and after. */
+static bool tp__resize_stays(tp__on *n, const tp_node *x, int axis, int64_t size)
+{
+    const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->c->symbols.n
+                              ? (const tp__symbol *)n->c->symbols.item[size - TP__OV_ANY - 1]
+                              : NULL;
+    if (s && s->axis == axis && (s->node == x || axis < 2)) return true;
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a size that is not known when the graph is built; give it in .dims",
+                n->op);
+    return false;
+}
+
+/* Images whose height or width is not known, to a size that is: what the ops of the table do too. False: something else. */
+static bool tp__import_resize_open(tp__on *n, tp_node *x, const tp__resize *r, int n_sizes, const int64_t *sizes,
+                                   int n_axes)
+{
+    tp_resize_attrs a;
+    memset(&a, 0, sizeof a);
+    const bool nearest = r->mode[0] == 'n', half = strcmp(r->where, "half_pixel") == 0;
+    const bool corners = strcmp(r->where, "align_corners") == 0, plain = strcmp(r->where, "asymmetric") == 0;
+    if (n_sizes != 4 || n_axes >= 0 || x->shape.ndim != 4 || (x->shape.dim[2] >= 0 && x->shape.dim[3] >= 0))
+        return false;
+    if (r->antialias || r->outside || r->mode[0] == 'c' || !(half || corners || plain)) return false;
+    if (nearest && strcmp(r->nearest, plain ? "floor" : "round_prefer_ceil") != 0) return false;
+    for (int d = 0; d < 2; d++)
+        if (sizes[d] != x->shape.dim[d] && !(tp__is_any(sizes[d]) && tp__resize_stays(n, x, d, sizes[d]))) return false;
+    if (sizes[2] < 1 || sizes[3] < 1 || sizes[2] > 1 << 20 || sizes[3] > 1 << 20) return false;
+    if (strcmp(tp__on_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0 || !tp_dtype_is_float(x->dtype))
+        return false;
+    a.out_h = (int)sizes[2], a.out_w = (int)sizes[3];
+    a.align_corners = corners;
+    a.half_pixel_centers = half;
+    a.data_format = TP_NCHW;
+    tp__on_out(n, 0, nearest ? tp_resize_nearest(x, &a) : tp_resize_bilinear(x, &a));
+    return true;
+}
+
 static void tp__import_resize(tp__on *n) /* Resize, Upsample */
 {
     tp_node *x = tp__on_in(n, 0), *y = x, *inside = NULL;
@@ -2146,11 +2260,13 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
             tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));
     }
     if (n->c->status != TP_OK) return;
+    if (tp__import_resize_open(n, x, &r, n_sizes, sizes, n_axes)) return;
     double common = 0; /* the scale that keeps the aspect ratio */
     for (int i = 0; i < n_sizes && strcmp(policy, "stretch") != 0; i++) {
         const int64_t have = tp__on_dim(n, x, tp__on_axis(n, n_axes >= 0 ? axes[i] : i, nd));
         const double s = (double)sizes[i] / (double)(have ? have : 1);
-        if (i == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
+        if (tp__is_any(sizes[i])) continue;
+        if (common == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
     }
     const tp_dtype d = x->dtype;
     y = tp_dtype_is_float(d) ? y : tp__as(y, TP_F64);
@@ -2158,6 +2274,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
         const int axis = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, nd);
         if (n->c->status != TP_OK) return;
         if (n_sizes <= 0 && scales[i] == 1.0f && !roi) continue;
+        if (n_sizes > 0 && tp__is_any(sizes[i]) && tp__resize_stays(n, x, axis, sizes[i])) continue;
         r.in = tp__on_dim(n, x, axis);
         r.start = roi ? tp_tensor_get(roi, i) : 0, r.end = roi ? tp_tensor_get(roi, i + k) : 1;
         if (n_sizes > 0) {
@@ -2169,7 +2286,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
             r.out = out > 0 && out < 1 << 20 ? (int64_t)out : 0;
         }
         if (n->c->status != TP_OK) return;
-        if (r.out == r.in && r.scale == 1.0 && !roi) continue;
+        if (r.out == r.in && (r.scale == 1.0 || r.in == 0) && !roi) continue;
         if (r.in < 1 || r.out < 1 || !(r.scale > 0) || r.in > 1 << 20 || r.out > 1 << 20 || r.in * r.out > 1 << 26) {
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s from %lld to %lld", n->op, (long long)r.in, (long long)r.out);
             return;
@@ -2497,15 +2614,29 @@ static void tp__import_rotary(tp__on *n)
     tp__on_out(n, 0, flat ? tp__merge_heads(n, y) : y);
 }
 
-/* -- Einsum of one or two operands, each letter once an operand: sums, transposes and one product */
+/* -- Einsum of one or two operands: diagonals, sums, transposes and one product */
 static void tp__import_einsum(tp__on *n)
 {
     const char *eq = tp__on_s(n, "equation", "");
     char text[128], in[2][32], out[32] = "";
     int len = 0, k = 0;
     bool arrow = false;
-    for (const char *p = eq; *p && len < 127; p++)
-        if (*p != ' ') text[len++] = *p;
+    char free_letters[] = "ZYXWVUTS"; /* what "..." stands for, as many as the first input has axes more */
+    int dots = 0, letters = 0;
+    for (const char *p = eq; *p && *p != ',' && *p != '-'; p++) letters += *p != ' ' && *p != '.';
+    if (strstr(eq, "...")) dots = tp__on_in(n, 0)->shape.ndim - letters;
+    for (int i = 0; i < 8; i++)
+        if (strchr(eq, free_letters[i])) dots = -1;
+    if (dots < 0 && strstr(eq, "...")) {
+        tp__on_unsupported(n, "these axes");
+        return;
+    }
+    for (const char *p = eq; *p && len < 100; p++) {
+        if (strncmp(p, "...", 3) == 0) {
+            for (int i = 0; i < dots; i++) text[len++] = free_letters[i];
+            p += 2;
+        } else if (*p != ' ') text[len++] = *p;
+    }
     text[len] = 0;
     memset(in, 0, sizeof in);
     for (int i = 0, j = 0; i < len; i++) {
@@ -2513,7 +2644,7 @@ static void tp__import_einsum(tp__on *n)
         else if (text[i] == '-' && text[i + 1] == '>') arrow = true, j = 0, i++;
         else if (((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) && j < TP_MAX_DIMS) {
             char *to = arrow ? out : in[k];
-            if (strchr(to, text[i])) arrow = true, len = 0, k = 9; /* a diagonal */
+            if (arrow && strchr(to, text[i])) k = 9;
             else to[j++] = text[i];
         } else k = 9;
         if (k == 9) break;
@@ -2529,6 +2660,15 @@ static void tp__import_einsum(tp__on *n)
     for (int i = 0; i <= k; i++) { /* what only one has and nobody asks for is summed */
         x[i] = tp__on_in(n, i);
         if (!tp__on_rank(n, x[i], (int)strlen(in[i]), (int)strlen(in[i]))) return;
+        for (int d = (int)strlen(in[i]) - 1; d > 0; d--) { /* a letter twice: the diagonal */
+            const int first = (int)(strchr(in[i], in[i][d]) - in[i]);
+            if (first == d) continue;
+            tp_node *a = tp__positions(n, x[i], tp__on_dim(n, x[i], first), 3);
+            tp_node *same = tp_equal(tp__with_ones(a, 1, x[i]->shape.ndim - 1 - first),
+                                     tp__with_ones(a, 1, x[i]->shape.ndim - 1 - d));
+            x[i] = tp_reduce_sum(tp_select(same, x[i], tp_zeros_like(x[i])), &d, 1, false);
+            memmove(in[i] + d, in[i] + d + 1, strlen(in[i] + d));
+        }
         for (int d = (int)strlen(in[i]) - 1; d >= 0; d--)
             if (!strchr(out, in[i][d]) && !(k && strchr(in[1 - i], in[i][d]))) {
                 x[i] = tp_reduce_sum(x[i], &d, 1, false);
@@ -2772,7 +2912,7 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("DepthToSpace", tp__import_depth_space),
     TP__IMPORT_BY("SpaceToDepth", tp__import_depth_space),
     TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
-    TP__IMPORT_BY("Resize", tp__import_resize),
+    {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE},
     TP__IMPORT_BY("Upsample", tp__import_resize),
     /* picking elements */
     {"Gather", tp__import_gather, NULL, NULL, TP__IMPORT_SIZES},

@@ -71,6 +71,15 @@ static const msg *ints_attribute(const char *name, const int64_t *v, int n)
     put_int(&a, 20, 7);
     return &a;
 }
+static const msg *text_attribute(const char *name, const char *v)
+{
+    static msg a;
+    a.n = 0;
+    put_text(&a, 1, name);
+    put_text(&a, 4, v);
+    put_int(&a, 20, 3);
+    return &a;
+}
 static const msg *graph_attribute(const char *name, const msg *g)
 {
     static msg a;
@@ -302,6 +311,44 @@ TEST(sizes_follow_an_unknown_batch)
     d.dims = &batch;
     d.n_dims = 1;
     CHECK(run_model(&file, &d, 3, 2, y, 4) == 3 && y[2] == 2);
+}
+
+TEST(pictures_of_an_open_batch_are_resized)
+{
+    /* sizes = (the batch, the channels) of the picture, then 2, 4: what PyTorch writes for interpolate(size=..) */
+    static const int64_t zero = 0, two_of_it = 2, wanted[] = {2, 4}, picture[] = {-1, 1, 1, 2}, any[] = {-1, 1, -1, -1};
+    for (int open = 0; open < 2; open++) { /* the size of the picture is known, or not */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *s = NULL;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+        put_weight(&graph, "two", 7, 1, one, &two_of_it, 8);
+        put_weight(&graph, "hw", 7, 1, two, wanted, sizeof wanted);
+        put_io(&graph, 11, "x", 1, 4, open ? any : picture);
+        put_node(&graph, "Shape", "x", "shape", NULL);
+        put_node(&graph, "Slice", "shape,zero,two", "nc", NULL);
+        put_node(&graph, "Concat", "nc,hw", "sizes", int_attribute("axis", 0));
+        put_node(&graph, "Resize", "x,,,sizes", "y", text_attribute("mode", "linear"));
+        put_io(&graph, 12, "y", 1, 4, any);
+        put_model(&file, &graph, 17);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            static const float x[] = {0, 4, 8, 0};
+            static const double want[] = {0, 1, 3, 4, 0, 1, 3, 4, 8, 6, 2, 0, 8, 6, 2, 0}; /* half pixels */
+            const int64_t dim[] = {2, 1, 1, 2};
+            const tp_tensor *out = NULL;
+            tp_feed feed;
+            memset(&feed, 0, sizeof feed);
+            feed.node = m.input[0].node;
+            tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, dim), x);
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &m.output[0].node, 1, &out)) && CHECK(tp_tensor_size(out) == 16))
+                for (int i = 0; i < 16; i++) CHECK_NEAR(tp_tensor_get(out, i), want[i], 1e-6, 0);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
 }
 
 TEST(inputs_may_be_nodes_and_constants)

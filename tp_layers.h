@@ -332,6 +332,7 @@ typedef struct tp_softmax_layer_desc {
 } tp_softmax_layer_desc;
 TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
 
+#ifndef TP_NO_SEQUENCE_LAYERS /* a program without them is smaller and sooner compiled */
 /* -- Embedding: whole numbers (..) -> (..,units), rows of the variable W (vocab,units). An index outside fails the run. */
 typedef struct tp_embedding_desc {
     tp_at at_;
@@ -384,6 +385,7 @@ typedef struct tp_multi_head_attention_desc {
     tp_regularizer kernel_regularizer;
 } tp_multi_head_attention_desc;
 TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d);
+#endif
 
 /* clang-format off */
 #ifndef __cplusplus
@@ -2013,6 +2015,7 @@ TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d)
     return tp_layer_apply(x, "SoftMax", d);
 }
 
+#ifndef TP_NO_SEQUENCE_LAYERS
 /* -- Embedding ----------------------------------------------------------------- >>layer embedding */
 
 static const tp_layer_field tp__embedding_fields[] = {
@@ -2191,6 +2194,7 @@ TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attenti
 {
     return tp_layer_apply(x, "MultiHeadAttention", d);
 }
+#endif
 
 /* ==== >>registry ====================================================================================== */
 
@@ -2229,12 +2233,14 @@ static const tp_layer_type tp__layer_types[] = {
     TP__LAYER_ROW("ConcatWith", concat_with, tp__concat_with_fields, false, true, false),
     TP__LAYER_ROW("GridSample", grid_sample, tp__grid_sample_fields, true, true, false),
     TP__LAYER_ROW("SoftMax", softmax_layer, tp__softmax_layer_fields, false, false, false),
+#ifndef TP_NO_SEQUENCE_LAYERS
     TP__LAYER_ROW("Embedding", embedding, tp__embedding_fields, true, false, false),
     TP__LAYER_ROW("LSTM", lstm, tp__rnn_fields, true, false, false),
     TP__LAYER_ROW("GRU", gru, tp__rnn_fields, true, false, false),
     TP__LAYER_ROW("BasicLSTMCell", basic_lstm_cell, tp__rnn_fields, true, false, false),
     TP__LAYER_ROW("GRUCell", gru_cell, tp__rnn_fields, true, false, false),
     TP__LAYER_ROW("MultiHeadAttention", multi_head_attention, tp__multi_head_attention_fields, true, false, false),
+#endif
 };
 
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name)

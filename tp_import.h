@@ -788,8 +788,7 @@ static void tp__import_dropout(tp__on *n) /* a file's training mode drops; witho
     const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
     if (drops && tp__on_wants(n, 1)) tp__on_unsupported(n, "the mask of a training run");
     else tp__on_out(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
-    if (tp__on_wants(n, 1))
-        tp__on_out(n, 1, tp_logical_not(tp_less(tp__as(x, TP_F32), tp_fill_like(tp__as(x, TP_F32), -HUGE_VALF))));
+    if (tp__on_wants(n, 1)) tp__on_out(n, 1, tp_cast(tp_ones_like(tp__as(x, TP_F32)), TP_BOOL)); /* all are kept */
 }
 
 /* -- reductions */

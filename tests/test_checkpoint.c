@@ -75,26 +75,6 @@ static bool same_dict(const tp_dict *a, const tp_dict *b)
     return ok;
 }
 
-static bool file_equals(const char *path, const bytes *want)
-{
-    char *got;
-    size_t n;
-    if (!CHECK_OK(tp_file_read(path, false, 0, &got, &n))) return false;
-    bool ok = n == want->n && memcmp(got, want->p, n) == 0;
-    tp_free(got);
-    return ok;
-}
-
-static int files_in(const char *dir)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    if (!d) return -1;
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
 /* Everything that can be saved. */
 static void fill(tp_dict *d)
 {
@@ -167,7 +147,7 @@ TEST(every_format_brings_everything_back)
         CHECK(back.n == 0);
         CHECK(load_as(f, tp_test_path(dir, "missing"), &back) == TP_ERR_IO);
     }
-    CHECK(files_in(dir) == 4); /* names are names, not paths */
+    CHECK(tp_test_files_in(dir) == 4); /* names are names, not paths */
     tp_dict_free(&d);
     tp_dict_free(&back);
 }
@@ -197,7 +177,7 @@ TEST(names_that_cannot_be_saved)
     d.item[1].name[0] = 'b';
     CHECK_ERR(tp_tf_checkpoint_save(tp_test_path(dir, "none/x"), &d), TP_ERR_IO, "cannot be created");
     CHECK_ERR(tp_tf_checkpoint_load(NULL, &d), TP_ERR_ARG, "NULL");
-    CHECK(files_in(dir) == 0);
+    CHECK(tp_test_files_in(dir) == 0);
     tp_dict_free(&d);
 }
 
@@ -257,7 +237,7 @@ TEST(safetensors_known_bytes)
     put(&b, "       ", pad);
     put_hex(&b, "0700000000000000 000000000000f03f0000000000000040 0000803f 00000040 003c 0001");
     CHECK_OK(tp_safetensors_save(path, &d));
-    CHECK(file_equals(path, &b));
+    CHECK(tp_test_file_equals(path, b.p, b.n));
     tp_dict_free(&d);
 }
 
@@ -502,10 +482,10 @@ TEST(bundle_known_bytes)
     CHECK_OK(tp_tf_checkpoint_save(tp_test_path(dir, "m-1"), &d));
     b.n = 0;
     put_hex(&b, counter_index);
-    CHECK(file_equals(index, &b));
+    CHECK(tp_test_file_equals(index, b.p, b.n));
     b.n = 0;
     put_hex(&b, "00000000");
-    CHECK(file_equals(data, &b));
+    CHECK(tp_test_file_equals(data, b.p, b.n));
     tp_dict_free(&d);
 
     /* in any order, and by any of its names */
@@ -517,16 +497,16 @@ TEST(bundle_known_bytes)
     CHECK_OK(tp_tf_checkpoint_save(data, &d));
     b.n = 0;
     put_hex(&b, three_index);
-    CHECK(file_equals(index, &b));
+    CHECK(tp_test_file_equals(index, b.p, b.n));
     b.n = 0;
     put_hex(&b, three_data);
-    CHECK(file_equals(data, &b));
+    CHECK(tp_test_file_equals(data, b.p, b.n));
     const char *const names[3] = {"m-1", "m-1.index", "m-1.data-00000-of-00001"};
     for (int i = 0; i < 3; i++) {
         CHECK_OK(tp_tf_checkpoint_load(tp_test_path(dir, names[i]), &back));
         CHECK(same_dict(&d, &back));
     }
-    CHECK(files_in(dir) == 2);
+    CHECK(tp_test_files_in(dir) == 2);
     tp_dict_free(&d);
     tp_dict_free(&back);
 }
@@ -798,7 +778,7 @@ TEST(bundle_entries)
         CHECK_MSG(s == pair[i].status && (s == TP_OK ? d.n == 2 : strstr(tp_last_error(), pair[i].part) != NULL),
                   "pair %d: %s: %s", i, tp_status_name(s), tp_last_error());
     }
-    CHECK(files_in(bundle_dir) == 2);
+    CHECK(tp_test_files_in(bundle_dir) == 2);
     /* names that grow by sharing what is before: a file must not ask for more memory than it is worth */
     static bytes big;
     header_entry(&big, "08011a020801");
@@ -1001,7 +981,7 @@ TEST(cut_and_changed_at_every_byte)
         CHECK(same_dict(&d, &back));
         tp_dict_free(&back);
     }
-    CHECK(files_in(dir) == 4);
+    CHECK(tp_test_files_in(dir) == 4);
     tp_free(index);
     tp_dict_free(&d);
 }
@@ -1039,7 +1019,7 @@ TEST(disk_full_leaves_the_old_checkpoint)
                 CHECK(same_dict(&before, &back));
             }
         }
-        CHECK(files_in(dir) == f);
+        CHECK(tp_test_files_in(dir) == f);
     }
     signal(SIGXFSZ, handler);
     tp_dict_free(&before);
@@ -1128,7 +1108,7 @@ TEST(sessions_save_and_restore_each_format)
         snprintf(sub, sizeof sub, "%s/%d", dir, f);
         CHECK_OK(tp_make_dirs(sub));
         CHECK_OK(tp_save_checkpoint(s, file_of(sub, "model-5", f), NULL, 0));
-        CHECK(files_in(sub) == (f == 2 ? 2 : 1));
+        CHECK(tp_test_files_in(sub) == (f == 2 ? 2 : 1));
         const char *const name = "model-5";
         CHECK_OK(tp_checkpoint_state_write(sub, &name, 1));
         static const char *const ways[] = {"", "/", "/checkpoint", "/model-5", NULL, "/model-5.data-00000-of-00001"};
@@ -1331,7 +1311,7 @@ TEST(allocation_failure)
         CHECK(!failed);
     }
     tp_test_alloc_reset();
-    CHECK(files_in(dir) == 2 + 4 + 8);
+    CHECK(tp_test_files_in(dir) == 2 + 4 + 8);
     tp_session_free(s);
     tp_graph_free(g);
     tp_set_log(NULL, NULL);

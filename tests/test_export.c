@@ -5,6 +5,8 @@
 #include "tp_layers.h"
 #include "tp_test.h"
 
+#include "export_nets.h"
+
 static bool run_command(const char *fmt, ...)
 {
     char line[2048];
@@ -115,16 +117,6 @@ static void same_as_exported(const char *what, tp_session *s, tp_node *x, tp_nod
     tp_tensor_free(&in);
 }
 
-static tp_graph *inference_tower(void)
-{
-    tp_graph *g = tp_graph_new(NULL);
-    tp_tower_desc d;
-    memset(&d, 0, sizeof d);
-    tp_disable_layer_logging(g);
-    tp_tower_enter(g, &d);
-    return g;
-}
-
 static void finish(const char *what, tp_graph *g, tp_node *x, tp_node *y, int64_t batch)
 {
     tp_tower_leave(g);
@@ -149,24 +141,11 @@ TEST(the_mnist_convnet)
     finish("MNIST convnet", g, x, tp_named(tp_softmax(y), "prob"), 1);
 }
 
-/* A block of a residual network: strided convolutions, batch norm, a shortcut that is pooled and padded with channels. */
 TEST(a_residual_block)
 {
     tp_graph *g = inference_tower();
-    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 9, 9, 6)), *c = NULL;
-    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .use_bias = TP_NO)
-    {
-        c = tp_linear(x, TP_BN_RELU("bn0"), TP_CONV2D("conv1", .filters = 12, .strides = 2), TP_BN_RELU("bn1"),
-                      TP_CONV2D("conv2", .filters = 12));
-    }
-    tp_pool_attrs p;
-    memset(&p, 0, sizeof p);
-    p.size_h = p.size_w = 2, p.padding = TP_SAME;
-    const int64_t before[4] = {0, 0, 0, 3};
-    tp_node *shortcut = tp_pad(tp_nn_avg_pool(x, &p), before, before, TP_PAD_CONSTANT, 0);
-    const int axes[2] = {1, 2};
-    tp_node *y = tp_reduce_mean(tp_relu(tp_add(c, shortcut)), axes, 2, false);
-    finish("residual block", g, x, tp_named(y, "features"), 2);
+    tp_node *x, *y = residual_block(g, &x);
+    finish("residual block", g, x, y, 2);
 }
 
 /* What the two networks do not have: grouped and dilated convolutions, channels first, transposes, joins, broadcasts of

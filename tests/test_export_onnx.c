@@ -4,6 +4,8 @@
 #include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_test.h"
+
+#include "export_nets.h"
 #include "op_cases.h"
 #include <signal.h>
 #include <sys/resource.h>
@@ -157,15 +159,6 @@ static model *export_model(const char *name, tp_session *s, const tp_feed *feed,
     return m;
 }
 
-static tp_graph *inference_tower(void)
-{
-    tp_graph *g = tp_graph_new(NULL);
-    tp_tower_desc d;
-    memset(&d, 0, sizeof d);
-    tp_disable_layer_logging(g);
-    tp_tower_enter(g, &d);
-    return g;
-}
 static tp_session *open_graph(tp_graph *g)
 {
     tp_session_config c;
@@ -299,23 +292,10 @@ TEST(training_builds_are_refused)
     tp_graph_free(g);
 }
 
-/* A block of a residual network: strided convolutions, batch norm, a shortcut that is pooled and padded with channels. */
 TEST(a_residual_block)
 {
     tp_graph *g = inference_tower();
-    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 9, 9, 6)), *c = NULL;
-    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .use_bias = TP_NO)
-    {
-        c = tp_linear(x, TP_BN_RELU("bn0"), TP_CONV2D("conv1", .filters = 12, .strides = 2), TP_BN_RELU("bn1"),
-                      TP_CONV2D("conv2", .filters = 12));
-    }
-    tp_pool_attrs p;
-    memset(&p, 0, sizeof p);
-    p.size_h = p.size_w = 2, p.padding = TP_SAME;
-    const int64_t before[4] = {0, 0, 0, 3};
-    tp_node *shortcut = tp_pad(tp_nn_avg_pool(x, &p), before, before, TP_PAD_CONSTANT, 0);
-    const int axes[2] = {1, 2};
-    tp_node *y = tp_named(tp_reduce_mean(tp_relu(tp_add(c, shortcut)), axes, 2, false), "features");
+    tp_node *x, *y = residual_block(g, &x);
     tp_tower_leave(g);
     tp_session *s = open_graph(g);
     tp_feed feed;
@@ -1025,15 +1005,6 @@ static model *read_file(const char *path)
     tp_free(data);
     return m;
 }
-static int files_in(const char *path)
-{
-    int n = 0;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
-    if (d) closedir(d);
-    return n;
-}
-
 TEST(a_model_exporter_writes_compact_files)
 {
     tp_predict_config c;
@@ -1069,7 +1040,7 @@ TEST(a_model_exporter_writes_compact_files)
         how.optimize = TP_YES;
         CHECK_OK(tp_export_compact(x, path, &how));
         CHECK_ERR(tp_export_compact(x, dir, NULL), TP_ERR_IO, dir); /* a folder is in the way */
-        CHECK(files_in(dir) == 1);
+        CHECK(tp_test_files_in(dir) == 1);
     }
     tp_model_exporter_free(x);
     config(&c, spec);
@@ -1104,14 +1075,14 @@ TEST(a_model_exporter_writes_server_folders)
         CHECK_HAS(text, "key: \"tags\"\n  value { string_value: \"serve\" }");
         CHECK_HAS(text, "string_value: \"prediction_pipeline\"");
         tp_free(text);
-        CHECK(tp_file_exists(tp_test_path(folder, "1/model.onnx")) && files_in(folder) == 2);
+        CHECK(tp_file_exists(tp_test_path(folder, "1/model.onnx")) && tp_test_files_in(folder) == 2);
         CHECK_ERR(tp_export_serving(x, folder, NULL), TP_ERR_STATE, "/1 exists: remove it, or choose another version");
         d.version = 2;
         CHECK_OK(tp_export_serving(x, folder, &d));
-        CHECK(files_in(folder) == 3);
+        CHECK(tp_test_files_in(folder) == 3);
         d.version = 3, d.max_batch_size = 8;
         CHECK_ERR(tp_export_serving(x, folder, &d), TP_ERR_STATE, "choose another folder");
-        CHECK(files_in(folder) == 3);
+        CHECK(tp_test_files_in(folder) == 3);
         d.version = -1;
         CHECK_ERR(tp_export_serving(x, folder, &d), TP_ERR_ARG, "a version must be positive");
         CHECK_ERR(tp_export_serving(x, "/dev/null/model", NULL), TP_ERR_IO, "/dev/null is in the way");
@@ -1185,7 +1156,7 @@ TEST(an_exporter_runs_out_of_memory_anywhere)
         if (there) tp_test_remove(folder);
     }
     tp_test_alloc_reset();
-    CHECK_MSG(failures > 100 && files_in(dir) == 1, "%d failures, %d files", failures, files_in(dir));
+    CHECK_MSG(failures > 100 && tp_test_files_in(dir) == 1, "%d failures, %d files", failures, tp_test_files_in(dir));
 }
 
 TEST_MAIN()

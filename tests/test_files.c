@@ -52,26 +52,6 @@ static bool same(const tp_tensor *a, const tp_tensor *b)
     return tp_tensor_size(a) == 0 || memcmp(a->data, b->data, tp_tensor_bytes(a)) == 0;
 }
 
-static bool file_equals(const char *path, const void *data, size_t size)
-{
-    char *got;
-    size_t n;
-    if (!CHECK_OK(tp_file_read(path, false, 0, &got, &n))) return false;
-    bool ok = n == size && memcmp(got, data, n) == 0;
-    tp_free(got);
-    return ok;
-}
-
-static int files_in(const char *dir)
-{
-    int n = 0;
-    DIR *d = opendir(dir);
-    if (!d) return -1;
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
 /* A byte string that tests build by hand. */
 typedef struct bytes {
     uint8_t p[8192];
@@ -515,15 +495,15 @@ TEST(writer)
     }
     CHECK(!tp_file_exists(path));
     CHECK_OK(tp_writer_commit(w));
-    CHECK(file_equals(path, p, n) && files_in(dir) == 1);
+    CHECK(tp_test_file_equals(path, p, n) && tp_test_files_in(dir) == 1);
 
     /* abort leaves the old file */
     CHECK_OK(tp_writer_open(&w, path));
     CHECK_OK(tp_writer_put(w, "half", 4));
-    CHECK(files_in(dir) == 2);
+    CHECK(tp_test_files_in(dir) == 2);
     tp_writer_abort(w);
     tp_writer_abort(NULL);
-    CHECK(file_equals(path, p, n) && files_in(dir) == 1);
+    CHECK(tp_test_file_equals(path, p, n) && tp_test_files_in(dir) == 1);
 
     /* a temporary file that a killed process left behind */
     char stale[1100];
@@ -532,16 +512,16 @@ TEST(writer)
     CHECK_OK(tp_writer_open(&w, path));
     CHECK_OK(tp_writer_put(w, "new", 3));
     CHECK_OK(tp_writer_commit(w));
-    CHECK(file_equals(path, "new", 3) && files_in(dir) == 1);
+    CHECK(tp_test_file_equals(path, "new", 3) && tp_test_files_in(dir) == 1);
 
     /* two writers of one path: the half-written one must never appear */
     CHECK_OK(tp_writer_open(&w, path));
     CHECK_OK(tp_writer_open(&v, path));
     CHECK_OK(tp_writer_put(v, "half", 4));
     CHECK_ERR(tp_writer_commit(w), TP_ERR_STATE, "another writer");
-    CHECK(file_equals(path, "new", 3) && files_in(dir) == 2);
+    CHECK(tp_test_file_equals(path, "new", 3) && tp_test_files_in(dir) == 2);
     CHECK_OK(tp_writer_commit(v));
-    CHECK(file_equals(path, "half", 4) && files_in(dir) == 1);
+    CHECK(tp_test_file_equals(path, "half", 4) && tp_test_files_in(dir) == 1);
 
     /* no such directory; a directory in the way */
     CHECK_ERR(tp_writer_open(&w, tp_test_path(dir, "no/such")), TP_ERR_IO, "cannot be created");
@@ -549,7 +529,7 @@ TEST(writer)
     CHECK_OK(tp_make_dirs(tp_test_path(dir, "d/e")));
     CHECK_OK(tp_writer_open(&w, tp_test_path(dir, "d")));
     CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be renamed");
-    CHECK(files_in(dir) == 2);
+    CHECK(tp_test_files_in(dir) == 2);
     free(p);
 }
 
@@ -574,7 +554,7 @@ TEST(disk_full)
     CHECK_ERR(tp_writer_put(w, block, 1), TP_ERR_IO, "cannot be written");
     tp_fail(TP_ERR, "something else");
     CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be written");
-    CHECK(files_in(dir) == 1);
+    CHECK(tp_test_files_in(dir) == 1);
 
     /* the error may come as late as in commit */
     small.rlim_cur = 10;
@@ -596,7 +576,7 @@ TEST(disk_full)
 
     setrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, handler);
-    CHECK(files_in(dir) == 1 && file_equals(path, "old", 3));
+    CHECK(tp_test_files_in(dir) == 1 && tp_test_file_equals(path, "old", 3));
     tp_dict_free(&d);
 }
 
@@ -645,7 +625,7 @@ TEST(npy_known_bytes)
     memset(&back, 0, sizeof back);
     for (int i = 0; i < 6; i++) tp_tensor_set(&t, i, i + 1);
     CHECK_OK(tp_npy_save(path, &t));
-    if (tp__little_endian()) CHECK(file_equals(path, want, 152));
+    if (tp__little_endian()) CHECK(tp_test_file_equals(path, want, 152));
     CHECK_OK(tp_npy_parse(want, 152, NULL, &back));
     CHECK(same(&t, &back));
     tp_tensor_free(&back);
@@ -929,7 +909,7 @@ TEST(npz_writer_refuses)
     tp_fail(TP_ERR, "something else");
     CHECK_ERR(tp_npz_put(w, "c", &t), TP_ERR_NAME, "twice");
     CHECK_ERR(tp_npz_close(w), TP_ERR_NAME, "twice");
-    CHECK(files_in(dir) == 0);
+    CHECK(tp_test_files_in(dir) == 0);
     CHECK_OK(tp_npz_open(&w, path, true));
     CHECK_ERR(tp_npz_put(w, "", &t), TP_ERR_NAME, "needs a name");
     tp_npz_abort(w);
@@ -938,7 +918,7 @@ TEST(npz_writer_refuses)
     tp_npz_abort(w);
     tp_npz_abort(NULL);
     CHECK_ERR(tp_npz_open(&w, tp_test_path(dir, "no/x.npz"), true), TP_ERR_IO, "cannot be created");
-    CHECK(w == NULL && files_in(dir) == 0);
+    CHECK(w == NULL && tp_test_files_in(dir) == 0);
 }
 
 TEST(npz_foreign_writers)
@@ -1249,7 +1229,7 @@ TEST(allocation_failure)
     tp_test_alloc_reset();
     free(zeros);
     tp_dict_free(&d);
-    CHECK(files_in(dir) == 4);
+    CHECK(tp_test_files_in(dir) == 4);
 }
 
 /* ==== >>numpy ========================================================================================= */

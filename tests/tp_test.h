@@ -181,6 +181,28 @@ TP_TEST__UNUSED static void tp_test__cleanup(void)
     for (int i = 0; i < tp_test__dir_count; i++) tp_test_remove(tp_test__dirs[i]);
 }
 
+/* How many files and directories there are in it; -1: there is no such directory. */
+TP_TEST__UNUSED static int tp_test_files_in(const char *dir)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    if (!d) return -1;
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(d);
+    return n;
+}
+
+TP_TEST__UNUSED static bool tp_test_file_equals(const char *path, const void *data, size_t size)
+{
+    char *got;
+    size_t n;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &got, &n))) return false;
+    const bool ok = n == size && memcmp(got, data, n) == 0;
+    tp_free(got);
+    return ok;
+}
+
 /* A fresh directory under $TMPDIR or /tmp, removed at exit; valid until then. Not from several threads. */
 TP_TEST__UNUSED static const char *tp_test_tmpdir(void)
 {

@@ -953,6 +953,169 @@ TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
 TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
 
+/* ==== >>kernels ======================================================================================= */
+/* What kernels of other devices read beyond tp_call: the attributes of each op, whose schemas stand on the op's page
+ * (>>ops), and what the planner makes of chains of element-wise ops. Private: names and fields may change, TP_ABI with them. */
+
+typedef struct tp__source_attrs {
+    tp_dtype dtype;
+    tp_shape shape;
+} tp__source_attrs;
+typedef struct tp__affine_attrs {
+    float scale, offset;
+} tp__affine_attrs;
+typedef struct tp__clip_attrs {
+    float low, high;
+} tp__clip_attrs;
+typedef struct tp__leaky_attrs {
+    float alpha;
+} tp__leaky_attrs;
+typedef struct tp__cast_attrs {
+    tp_dtype from, to; /* from: the input's, which a block cannot see */
+} tp__cast_attrs;
+typedef struct tp__reduce_attrs {
+    int axes[TP_MAX_DIMS];
+    int n_axes; /* 0: all */
+    bool keep_dims;
+} tp__reduce_attrs;
+typedef struct tp__axis_attrs {
+    int axis;
+} tp__axis_attrs;
+typedef struct tp__cumsum_attrs {
+    int axis;
+    bool exclusive, reverse;
+} tp__cumsum_attrs;
+typedef struct tp__top_k_attrs {
+    int k;
+} tp__top_k_attrs;
+typedef struct tp__reshape_attrs {
+    tp_shape shape;
+} tp__reshape_attrs;
+typedef struct tp__fill_attrs {
+    float value;
+} tp__fill_attrs;
+typedef struct tp__transpose_attrs {
+    int perm[TP_MAX_DIMS];
+    int n; /* 0: the axes are reversed */
+} tp__transpose_attrs;
+typedef struct tp__parts_attrs {
+    int axis, n;
+} tp__parts_attrs;
+typedef struct tp__slice_attrs {
+    int64_t begin[TP_MAX_DIMS], size[TP_MAX_DIMS];
+} tp__slice_attrs;
+typedef struct tp__pad_attrs {
+    int64_t before[TP_MAX_DIMS], after[TP_MAX_DIMS];
+    int mode; /* tp_pad_mode */
+    float value;
+} tp__pad_attrs;
+typedef struct tp__tile_attrs {
+    int64_t multiples[TP_MAX_DIMS];
+} tp__tile_attrs;
+typedef struct tp__one_hot_attrs {
+    int depth;
+    float on, off;
+} tp__one_hot_attrs;
+typedef struct tp__message_attrs {
+    const char *message; /* NULL or "": the op's name */
+} tp__message_attrs;
+typedef struct tp__matmul_attrs {
+    bool transpose_a, transpose_b;
+    int fused_bias, fused_act; /* set by the planner */
+} tp__matmul_attrs;
+typedef struct tp__bias_attrs {
+    int data_format;
+} tp__bias_attrs;
+typedef struct tp__sampler_attrs {
+    int border;
+} tp__sampler_attrs;
+typedef struct tp__bn_attrs {
+    int axis;
+    float epsilon;
+    bool unbiased;
+    bool relu_; /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
+} tp__bn_attrs;
+typedef struct tp__ln_attrs {
+    float epsilon;
+} tp__ln_attrs;
+typedef struct tp__lstm_attrs {
+    float forget_bias;
+    bool batch_major;
+} tp__lstm_attrs;
+typedef struct tp__gru_attrs {
+    bool batch_major;
+} tp__gru_attrs;
+typedef struct tp__attention_attrs {
+    int heads;
+    bool causal;
+} tp__attention_attrs;
+typedef struct tp__dropout_attrs {
+    float rate;
+} tp__dropout_attrs;
+typedef struct tp__random_attrs {
+    tp_shape shape;
+    float a, b; /* low, high; mean, deviation */
+    int kind;   /* 0 uniform, 1 normal, 2 truncated normal */
+} tp__random_attrs;
+typedef struct tp__assign_attrs {
+    float decay;
+} tp__assign_attrs;
+enum {
+    TP__DESCENT,
+    TP__MOMENTUM,
+    TP__ADAM,
+    TP__RMSPROP,
+    TP__RMSPROP_CENTERED,
+    TP__ADAGRAD,
+    TP__ADADELTA,
+    TP__FTRL,
+    TP__LAMB
+};
+typedef struct tp__apply_attrs {
+    int n, kind;
+    float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
+    bool nesterov;
+} tp__apply_attrs;
+
+/* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
+#define TP__MAX_REG   24
+#define TP__MAX_INSTR 48
+#define TP__MAX_EXT   24 /* operands of a fused chain from memory; as many results */
+
+enum { TP__FROM_EXT, TP__FROM_OUT, TP__FROM_REG };
+
+/* One element-wise op inside a fused chain. */
+typedef struct tp__instr {
+    const tp_op *row;
+    const void *attrs;
+    tp_block_fn block;
+    tp_vec_fn vec; /* preferred to block when set */
+    int n_in;
+    int from[4], in[4]; /* where each operand is: an external operand, a result, a register */
+    int to, out;        /* TP__FROM_OUT or TP__FROM_REG, and which */
+    int out_size;       /* bytes of an output element */
+    tp_dtype dtype;     /* what the op works on: the dtype of its last operand */
+    tp_dtype out_dtype;
+} tp__instr;
+
+enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
+
+typedef struct tp__ext {
+    int how, size;         /* size: bytes of an element */
+    int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
+    int64_t stride[TP_MAX_DIMS];
+    int reg; /* register a broadcast block is laid out in; -1 if direct */
+} tp__ext;
+
+typedef struct tp__program {
+    tp_shape shape; /* of every result */
+    int64_t n;
+    int n_instr, n_ext, n_out, n_reg;
+    tp__instr instr[TP__MAX_INSTR];
+    tp__ext ext[TP__MAX_EXT];
+    int out_size[TP__MAX_EXT];
+} tp__program;
+
 #ifdef __cplusplus
 }
 #endif
@@ -1589,11 +1752,6 @@ static tp_node *tp__unbroadcast(tp_node *dy, tp_node *ref)
 }
 
 /* -- sources: what a run starts from. They have no kernel: the executor gives them their memory. */
-
-typedef struct tp__source_attrs {
-    tp_dtype dtype;
-    tp_shape shape;
-} tp__source_attrs;
 
 static const tp_attr tp__source_schema[] = {{"dtype", TP_ATTR_DTYPE, offsetof(tp__source_attrs, dtype)},
                                             {"shape", TP_ATTR_SHAPE, offsetof(tp__source_attrs, shape)},
@@ -2875,41 +3033,6 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
  * Each of these keeps the bits of every value: a fetch never changes what is trained. */
 
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
-#define TP__MAX_REG    24
-#define TP__MAX_INSTR  48
-#define TP__MAX_EXT    24 /* operands of a fused chain from memory; as many results */
-
-enum { TP__FROM_EXT, TP__FROM_OUT, TP__FROM_REG };
-
-/* One element-wise op inside a fused chain. */
-typedef struct tp__instr {
-    const tp_op *row;
-    const void *attrs;
-    tp_block_fn block;
-    tp_vec_fn vec; /* preferred to block when set */
-    int n_in;
-    int from[4], in[4]; /* where each operand is: an external operand, a result, a register */
-    int to, out;        /* TP__FROM_OUT or TP__FROM_REG, and which */
-    int out_size;       /* bytes of an output element */
-} tp__instr;
-
-enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
-
-typedef struct tp__ext {
-    int how, size;         /* size: bytes of an element */
-    int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
-    int64_t stride[TP_MAX_DIMS];
-    int reg; /* register a broadcast block is laid out in; -1 if direct */
-} tp__ext;
-
-typedef struct tp__program {
-    tp_shape shape; /* of every result */
-    int64_t n;
-    int n_instr, n_ext, n_out, n_reg;
-    tp__instr instr[TP__MAX_INSTR];
-    tp__ext ext[TP__MAX_EXT];
-    int out_size[TP__MAX_EXT];
-} tp__program;
 
 /* Lay out block [i0, i0+n) of a broadcast operand. */
 static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
@@ -3725,6 +3848,14 @@ static tp_status tp__step_kernel(tp__compiler *c, tp__step *s)
     return TP_OK;
 }
 
+/* Bytes of scratch that the kernel wants on this device: the row's rule is for the CPU's. */
+static size_t tp__step_scratch(const tp__step *s)
+{
+    tp_device *d = s->call.device;
+    if (d->scratch) return d->scratch(d, &s->call);
+    return s->row->scratch ? s->row->scratch(&s->call) : 0;
+}
+
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* 7. Offsets in the arena: large buffers first, each at the lowest place free during its lifetime. */
@@ -3886,7 +4017,9 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
             all_f32 && o->row->vec != TP_VEC_NONE && c->plan->device->host ? tp_vec_find(p->device, o->row->vec) : NULL;
         if (!ins->block && !ins->vec)
             return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
-        ins->out_size = (int)tp_dtype_size(c->value[c->first_value[o->id]].type.dtype);
+        ins->dtype = dtype;
+        ins->out_dtype = c->value[c->first_value[o->id]].type.dtype;
+        ins->out_size = (int)tp_dtype_size(ins->out_dtype);
         for (int i = 0; i < o->n_in; i++) {
             const int v = tp__value_of(c, o->in[i]);
             int member = -1;
@@ -4115,7 +4248,7 @@ static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o, int *c
         tp__touch(p, b, at);
         const tp_status st = tp__step_kernel(c, s);
         if (st != TP_OK) return st;
-        s->call.scratch_bytes = s->row->scratch(&s->call);
+        s->call.scratch_bytes = tp__step_scratch(s);
         if (s->call.scratch_bytes) {
             s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)s->call.scratch_bytes, cap);
             if (s->scratch < 0) return tp__nomem_plan();
@@ -4200,7 +4333,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     }
     const tp_status st = tp__step_kernel(c, s);
     if (st != TP_OK) return st;
-    size_t scratch = o->row->scratch ? o->row->scratch(&s->call) : 0;
+    size_t scratch = tp__step_scratch(s);
     s->call.scratch_bytes = scratch;
     if (s->convert) {
         scratch = tp__align64(scratch);
@@ -6522,11 +6655,6 @@ TP_DEF tp_node *tp_square(tp_node *x) { return tp__op1(&tp__op_square, x, NULL);
 
 /* -- affine: y = scale x + offset ---------------------------------------------------------- >>op affine
  *   On integers both must be whole numbers. */
-#ifdef TP__FIRST_PASS
-typedef struct tp__affine_attrs {
-    float scale, offset;
-} tp__affine_attrs;
-#endif
 #ifdef TP__PASS_INT
 TP__MAP1(affine, tp__affine_attrs, TP__ADD(TP__MUL(x, (int64_t)t->scale), (int64_t)t->offset))
 #else
@@ -6564,11 +6692,6 @@ TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 
 /* -- clip: y = min(max(x, low), high) ------------------------------------------------- >>op clip, clip_grad
  *   dx = dy where low <= x <= high, else 0. NaN stays NaN. */
-#ifdef TP__FIRST_PASS
-typedef struct tp__clip_attrs {
-    float low, high;
-} tp__clip_attrs;
-#endif
 #ifdef TP__PASS_INT
 static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
@@ -7033,11 +7156,6 @@ TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 
 /* -- leaky_relu: y = x > 0 ? x : alpha x -------------------------------- >>op leaky_relu, leaky_relu_grad
  *   dx = x > 0 ? dy : alpha dy */
-#ifdef TP__REAL_IS_FLOAT
-typedef struct tp__leaky_attrs {
-    float alpha;
-} tp__leaky_attrs;
-#endif
 TP__MAP1(leaky_relu, tp__leaky_attrs, x > 0 ? x : (real)t->alpha * x)
 TP__MAP2(leaky_relu_grad, tp__leaky_attrs, real, b > 0 ? a : (real)t->alpha * a)
 #ifdef TP__ROWS
@@ -7135,9 +7253,6 @@ TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, 
  *   dx = dy cast back, if both are floating. float -> integer cuts, x -> bool is x != 0. The one op that the
  *   executor gives half-precision operands as they are. */
 #ifdef TP__ROWS
-typedef struct tp__cast_attrs {
-    tp_dtype from, to; /* from: the input's, which a block cannot see */
-} tp__cast_attrs;
 static const tp_attr tp__cast_schema[] = {{"from", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, from)},
                                           {"to", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, to)},
                                           {NULL, TP_ATTR_INT, 0}};
@@ -7184,11 +7299,6 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
  * alone. */
 
 #ifdef TP__FIRST_PASS
-typedef struct tp__reduce_attrs {
-    int axes[TP_MAX_DIMS];
-    int n_axes; /* 0: all */
-    bool keep_dims;
-} tp__reduce_attrs;
 
 typedef struct tp__reduction {
     int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements behind each output */
@@ -8094,11 +8204,6 @@ TP_DEF tp_node *tp_zero_fraction(tp_node *x) { return tp__op1(&tp__op_zero_fract
 #endif
 
 /* -- argmax: index (int64) of the largest along an axis, the first of ties; a NaN is largest - >>op argmax */
-#ifdef TP__FIRST_PASS
-typedef struct tp__axis_attrs {
-    int axis;
-} tp__axis_attrs;
-#endif
 static void TP__F(tp__argmax)(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
@@ -8166,12 +8271,6 @@ TP_DEF tp_node *tp_argmax(tp_node *x, int axis)
 
 /* -- cumsum: y[i] = sum of x[j], j <= i, along an axis; exclusive: j < i; reverse: j >= i, j > i ---- >>op cumsum
  *   dx = cumsum of dy from the other end. Sums of reals are kept in double. */
-#ifdef TP__FIRST_PASS
-typedef struct tp__cumsum_attrs {
-    int axis;
-    bool exclusive, reverse;
-} tp__cumsum_attrs;
-#endif
 static void TP__F(tp__cumsum_lines)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__cumsum_attrs *t = (const tp__cumsum_attrs *)k->attrs;
@@ -8244,11 +8343,6 @@ TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 /* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
  *   Of ties the lower index comes first; NaNs come before all. dx: dy put back to where it was taken from.
  * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last */
-#ifdef TP__FIRST_PASS
-typedef struct tp__top_k_attrs {
-    int k;
-} tp__top_k_attrs;
-#endif
 #ifndef TP__PASS_INT
 /* Does element i come before element j? */
 static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
@@ -8616,9 +8710,6 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 /* -- reshape: y = x under another shape, of which one dimension may follow from the rest --- >>op reshape
  * -- reshape_like: the shape of another value -------------------------------------- >>op reshape_like */
 #ifdef TP__ROWS
-typedef struct tp__reshape_attrs {
-    tp_shape shape;
-} tp__reshape_attrs;
 static const tp_attr tp__reshape_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__reshape_attrs, shape)},
                                              {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__reshape_infer(tp_infer *s)
@@ -8814,9 +8905,6 @@ TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *
 
 /* -- fill_like: y = value, in x's shape and dtype; x is read for its shape alone ------ >>op fill_like */
 #ifdef TP__ROWS
-typedef struct tp__fill_attrs {
-    float value;
-} tp__fill_attrs;
 static const tp_attr tp__fill_schema[] = {{"value", TP_ATTR_FLOAT, offsetof(tp__fill_attrs, value)},
                                           {NULL, TP_ATTR_INT, 0}};
 static void tp__fill_like(const tp_call *k)
@@ -8874,10 +8962,6 @@ TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref) { return tp__op2(&tp
 /* -- transpose: dimension d of y is dimension perm[d] of x ------------------------------- >>op transpose
  *   dx = dy transposed by the inverse of perm */
 #ifdef TP__ROWS
-typedef struct tp__transpose_attrs {
-    int perm[TP_MAX_DIMS];
-    int n; /* 0: the axes are reversed */
-} tp__transpose_attrs;
 static const tp_attr tp__transpose_schema[] = {{"perm", TP_ATTR_INTS8, offsetof(tp__transpose_attrs, perm)},
                                                {"n", TP_ATTR_INT, offsetof(tp__transpose_attrs, n)},
                                                {NULL, TP_ATTR_INT, 0}};
@@ -9095,9 +9179,6 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
 /* -- split: n equal parts along axis ------------------------------------------------------------ >>op split
  *   dx = the parts' gradients, concatenated */
 #ifdef TP__ROWS
-typedef struct tp__parts_attrs {
-    int axis, n;
-} tp__parts_attrs;
 static const tp_attr tp__parts_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__parts_attrs, axis)},
                                            {"n", TP_ATTR_INT, offsetof(tp__parts_attrs, n)},
                                            {NULL, TP_ATTR_INT, 0}};
@@ -9246,9 +9327,6 @@ TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out) { tp__parts(&
 /* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
  * -- slice_grad: dy in a box of zeros of x's shape (x is not read) ------------------- >>op slice_grad */
 #ifdef TP__ROWS
-typedef struct tp__slice_attrs {
-    int64_t begin[TP_MAX_DIMS], size[TP_MAX_DIMS];
-} tp__slice_attrs;
 static const tp_attr tp__slice_schema[] = {{"begin", TP_ATTR_I64S8, offsetof(tp__slice_attrs, begin)},
                                            {"size", TP_ATTR_I64S8, offsetof(tp__slice_attrs, size)},
                                            {NULL, TP_ATTR_INT, 0}};
@@ -9328,11 +9406,6 @@ TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 /* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
  * -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad */
 #ifdef TP__FIRST_PASS
-typedef struct tp__pad_attrs {
-    int64_t before[TP_MAX_DIMS], after[TP_MAX_DIMS];
-    int mode; /* tp_pad_mode */
-    float value;
-} tp__pad_attrs;
 /* Which element of x (n long) stands at place i of y; -1: the border's value. */
 static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
 {
@@ -9513,11 +9586,6 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 
 /* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
  * -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad */
-#ifdef TP__FIRST_PASS
-typedef struct tp__tile_attrs {
-    int64_t multiples[TP_MAX_DIMS];
-} tp__tile_attrs;
-#endif
 #ifndef TP__PASS_INT
 static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x for its shape */
 {
@@ -9720,10 +9788,6 @@ TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&t
 /* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
  *   An index outside gives a row of `off`. */
 #ifdef TP__ROWS
-typedef struct tp__one_hot_attrs {
-    int depth;
-    float on, off;
-} tp__one_hot_attrs;
 static const tp_attr tp__one_hot_schema[] = {{"depth", TP_ATTR_INT, offsetof(tp__one_hot_attrs, depth)},
                                              {"on", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, on)},
                                              {"off", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, off)},
@@ -9770,9 +9834,6 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 
 /* -- print: y = x, and a log line with shape, mean, root mean square and the first elements -- >>op print */
 #ifdef TP__ROWS
-typedef struct tp__message_attrs {
-    const char *message; /* NULL or "": the op's name */
-} tp__message_attrs;
 static const tp_attr tp__message_schema[] = {{"message", TP_ATTR_STRING, offsetof(tp__message_attrs, message)},
                                              {NULL, TP_ATTR_INT, 0}};
 static const char *tp__message_of(const tp_call *k)
@@ -9927,10 +9988,6 @@ static const tp_op *const tp__math_rows[] = {
  * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. fused_bias (one more input, b2 2-D) and fused_act are
  * the planner's: c = act(c + bias). */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__matmul_attrs {
-    bool transpose_a, transpose_b;
-    int fused_bias, fused_act; /* set by the planner */
-} tp__matmul_attrs;
 
 /* The sizes of a matmul call, and which matrix of a and of b belongs to matrix i of c. */
 typedef struct tp__matmul_dims {
@@ -10463,11 +10520,6 @@ TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_lik
 
 /* -- bias_add: y = x + b[channel] ------------------------------------------------------------ >>op bias_add
  * x of any rank >= 2, b (C); the channel is the last axis, or axis 1 for NCHW. db = dy summed over all other axes. */
-#ifdef TP__REAL_IS_FLOAT
-typedef struct tp__bias_attrs {
-    int data_format;
-} tp__bias_attrs;
-#endif
 static void TP__F(tp__bias_add)(const tp_call *k)
 {
     const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : k->in[0].shape.ndim - 1;
@@ -11132,11 +11184,6 @@ TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return
  * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each held inside of the image. A constant
  * border: 0 where v < 0 or v > size - 1. bilinear_sampler_grad gives both derivatives: the image gets dy by the weights, a
  * coordinate dy times the difference of its neighbours, nothing where it is negative; it has no gradient itself. */
-#ifdef TP__REAL_IS_FLOAT
-typedef struct tp__sampler_attrs {
-    int border;
-} tp__sampler_attrs;
-#endif
 /* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
 static bool TP__F(tp__sampler_place)(real v, int64_t size, int border, int64_t *at, real *f)
 {
@@ -11264,12 +11311,6 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
  * plain nodes, which layer_norm shares.
  * batch_norm_infer: y from given mean and var, which are constants to it. */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__bn_attrs {
-    int axis;
-    float epsilon;
-    bool unbiased;
-    bool relu_; /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
-} tp__bn_attrs;
 /* x as (outer, C, inner) */
 static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)
 {
@@ -11734,11 +11775,6 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
  * row) for the gradient. With g = dy gamma and means over the row:
  *   dx = inv (g - mean(g) - xhat mean(g xhat)),  dgamma = sum dy xhat,  dbeta = sum dy
  * layer_norm_grad computes the three together; its own gradient is made of plain nodes. */
-#ifdef TP__REAL_IS_FLOAT
-typedef struct tp__ln_attrs {
-    float epsilon;
-} tp__ln_attrs;
-#endif
 static void TP__F(tp__layer_norm)(const tp_call *k)
 {
     const real epsilon = (real)((const tp__ln_attrs *)k->attrs)->epsilon;
@@ -12293,10 +12329,6 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * lstm_grad has no gradient itself. Fast: the products with x over all steps at once; then each block of samples goes
  * through all its steps alone, with no waiting for other threads, Wh being packed once. */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__lstm_attrs {
-    float forget_bias;
-    bool batch_major;
-} tp__lstm_attrs;
 typedef struct tp__rnn {
     int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
 } tp__rnn;
@@ -12697,11 +12729,6 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
  *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
  * gru_grad has no gradient itself. Fast: as lstm. */
-#ifdef TP__REAL_IS_FLOAT
-typedef struct tp__gru_attrs {
-    bool batch_major;
-} tp__gru_attrs;
-#endif
 static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
 {
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
@@ -13062,10 +13089,6 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
  * attention_grad has no gradient itself. Fast: a chunk is one head of one sample, which takes its queries in blocks, so
  * that the scores stay in the cache. */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__attention_attrs {
-    int heads;
-    bool causal;
-} tp__attention_attrs;
 typedef struct tp__heads {
     int64_t B, Tq, Tk, C, D, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
 } tp__heads;
@@ -13352,11 +13375,6 @@ TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, b
 /* -- dropout: y_i = u_i >= rate ? x_i / (1 - rate) : 0, u_i uniform --------------------------- >>op dropout
  * u_i = uniform(key, step, i): a function of the op's stream, so the gradient is this op on dy with the same stream, and
  * no mask is kept. */
-#ifdef TP__REAL_IS_FLOAT
-typedef struct tp__dropout_attrs {
-    float rate;
-} tp__dropout_attrs;
-#endif
 static void TP__F(tp__dropout_range)(const tp_call *k, int64_t from, int64_t to)
 {
     const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
@@ -13432,11 +13450,6 @@ TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(
 /* -- random_uniform, random_normal, random_truncated_normal: fresh numbers each run ------ >>op random_uniform
  * Element i is a function of (key of the op, random step, i). With an input, its shape is taken. Truncated: redrawn beyond
  * two deviations, attempt k at step word step + k 2^40. */
-typedef struct tp__random_attrs {
-    tp_shape shape;
-    float a, b; /* low, high; mean, deviation */
-    int kind;   /* 0 uniform, 1 normal, 2 truncated normal */
-} tp__random_attrs;
 static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__random_attrs, shape)},
                                             {"a", TP_ATTR_FLOAT, offsetof(tp__random_attrs, a)},
                                             {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
@@ -13506,9 +13519,6 @@ TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev)
 /* -- assign, assign_add, assign_sub, assign_moving_average: var = x, var + x, var - x, var - (1-decay)(var - x) -- >>op assign
  * Written in place if `pred` (a last, optional input) is absent or true. The output is the variable's new value. */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__assign_attrs {
-    float decay;
-} tp__assign_attrs;
 static bool tp__pred(const tp_call *k, int at) { return k->n_in <= at || *(const uint8_t *)k->in[at].data != 0; }
 #endif
 static void TP__F(tp__assign_moving_average)(const tp_call *k)
@@ -13667,23 +13677,7 @@ static const tp_op tp__op_summary =
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
  * weights, then n of each slot. The formulas stand at the public functions and in tp__apply_piece. */
 #ifdef TP__REAL_IS_FLOAT
-enum {
-    TP__DESCENT,
-    TP__MOMENTUM,
-    TP__ADAM,
-    TP__RMSPROP,
-    TP__RMSPROP_CENTERED,
-    TP__ADAGRAD,
-    TP__ADADELTA,
-    TP__FTRL,
-    TP__LAMB
-};
 static const int tp__apply_slots[] = {0, 1, 2, 2, 3, 1, 2, 2, 2}, tp__apply_scalars[] = {1, 1, 3, 1, 1, 1, 1, 1, 3};
-typedef struct tp__apply_attrs {
-    int n, kind;
-    float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
-    bool nesterov;
-} tp__apply_attrs;
 #endif
 /* Elements [from, to) of variable i. */
 TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)

@@ -64,7 +64,8 @@ typedef struct tp__cuda {
     char *stage[TP__STAGES]; /* pinned */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
-    char *late_room; /* pinned: what small downloads arrive in */
+    cudaEvent_t mark; /* for copies between GPUs */
+    char *late_room;  /* pinned: what small downloads arrive in */
     size_t late_used;
     struct {
         void *to;
@@ -233,6 +234,28 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     tp__cuda *c = (tp__cuda *)d;
     cudaSetDevice(c->ordinal);
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
+}
+
+/* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
+static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d, *f = (tp__cuda *)from;
+    if (from->host) return tp__cuda_upload(d, dst, src, bytes);
+    if (from->copy_from != tp__cuda_copy_from)
+        return c->fail(TP_ERR_UNSUPPORTED, "%s cannot copy from %s", d->name, from->name);
+    if (c == f) return tp__cuda_copy(d, dst, src, bytes);
+    cudaSetDevice(f->ordinal);
+    tp_status st = tp__cuda_status(f, cudaEventRecord(f->mark, f->stream), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(c, cudaStreamWaitEvent(c->stream, f->mark, 0), "a copy from another GPU");
+    if (st == TP_OK)
+        st = tp__cuda_status(c, cudaMemcpyPeerAsync(dst, c->ordinal, src, f->ordinal, bytes, c->stream),
+                             "a copy from another GPU");
+    if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->mark, c->stream), "a copy from another GPU");
+    cudaSetDevice(f->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(f, cudaStreamWaitEvent(f->stream, c->mark, 0), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    return st;
 }
 
 /* A step as one CUDA graph. */
@@ -1456,6 +1479,7 @@ static void tp__cuda_close(tp_device *d)
         if (c->stage_free[i]) cudaEventDestroy(c->stage_free[i]);
     }
     if (c->late_room) cudaFreeHost(c->late_room);
+    if (c->mark) cudaEventDestroy(c->mark);
     if (c->workspace) cudaFree(c->workspace);
     if (c->stream) cudaStreamDestroy(c->stream);
     free(c);
@@ -1502,6 +1526,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     d->upload = tp__cuda_upload;
     d->download = tp__cuda_download;
     d->copy = tp__cuda_copy;
+    d->copy_from = tp__cuda_copy_from;
     d->find_kernel = tp__cuda_find_kernel;
     d->scratch = tp__cuda_scratch;
     d->wait = tp__cuda_wait;
@@ -1528,6 +1553,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
         }
         if (e == cudaSuccess) e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES, cudaHostAllocDefault);
+        if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = cudaMalloc(&c->workspace, c->workspace_bytes);
     }
     if (e != cudaSuccess) {

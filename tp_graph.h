@@ -765,8 +765,9 @@ typedef struct tp_session_config {
     const char *isa;           /* NULL = the best; see tp_cpu_device_new */
     tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
     int n_devices;
-    bool no_fusion;        /* run op by op, for debugging; same bits */
-    float memory_fraction; /* of a GPU; 0 = 0.99 */
+    bool no_fusion;         /* run op by op, for debugging; same bits */
+    tp_precision precision; /* of products on devices with tensor cores */
+    float memory_fraction;  /* of a GPU; 0 = 0.99 */
 } tp_session_config;
 TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
 
@@ -3812,6 +3813,7 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
     s->call.in = s->operand;
     s->call.out = s->operand + n_in;
     s->call.var = s->operand + n_in + n_out;
+    s->call.precision = c->exec->session->config.precision;
     s->call.step = c->exec->step_word;
     s->call.fault = (int64_t *)(void *)(c->exec->step_word + 1);
     p->n_step++;

@@ -345,6 +345,10 @@ typedef struct tp_operand {
     tp_shape shape;
 } tp_operand;
 
+/* What a float32 product may be made of. F32: nothing else. TF32: tensor cores that round its operands to 10 bits of
+ * mantissa; devices without them take F32. */
+typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32 } tp_precision;
+
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
  * (`step`), so that a recorded graph can be replayed. */
 typedef struct tp_call {
@@ -363,6 +367,7 @@ typedef struct tp_call {
     const char *name; /* of the operation, for sentences */
     int64_t *fault;   /* two words in device memory, {0,0}: fine; see tp_kernel_fault */
     int64_t fault_id;
+    tp_precision precision;
 } tp_call;
 /* For kernels that meet bad data (a label outside the classes): the run fails with the row's fault sentence. The first
  * fault of a run stays. Any thread. */
@@ -402,6 +407,11 @@ struct tp_device {
  * NULL on failure. Close with d->close(d). */
 TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
 TP_DEF const char *tp_device_isa(const tp_device *d); /* "avx512"; "naive" without vector kernels */
+/* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
+typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
+tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail);
+int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
+#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail)
 /* Add or replace the kernel of an op (by its name) on this device, for user-written ops. Returns TP_ERR_NOMEM when
  * the table is full. */
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn);

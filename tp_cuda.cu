@@ -1,0 +1,1578 @@
+/* tp_cuda.cu - v0.1 - the device interface of tp_tensor.h on an NVIDIA GPU: CUDA 13, cuBLASLt, cuDNN 9
+ *
+ * USE            nvcc -O2 -arch=native -c tp_cuda.cu
+ *                gcc -O2 train.c tp_cuda.o -L$CUDA/lib64 -lcudart -lcublasLt -lcudnn -lstdc++ -lm -lpthread
+ *                and in train.c: tp_device *gpu = tp_cuda_open(0), given to the session in .devices
+ * HOW IT READS   an op is a block of kernels, then their launchers, then its line in the table at the end of the section;
+ *                the sections stand in the order of the op pages of tp_graph.h, which have the formulas.
+ * CONTENTS       >>launch >>device >>numbers >>shapes >>elementwise >>matmul >>reductions >>moves >>random >>variables
+ *                >>convolution >>normalisation >>rows >>sequences >>images >>table
+ *
+ * Every kernel gives the same bits each time: sums are made in a fixed order, nothing is added by atomics. Blocks have at
+ * most 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
+ */
+#include "tp_graph.h" /* types only: TP_IMPLEMENTATION belongs into a C file */
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== >>launch ======================================================================================== */
+
+#ifndef TP_CUDA_SHIM
+#define TP_KERNEL                   static __global__ void __launch_bounds__(256)
+#define TP_SHARED(type_, name_, n_) __shared__ type_ name_[n_]
+#define TP_DYNAMIC_SHARED(type_, name_)                       \
+    extern __shared__ __align__(16) unsigned char tp__room[]; \
+    type_ *name_ = (type_ *)tp__room
+#define TP_LAUNCH(stream_, kernel_, grid_, threads_, shared_bytes_, ...) \
+    kernel_<<<grid_, threads_, shared_bytes_, stream_>>>(__VA_ARGS__)
+#endif
+#define TP__THREADS 256
+
+/* Each element of [0, n), by threads of as many blocks as there are. */
+#define TP_EACH(i_, n_)                                                                                            \
+    for (int64_t i_ = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i_##_step = (int64_t)gridDim.x * blockDim.x; \
+         i_ < (n_); i_ += i_##_step)
+
+/* ==== >>device ======================================================================================== */
+
+#define TP__STAGES      4
+#define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory that transfers go through, a piece of them */
+#define TP__LATE        256               /* small downloads that wait() completes */
+#define TP__PRODUCTS    1024              /* remembered choices of a product's algorithm; a power of two */
+
+typedef struct tp__product {
+    uint64_t key;
+    cublasLtMatmulAlgo_t algo;
+} tp__product;
+
+/* What tp_device.impl points to. */
+typedef struct tp__cuda {
+    tp_device device; /* first: a tp_device * is a tp__cuda * */
+    tp_fail_fn fail;
+    int ordinal, n_processor;
+    cudaStream_t stream;
+    cublasLtHandle_t blas;
+    cudnnHandle_t dnn;
+    void *workspace; /* of cuBLASLt: one stream, one user at a time */
+    size_t workspace_bytes;
+    char *stage[TP__STAGES]; /* pinned */
+    cudaEvent_t stage_free[TP__STAGES];
+    int stage_at;
+    cudaEvent_t mark; /* for copies between GPUs */
+    char *late_room;  /* pinned: what small downloads arrive in */
+    size_t late_used;
+    struct {
+        void *to;
+        size_t at, bytes;
+    } late[TP__LATE];
+    int n_late;
+    bool recording;
+    tp_status status; /* the first failure of a kernel; wait() tells of it */
+    char error[512];
+    tp__product product[TP__PRODUCTS];
+} tp__cuda;
+
+static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
+
+/* Kernels return nothing: what goes wrong is kept until somebody waits. */
+static void tp__broken(tp__cuda *c, const char *what, const char *why)
+{
+    if (c->status != TP_OK) return;
+    c->status = TP_ERR_STATE;
+    snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
+}
+static void tp__check_launch(const tp_call *k)
+{
+    const cudaError_t e = cudaGetLastError();
+    if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op ? k->op->name : "a kernel", cudaGetErrorString(e));
+}
+/* The usual launch: `work_` threads' worth of blocks, no more than fill the GPU some times over. */
+#define TP_RUN(k_, kernel_, work_, ...)                                                                        \
+    do {                                                                                                       \
+        const int64_t work_n_ = (work_);                                                                       \
+        if (work_n_ > 0) {                                                                                     \
+            TP_LAUNCH(tp__cuda_of(k_)->stream, kernel_, tp__blocks(k_, work_n_), TP__THREADS, 0, __VA_ARGS__); \
+            tp__check_launch(k_);                                                                              \
+        }                                                                                                      \
+    } while (0)
+/* One block for each of `blocks_` pieces of work. */
+#define TP_RUN_BLOCKS(k_, kernel_, blocks_, threads_, shared_, ...)                                               \
+    do {                                                                                                          \
+        const int64_t blocks_n_ = (blocks_);                                                                      \
+        if (blocks_n_ > 0) {                                                                                      \
+            TP_LAUNCH(tp__cuda_of(k_)->stream, kernel_, (unsigned)blocks_n_, (threads_), (shared_), __VA_ARGS__); \
+            tp__check_launch(k_);                                                                                 \
+        }                                                                                                         \
+    } while (0)
+static unsigned tp__blocks(const tp_call *k, int64_t work)
+{
+    const int64_t want = (work + TP__THREADS - 1) / TP__THREADS, most = (int64_t)tp__cuda_of(k)->n_processor * 16;
+    return (unsigned)(want < most ? want : most);
+}
+
+static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess) return TP_OK;
+    return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
+                   what, cudaGetErrorString(e));
+}
+
+static void *tp__cuda_alloc(tp_device *d, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    void *p = NULL;
+    cudaSetDevice(c->ordinal);
+    if (cudaMalloc(&p, bytes ? bytes : 1) == cudaSuccess) return p;
+    cudaGetLastError(); /* not to be found again by the next check */
+    return NULL;
+}
+static void tp__cuda_free(tp_device *d, void *p)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    if (!p) return;
+    cudaSetDevice(c->ordinal);
+    cudaFree(p);
+}
+
+/* The next piece of pinned memory, once the transfer that used it is over. */
+static tp_status tp__stage_next(tp__cuda *c, int *at)
+{
+    *at = c->stage_at;
+    c->stage_at = (c->stage_at + 1) % TP__STAGES;
+    return tp__cuda_status(c, cudaEventSynchronize(c->stage_free[*at]), "waiting for a transfer");
+}
+
+static tp_status tp__cuda_upload(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaSetDevice(c->ordinal);
+    for (size_t done = 0; done < bytes;) {
+        const size_t n = bytes - done < TP__STAGE_BYTES ? bytes - done : TP__STAGE_BYTES;
+        int s;
+        tp_status st = tp__stage_next(c, &s);
+        if (st != TP_OK) return st;
+        memcpy(c->stage[s], (const char *)src + done, n);
+        st = tp__cuda_status(c, cudaMemcpyAsync((char *)dst + done, c->stage[s], n, cudaMemcpyHostToDevice, c->stream),
+                             "an upload");
+        if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->stage_free[s], c->stream), "an upload");
+        if (st != TP_OK) return st;
+        done += n;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__cuda_wait(tp_device *d)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaSetDevice(c->ordinal);
+    const cudaError_t e = cudaStreamSynchronize(c->stream);
+    for (int i = 0; i < c->n_late && e == cudaSuccess; i++)
+        memcpy(c->late[i].to, c->late_room + c->late[i].at, c->late[i].bytes);
+    c->n_late = 0;
+    c->late_used = 0;
+    if (e != cudaSuccess) return tp__cuda_status(c, e, "the work queued on it");
+    if (c->status != TP_OK) {
+        const tp_status st = c->status;
+        c->status = TP_OK;
+        return c->fail(st, "%s", c->error);
+    }
+    return TP_OK;
+}
+
+/* Complete when wait() returns. Small ones (a cost, a counter) share one wait. */
+static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaSetDevice(c->ordinal);
+    if (c->n_late < TP__LATE && c->late_used + bytes <= TP__STAGE_BYTES && bytes <= TP__STAGE_BYTES / 16) {
+        c->late[c->n_late].to = dst;
+        c->late[c->n_late].at = c->late_used;
+        c->late[c->n_late].bytes = bytes;
+        const tp_status st = tp__cuda_status(
+            c, cudaMemcpyAsync(c->late_room + c->late_used, src, bytes, cudaMemcpyDeviceToHost, c->stream),
+            "a download");
+        if (st != TP_OK) return st;
+        c->late_used += (bytes + 63) & ~(size_t)63;
+        c->n_late++;
+        return TP_OK;
+    }
+    size_t begun = 0, done = 0; /* the next piece travels while one is copied out */
+    int slot[2] = {0, 0}, n = 0;
+    while (done < bytes) {
+        while (n < 2 && begun < bytes) {
+            const size_t m = bytes - begun < TP__STAGE_BYTES ? bytes - begun : TP__STAGE_BYTES;
+            int s;
+            tp_status st = tp__stage_next(c, &s);
+            if (st != TP_OK) return st;
+            st = tp__cuda_status(
+                c, cudaMemcpyAsync(c->stage[s], (const char *)src + begun, m, cudaMemcpyDeviceToHost, c->stream),
+                "a download");
+            if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->stage_free[s], c->stream), "a download");
+            if (st != TP_OK) return st;
+            slot[n++] = s;
+            begun += m;
+        }
+        const size_t m = bytes - done < TP__STAGE_BYTES ? bytes - done : TP__STAGE_BYTES;
+        const tp_status st = tp__cuda_status(c, cudaEventSynchronize(c->stage_free[slot[0]]), "a download");
+        if (st != TP_OK) return st;
+        memcpy((char *)dst + done, c->stage[slot[0]], m);
+        done += m;
+        slot[0] = slot[1];
+        n--;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaSetDevice(c->ordinal);
+    return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
+}
+
+/* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
+static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d, *f = (tp__cuda *)from;
+    if (from->host) return tp__cuda_upload(d, dst, src, bytes);
+    if (from->copy_from != tp__cuda_copy_from)
+        return c->fail(TP_ERR_UNSUPPORTED, "%s cannot copy from %s", d->name, from->name);
+    if (c == f) return tp__cuda_copy(d, dst, src, bytes);
+    cudaSetDevice(f->ordinal);
+    tp_status st = tp__cuda_status(f, cudaEventRecord(f->mark, f->stream), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(c, cudaStreamWaitEvent(c->stream, f->mark, 0), "a copy from another GPU");
+    if (st == TP_OK)
+        st = tp__cuda_status(c, cudaMemcpyPeerAsync(dst, c->ordinal, src, f->ordinal, bytes, c->stream),
+                             "a copy from another GPU");
+    if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->mark, c->stream), "a copy from another GPU");
+    cudaSetDevice(f->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(f, cudaStreamWaitEvent(f->stream, c->mark, 0), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    return st;
+}
+
+/* A step as one CUDA graph. */
+static tp_status tp__cuda_record_begin(tp_device *d)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaSetDevice(c->ordinal);
+    const tp_status st =
+        tp__cuda_status(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal), "recording");
+    c->recording = st == TP_OK;
+    return st;
+}
+static tp_status tp__cuda_record_end(tp_device *d, void **recording)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    *recording = NULL;
+    c->recording = false;
+    tp_status st = tp__cuda_status(c, cudaStreamEndCapture(c->stream, &graph), "recording");
+    if (st == TP_OK) st = tp__cuda_status(c, cudaGraphInstantiate(&exec, graph, 0), "recording");
+    if (graph) cudaGraphDestroy(graph);
+    if (st == TP_OK && c->status != TP_OK) { /* a kernel could not be recorded */
+        st = c->fail(c->status, "%s", c->error);
+        c->status = TP_OK;
+        cudaGraphExecDestroy(exec);
+    }
+    if (st == TP_OK) *recording = exec;
+    cudaGetLastError();
+    return st;
+}
+static tp_status tp__cuda_replay(tp_device *d, void *recording)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaSetDevice(c->ordinal);
+    return tp__cuda_status(c, cudaGraphLaunch((cudaGraphExec_t)recording, c->stream), "replaying a step");
+}
+static void tp__cuda_record_free(tp_device *d, void *recording)
+{
+    (void)d;
+    if (recording) cudaGraphExecDestroy((cudaGraphExec_t)recording);
+}
+
+/* ==== >>numbers ======================================================================================= */
+
+/* Half-precision numbers are storage: loaded as float, rounded to nearest even when stored. The portable form of what the
+ * processor's conversions do, NaN included. */
+typedef struct tp__bf16 {
+    uint16_t bits;
+} tp__bf16;
+typedef struct tp__f16 {
+    uint16_t bits;
+} tp__f16;
+
+__device__ __forceinline__ float tp__f32_of_bf16(uint16_t h) { return __uint_as_float((unsigned)h << 16); }
+__device__ __forceinline__ uint16_t tp__bf16_of_f32(float f)
+{
+    const unsigned u = __float_as_uint(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+__device__ __forceinline__ float tp__f32_of_f16(uint16_t h)
+{
+    const unsigned sign = (unsigned)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
+    if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
+    if (exponent == 0) { /* mantissa 2^-24, exactly */
+        const float size = (float)mantissa * 5.9604644775390625e-8f;
+        return sign ? -size : size;
+    }
+    return __uint_as_float(sign | (exponent + 112u) << 23 | mantissa << 13);
+}
+__device__ __forceinline__ uint16_t tp__f16_of_f32(float f)
+{
+    unsigned u = __float_as_uint(f);
+    const unsigned sign = (u >> 16) & 0x8000u;
+    u &= 0x7fffffffu;
+    if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu));
+    if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
+    if (u >= 0x38800000u) {
+        u += 0xfffu + ((u >> 13) & 1u);
+        return (uint16_t)(sign | (u - 0x38000000u) >> 13);
+    }
+    if (u <= 0x33000000u) return (uint16_t)sign;
+    const unsigned mantissa = (u & 0x7fffffu) | 0x800000u, shift = 126u - (u >> 23);
+    unsigned h = mantissa >> shift;
+    const unsigned rest = mantissa & ((1u << shift) - 1u), half = 1u << (shift - 1u);
+    if (rest > half || (rest == half && (h & 1u))) h++;
+    return (uint16_t)(sign | h);
+}
+
+/* A kernel is a template over what is stored; it computes in tp__real<T>, float or double. */
+template <class T> struct tp__real_of {
+    typedef float type;
+};
+template <> struct tp__real_of<double> {
+    typedef double type;
+};
+template <class T> using tp__real = typename tp__real_of<T>::type;
+
+__device__ __forceinline__ float tp__get(const float *p, int64_t i) { return p[i]; }
+__device__ __forceinline__ double tp__get(const double *p, int64_t i) { return p[i]; }
+__device__ __forceinline__ float tp__get(const tp__bf16 *p, int64_t i) { return tp__f32_of_bf16(p[i].bits); }
+__device__ __forceinline__ float tp__get(const tp__f16 *p, int64_t i) { return tp__f32_of_f16(p[i].bits); }
+__device__ __forceinline__ void tp__put(float *p, int64_t i, float x) { p[i] = x; }
+__device__ __forceinline__ void tp__put(double *p, int64_t i, double x) { p[i] = x; }
+__device__ __forceinline__ void tp__put(tp__bf16 *p, int64_t i, float x) { p[i].bits = tp__bf16_of_f32(x); }
+__device__ __forceinline__ void tp__put(tp__f16 *p, int64_t i, float x) { p[i].bits = tp__f16_of_f32(x); }
+
+/* The body with T as the stored type of an operand: TP_REALS(k->in[0].dtype, { ... kernel<T> ... }). */
+#define TP_REALS(dtype_, ...)   \
+    do {                        \
+        switch (dtype_) {       \
+        case TP_F64: {          \
+            typedef double T;   \
+            __VA_ARGS__         \
+        } break;                \
+        case TP_F16: {          \
+            typedef tp__f16 T;  \
+            __VA_ARGS__         \
+        } break;                \
+        case TP_BF16: {         \
+            typedef tp__bf16 T; \
+            __VA_ARGS__         \
+        } break;                \
+        default: {              \
+            typedef float T;    \
+            __VA_ARGS__         \
+        } break;                \
+        }                       \
+    } while (0)
+/* The same by the size of an element, for kernels that only move: T is an unsigned integer. */
+#define TP_SIZES(dtype_, ...)             \
+    do {                                  \
+        switch (tp__dtype_size(dtype_)) { \
+        case 1: {                         \
+            typedef uint8_t T;            \
+            __VA_ARGS__                   \
+        } break;                          \
+        case 2: {                         \
+            typedef uint16_t T;           \
+            __VA_ARGS__                   \
+        } break;                          \
+        case 4: {                         \
+            typedef uint32_t T;           \
+            __VA_ARGS__                   \
+        } break;                          \
+        default: {                        \
+            typedef uint64_t T;           \
+            __VA_ARGS__                   \
+        } break;                          \
+        }                                 \
+    } while (0)
+
+static size_t tp__dtype_size(tp_dtype d)
+{
+    return d == TP_F64 || d == TP_I64 ? 8 : d == TP_F16 || d == TP_BF16 ? 2 : d == TP_U8 || d == TP_BOOL ? 1 : 4;
+}
+
+/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `room` is shared, 8
+ * values; all threads of the block must come here. */
+template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
+{
+    for (int d = 16; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+    __syncthreads(); /* room may still be read by an earlier call */
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    R sum = room[0];
+    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) sum += room[w];
+    return sum;
+}
+template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN wins */
+{
+    for (int d = 16; d > 0; d >>= 1) {
+        const R y = __shfl_xor_sync(0xffffffffu, x, d);
+        x = x != x || x > y ? x : y;
+    }
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    R most = room[0];
+    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) most = most != most || most > room[w] ? most : room[w];
+    return most;
+}
+
+/* Philox 4x32-10, the numbers of tp_philox. */
+__device__ __forceinline__ void tp__philox(uint64_t key, uint64_t lo, uint64_t hi, uint32_t out[4])
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32),
+             c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = (uint64_t)0xd2511f53u * c0, b = (uint64_t)0xcd9e8d57u * c2;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)b;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)a;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* tp_kernel_fault: the first one of a run stays. */
+typedef struct tp__fault {
+    int64_t *words, id;
+} tp__fault;
+static tp__fault tp__fault_of(const tp_call *k)
+{
+    tp__fault f = {k->fault, k->fault_id};
+    return f;
+}
+__device__ __forceinline__ void tp__report(tp__fault f, int64_t value)
+{
+    if (f.words && atomicCAS((unsigned long long *)f.words, 0ull, (unsigned long long)f.id) == 0ull) f.words[1] = value;
+}
+
+/* ==== >>shapes ======================================================================================== */
+
+static int64_t tp__size(const tp_operand *x)
+{
+    int64_t n = 1;
+    for (int d = 0; d < x->shape.ndim; d++) n *= x->shape.dim[d];
+    return n;
+}
+static int64_t tp__product_of(const tp_shape *s, int from, int to)
+{
+    int64_t n = 1;
+    for (int d = from; d < to; d++) n *= s->dim[d];
+    return n;
+}
+static int tp__axis(int axis, int ndim) { return axis < 0 ? axis + ndim : axis; }
+
+/* A shape as kernels take it. */
+typedef struct tp__dims {
+    int n;
+    int64_t dim[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+} tp__dims;
+static tp__dims tp__dims_of(const tp_shape *s)
+{
+    tp__dims d;
+    int64_t stride = 1;
+    memset(&d, 0, sizeof d);
+    d.n = s->ndim;
+    for (int i = s->ndim - 1; i >= 0; i--) {
+        d.dim[i] = s->dim[i];
+        d.stride[i] = stride;
+        stride *= s->dim[i];
+    }
+    return d;
+}
+
+typedef struct tp__cuda_kernel {
+    const char *op;
+    tp_kernel_fn fn;
+    size_t (*scratch)(const tp_call *k); /* NULL: none */
+} tp__cuda_kernel;
+
+/* ==== >>elementwise =================================================================================== */
+/* A chain of element-wise ops is one launch of an interpreter: each thread takes four neighbours through all of its
+ * instructions. Chains of float and bool, the usual ones, have a kernel of their own; half-precision operands are floats
+ * there. Others go element by element through cells of eight bytes. */
+
+/* Codes, and what an instruction does to numbers (a, b its operands, p, q its attributes). ALL: integers too. */
+#define TP__ALL_MAPS(X)                        \
+    X(add, a + b)                              \
+    X(sub, a - b)                              \
+    X(mul, a *b)                               \
+    X(maximum, tp__is_nan(a) || a > b ? a : b) \
+    X(minimum, tp__is_nan(a) || a < b ? a : b) \
+    X(squared_difference, (a - b) * (a - b))   \
+    X(floordiv, tp__floor_quotient(a, b))      \
+    X(mod, tp__floor_rest(a, b))               \
+    X(neg, -a)                                 \
+    X(abs, tp__size_of(a))                     \
+    X(sign, a > 0 ? 1 : a < 0 ? -1 : a)        \
+    X(square, a *a)                            \
+    X(clip, tp__clip(a, p, q))                 \
+    X(affine, tp__affine(a, p, q))
+#define TP__REAL_MAPS(X)                                \
+    X(div, a / b)                                       \
+    X(pow, pow(a, b))                                   \
+    X(sqrt, sqrt(a))                                    \
+    X(rsqrt, 1 / sqrt(a))                               \
+    X(reciprocal, 1 / a)                                \
+    X(exp, exp(a))                                      \
+    X(ln, log(a))                                       \
+    X(sin, sin(a))                                      \
+    X(cos, cos(a))                                      \
+    X(asin, asin(a))                                    \
+    X(acos, acos(a))                                    \
+    X(atan, atan(a))                                    \
+    X(erf, erf(a))                                      \
+    X(tanh, tanh(a))                                    \
+    X(sigmoid, 1 / (1 + exp(-a)))                       \
+    X(softplus, (a > 0 ? a : 0) + log1p(exp(-fabs(a)))) \
+    X(relu, 0 > a ? 0 : a)                              \
+    X(relu_grad, b > 0 ? a : 0)                         \
+    X(leaky_relu, a > 0 ? a : (R)p * a)                 \
+    X(leaky_relu_grad, b > 0 ? a : (R)p * a)            \
+    X(elu, a > 0 ? a : expm1(a))                        \
+    X(elu_grad, b > 0 ? a : a * (b + 1))                \
+    X(floor, floor(a))                                  \
+    X(ceil, ceil(a))                                    \
+    X(round, rint(a))                                   \
+    X(clip_grad, b >= (R)p && b <= (R)q ? a : 0)
+#define TP__TESTS(X)         \
+    X(greater, a > b)        \
+    X(greater_equal, a >= b) \
+    X(less, a < b)           \
+    X(less_equal, a <= b)    \
+    X(equal, a == b)         \
+    X(not_equal, a != b)
+
+enum {
+#define TP__CODE(name_, expr_) TP__DO_##name_,
+    TP__ALL_MAPS(TP__CODE) TP__REAL_MAPS(TP__CODE) TP__TESTS(TP__CODE)
+#undef TP__CODE
+        TP__DO_is_finite,
+    TP__DO_logical_and,
+    TP__DO_logical_or,
+    TP__DO_logical_not,
+    TP__DO_select,
+    TP__DO_select_bytes,
+    TP__DO_cast,
+    TP__DO_COUNT
+};
+static const char *const tp__map_names[] = {
+#define TP__NAME(name_, expr_) #name_,
+    TP__ALL_MAPS(TP__NAME) TP__REAL_MAPS(TP__NAME) TP__TESTS(TP__NAME)
+#undef TP__NAME
+        "is_finite",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "select",
+    "select_bytes",
+    "cast"};
+
+/* Integers wrap around: they are computed without a sign where that matters. */
+template <class R> __device__ __forceinline__ bool tp__is_nan(R x) { return x != x; }
+__device__ __forceinline__ float tp__size_of(float x) { return fabsf(x); }
+__device__ __forceinline__ double tp__size_of(double x) { return fabs(x); }
+__device__ __forceinline__ int tp__size_of(int x) { return x < 0 ? (int)(0u - (unsigned)x) : x; }
+__device__ __forceinline__ int64_t tp__size_of(int64_t x)
+{
+    return x < 0 ? (int64_t)(0ull - (unsigned long long)x) : x;
+}
+__device__ __forceinline__ float tp__floor_quotient(float a, float b) { return floorf(a / b); }
+__device__ __forceinline__ double tp__floor_quotient(double a, double b) { return floor(a / b); }
+template <class I> __device__ __forceinline__ I tp__floor_quotient(I a, I b)
+{
+    if (b == 0) return 0;
+    if (b == -1) return (I)(0 - (uint64_t)a);
+    const I q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+__device__ __forceinline__ float tp__floor_rest(float a, float b)
+{
+    const float r = fmodf(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ __forceinline__ double tp__floor_rest(double a, double b)
+{
+    const double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class I> __device__ __forceinline__ I tp__floor_rest(I a, I b)
+{
+    if (b == 0 || b == -1) return 0;
+    const I r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi) /* x, or the bound that it passes */
+{
+    if (x != x) return 0;
+    if (x <= lo) return (int64_t)lo;
+    if (x >= hi) return hi > 2147483647.0 ? INT64_MAX : (int64_t)hi;
+    return (int64_t)x;
+}
+__device__ __forceinline__ float tp__clip(float x, float p, float q) { return x < p ? p : x > q ? q : x; }
+__device__ __forceinline__ double tp__clip(double x, float p, float q)
+{
+    return x < p ? (double)p : x > q ? (double)q : x;
+}
+template <class I> __device__ __forceinline__ I tp__clip(I x, float p, float q)
+{
+    const double least = sizeof(I) == 8 ? -9223372036854775808.0 : -2147483648.0,
+                 most = sizeof(I) == 8 ? 9223372036854775807.0 : 2147483647.0;
+    const I low = (I)tp__whole(ceil((double)p), least, most), high = (I)tp__whole(floor((double)q), least, most);
+    return x < low ? low : x > high ? high : x;
+}
+__device__ __forceinline__ float tp__affine(float x, float p, float q) { return __fadd_rn(__fmul_rn(p, x), q); }
+__device__ __forceinline__ double tp__affine(double x, float p, float q)
+{
+    return __dadd_rn(__dmul_rn((double)p, x), (double)q);
+}
+template <class I> __device__ __forceinline__ I tp__affine(I x, float p, float q)
+{
+    return (I)((uint64_t)x * (uint64_t)(int64_t)p + (uint64_t)(int64_t)q);
+}
+
+/* An operand of a chain in memory. */
+typedef struct tp__cuda_ext {
+    void *data;
+    int how, dtype;
+    int64_t inner, period, stride[TP_MAX_DIMS];
+} tp__cuda_ext;
+typedef struct tp__cuda_instr {
+    uint8_t code, dtype, out_dtype, n_in, to, out, from[4], in[4];
+    float p, q;
+} tp__cuda_instr;
+typedef struct tp__cuda_program {
+    int64_t n, dim[TP_MAX_DIMS];
+    int ndim, n_instr;
+    tp__cuda_instr instr[TP__MAX_INSTR];
+    tp__cuda_ext ext[TP__MAX_EXT];
+    struct {
+        void *data;
+        int dtype;
+    } out[TP__MAX_EXT];
+} tp__cuda_program;
+enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE }; /* what the instruction before gave, still at hand */
+
+/* Where element i of the result finds its operand. */
+template <class I> __device__ __forceinline__ I tp__ext_index(const tp__cuda_program &p, const tp__cuda_ext &e, I i)
+{
+    switch (e.how) {
+    case TP__DIRECT: return i;
+    case TP__SPLAT: return 0;
+    case TP__INNER: return i % (I)e.period;
+    case TP__OUTER: return (i / (I)e.inner) % (I)e.period;
+    default: {
+        I at = 0;
+        for (int d = p.ndim - 1; d >= 0; d--) {
+            const I q = i / (I)p.dim[d];
+            at += (i - q * (I)p.dim[d]) * (I)e.stride[d];
+            i = q;
+        }
+        return at;
+    }
+    }
+}
+__device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64_t i)
+{
+    switch (dtype) {
+    case TP_F32: return ((const float *)data)[i];
+    case TP_BF16: return tp__f32_of_bf16(((const uint16_t *)data)[i]);
+    case TP_F16: return tp__f32_of_f16(((const uint16_t *)data)[i]);
+    case TP_BOOL: return ((const uint8_t *)data)[i] ? 1.0f : 0.0f;
+    default: return (float)((const uint8_t *)data)[i];
+    }
+}
+/* Four neighbours from i on; m of them exist. */
+template <class I>
+__device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_ext &e, I i, int m, float x[4])
+{
+    if (e.how == TP__SPLAT) {
+        x[0] = x[1] = x[2] = x[3] = tp__float_at(e.data, e.dtype, 0);
+        return;
+    }
+    if (m == 4 && (e.how == TP__DIRECT || (e.how == TP__INNER && e.period % 4 == 0))) {
+        const I at = e.how == TP__DIRECT ? i : i % (I)e.period;
+        if (e.dtype == TP_F32) {
+            const float4 v = *(const float4 *)((const float *)e.data + at);
+            x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+            return;
+        }
+        if (e.dtype == TP_BF16) {
+            const uint2 v = *(const uint2 *)((const uint16_t *)e.data + at);
+            x[0] = __uint_as_float(v.x << 16), x[1] = __uint_as_float(v.x & 0xffff0000u);
+            x[2] = __uint_as_float(v.y << 16), x[3] = __uint_as_float(v.y & 0xffff0000u);
+            return;
+        }
+    }
+    for (int j = 0; j < 4; j++)
+        x[j] = j < m ? tp__float_at(e.data, e.dtype, (int64_t)tp__ext_index<I>(p, e, i + (I)j)) : 0.0f;
+}
+__device__ __forceinline__ void tp__store4(void *data, int dtype, int64_t i, int m, const float y[4])
+{
+    if (m == 4 && dtype == TP_F32) {
+        *(float4 *)((float *)data + i) = make_float4(y[0], y[1], y[2], y[3]);
+        return;
+    }
+    if (m == 4 && dtype == TP_BF16) {
+        *(uint2 *)((uint16_t *)data + i) =
+            make_uint2((unsigned)tp__bf16_of_f32(y[0]) | (unsigned)tp__bf16_of_f32(y[1]) << 16,
+                       (unsigned)tp__bf16_of_f32(y[2]) | (unsigned)tp__bf16_of_f32(y[3]) << 16);
+        return;
+    }
+    for (int j = 0; j < m; j++) switch (dtype) {
+        case TP_F32: ((float *)data)[i + j] = y[j]; break;
+        case TP_BF16: ((uint16_t *)data)[i + j] = tp__bf16_of_f32(y[j]); break;
+        case TP_F16: ((uint16_t *)data)[i + j] = tp__f16_of_f32(y[j]); break;
+        case TP_BOOL: ((uint8_t *)data)[i + j] = y[j] != 0; break;
+        default: ((uint8_t *)data)[i + j] = (uint8_t)tp__whole((double)y[j], 0.0, 255.0); break;
+        }
+}
+
+template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_program P)
+{
+    float reg[TP__MAX_REG][4], y[4] = {0, 0, 0, 0};
+    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * 4;
+    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < n; i += step) {
+        const int m = n - i < 4 ? (int)(n - i) : 4;
+        for (int j = 0; j < P.n_instr; j++) {
+            const tp__cuda_instr &s = P.instr[j];
+            float x[3][4];
+            for (int o = 0; o < 3; o++) {
+                if (o >= s.n_in) break;
+                const int at = s.in[o];
+                switch (s.from[o]) {
+                case TP__FROM_LAST:
+                    for (int e = 0; e < 4; e++) x[o][e] = y[e];
+                    break;
+                case TP__FROM_REG:
+                    for (int e = 0; e < 4; e++) x[o][e] = reg[at][e];
+                    break;
+                case TP__FROM_OUT:
+                    for (int e = 0; e < 4; e++)
+                        x[o][e] = e < m ? tp__float_at(P.out[at].data, P.out[at].dtype, (int64_t)i + e) : 0.0f;
+                    break;
+                default: tp__load4<I>(P, P.ext[at], i, m, x[o]); break;
+                }
+            }
+            const float p = s.p, q = s.q;
+            typedef float R;
+            switch (s.code) {
+#define TP__CASE(name_, expr_)                  \
+    case TP__DO_##name_:                        \
+        for (int e = 0; e < 4; e++) {           \
+            const R a = x[0][e], b = x[1][e];   \
+            (void)a, (void)b, (void)p, (void)q; \
+            y[e] = (R)(expr_);                  \
+        }                                       \
+        break;
+                TP__ALL_MAPS(TP__CASE)
+                TP__REAL_MAPS(TP__CASE)
+                TP__TESTS(TP__CASE)
+#undef TP__CASE
+            case TP__DO_is_finite:
+                for (int e = 0; e < 4; e++) y[e] = fabsf(x[0][e]) <= 3.402823466e38f;
+                break;
+            case TP__DO_logical_and:
+                for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 && x[1][e] != 0;
+                break;
+            case TP__DO_logical_or:
+                for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 || x[1][e] != 0;
+                break;
+            case TP__DO_logical_not:
+                for (int e = 0; e < 4; e++) y[e] = x[0][e] == 0;
+                break;
+            case TP__DO_cast: /* to bool and bytes; float stays what it is until it is stored */
+                for (int e = 0; e < 4; e++)
+                    y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
+                           : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
+                                                  : x[0][e];
+                break;
+            default: /* select, select_bytes */
+                for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
+                break;
+            }
+            if (s.out_dtype == TP_BF16)
+                for (int e = 0; e < 4; e++) y[e] = tp__f32_of_bf16(tp__bf16_of_f32(y[e]));
+            else if (s.out_dtype == TP_F16)
+                for (int e = 0; e < 4; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
+            if (s.to == TP__FROM_OUT) tp__store4(P.out[s.out].data, P.out[s.out].dtype, (int64_t)i, m, y);
+            else if (s.to == TP__FROM_REG)
+                for (int e = 0; e < 4; e++) reg[s.out][e] = y[e];
+        }
+    }
+}
+
+/* Any element types: a cell holds one. */
+union tp__cell {
+    double d;
+    int64_t l;
+};
+__device__ __forceinline__ tp__cell tp__cell_at(const void *data, int dtype, int64_t i)
+{
+    tp__cell c;
+    switch (dtype) {
+    case TP_F64: c.d = ((const double *)data)[i]; break;
+    case TP_I32: c.l = ((const int32_t *)data)[i]; break;
+    case TP_I64: c.l = ((const int64_t *)data)[i]; break;
+    case TP_U8:
+    case TP_BOOL: c.l = ((const uint8_t *)data)[i]; break;
+    default: c.d = (double)tp__float_at(data, dtype, i); break;
+    }
+    return c;
+}
+__device__ __forceinline__ bool tp__holds_real(int dtype) { return dtype >= TP_F32 && dtype <= TP_BF16; }
+/* A double as a float rounded to odd, which rounding again to half precision does not spoil. */
+__device__ __forceinline__ float tp__odd_float(double x)
+{
+    const float f = (float)x;
+    if (f != f || (double)f == x) return f;
+    unsigned u = __float_as_uint(f);
+    if (fabs((double)f) > fabs(x)) u--;
+    return __uint_as_float(u | 1u);
+}
+__device__ __forceinline__ void tp__cell_put(void *data, int dtype, int64_t i, tp__cell c)
+{
+    switch (dtype) {
+    case TP_F32: ((float *)data)[i] = (float)c.d; break;
+    case TP_F64: ((double *)data)[i] = c.d; break;
+    case TP_F16: ((uint16_t *)data)[i] = tp__f16_of_f32(tp__odd_float(c.d)); break;
+    case TP_BF16: ((uint16_t *)data)[i] = tp__bf16_of_f32(tp__odd_float(c.d)); break;
+    case TP_I32: ((int32_t *)data)[i] = (int32_t)c.l; break;
+    case TP_I64: ((int64_t *)data)[i] = c.l; break;
+    default: ((uint8_t *)data)[i] = (uint8_t)c.l; break;
+    }
+}
+/* What a cell of dtype `from` is as `to`; integers beyond 2^53 reach half precision through a double rounded to odd. */
+__device__ __forceinline__ tp__cell tp__cell_cast(tp__cell c, int from, int to)
+{
+    tp__cell y;
+    if (tp__holds_real(from)) {
+        if (tp__holds_real(to)) {
+            y.d = to == TP_F32 ? (double)(float)c.d : c.d;
+            if (to == TP_F16) y.d = (double)tp__f32_of_f16(tp__f16_of_f32(tp__odd_float(c.d)));
+            if (to == TP_BF16) y.d = (double)tp__f32_of_bf16(tp__bf16_of_f32(tp__odd_float(c.d)));
+        } else if (to == TP_BOOL) y.l = c.d != 0;
+        else if (to == TP_U8) y.l = tp__whole(c.d, 0.0, 255.0);
+        else if (to == TP_I32) y.l = tp__whole(c.d, -2147483648.0, 2147483647.0);
+        else y.l = tp__whole(c.d, -9223372036854775808.0, 9223372036854775807.0);
+        return y;
+    }
+    if (from == TP_BOOL) c.l = c.l != 0;
+    if (to == TP_BOOL) y.l = c.l != 0;
+    else if (to == TP_U8) y.l = c.l & 255;
+    else if (to == TP_I32) y.l = (int32_t)(uint32_t)(uint64_t)c.l;
+    else if (to == TP_I64) y.l = c.l;
+    else if (to == TP_F32) y.d = (double)(float)c.l;
+    else if (to == TP_F64) y.d = (double)c.l;
+    else {
+        uint64_t size = c.l < 0 ? 0ull - (uint64_t)c.l : (uint64_t)c.l;
+        if (size >> 53) size = (size >> 11 | (uint64_t)((size & 2047u) != 0)) << 11;
+        const float odd = tp__odd_float(c.l < 0 ? -(double)size : (double)size);
+        y.d =
+            to == TP_F16 ? (double)tp__f32_of_f16(tp__f16_of_f32(odd)) : (double)tp__f32_of_bf16(tp__bf16_of_f32(odd));
+    }
+    return y;
+}
+template <class R> __device__ __forceinline__ R tp__map_real(int code, R a, R b, float p, float q)
+{
+    switch (code) {
+#define TP__CASE(name_, expr_) \
+    case TP__DO_##name_: return (R)(expr_);
+        TP__ALL_MAPS(TP__CASE)
+        TP__REAL_MAPS(TP__CASE)
+        TP__TESTS(TP__CASE)
+#undef TP__CASE
+    default: return a == a && fabs((double)a) <= 1.7976931348623157e308 && (sizeof(R) == 8 || fabs((double)a) < 3.5e38);
+    }
+}
+/* Unsigned arithmetic wraps; comparisons see the sign. */
+template <class I> __device__ __forceinline__ I tp__map_int(int code, I a, I b, float p, float q)
+{
+    switch (code) {
+    case TP__DO_add: return (I)((uint64_t)a + (uint64_t)b);
+    case TP__DO_sub: return (I)((uint64_t)a - (uint64_t)b);
+    case TP__DO_mul: return (I)((uint64_t)a * (uint64_t)b);
+    case TP__DO_squared_difference: {
+        const uint64_t d = (uint64_t)(I)((uint64_t)a - (uint64_t)b);
+        return (I)(d * d);
+    }
+    case TP__DO_neg: return (I)(0 - (uint64_t)a);
+    case TP__DO_square: return (I)((uint64_t)a * (uint64_t)a);
+    case TP__DO_maximum: return a > b ? a : b;
+    case TP__DO_minimum: return a < b ? a : b;
+    case TP__DO_floordiv: return tp__floor_quotient(a, b);
+    case TP__DO_mod: return tp__floor_rest(a, b);
+    case TP__DO_abs: return tp__size_of(a);
+    case TP__DO_sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
+    case TP__DO_clip: return tp__clip(a, p, q);
+    case TP__DO_affine: return tp__affine(a, p, q);
+#define TP__CASE(name_, expr_) \
+    case TP__DO_##name_: return (I)(expr_);
+        TP__TESTS(TP__CASE)
+#undef TP__CASE
+    default: return a;
+    }
+}
+
+TP_KERNEL tp__any_chain(const __grid_constant__ tp__cuda_program P)
+{
+    tp__cell reg[TP__MAX_REG], y;
+    y.l = 0;
+    TP_EACH(i, P.n)
+    {
+        for (int j = 0; j < P.n_instr; j++) {
+            const tp__cuda_instr &s = P.instr[j];
+            tp__cell x[3];
+            for (int o = 0; o < 3; o++) {
+                x[o].l = 0;
+                if (o >= s.n_in) continue;
+                const int at = s.in[o];
+                if (s.from[o] == TP__FROM_LAST) x[o] = y;
+                else if (s.from[o] == TP__FROM_REG) x[o] = reg[at];
+                else if (s.from[o] == TP__FROM_OUT) x[o] = tp__cell_at(P.out[at].data, P.out[at].dtype, i);
+                else x[o] = tp__cell_at(P.ext[at].data, P.ext[at].dtype, tp__ext_index<int64_t>(P, P.ext[at], i));
+            }
+            const bool test = (s.code >= TP__DO_greater && s.code <= TP__DO_not_equal) || s.code == TP__DO_is_finite;
+            if (s.code == TP__DO_cast) y = tp__cell_cast(x[0], s.dtype, s.out_dtype);
+            else if (s.code == TP__DO_select || s.code == TP__DO_select_bytes) y = x[0].l ? x[1] : x[2];
+            else if (s.code == TP__DO_logical_and) y.l = x[0].l && x[1].l;
+            else if (s.code == TP__DO_logical_or) y.l = x[0].l || x[1].l;
+            else if (s.code == TP__DO_logical_not) y.l = !x[0].l;
+            else if (s.dtype == TP_I32) y.l = tp__map_int<int32_t>(s.code, (int32_t)x[0].l, (int32_t)x[1].l, s.p, s.q);
+            else if (s.dtype == TP_I64) y.l = tp__map_int<int64_t>(s.code, x[0].l, x[1].l, s.p, s.q);
+            else if (s.dtype == TP_F64) {
+                const double r = tp__map_real<double>(s.code, x[0].d, x[1].d, s.p, s.q);
+                if (test) y.l = r != 0;
+                else y.d = r;
+            } else {
+                const float r = tp__map_real<float>(s.code, (float)x[0].d, (float)x[1].d, s.p, s.q);
+                if (test) y.l = r != 0;
+                else
+                    y.d = s.out_dtype == TP_BF16  ? (double)tp__f32_of_bf16(tp__bf16_of_f32(r))
+                          : s.out_dtype == TP_F16 ? (double)tp__f32_of_f16(tp__f16_of_f32(r))
+                                                  : (double)r;
+            }
+            if (s.to == TP__FROM_OUT) tp__cell_put(P.out[s.out].data, P.out[s.out].dtype, i, y);
+            else if (s.to == TP__FROM_REG) reg[s.out] = y;
+        }
+    }
+}
+
+static int tp__map_code(const char *name)
+{
+    for (int i = 0; i < TP__DO_COUNT; i++)
+        if (strcmp(tp__map_names[i], name) == 0) return i;
+    return -1;
+}
+static bool tp__float_like(int dtype)
+{
+    return dtype == TP_F32 || dtype == TP_BF16 || dtype == TP_F16 || dtype == TP_BOOL || dtype == TP_U8;
+}
+
+static void tp__instr_attrs(tp__cuda_instr *s, const void *attrs)
+{
+    switch (s->code) {
+    case TP__DO_clip:
+    case TP__DO_clip_grad:
+        s->p = ((const tp__clip_attrs *)attrs)->low, s->q = ((const tp__clip_attrs *)attrs)->high;
+        break;
+    case TP__DO_affine:
+        s->p = ((const tp__affine_attrs *)attrs)->scale, s->q = ((const tp__affine_attrs *)attrs)->offset;
+        break;
+    case TP__DO_leaky_relu:
+    case TP__DO_leaky_relu_grad: s->p = ((const tp__leaky_attrs *)attrs)->alpha; break;
+    case TP__DO_cast:
+        s->dtype = (uint8_t)((const tp__cast_attrs *)attrs)->from;
+        s->out_dtype = (uint8_t)((const tp__cast_attrs *)attrs)->to;
+        break;
+    default: break;
+    }
+}
+
+/* Is everything in it float, half, bool or a byte? */
+static bool tp__is_float_chain(const tp__cuda_program *P)
+{
+    for (int j = 0; j < P->n_instr; j++)
+        if (!tp__float_like(P->instr[j].dtype) || !tp__float_like(P->instr[j].out_dtype)) return false;
+    return true;
+}
+
+static void tp__launch_program(const tp_call *k, const tp__cuda_program *P)
+{
+    const int64_t fours = (P->n + 3) / 4;
+    if (!tp__is_float_chain(P)) TP_RUN(k, tp__any_chain, P->n, *P);
+    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), fours, *P);
+    else TP_RUN(k, (tp__float_chain<uint64_t>), fours, *P);
+}
+
+static void tp__fused_cuda(const tp_call *k)
+{
+    const tp__program *prog = (const tp__program *)k->attrs;
+    tp__cuda_program P;
+    memset(&P, 0, sizeof P);
+    P.n = prog->n;
+    P.ndim = prog->shape.ndim;
+    P.n_instr = prog->n_instr;
+    for (int d = 0; d < P.ndim; d++) P.dim[d] = prog->shape.dim[d];
+    for (int e = 0; e < prog->n_ext; e++) {
+        tp__cuda_ext *x = &P.ext[e];
+        x->data = k->in[e].data;
+        x->dtype = k->in[e].dtype;
+        x->how = prog->ext[e].how;
+        x->inner = prog->ext[e].inner;
+        x->period = prog->ext[e].period;
+        for (int d = 0; d < P.ndim; d++) x->stride[d] = prog->ext[e].stride[d];
+    }
+    for (int o = 0; o < prog->n_out; o++) {
+        P.out[o].data = k->out[o].data;
+        P.out[o].dtype = k->out[o].dtype;
+    }
+    for (int j = 0; j < prog->n_instr; j++) {
+        const tp__instr *from = &prog->instr[j];
+        tp__cuda_instr *s = &P.instr[j];
+        const int code = tp__map_code(from->row->name);
+        if (code < 0) {
+            tp__broken(tp__cuda_of(k), from->row->name, "it is not known to the kernel for chains");
+            return;
+        }
+        s->code = (uint8_t)code;
+        s->dtype = (uint8_t)from->dtype;
+        s->out_dtype = (uint8_t)from->out_dtype;
+        s->n_in = (uint8_t)from->n_in;
+        s->to = (uint8_t)from->to;
+        s->out = (uint8_t)from->out;
+        for (int a = 0; a < from->n_in; a++) {
+            s->from[a] = (uint8_t)from->from[a];
+            s->in[a] = (uint8_t)from->in[a];
+            const tp__instr *before = j > 0 ? &prog->instr[j - 1] : NULL;
+            if (before && s->from[a] != TP__FROM_EXT && before->to == from->from[a] && before->out == from->in[a])
+                s->from[a] = TP__FROM_LAST;
+        }
+        tp__instr_attrs(s, from->attrs);
+    }
+    for (int j = 0; j + 1 < prog->n_instr;
+         j++) { /* registers that only the next instruction reads need not be written */
+        tp__cuda_instr *s = &P.instr[j];
+        bool read = s->to != TP__FROM_REG;
+        for (int q = j + 1; q < prog->n_instr && !read; q++) {
+            for (int a = 0; a < P.instr[q].n_in; a++)
+                read = read || (P.instr[q].from[a] == TP__FROM_REG && P.instr[q].in[a] == s->out);
+            if (P.instr[q].to == TP__FROM_REG && P.instr[q].out == s->out) break;
+        }
+        if (!read) s->to = TP__TO_NOWHERE;
+    }
+    tp__launch_program(k, &P);
+}
+
+/* One element-wise op by itself, as a chain of one: how the plan runs those of half precision. */
+static void tp__map_cuda(const tp_call *k)
+{
+    const tp_operand *y = &k->out[0];
+    tp__cuda_program P;
+    memset(&P, 0, sizeof P);
+    P.n = tp__size(y);
+    P.ndim = y->shape.ndim;
+    for (int d = 0; d < P.ndim; d++) P.dim[d] = y->shape.dim[d];
+    P.n_instr = 1;
+    P.out[0].data = y->data;
+    P.out[0].dtype = y->dtype;
+    tp__cuda_instr *s = &P.instr[0];
+    s->code = (uint8_t)tp__map_code(k->op->name);
+    s->dtype = (uint8_t)k->in[k->n_in - 1].dtype;
+    s->out_dtype = (uint8_t)y->dtype;
+    s->n_in = (uint8_t)k->n_in;
+    s->to = TP__FROM_OUT;
+    tp__instr_attrs(s, k->attrs);
+    for (int i = 0; i < k->n_in && i < 3; i++) {
+        const tp_shape *x = &k->in[i].shape;
+        const int lead = y->shape.ndim - x->ndim;
+        int64_t stride = 1;
+        P.ext[i].data = k->in[i].data;
+        P.ext[i].dtype = k->in[i].dtype;
+        for (int d = x->ndim - 1; d >= 0; d--) {
+            P.ext[i].stride[d + lead] = x->dim[d] == 1 ? 0 : stride;
+            stride *= x->dim[d];
+        }
+        P.ext[i].how = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
+        s->from[i] = TP__FROM_EXT;
+        s->in[i] = (uint8_t)i;
+    }
+    tp__launch_program(k, &P);
+}
+
+/* add_n: y = x_0 + x_1 + ..., left to right; as many at a time as a chain takes. */
+static void tp__add_n_cuda(const tp_call *k)
+{
+    for (int from = 0; from < k->n_in;) {
+        tp__cuda_program P;
+        memset(&P, 0, sizeof P);
+        P.n = tp__size(&k->out[0]);
+        const tp_operand *y = &k->out[0];
+        int n_ext = 0;
+        if (from > 0) {
+            P.ext[n_ext].data = y->data;
+            P.ext[n_ext++].dtype = y->dtype;
+        }
+        while (n_ext < TP__MAX_EXT && from < k->n_in) {
+            P.ext[n_ext].data = k->in[from].data;
+            P.ext[n_ext++].dtype = k->in[from++].dtype;
+        }
+        P.out[0].data = y->data;
+        P.out[0].dtype = y->dtype;
+        P.n_instr = n_ext > 1 ? n_ext - 1 : 1;
+        for (int j = 0; j < P.n_instr; j++) {
+            tp__cuda_instr *s = &P.instr[j];
+            s->code = n_ext > 1 ? TP__DO_add : TP__DO_cast;
+            s->dtype = s->out_dtype = (uint8_t)y->dtype;
+            s->n_in = n_ext > 1 ? 2 : 1;
+            s->from[0] = (uint8_t)(j ? (int)TP__FROM_LAST : (int)TP__FROM_EXT);
+            s->from[1] = TP__FROM_EXT;
+            s->in[1] = (uint8_t)(j + 1);
+            s->to = (uint8_t)(j + 1 < P.n_instr ? (int)TP__TO_NOWHERE : (int)TP__FROM_OUT);
+        }
+        tp__launch_program(k, &P);
+    }
+}
+
+/* copy: the plan's own */
+static void tp__copy_cuda(const tp_call *k)
+{
+    const size_t bytes = (size_t)tp__size(&k->out[0]) * tp__dtype_size(k->out[0].dtype);
+    if (!bytes) return;
+    const cudaError_t e =
+        cudaMemcpyAsync(k->out[0].data, k->in[0].data, bytes, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
+    if (e != cudaSuccess) tp__broken(tp__cuda_of(k), "a copy", cudaGetErrorString(e));
+}
+
+static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda, NULL},
+                                                       {"add_n", tp__add_n_cuda, NULL},
+                                                       {"copy", tp__copy_cuda, NULL},
+                                                       {NULL, NULL, NULL}};
+
+/* ==== >>matmul ======================================================================================== */
+/* Row-major c = a b is column-major c^T = b^T a^T: cuBLASLt gets b first. Bias and ReLU are its epilogue. */
+
+typedef struct tp__gemm_shape {
+    int64_t M, N, K, batch, stride_a, stride_b, stride_c;
+    bool ta, tb, bias, relu, add; /* add: c += */
+    float alpha;
+    tp_dtype dtype;
+    tp_precision precision;
+    uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
+} tp__gemm_shape;
+
+/* What an algorithm may count on: cuBLASLt assumes 256 bytes where nothing else is said. */
+static uint32_t tp__alignment(const void *p)
+{
+    const uintptr_t u = (uintptr_t)p | 256u;
+    return (uint32_t)(u & (0u - u));
+}
+
+static uint64_t tp__hash_bytes(const void *p, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)p;
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
+    return h | 1u;
+}
+
+static cudaDataType_t tp__cuda_type(tp_dtype d)
+{
+    return d == TP_F64 ? CUDA_R_64F : d == TP_F16 ? CUDA_R_16F : d == TP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* c = alpha op(a) op(b) + bias, activated. The choice of an algorithm is remembered: none is looked for while recording. */
+static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
+{
+    tp__cuda *u = tp__cuda_of(k);
+    const cudaDataType_t type = tp__cuda_type(g->dtype);
+    const bool f64 = g->dtype == TP_F64;
+    cublasLtMatmulDesc_t op = NULL;
+    cublasLtMatrixLayout_t la = NULL, lb = NULL, lc = NULL;
+    cublasLtMatmulPreference_t pref = NULL;
+    const cublasOperation_t ta = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = g->bias   ? g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
+                                        : g->relu ? CUBLASLT_EPILOGUE_RELU
+                                                  : CUBLASLT_EPILOGUE_DEFAULT;
+    const int32_t batch = (int32_t)g->batch;
+    const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
+    const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
+    const cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
+                                        : g->dtype == TP_F32 && g->precision == TP_PRECISION_TF32
+                                            ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                            : CUBLAS_COMPUTE_32F;
+    cublasStatus_t st = cublasLtMatmulDescCreate(&op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSA, &tb, sizeof tb);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSB, &ta, sizeof ta);
+    if (st == CUBLAS_STATUS_SUCCESS && epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (st == CUBLAS_STATUS_SUCCESS && g->bias)
+        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutCreate(&lb, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
+                                        g->tb ? g->K : g->N);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutCreate(&la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
+                                        g->ta ? g->M : g->K);
+    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, type, (uint64_t)g->N, (uint64_t)g->M, g->N);
+    if (batch > 1) {
+        cublasLtMatrixLayout_t layout[3] = {la, lb, lc};
+        const int64_t stride[3] = {g->stride_a, g->stride_b, g->stride_c};
+        for (int i = 0; i < 3 && st == CUBLAS_STATUS_SUCCESS; i++) {
+            st = cublasLtMatrixLayoutSetAttribute(layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+            if (st == CUBLAS_STATUS_SUCCESS)
+                st = cublasLtMatrixLayoutSetAttribute(layout[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                      &stride[i], sizeof stride[i]);
+        }
+    }
+    tp__gemm_shape key;
+    memset(&key, 0, sizeof key); /* padding too */
+    key.M = g->M, key.N = g->N, key.K = g->K, key.batch = g->batch;
+    key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
+    key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
+    key.dtype = g->dtype, key.precision = g->precision;
+    key.align[0] = tp__alignment(a), key.align[1] = tp__alignment(b), key.align[2] = tp__alignment(c);
+    const uint64_t h = tp__hash_bytes(&key, sizeof key);
+    tp__product *slot = &u->product[h & (TP__PRODUCTS - 1)];
+    if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) {
+        cublasLtMatmulHeuristicResult_t found;
+        int n = 0;
+        st = cublasLtMatmulPreferenceCreate(&pref);
+        if (st == CUBLAS_STATUS_SUCCESS)
+            st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                      &u->workspace_bytes, sizeof u->workspace_bytes);
+        const cublasLtMatmulPreferenceAttributes_t which[4] = {
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b goes first */
+        for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
+            st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
+        if (st == CUBLAS_STATUS_SUCCESS)
+            st = cublasLtMatmulAlgoGetHeuristic(u->blas, op, lb, la, lc, lc, pref, 1, &found, &n);
+        if (st == CUBLAS_STATUS_SUCCESS && n == 0) st = CUBLAS_STATUS_NOT_SUPPORTED;
+        if (st == CUBLAS_STATUS_SUCCESS) {
+            slot->key = h;
+            slot->algo = found.algo;
+        }
+    }
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmul(u->blas, op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, lb, a, la,
+                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, lc, c, lc, &slot->algo,
+                            u->workspace, u->workspace_bytes, u->stream);
+    if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
+    if (pref) cublasLtMatmulPreferenceDestroy(pref);
+    if (la) cublasLtMatrixLayoutDestroy(la);
+    if (lb) cublasLtMatrixLayoutDestroy(lb);
+    if (lc) cublasLtMatrixLayoutDestroy(lc);
+    if (op) cublasLtMatmulDescDestroy(op);
+}
+
+/* Which matrix of x belongs to matrix i of c; leading dimensions broadcast. */
+static int64_t tp__matrix_of(const tp_shape *c, const tp_shape *x, int64_t i)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = 2; d < x->ndim; d++) {
+        const int64_t n = c->dim[c->ndim - 1 - d], index = i % n;
+        i /= n;
+        if (x->dim[x->ndim - 1 - d] != 1) at += index * stride;
+        stride *= x->dim[x->ndim - 1 - d];
+    }
+    return at;
+}
+
+/* An empty sum: zeros and the bias. */
+template <class T> TP_KERNEL tp__no_product(T *c, const T *bias, int64_t n, int64_t N, bool relu)
+{
+    TP_EACH(i, n)
+    {
+        const tp__real<T> v = bias ? tp__get(bias, i % N) : 0;
+        tp__put(c, i, relu && !(v > 0) ? 0 : v);
+    }
+}
+
+static void tp__matmul_cuda(const tp_call *k)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
+    const tp_shape *sa = &k->in[0].shape, *sb = &k->in[1].shape, *sc = &k->out[0].shape;
+    const size_t size = tp__dtype_size(k->out[0].dtype);
+    tp__gemm_shape g;
+    memset(&g, 0, sizeof g);
+    g.M = sc->dim[sc->ndim - 2];
+    g.N = sc->dim[sc->ndim - 1];
+    g.K = sa->dim[sa->ndim - (t->transpose_a ? 2 : 1)];
+    g.ta = t->transpose_a;
+    g.tb = t->transpose_b;
+    g.bias = t->fused_bias != 0;
+    g.relu = t->fused_act != 0;
+    g.alpha = 1;
+    g.dtype = k->out[0].dtype;
+    g.precision = k->precision;
+    const void *bias = g.bias ? k->in[2].data : NULL;
+    int64_t n_batch = tp__product_of(sc, 0, sc->ndim - 2);
+    if (tp__size(&k->out[0]) == 0) return;
+    if (g.K == 0) {
+        TP_REALS(g.dtype, TP_RUN(k, (tp__no_product<T>), tp__size(&k->out[0]), (T *)k->out[0].data, (const T *)bias,
+                                 tp__size(&k->out[0]), g.N, g.relu););
+        return;
+    }
+    if (sb->ndim == 2 && !g.ta) { /* all matrices of a are one tall one */
+        g.M *= n_batch;
+        n_batch = 1;
+    }
+    /* runs of matrices at even distances are one call */
+    for (int64_t i = 0; i < n_batch;) {
+        const int64_t a0 = n_batch == 1 ? 0 : tp__matrix_of(sc, sa, i),
+                      b0 = n_batch == 1 ? 0 : tp__matrix_of(sc, sb, i);
+        int64_t n = 1, da = 0, db = 0;
+        if (i + 1 < n_batch) {
+            da = tp__matrix_of(sc, sa, i + 1) - a0;
+            db = tp__matrix_of(sc, sb, i + 1) - b0;
+            while (i + n < n_batch && tp__matrix_of(sc, sa, i + n) == a0 + n * da &&
+                   tp__matrix_of(sc, sb, i + n) == b0 + n * db)
+                n++;
+        }
+        g.batch = n;
+        g.stride_a = da * g.M * g.K;
+        g.stride_b = db * g.K * g.N;
+        g.stride_c = g.M * g.N;
+        tp__gemm(k, &g, (const char *)k->in[0].data + (size_t)(a0 * g.M * g.K) * size,
+                 (const char *)k->in[1].data + (size_t)(b0 * g.K * g.N) * size,
+                 (char *)k->out[0].data + (size_t)(i * g.M * g.N) * size, bias);
+        i += n;
+    }
+}
+
+/* descend: w -= lr a^T b, the plan's own. The rate lies in device memory: a product, then the step. */
+TP_KERNEL tp__descend_step(float *w, const float *product, const float *lr, int64_t n)
+{
+    const float rate = *lr;
+    TP_EACH(i, n) w[i] -= rate * product[i];
+}
+static void tp__descend_cuda(const tp_call *k)
+{
+    tp__gemm_shape g;
+    memset(&g, 0, sizeof g);
+    g.K = k->in[0].shape.dim[0];
+    g.M = k->in[0].shape.dim[1];
+    g.N = k->in[1].shape.dim[1];
+    g.ta = true;
+    g.alpha = 1;
+    g.batch = 1;
+    g.dtype = TP_F32;
+    g.precision = k->precision;
+    tp__gemm(k, &g, k->in[0].data, k->in[1].data, k->scratch, NULL);
+    TP_RUN(k, tp__descend_step, g.M * g.N, (float *)k->var[0].data, (const float *)k->scratch,
+           (const float *)k->in[2].data, g.M * g.N);
+}
+static size_t tp__descend_room(const tp_call *k)
+{
+    return (size_t)(k->in[0].shape.dim[1] * k->in[1].shape.dim[1]) * sizeof(float);
+}
+
+static const tp__cuda_kernel tp__cuda_matmul[] = {
+    {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_room}, {NULL, NULL, NULL}};
+
+/* ==== >>reductions ==================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_reductions[] = {{NULL, NULL, NULL}};
+
+/* ==== >>moves ========================================================================================= */
+
+static const tp__cuda_kernel tp__cuda_moves[] = {{NULL, NULL, NULL}};
+
+/* ==== >>random ======================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_random[] = {{NULL, NULL, NULL}};
+
+/* ==== >>variables ===================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_variables[] = {{NULL, NULL, NULL}};
+
+/* ==== >>convolution =================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_convolution[] = {{NULL, NULL, NULL}};
+
+/* ==== >>normalisation ================================================================================= */
+
+static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
+
+/* ==== >>rows ========================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_rows[] = {{NULL, NULL, NULL}};
+
+/* ==== >>sequences ===================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_sequences[] = {{NULL, NULL, NULL}};
+
+/* ==== >>images ======================================================================================== */
+
+static const tp__cuda_kernel tp__cuda_images[] = {{NULL, NULL, NULL}};
+
+/* ==== >>table ========================================================================================= */
+
+static const tp__cuda_kernel *const tp__cuda_sections[] = {
+    tp__cuda_elementwise, tp__cuda_matmul,    tp__cuda_reductions,  tp__cuda_moves,
+    tp__cuda_random,      tp__cuda_variables, tp__cuda_convolution, tp__cuda_normalisation,
+    tp__cuda_rows,        tp__cuda_sequences, tp__cuda_images};
+
+static const tp__cuda_kernel *tp__cuda_find(const char *op)
+{
+    for (size_t s = 0; s < sizeof tp__cuda_sections / sizeof *tp__cuda_sections; s++)
+        for (const tp__cuda_kernel *r = tp__cuda_sections[s]; r->op; r++)
+            if (strcmp(r->op, op) == 0) return r;
+    return NULL;
+}
+static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
+{
+    (void)d;
+    const tp__cuda_kernel *r = tp__cuda_find(op);
+    if (r) return r->fn;
+    return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
+}
+static size_t tp__cuda_scratch(tp_device *d, const tp_call *k)
+{
+    (void)d;
+    const tp__cuda_kernel *r = tp__cuda_find(k->op->name);
+    return r && r->scratch ? r->scratch(k) : 0;
+}
+
+static void tp__cuda_close(tp_device *d)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    if (!c) return;
+    cudaSetDevice(c->ordinal);
+    if (c->stream) cudaStreamSynchronize(c->stream);
+    if (c->dnn) cudnnDestroy(c->dnn);
+    if (c->blas) cublasLtDestroy(c->blas);
+    for (int i = 0; i < TP__STAGES; i++) {
+        if (c->stage[i]) cudaFreeHost(c->stage[i]);
+        if (c->stage_free[i]) cudaEventDestroy(c->stage_free[i]);
+    }
+    if (c->late_room) cudaFreeHost(c->late_room);
+    if (c->mark) cudaEventDestroy(c->mark);
+    if (c->workspace) cudaFree(c->workspace);
+    if (c->stream) cudaStreamDestroy(c->stream);
+    free(c);
+}
+
+extern "C" int tp_cuda_count(void)
+{
+    int n = 0;
+    if (cudaGetDeviceCount(&n) == cudaSuccess) return n;
+    cudaGetLastError();
+    return 0;
+}
+
+extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
+{
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (abi != TP_ABI) {
+        fail(TP_ERR_ARG,
+             "tp_cuda.cu was built with version %u of tp's structs, this program with %u: compile both again", TP_ABI,
+             abi);
+        return NULL;
+    }
+    if (e != cudaSuccess || n == 0) {
+        cudaGetLastError();
+        fail(TP_ERR_UNSUPPORTED, "no NVIDIA GPU can be used: %s",
+             e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+        return NULL;
+    }
+    if (ordinal < 0 || ordinal >= n) {
+        fail(TP_ERR_ARG, "there is no GPU %d: this machine has %d, counted from 0", ordinal, n);
+        return NULL;
+    }
+    tp__cuda *c = (tp__cuda *)calloc(1, sizeof *c);
+    if (!c) {
+        fail(TP_ERR_NOMEM, "out of memory for a device");
+        return NULL;
+    }
+    tp_device *d = &c->device;
+    d->abi = TP_ABI;
+    snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
+    d->alloc = tp__cuda_alloc;
+    d->free = tp__cuda_free;
+    d->upload = tp__cuda_upload;
+    d->download = tp__cuda_download;
+    d->copy = tp__cuda_copy;
+    d->copy_from = tp__cuda_copy_from;
+    d->find_kernel = tp__cuda_find_kernel;
+    d->scratch = tp__cuda_scratch;
+    d->wait = tp__cuda_wait;
+    d->record_begin = tp__cuda_record_begin;
+    d->record_end = tp__cuda_record_end;
+    d->replay = tp__cuda_replay;
+    d->record_free = tp__cuda_record_free;
+    d->close = tp__cuda_close;
+    d->impl = c;
+    c->fail = fail;
+    c->ordinal = ordinal;
+    c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
+    const char *what = "choosing the GPU";
+    e = cudaSetDevice(ordinal);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, ordinal);
+    if (e == cudaSuccess) {
+        what = "opening a stream";
+        e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+    }
+    if (e == cudaSuccess) {
+        what = "allocating transfer buffers";
+        for (int i = 0; i < TP__STAGES && e == cudaSuccess; i++) {
+            e = cudaHostAlloc((void **)&c->stage[i], TP__STAGE_BYTES, cudaHostAllocDefault);
+            if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
+        }
+        if (e == cudaSuccess) e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES, cudaHostAllocDefault);
+        if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
+        if (e == cudaSuccess) e = cudaMalloc(&c->workspace, c->workspace_bytes);
+    }
+    if (e != cudaSuccess) {
+        tp__cuda_status(c, e, what);
+        tp__cuda_close(d);
+        return NULL;
+    }
+    const cublasStatus_t b = cublasLtCreate(&c->blas);
+    if (b != CUBLAS_STATUS_SUCCESS) {
+        fail(TP_ERR_STATE, "%s: cuBLASLt could not be started: %s", d->name, cublasLtGetStatusString(b));
+        tp__cuda_close(d);
+        return NULL;
+    }
+    cudnnStatus_t s = cudnnCreate(&c->dnn);
+    if (s == CUDNN_STATUS_SUCCESS) s = cudnnSetStream(c->dnn, c->stream);
+    if (s != CUDNN_STATUS_SUCCESS) {
+        fail(TP_ERR_STATE, "%s: cuDNN could not be started: %s", d->name, cudnnGetErrorString(s));
+        tp__cuda_close(d);
+        return NULL;
+    }
+    return d;
+}

@@ -1226,7 +1226,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
     const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
     const cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
-                                        : g->dtype == TP_F32 && g->precision == TP_PRECISION_TF32
+                                        : g->dtype == TP_F32 && g->precision != TP_PRECISION_F32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
     cublasStatus_t st = cublasLtMatmulDescCreate(&op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);

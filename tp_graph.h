@@ -141,7 +141,9 @@ enum {
     TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
     TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10      /* the output may not share memory with a dying input */
+    TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
+    TP_OP_HALF = 1 << 11,         /* products, worth making of half-precision operands where the session allows it */
+    TP_OP_FOLLOWS = 1 << 12       /* its output 0 has the precision in which its input 0 is stored */
 };
 
 typedef enum {
@@ -782,7 +784,7 @@ typedef struct tp_session_config {
     tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
-    tp_precision precision; /* of products on devices with tensor cores */
+    tp_precision precision; /* see tp_precision */
     float memory_fraction;  /* of a GPU; 0 = 0.99 */
 } tp_session_config;
 TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
@@ -3094,6 +3096,7 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
+ *                with a half precision: which of them are stored so
  *   3. order     creation order, bent where a variable's old value must be read before it is written
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
@@ -3347,9 +3350,10 @@ static void tp__plan_free(tp__plan *p)
 
 /* -- scratch of one compilation */
 
-/* A value's copy on another device than its own. */
+/* A value's copy on another device than its own, or in another precision. */
 typedef struct tp__abroad {
     int device, buffer, next;
+    tp_dtype dtype; /* unset: the value's own */
 } tp__abroad;
 
 typedef struct tp__compiler {
@@ -3367,6 +3371,7 @@ typedef struct tp__compiler {
     int *group;                        /* op id -> its fused group, or -1 */
     int *alias;                        /* value -> value it is a view of, or -1 */
     char *folded;                      /* op id */
+    char *constant;                    /* op id: made of constants alone; while precisions are chosen */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
     char *fetched;    /* value */
@@ -3406,6 +3411,7 @@ static void tp__compiler_free(tp__compiler *c)
     tp_free(c->group);
     tp_free(c->alias);
     tp_free(c->folded);
+    tp_free(c->constant);
     tp_free(c->use_head);
     tp_free(c->use_next);
     tp_free(c->use_op);
@@ -3692,6 +3698,70 @@ static bool tp__type_equal(const tp_type *a, const tp_type *b)
     return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
 }
 
+/* 3'. With a half precision, which float32 values are stored so: products, what follows from them element by element or
+ * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
+static tp_dtype tp__half_of(const tp__compiler *c)
+{
+    const tp_precision p = c->exec->session->config.precision;
+    return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
+}
+static bool tp__is_mover(const tp_operation *o)
+{
+    const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
+    return ((o->row->flags & TP_OP_ANY_DTYPE) && !(o->row->flags & no)) || o->row == &tp__op_add_n;
+}
+static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
+{
+    const tp_dtype half = tp__half_of(c);
+    return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
+}
+static void tp__plan_precision(tp__compiler *c)
+{
+    const tp_dtype half = tp__half_of(c);
+    for (int k = 0; k < c->n_order && half; k++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
+        const unsigned flags = o->row->flags;
+        const int v = c->first_value[o->id];
+        c->constant[o->id] = o->row == &tp__op_constant;
+        if ((flags & TP_OP_SOURCE) || o->n_var || o->out[0].dtype != TP_F32) continue;
+        bool all = true, any = false, constant = true;
+        for (int i = 0; i < o->n_in; i++) {
+            const tp_node *in = o->in[i];
+            const int from = tp__value_of(c, in);
+            if (tp__shape_only(o->row, i)) continue;
+            constant = constant && c->constant[in->op->id] && c->fed[from] < 0;
+            if (in->dtype != TP_F32) continue;
+            if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
+                continue; /* a broadcast operand has no say */
+            all = all && tp__is_stored_half(c, in);
+            any = true;
+        }
+        c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
+        if (c->constant[o->id] || !any) continue; /* folded as float32 */
+        const bool same = o->row == &tp__op_sum_to_like &&
+                          tp_shape_equal(&c->value[tp__value_of(c, o->in[0])].type.shape, &c->value[v].type.shape);
+        if (flags & TP_OP_FOLLOWS) {
+            if (tp__is_stored_half(c, o->in[0]) && c->fed[v] < 0) c->value[v].type.dtype = half;
+        } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
+            for (int i = 0; i < o->n_out; i++)
+                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0) c->value[v + i].type.dtype = half;
+        }
+    }
+}
+
+/* In which precision does an op want its operand i, which is node n? */
+static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
+{
+    const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
+    if (!half || n->dtype != TP_F32) return stored;
+    if (o->row->flags & TP_OP_HALF) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
+        return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
+    if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each as it is */
+    return TP_F32;
+}
+
 /* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
 static void tp__plan_alias(tp__compiler *c)
 {
@@ -3717,6 +3787,12 @@ static void tp__plan_alias(tp__compiler *c)
     }
 }
 
+/* Is it float32, or float32 that the plan stores in half precision? */
+static bool tp__single(const tp__compiler *c, const tp_node *n)
+{
+    return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
+}
+
 /* -- 6a. bias and activation in the epilogue of their producer */
 
 typedef struct tp__epilogue_plan {
@@ -3731,7 +3807,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 
 static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
 {
-    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false;
+    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* half: it is rounded before the bias */
     if (o->row == &tp__op_conv2d) {
         const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
         return a->data_format != TP_NCHW;
@@ -3778,8 +3854,7 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
 static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id];
-    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || c->value[v].type.dtype != TP_F32)
-        return -1;
+    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || !tp__single(c, &o->out[0])) return -1;
     const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
@@ -3789,7 +3864,8 @@ static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 
 static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 {
-    if (o->row != &tp__op_batch_norm_grad || c->value[c->first_value[o->id]].type.dtype != TP_F32) return -1;
+    if (o->row != &tp__op_batch_norm_grad || !tp__single(c, &o->out[0])) return -1;
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return -1; /* what is positive may be stored as 0 */
     const tp_operation *mask = o->in[0]->op;
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
     const int v = c->first_value[mask->id];
@@ -3818,6 +3894,7 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
     if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
+    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the host's blocks do not know half precision */
     for (int i = 0; i < o->n_in; i++) {
         const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
         if (d == TP_F16 || d == TP_BF16) return false;
@@ -4149,7 +4226,16 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || c->plan->buffer[home].device == device) return home;
     for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
-        if (c->abroad[i].device == device) return c->abroad[i].buffer;
+        if (c->abroad[i].device == device && !c->abroad[i].dtype) return c->abroad[i].buffer;
+    return -1;
+}
+/* The same in a precision of its own. */
+static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
+{
+    const int root = tp__root(c, v);
+    if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
+    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
+        if (c->abroad[i].device == device && c->abroad[i].dtype == dtype) return c->abroad[i].buffer;
     return -1;
 }
 
@@ -4189,6 +4275,27 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
     return TP_OK;
 }
 
+/* A new buffer for a copy of a value; -1: out of memory. */
+static int tp__add_abroad(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
+{
+    if (c->n_abroad == c->cap_abroad) {
+        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
+        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
+        if (!a) return -1;
+        c->abroad = a;
+        c->cap_abroad = cap;
+    }
+    const int b = tp__new_buffer(c, where, bytes, device);
+    if (b < 0) return -1;
+    tp__abroad *a = &c->abroad[c->n_abroad];
+    a->device = device;
+    a->buffer = b;
+    a->dtype = dtype;
+    a->next = c->abroad_head[root];
+    c->abroad_head[root] = c->n_abroad++;
+    return b;
+}
+
 /* See to it that value v can be read on a device by the next step: once a value and device, a constant lies there, what is
  * fed is put there too, and anything else is copied by a step. */
 static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
@@ -4197,20 +4304,9 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
     const bool constant = p->buffer[home].where == TP__IN_CONST;
-    if (c->n_abroad == c->cap_abroad) {
-        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
-        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
-        if (!a) return tp__nomem_plan();
-        c->abroad = a;
-        c->cap_abroad = cap;
-    }
-    const int b = tp__new_buffer(c, constant ? TP__IN_CONST : TP__IN_ARENA, p->buffer[home].bytes, device);
+    const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
+    const int b = tp__add_abroad(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
     if (b < 0) return tp__nomem_plan();
-    tp__abroad *a = &c->abroad[c->n_abroad];
-    a->device = device;
-    a->buffer = b;
-    a->next = c->abroad_head[root];
-    c->abroad_head[root] = c->n_abroad++;
     if (constant) return tp__constant_data(c, b, p->buffer[home].host_data);
     if (c->fed[root] >= 0) {
         p->buffer[b].first = p->buffer[b].last = -1;
@@ -4233,6 +4329,33 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
 static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
 {
     return tp__bring(c, tp__value_of(c, n), device, n->op->name);
+}
+
+/* The same in a precision of its own: once a value, device and precision, a step converts it. */
+static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
+{
+    tp__plan *p = c->plan;
+    const int v = tp__value_of(c, n), root = tp__root(c, v);
+    const tp_status st = tp__bring_node(c, n, device);
+    const int from = tp__buffer_on(c, v, device);
+    if (st != TP_OK || from < 0 || c->value[root].type.dtype == dtype || tp__buffer_as(c, v, device, dtype) >= 0)
+        return st;
+    tp_type t = c->value[root].type;
+    tp__cast_attrs *attrs = (tp__cast_attrs *)tp_arena_alloc(&p->arena, sizeof *attrs);
+    if (!attrs) return tp__nomem_plan();
+    attrs->from = t.dtype;
+    attrs->to = t.dtype = dtype;
+    const int b = tp__add_abroad(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
+    tp__step *s = b >= 0 ? tp__add_step(c, &tp__op_cast, n->op->name, 1, 1, 0, device) : NULL;
+    if (!s) return tp__nomem_plan();
+    s->call.attrs = attrs;
+    s->operand[0] = tp__operand(&c->value[root].type);
+    s->operand[1] = tp__operand(&t);
+    s->buffer[0] = from;
+    s->buffer[1] = b;
+    tp__touch(p, from, p->n_step - 1);
+    tp__touch(p, b, p->n_step - 1);
+    return tp__step_kernel(s);
 }
 
 /* A copy between two devices. */
@@ -4482,15 +4605,18 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     const tp_status st = tp__step_kernel(s);
     if (st != TP_OK) return st;
     const int n = s->call.n_in + s->call.n_out + s->call.n_var;
-    size_t scratch = tp__step_scratch(s);
-    s->call.scratch_bytes = scratch;
-    if (s->convert) {
-        scratch = tp__align64(scratch);
-        for (int i = 0; i < n; i++)
-            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16)
-                scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
-        if (n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    tp_dtype stored[64];
+    size_t room = 0;
+    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
+        stored[i] = s->operand[i].dtype;
+        if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
+        s->operand[i].dtype = TP_F32;
+        room += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
     }
+    s->call.scratch_bytes = tp__step_scratch(s);
+    for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
+    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + room : s->call.scratch_bytes;
     if (scratch) {
         s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
         if (s->scratch < 0) return tp__nomem_plan();
@@ -4566,7 +4692,8 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         }
         if (done || !live) continue;
         tp_status st = TP_OK;
-        for (int i = 0; i < n && !host && st == TP_OK; i++) st = tp__bring_node(c, o->in[i], device);
+        for (int i = 0; i < n && st == TP_OK; i++)
+            st = tp__bring_as(c, o->in[i], host ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
         if (st != TP_OK) return st;
         tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
         if (!s) return tp__nomem_plan();
@@ -4574,7 +4701,8 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         for (int i = 0; i < n; i++) {
             const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
             s->operand[i] = tp__operand(&c->value[in].type);
-            s->buffer[i] = tp__buffer_on(c, in, host ? on : device);
+            s->operand[i].dtype = o->in[i]->dtype;
+            s->buffer[i] = tp__buffer_as(c, in, host ? on : device, o->in[i]->dtype);
             tp__touch(p, s->buffer[i], p->n_step - 1);
             s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
             if ((!host && on != device) || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0)) continue;
@@ -4606,7 +4734,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
         if (bn_mask && i == 0) in[i] = m->in[0];
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        const tp_status st = tp__bring_node(c, in[i], device);
+        const tp_status st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
         if (st != TP_OK) return st;
     }
     tp__step *s = tp__add_step(c, o->row, o->name, n_in, o->n_out, o->n_var, device);
@@ -4619,8 +4747,9 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     for (int i = 0; i < n_in; i++) {
         const int v = tp__value_of(c, in[i]);
         s->operand[i] = tp__operand(&c->value[v].type);
+        s->operand[i].dtype = tp__wanted(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        s->buffer[i] = tp__buffer_on(c, v, device);
+        s->buffer[i] = tp__buffer_as(c, v, device, s->operand[i].dtype);
         tp__touch(p, s->buffer[i], at);
     }
     if (bias || bn_relu || bn_mask) {
@@ -4767,6 +4896,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     c.group = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
     c.alias = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.folded = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.constant = (char *)tp__need(tp_calloc(n, 1), &ok);
     c.use_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
@@ -4804,6 +4934,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         }
     }
     if ((st = tp__plan_order(&c)) != TP_OK) goto done;
+    tp__plan_precision(&c);
     tp__plan_alias(&c);
 
     p->cap_step = c.n_order + p->n_fetch + 1;
@@ -5005,6 +5136,12 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                  : tp__emit_op(&c, o, ep);
     }
     if (st != TP_OK) goto done;
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) { /* what is stored in half precision is fetched as float32 */
+        const int v = tp__value_of(&c, p->fetch[i]), b = c.value[tp__root(&c, v)].buffer;
+        if (b >= 0 && tp__is_stored_half(&c, p->fetch[i]))
+            st = tp__bring_as(&c, p->fetch[i], p->buffer[b].device, TP_F32);
+    }
+    if (st != TP_OK) goto done;
     /* fetched variables that this plan writes: their run-start value, copied before everything */
     {
         int n_copy = 0;
@@ -5028,8 +5165,12 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                 n_copy++;
                 b = copy;
             }
-            p->fetch_buffer[i] = b;
             p->fetch_type[i] = c.value[v].type;
+            if (b >= 0 && tp__is_stored_half(&c, p->fetch[i])) {
+                b = tp__buffer_as(&c, v, p->buffer[b].device, TP_F32);
+                p->fetch_type[i].dtype = TP_F32;
+            }
+            p->fetch_buffer[i] = b;
             if (b >= 0) {
                 int root = b;
                 while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
@@ -10739,7 +10880,7 @@ static void tp__matmul_grad(tp_grad *g)
 }
 
 static const tp_op tp__op_matmul =
-    TP__ROW("matmul", "MatMul", TP_OP_PURE, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
+    TP__ROW("matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
             tp__matmul_grad, TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
             tp__matmul_scratch, 0, "MatMul", NULL);
 
@@ -11064,16 +11205,16 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
 }
 
 static const tp_op tp__op_conv2d =
-    TP__ROW("conv2d", "Conv2D", TP_OP_PURE, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
+    TP__ROW("conv2d", "Conv2D", TP_OP_HALF, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
             tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops,
             tp__conv2d_scratch, 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad =
-    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
             TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
             tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
 static const tp_op tp__op_conv2d_filter_grad =
-    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
             TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
             tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2, NULL, NULL);
@@ -11164,7 +11305,7 @@ static void tp__bias_add_grad(tp_grad *g)
     g->din[1] = tp_reduce_sum(tp__before_unpooling(g->dout[0]), axes, n, false);
 }
 static const tp_op tp__op_bias_add = TP__ROW(
-    "bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
+    "bias_add", "BiasAdd", TP_OP_FOLLOWS, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
     tp__bias_add_grad, TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 {
@@ -11417,7 +11558,7 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 
 static void tp__max_pool_take_grad(tp_grad *g);
 static const tp_op tp__op_max_pool_take =
-    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
             tp__max_pool_take_infer, tp__max_pool_take_grad,
             TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL);
 static void tp__max_pool_grad_grad(tp_grad *g)
@@ -11425,7 +11566,7 @@ static void tp__max_pool_grad_grad(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
 }
 static const tp_op tp__op_max_pool_grad = TP__ROW(
-    "max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
     tp__max_pool_grad_infer, tp__max_pool_grad_grad,
     TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
 static void tp__max_pool_take_grad(tp_grad *g)
@@ -11447,7 +11588,7 @@ static double tp__pool_flops(const tp_call *k)
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
+    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
             tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
             0, "MaxPool", NULL);
 /* If all that comes back to y = relu(x) comes from pooling it: where the pooled maximum is 0, nothing went through the
@@ -11571,7 +11712,7 @@ static void tp__avg_pool_grad_grad(tp_grad *g)
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
 static const tp_op tp__op_avg_pool_grad = TP__ROW(
-    "avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    "avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
     tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
     TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, tp__avg_pool_grad_fast), NULL, NULL, 1u << 1, NULL, NULL);
 static void tp__avg_pool_back(tp_grad *g)
@@ -11579,7 +11720,7 @@ static void tp__avg_pool_back(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
 }
 static const tp_op tp__op_avg_pool =
-    TP__ROW("avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
+    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
             tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, tp__avg_pool_fast), tp__pool_flops, NULL,
             0, "AveragePool", NULL);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
@@ -12275,7 +12416,7 @@ static void tp__batch_norm_grad_back(tp_grad *g)
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
 static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_FOLLOWS, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
             tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
@@ -12296,7 +12437,7 @@ static void tp__batch_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema,
+static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_FOLLOWS, 3, 3, 4, tp__bn_schema,
                                                sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
                                                TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
                                                tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
@@ -12321,7 +12462,7 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
-    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
+    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_FOLLOWS, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
             tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
             TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
             tp__bn_scratch, 0, "BatchNormalization", NULL);
@@ -14012,9 +14153,10 @@ static void tp__dropout_grad(tp_grad *g)
 {
     g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream);
 }
-static const tp_op tp__op_dropout = TP__ROW(
-    "dropout", "Dropout", TP_OP_RANDOM, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs), tp__dropout_infer,
-    tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL, NULL, 0, "Dropout", NULL);
+static const tp_op tp__op_dropout =
+    TP__ROW("dropout", "Dropout", TP_OP_RANDOM | TP_OP_FOLLOWS, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs),
+            tp__dropout_infer, tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL,
+            NULL, 0, "Dropout", NULL);
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 {
     tp_apply_desc d;

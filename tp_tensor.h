@@ -345,9 +345,11 @@ typedef struct tp_operand {
     tp_shape shape;
 } tp_operand;
 
-/* What a float32 product may be made of. F32: nothing else. TF32: tensor cores that round its operands to 10 bits of
- * mantissa; devices without them take F32. */
-typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32 } tp_precision;
+/* What float32 arithmetic may be made of. F32: nothing else. TF32: products on tensor cores that round their operands to 10
+ * bits of mantissa; devices without them take F32. BF16, F16: matrix products and convolutions of half-precision operands,
+ * summed in float32; what lies between them is stored in half precision too. Variables, their updates, sums, statistics and
+ * what is fetched stay float32. */
+typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16 } tp_precision;
 
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
  * (`step`), so that a recorded graph can be replayed. */

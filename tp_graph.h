@@ -801,9 +801,10 @@ TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;               /* 0 = one a processor. One seed gives the same bits for any number. */
-    const char *isa;           /* NULL = the best; see tp_cpu_device_new */
-    tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
+    int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
+    const char *isa; /* NULL = the best; see tp_cpu_device_new */
+    /* The devices that tp_device_enter numbers: borrowed, they must outlive the session. NULL: one of its own, the CPU */
+    tp_device *const *devices;
     int n_devices;
     bool no_fusion;        /* run op by op, for debugging; same bits */
     float memory_fraction; /* of a GPU; 0 = 0.99 */
@@ -3512,8 +3513,12 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
  *   6. fuse      bias and activation into their convolution or matmul; element-wise chains into one kernel
- *   7. place     buffers in one arena by lifetime, element-wise results over a dying operand
- * Each of these keeps the bits of every value: a fetch never changes what is trained. */
+ *   7. place     buffers in an arena by lifetime, element-wise results over a dying operand
+ * Each of these keeps the bits of every value: a fetch never changes what is trained.
+ *
+ * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
+ * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
+ * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
 
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
 

@@ -436,6 +436,30 @@ TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* N
 /* Items of a collection that were added inside the current tower; array in the graph's arena. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
 
+/* Training towers tower0, tower1, ... made by one function, each on its device: what its layers make is named tower<i>/...,
+ * the first tower makes the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
+ *
+ * The towers are built side by side, so that a layer may ask for a value of all of them (tp_tower_all_reduce): tower 0
+ * builds as far as such a layer, then tower 1 as far as the same one, and when all are there all go on. Each tower's
+ * function runs on a thread of its own, but never two at a time, and the scopes, the device and the place of errors are the
+ * tower's own; a collection shows what the towers before this one added so far. With one tower, and with TP_NO_THREADS, it
+ * runs on the caller's thread.
+ *
+ * fn's result goes to outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status; the sentence of
+ * a mistake is then tp_last_error's too. Not inside a tower. */
+typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
+typedef struct tp_towers_desc {
+    int n;              /* how many */
+    const int *devices; /* of each; NULL: tower i on device i */
+    bool own_variables; /* the others make variables of their own, tower<i>/..., which are not saved [use_vs] */
+} tp_towers_desc;
+TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
+                                    tp_node **outputs);
+/* For layers: ys[i] is the sum (or mean) over all towers of what each of them gives as xs[i], by tp_all_reduce; n values at
+ * once. `what` names the layer in sentences. In a tower that is the only one, ys are the xs. All towers must come to the
+ * same layers in the same order. */
+TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
+
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
 typedef struct tp_tower_func tp_tower_func; /* lives in the graph's arena */
 typedef struct tp_tower_handle {
@@ -779,9 +803,10 @@ TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;               /* 0 = one a processor. One seed gives the same bits for any number. */
-    const char *isa;           /* NULL = the best; see tp_cpu_device_new */
-    tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
+    int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
+    const char *isa; /* NULL = the best; see tp_cpu_device_new */
+    /* The devices that tp_device_enter numbers: borrowed, they must outlive the session. NULL: one of its own, the CPU */
+    tp_device *const *devices;
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
@@ -1259,6 +1284,7 @@ struct tp_collection_backup {
 };
 
 #define TP__MAX_SCOPES 64
+#define TP__MAX_KEPT   8
 
 struct tp_graph {
     tp_arena arena;
@@ -1280,6 +1306,9 @@ struct tp_graph {
     bool in_tower;
     int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
     tp_collection_backup *tower_entry;
+    void **kept[TP__MAX_KEPT]; /* pointers of headers above that belong to the tower being built (tp__graph_keep) */
+    int n_kept;
+    struct tp__towers *towers; /* being built side by side, or NULL */
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
@@ -1426,6 +1455,14 @@ TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
         return NULL;
     }
     return p;
+}
+
+/* A pointer that a header above this one sets as building goes on (its innermost scope, say): towers that are built side by
+ * side each have their own. NULL until it is kept. */
+TP__UNUSED static void tp__graph_keep(tp_graph *g, void **p)
+{
+    if (g->n_kept < TP__MAX_KEPT) g->kept[g->n_kept++] = p;
+    else tp_graph_fail(g, NULL, TP_ERR_STATE, "more than %d pointers are to be kept for each tower", TP__MAX_KEPT);
 }
 
 /* -- names */
@@ -2538,8 +2575,10 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
 }
 
 /* How many items a collection had when the current tower was entered. */
+static int tp__towers_entry_count(const tp_graph *g, const char *key);
 static int tp__tower_entry_count(const tp_graph *g, const char *key)
 {
+    if (g->towers) return tp__towers_entry_count(g, key);
     for (int i = 0; i < g->tower_entry->n; i++)
         if (strcmp(g->tower_entry->key[i], key) == 0) return g->tower_entry->n_item[i];
     return 0;
@@ -2586,6 +2625,382 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
+}
+
+/* -- towers side by side */
+
+/* Where building is: what belongs to a tower and is put aside while another one builds. */
+typedef struct tp__building {
+    const char *name_scope[TP__MAX_SCOPES];
+    tp__variable_scope var_scope[TP__MAX_SCOPES];
+    int device[TP__MAX_SCOPES];
+    int n_name_scope, n_var_scope, n_device;
+    tp_tower_context tower;
+    bool in_tower;
+    int tower_scopes;
+    tp_collection_backup *tower_entry;
+    tp_at at;
+    void *kept[TP__MAX_KEPT];
+    int n_kept;
+} tp__building;
+
+typedef struct tp__tower_build {
+    struct tp__towers *all;
+    int index;
+    tp_thread *thread;
+    tp__building state;
+    tp__list *own; /* what it added to each collection, by the collection's number */
+    int n_own;
+    bool done;
+    /* while it waits in tp_tower_all_reduce */
+    bool waits, mean;
+    tp_node *const *give;
+    tp_node **get;
+    int n;
+    const char *what, *layer; /* "BatchNorm", "conv1/bn" */
+    tp_node *output;
+} tp__tower_build;
+
+typedef struct tp__towers {
+    tp_graph *graph;
+    const tp_towers_desc *desc;
+    tp_tower_build_fn fn;
+    void *user;
+    tp__building outside; /* the caller's */
+    int *base, n_base;    /* how much was in each collection before */
+    tp__tower_build *tower;
+    int running; /* the tower that the graph's state is of, -1: none */
+    tp_mutex *lock;
+    tp_cond *passed;
+    int turn; /* the tower that may run, -1: the caller */
+} tp__towers;
+
+static void tp__building_save(const tp_graph *g, tp__building *b)
+{
+    memcpy((void *)b->name_scope, (const void *)g->name_scope, sizeof b->name_scope);
+    memcpy(b->var_scope, g->var_scope, sizeof b->var_scope);
+    memcpy(b->device, g->device, sizeof b->device);
+    b->n_name_scope = g->n_name_scope;
+    b->n_var_scope = g->n_var_scope;
+    b->n_device = g->n_device;
+    b->tower = g->tower;
+    b->in_tower = g->in_tower;
+    b->tower_scopes = g->tower_scopes;
+    b->tower_entry = g->tower_entry;
+    b->at = g->at;
+    b->n_kept = g->n_kept;
+    for (int i = 0; i < g->n_kept; i++) b->kept[i] = *g->kept[i];
+}
+
+static void tp__building_restore(tp_graph *g, const tp__building *b)
+{
+    memcpy((void *)g->name_scope, (const void *)b->name_scope, sizeof b->name_scope);
+    memcpy(g->var_scope, b->var_scope, sizeof b->var_scope);
+    memcpy(g->device, b->device, sizeof b->device);
+    g->n_name_scope = b->n_name_scope;
+    g->n_var_scope = b->n_var_scope;
+    g->n_device = b->n_device;
+    g->tower = b->tower;
+    g->in_tower = b->in_tower;
+    g->tower_scopes = b->tower_scopes;
+    g->tower_entry = b->tower_entry;
+    g->at = b->at;
+    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* kept since: nothing yet */
+}
+
+/* How much of a collection is not this tower's: what was there before, and what the towers before it added. */
+static int tp__towers_before(const tp__towers *t, int collection, int tower)
+{
+    int n = collection < t->n_base ? t->base[collection] : 0;
+    for (int i = 0; i < tower; i++)
+        if (collection < t->tower[i].n_own) n += t->tower[i].own[collection].n;
+    return n;
+}
+
+static int tp__towers_entry_count(const tp_graph *g, const char *key)
+{
+    for (int c = 0; c < g->collection.n && g->towers->running >= 0; c++)
+        if (strcmp(((const tp__collection *)g->collection.item[c])->key, key) == 0)
+            return tp__towers_before(g->towers, c, g->towers->running);
+    return 0;
+}
+
+/* Collections hold what was there before and what the first `n` towers added, in the order of the towers. */
+static void tp__towers_show(tp__towers *t, int n)
+{
+    tp_graph *g = t->graph;
+    for (int c = 0; c < g->collection.n; c++) {
+        tp__list *l = &((tp__collection *)g->collection.item[c])->list;
+        const int base = c < t->n_base ? t->base[c] : 0;
+        if (l->n > base) l->n = base;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; c < t->tower[i].n_own && k < t->tower[i].own[c].n; k++)
+                if (!tp__list_add(l, t->tower[i].own[c].item[k])) tp__graph_nomem(g);
+    }
+}
+
+static void tp__towers_switch_in(tp__towers *t, int i)
+{
+    tp__building_restore(t->graph, &t->tower[i].state);
+    tp__towers_show(t, i + 1);
+    t->running = i;
+}
+
+static void tp__towers_switch_out(tp__towers *t)
+{
+    tp_graph *g = t->graph;
+    tp__tower_build *b = &t->tower[t->running];
+    tp__building_save(g, &b->state);
+    if (b->n_own < g->collection.n) {
+        tp__list *own = (tp__list *)tp_realloc(b->own, (size_t)g->collection.n * sizeof *own);
+        if (!own) tp__graph_nomem(g);
+        else {
+            memset(own + b->n_own, 0, (size_t)(g->collection.n - b->n_own) * sizeof *own);
+            b->own = own;
+            b->n_own = g->collection.n;
+        }
+    }
+    for (int c = 0; c < b->n_own; c++) {
+        const tp__list *l = &((const tp__collection *)g->collection.item[c])->list;
+        b->own[c].n = 0;
+        for (int k = tp__towers_before(t, c, b->index); k < l->n; k++)
+            if (!tp__list_add(&b->own[c], l->item[k])) tp__graph_nomem(g);
+    }
+    t->running = -1;
+    tp__building_restore(g, &t->outside);
+}
+
+/* Whoever has the turn gives it to another one and waits until it comes back. */
+static void tp__towers_pass(tp__towers *t, int to, int self)
+{
+    tp_mutex_lock(t->lock);
+    t->turn = to;
+    tp_cond_broadcast(t->passed);
+    while (t->turn != self) tp_cond_wait(t->passed, t->lock);
+    tp_mutex_unlock(t->lock);
+}
+
+/* Variables of a tower that has its own are copies: not saved. */
+static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    (void)user;
+    d->local = true;
+    return tp_getter_next(call, d);
+}
+
+/* One tower, from its beginning to its end. */
+static void tp__tower_body(tp__tower_build *b)
+{
+    const tp__towers *t = b->all;
+    tp_graph *g = t->graph;
+    const bool own = t->desc->own_variables && b->index > 0;
+    char name[32];
+    tp_variable_scope_desc vs;
+    tp_tower_desc d;
+    memset(&vs, 0, sizeof vs);
+    memset(&d, 0, sizeof d);
+    snprintf(name, sizeof name, "tower%d", b->index);
+    vs.no_name_scope = true;
+    if (own) vs.getter = tp__local_getter;
+    else if (b->index > 0) vs.reuse = TP_REUSE_YES;
+    d.name = name;
+    d.vs_name = own ? name : NULL;
+    d.is_training = true;
+    d.index = b->index;
+    d.total = t->desc->n;
+    tp_device_enter(g, t->desc->devices ? t->desc->devices[b->index] : b->index);
+    tp_variable_scope_push(g, &vs);
+    const int level = g->n_device;
+    if (tp_tower_enter(g, &d)) {
+        tp_node *y = t->fn(tp_current_tower_context(g), t->user);
+        if (g->n_device != level)
+            tp_graph_fail(g, NULL, TP_ERR_STATE,
+                          "tower '%s' ends with a device scope still open: leave scope blocks at their end, not by "
+                          "return or break",
+                          name);
+        if (g->in_tower) tp_tower_leave(g);
+        b->output = y;
+    }
+    tp_variable_scope_pop(g);
+    tp_device_leave(g);
+}
+
+static void tp__tower_thread(void *user)
+{
+    tp__tower_build *b = (tp__tower_build *)user;
+    tp__towers *t = b->all;
+    tp_mutex_lock(t->lock);
+    while (t->turn != b->index) tp_cond_wait(t->passed, t->lock);
+    tp_mutex_unlock(t->lock);
+    tp__tower_body(b);
+    tp_mutex_lock(t->lock);
+    b->done = true;
+    t->turn = -1;
+    tp_cond_broadcast(t->passed);
+    tp_mutex_unlock(t->lock);
+}
+
+/* Let a tower build until it waits or ends. */
+static void tp__towers_run(tp__towers *t, int i)
+{
+    tp__tower_build *b = &t->tower[i];
+    tp__towers_switch_in(t, i);
+    b->waits = false;
+    if (t->lock) {
+        if (!b->thread && tp_thread_start(&b->thread, tp__tower_thread, b) != TP_OK) {
+            char why[512];
+            snprintf(why, sizeof why, "%.500s", tp_last_error());
+            tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
+            b->done = true;
+        } else tp__towers_pass(t, i, -1);
+    } else {
+        tp__tower_body(b);
+        b->done = true;
+    }
+    tp__towers_switch_out(t);
+}
+
+static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys);
+
+/* Every tower had its turn. Where all wait for the same, make it; where they do not, nobody will ever get it. */
+static void tp__towers_meet(tp__towers *t)
+{
+    tp_graph *g = t->graph;
+    const int n = t->desc->n;
+    const tp__tower_build *first = NULL;
+    for (int i = 0; i < n && !first; i++)
+        if (t->tower[i].waits) first = &t->tower[i];
+    if (!first) return;
+    for (int i = 0; i < n; i++) {
+        const tp__tower_build *b = &t->tower[i];
+        const bool alike = b->waits && strcmp(b->layer, first->layer) == 0 && strcmp(b->what, first->what) == 0 &&
+                           b->n == first->n && b->mean == first->mean;
+        if (alike) continue;
+        const char *rule = "every tower must build the same layers in the same order";
+        if (!b->waits)
+            tp_graph_fail(g, &first->state.at, TP_ERR_STATE,
+                          "%s '%s' of tower%d waits for the other towers, but tower%d ended without it: %s",
+                          first->what, first->layer, first->index, i, rule);
+        else
+            tp_graph_fail(g, &b->state.at, TP_ERR_STATE,
+                          "%s '%s' of tower%d waits for the other towers, but tower%d is at %s '%s': %s", first->what,
+                          first->layer, first->index, i, b->what, b->layer, rule);
+    }
+    tp_node **x = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *x);
+    tp_node **y = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *y);
+    const char *name = tp_arena_printf(&g->arena, "%s%sAllReduce", first->layer, *first->layer ? "/" : "");
+    if (!name) tp__graph_nomem(g);
+    tp_graph_set_at(g, first->state.at);
+    for (int k = 0; k < first->n && g->status == TP_OK; k++) {
+        for (int i = 0; i < n; i++) x[i] = t->tower[i].give[k];
+        tp__all_reduce_as(x, n, first->mean, name, y);
+        for (int i = 0; i < n; i++) t->tower[i].get[k] = y[i];
+    }
+    g->at = t->outside.at;
+}
+
+TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* ys may be xs */
+    bool whole = give != NULL;
+    for (int i = 0; i < n && give; i++) {
+        give[i] = xs[i];
+        whole = whole && !tp_is_poison(xs[i]);
+    }
+    for (int i = 0; i < n; i++) ys[i] = &g->poison;
+    if (!whole || g->status != TP_OK) return;
+    if (!tower) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "%s asks for a value of all towers outside a tower", what);
+        return;
+    }
+    if (tower->total == 1) {
+        for (int i = 0; i < n; i++) ys[i] = give[i];
+        return;
+    }
+    tp__towers *t = g->towers;
+    if (!t || !t->lock) {
+        tp_graph_fail(
+            g, NULL, t ? TP_ERR_UNSUPPORTED : TP_ERR_STATE,
+            t ? "%s asks for a value of all towers, which needs a thread for each: this program was built with "
+                "TP_NO_THREADS"
+              : "%s asks for a value of all towers, but they are built one after the other: make them with "
+                "tp_build_on_towers",
+            what);
+        return;
+    }
+    tp__tower_build *b = &t->tower[t->running];
+    const char *scope = tp_name_scope(g);
+    const size_t skip = strlen(tower->ns_name);
+    b->layer = strncmp(scope, tower->ns_name, skip) != 0 ? scope : scope[skip] == '/' ? scope + skip + 1 : "";
+    b->what = what;
+    b->give = give;
+    b->get = ys;
+    b->n = n;
+    b->mean = mean;
+    b->waits = true;
+    tp__towers_pass(t, -1, b->index);
+    for (int i = 0; i < n && g->status != TP_OK; i++) ys[i] = &g->poison;
+}
+
+TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
+                                    tp_node **outputs)
+{
+    for (int i = 0; i < d->n && outputs; i++) outputs[i] = &g->poison;
+    if (d->n < 1) tp_graph_fail(g, NULL, TP_ERR_ARG, "%d towers make no sense", d->n);
+    else if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no function to build towers with");
+    else if (g->in_tower)
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "towers are to be built inside tower '%s': leave it first",
+                      g->tower.ns_name);
+    if (g->status != TP_OK) return tp_fail(g->status, "%s", g->error);
+    tp__towers t;
+    memset(&t, 0, sizeof t);
+    t.graph = g;
+    t.desc = d;
+    t.fn = fn;
+    t.user = user;
+    t.running = t.turn = -1;
+    t.tower = (tp__tower_build *)tp_calloc((size_t)d->n, sizeof *t.tower);
+    t.base = (int *)tp_calloc((size_t)g->collection.n + 1, sizeof *t.base);
+    bool ok = t.tower && t.base;
+#ifndef TP_NO_THREADS
+    if (ok && d->n > 1) ok = (t.lock = tp_mutex_new()) != NULL && (t.passed = tp_cond_new()) != NULL;
+#endif
+    if (ok) {
+        t.n_base = g->collection.n;
+        for (int c = 0; c < t.n_base; c++) t.base[c] = ((const tp__collection *)g->collection.item[c])->list.n;
+        tp__building_save(g, &t.outside);
+        for (int i = 0; i < d->n; i++) {
+            t.tower[i].all = &t;
+            t.tower[i].index = i;
+            t.tower[i].state = t.outside;
+            t.tower[i].output = &g->poison;
+        }
+        g->towers = &t;
+        for (bool more = true; more;) {
+            more = false;
+            for (int i = 0; i < d->n; i++) {
+                if (!t.tower[i].done) tp__towers_run(&t, i);
+                more = more || !t.tower[i].done;
+            }
+            tp__towers_meet(&t);
+        }
+        for (int i = 0; i < d->n; i++) tp_thread_join(t.tower[i].thread);
+        tp__towers_show(&t, d->n);
+        g->towers = NULL;
+        for (int i = 0; i < d->n; i++) {
+            if (outputs) outputs[i] = g->status == TP_OK ? t.tower[i].output : &g->poison;
+            for (int c = 0; c < t.tower[i].n_own; c++) tp_free((void *)t.tower[i].own[c].item);
+            tp_free(t.tower[i].own);
+        }
+    } else {
+        tp__graph_nomem(g);
+    }
+    tp_cond_free(t.passed);
+    tp_mutex_free(t.lock);
+    tp_free(t.base);
+    tp_free(t.tower);
+    return g->status == TP_OK ? TP_OK : tp_fail(g->status, "%s", g->error);
 }
 
 struct tp_tower_func {
@@ -2638,12 +3053,13 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "a tower function is called outside a tower context: tp_tower_enter first");
     tp_tower_handle *h = (tp_tower_handle *)tp_graph_alloc(g, sizeof *h);
-    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
-    if (!h || !list || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
+    if (!h || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
     for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
     h->ctx = g->tower;
     h->func = f;
-    h->output = f->fn(g, in, f->user);
+    h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
+    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
+    if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
     list[f->n_handle++] = h;
     f->handle = list;
@@ -3101,8 +3517,12 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
  *   6. fuse      bias and activation into their convolution or matmul; element-wise chains into one kernel
- *   7. place     buffers in one arena by lifetime, element-wise results over a dying operand
- * Each of these keeps the bits of every value: a fetch never changes what is trained. */
+ *   7. place     buffers in an arena by lifetime, element-wise results over a dying operand
+ * Each of these keeps the bits of every value: a fetch never changes what is trained.
+ *
+ * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
+ * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
+ * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
 
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
 

@@ -2581,8 +2581,537 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {{NULL, NULL, NULL}};
 static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
+/* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
+ * each, so that memory is read once; a block goes several times over rows that are too long for that. */
 
-static const tp__cuda_kernel tp__cuda_rows[] = {{NULL, NULL, NULL}};
+typedef struct tp__row_shape {
+    int64_t rows;
+    int C, lanes;
+    bool fours, aligned; /* threads take four neighbours at a time, and in one go */
+} tp__row_shape;
+
+#define TP__ROW_LONGEST (32 * TP__THREADS) /* elements that fit into registers */
+
+/* Elements a thread keeps: 1, 4, 16 or 32; 0 if the row is too long. */
+static int tp__row_items(int64_t C)
+{
+    return C <= 32 ? 1 : C <= 128 ? 4 : C <= 512 ? 16 : C <= 1024 ? 32 : C <= 4096 ? 16 : C <= TP__ROW_LONGEST ? 32 : 0;
+}
+static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
+{
+    tp__row_shape s;
+    s.rows = rows;
+    s.C = (int)C;
+    s.lanes = 1;
+    while (s.lanes < 32 && s.lanes < C) s.lanes *= 2;
+    if (C > 1024) s.lanes = TP__THREADS;
+    s.fours = C > 32 && C % 4 == 0;
+    s.aligned = s.fours;
+    return s;
+}
+/* The body with N as the elements of a thread. */
+#define TP__ROW_ITEMS(C_, ...)       \
+    do {                             \
+        switch (tp__row_items(C_)) { \
+        case 1: {                    \
+            const int N = 1;         \
+            __VA_ARGS__              \
+        } break;                     \
+        case 4: {                    \
+            const int N = 4;         \
+            __VA_ARGS__              \
+        } break;                     \
+        case 16: {                   \
+            const int N = 16;        \
+            __VA_ARGS__              \
+        } break;                     \
+        default: {                   \
+            const int N = 32;        \
+            __VA_ARGS__              \
+        } break;                     \
+        }                            \
+    } while (0)
+
+/* Which element of the row the lane's item i is. */
+template <int N> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
+{
+    return N >= 4 && s.fours ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
+}
+/* The lane's items of a row; `other` where there are none. */
+template <int N, class T>
+__device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
+                                             tp__real<T> v[N])
+{
+    if (N >= 4 && s.fours) {
+#pragma unroll
+        for (int i = 0; i < N; i += 4) {
+            const int c = tp__row_at<N>(s, lane, i);
+            const bool in = live && c < s.C;
+            tp__four<T> u;
+            if (in) u = tp__four_at(p + c, s.aligned);
+#pragma unroll
+            for (int e = 0; e < 4; e++) v[(i + e) % N] = in ? tp__get(u.v, e) : other;
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int c = tp__row_at<N>(s, lane, i);
+        v[i] = live && c < s.C ? tp__get(p, c) : other;
+    }
+}
+template <int N, class T>
+__device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int lane, const tp__real<T> v[N])
+{
+    if (N >= 4 && s.fours && s.aligned) {
+#pragma unroll
+        for (int i = 0; i < N; i += 4) {
+            const int c = tp__row_at<N>(s, lane, i);
+            tp__four<T> u;
+#pragma unroll
+            for (int e = 0; e < 4; e++) tp__put(u.v, e, v[(i + e) % N]);
+            if (c < s.C) *(tp__four<T> *)(p + c) = u;
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int c = tp__row_at<N>(s, lane, i);
+        if (c < s.C) tp__put(p, c, v[i]);
+    }
+}
+/* Sums of two numbers of all lanes of a row, and the largest; NaN may lose here. room: 16, shared. All threads come here. */
+template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        a += __shfl_xor_sync(0xffffffffu, a, d);
+        b += __shfl_xor_sync(0xffffffffu, b, d);
+    }
+    if (lanes <= 32) return;
+    __syncthreads(); /* room may still be read by an earlier call */
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = a, room[8 + (threadIdx.x >> 5)] = b;
+    __syncthreads();
+    a = room[0], b = room[8];
+    for (int w = 1; w < TP__THREADS / 32; w++) a += room[w], b += room[8 + w];
+}
+template <class R> __device__ __forceinline__ R tp__row_sum(R x, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+    if (lanes <= 32) return x;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x += room[w];
+    return x;
+}
+template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        const R y = __shfl_xor_sync(0xffffffffu, x, d);
+        x = y > x ? y : x;
+    }
+    if (lanes <= 32) return x;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = room[w] > x ? room[w] : x;
+    return x;
+}
+
+/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. A NaN anywhere makes the sum NaN, and so all of the row. */
+enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
+typedef struct tp__softmax_job {
+    const void *x;
+    void *y, *loss; /* cross entropy: the softmax, and the losses; either may be NULL */
+    const void *label;
+    bool long_labels;
+    int what;
+    tp__fault fault;
+} tp__softmax_job;
+
+/* The label of a row; -1, and the run fails, if there is no such class. */
+__device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
+{
+    const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
+    if (label >= 0 && label < C) return label;
+    if (report) tp__report(j.fault, label);
+    return -1;
+}
+
+template <class T, int N> TP_KERNEL tp__softmax_rows(const tp__row_shape s, const tp__softmax_job j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / s.lanes;
+        const T *x = (const T *)j.x + row * s.C;
+        bool live = row < s.rows;
+        int64_t label = 0;
+        R v[N], m, z = 0;
+        if (live && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
+        live = live && label >= 0;
+        tp__row_load<N, T>(s, x, lane, live, -(R)INFINITY, v);
+        m = v[0];
+#pragma unroll
+        for (int i = 1; i < N; i++) m = v[i] > m ? v[i] : m;
+        m = tp__row_max(m == m ? m : -(R)INFINITY, s.lanes, room);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const R d = v[i] - m, e = tp__row_at<N>(s, lane, i) < s.C ? exp(d) : (R)0;
+            z += e;
+            v[i] = j.what == TP__LOG_SOFTMAX ? d : e;
+        }
+        z = tp__row_sum(z, s.lanes, room);
+        if (!live) continue;
+        if (j.y) {
+            const R scale = 1 / z, l = j.what == TP__LOG_SOFTMAX ? log(z) : (R)0;
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = j.what == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
+            tp__row_store<N, T>(s, (T *)j.y + row * s.C, lane, v);
+        }
+        if (j.what == TP__CROSS_ENTROPY && j.loss && lane == 0)
+            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+    }
+}
+
+/* Long rows: the first time over them finds the largest and the sum at once, by correcting the sum where a larger one comes. */
+template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp__softmax_job j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int t = (int)threadIdx.x;
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *x = (const T *)j.x + row * C;
+        const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
+        if (label < 0) continue; /* all threads of the block */
+        R m = -(R)INFINITY, z = 0;
+        for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
+            R v[8], most = m;
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
+#pragma unroll
+            for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
+            if (most > m) z *= exp(m - most), m = most; /* from minus infinity on: 0 times 0 */
+            const R base = m == -(R)INFINITY ? 0 : m;
+            R sum = 0;
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum += exp(v[i] - base);
+            z += sum;
+        }
+        const R of_thread = m;
+        m = tp__row_max(m, TP__THREADS, room);
+        z = tp__row_sum(of_thread == m ? z : z * exp(of_thread - m), TP__THREADS, room);
+        if (j.y) {
+            T *y = (T *)j.y + row * C;
+            const R scale = 1 / z, l = log(z);
+            for (int64_t from = t; from < C; from += 4 * TP__THREADS) {
+                R v[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : m;
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (from + i * TP__THREADS < C)
+                        tp__put(y, from + i * TP__THREADS,
+                                j.what == TP__LOG_SOFTMAX ? v[i] - m - l : exp(v[i] - m) * scale);
+            }
+        }
+        if (j.what == TP__CROSS_ENTROPY && j.loss && t == 0)
+            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+    }
+}
+
+static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp__softmax_job *job)
+{
+    const tp__softmax_job j = *job;
+    if (tp__row_items(C) == 0) {
+        TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__softmax_long<T>), rows * TP__THREADS, rows, C, j););
+        return;
+    }
+    tp__row_shape s = tp__row_shape_of(rows, C);
+    TP_REALS(k->in[0].dtype, {
+        s.aligned = s.fours && tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
+        TP__ROW_ITEMS(C, TP_RUN(k, (tp__softmax_rows<T, N>), rows * s.lanes, s, j););
+    });
+}
+static void tp__softmax_of(const tp_call *k, int what)
+{
+    const tp_shape *x = &k->in[0].shape;
+    tp__softmax_job j;
+    memset(&j, 0, sizeof j);
+    j.x = k->in[0].data;
+    j.y = k->out[0].data;
+    j.what = what;
+    if (tp__size(&k->in[0]) > 0) tp__run_softmax(k, tp__product_of(x, 0, x->ndim - 1), x->dim[x->ndim - 1], &j);
+}
+static void tp__softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__SOFTMAX); }
+static void tp__log_softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__LOG_SOFTMAX); }
+
+/* sparse_softmax_cross_entropy */
+static void tp__cross_entropy_cuda(const tp_call *k)
+{
+    tp__softmax_job j;
+    memset(&j, 0, sizeof j);
+    j.x = k->in[0].data;
+    j.loss = k->out[0].data;
+    j.y = k->out[1].data;
+    j.label = k->in[1].data;
+    j.long_labels = k->in[1].dtype == TP_I64;
+    j.what = TP__CROSS_ENTROPY;
+    j.fault = tp__fault_of(k);
+    tp__run_softmax(k, k->in[0].shape.dim[0], k->in[0].shape.dim[1], &j);
+}
+
+/* layer_norm: mean, then the variance about it, as the CPU does. Outputs: y, mean, inv. */
+template <class T> struct tp__ln_job {
+    const T *x, *gamma, *beta;
+    T *y, *mean, *inv;
+    tp__real<T> epsilon;
+};
+template <class T, int N> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, const tp__ln_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / s.lanes;
+        const bool live = row < s.rows;
+        R v[N], sum = 0, var = 0;
+        tp__row_load<N, T>(s, j.x + row * s.C, lane, live, (R)0, v);
+#pragma unroll
+        for (int i = 0; i < N; i++) sum += v[i];
+        const R mean = tp__row_sum(sum, s.lanes, room) / (R)s.C;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] -= mean;
+            if (tp__row_at<N>(s, lane, i) < s.C) var += v[i] * v[i];
+        }
+        const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, room) / (R)s.C + j.epsilon);
+        if (!live) continue;
+        if (j.y) {
+            R gamma[N], beta[N];
+            tp__row_load<N, T>(s, j.gamma, lane, true, (R)0, gamma);
+            tp__row_load<N, T>(s, j.beta, lane, true, (R)0, beta);
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = v[i] * inv * gamma[i] + beta[i];
+            tp__row_store<N, T>(s, j.y + row * s.C, lane, v);
+        }
+        if (lane == 0 && j.mean) tp__put(j.mean, row, mean);
+        if (lane == 0 && j.inv) tp__put(j.inv, row, inv);
+    }
+}
+template <class T> TP_KERNEL tp__layer_norm_long(int64_t rows, int64_t C, const tp__ln_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *x = j.x + row * C;
+        R sum = 0, var = 0;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) sum += tp__get(x, c);
+        const R mean = tp__row_sum(sum, TP__THREADS, room) / (R)C;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
+            const R d = tp__get(x, c) - mean;
+            var += d * d;
+        }
+        const R inv = 1 / sqrt(tp__row_sum(var, TP__THREADS, room) / (R)C + j.epsilon);
+        for (int64_t c = threadIdx.x; c < C && j.y; c += TP__THREADS)
+            tp__put(j.y, row * C + c, (tp__get(x, c) - mean) * inv * tp__get(j.gamma, c) + tp__get(j.beta, c));
+        if (threadIdx.x == 0 && j.mean) tp__put(j.mean, row, mean);
+        if (threadIdx.x == 0 && j.inv) tp__put(j.inv, row, inv);
+    }
+}
+template <class T> static void tp__run_layer_norm(const tp_call *k)
+{
+    const int64_t C = k->in[1].shape.dim[0], rows = C ? tp__size(&k->in[0]) / C : 0;
+    tp__ln_job<T> j;
+    j.x = (const T *)k->in[0].data;
+    j.gamma = (const T *)k->in[1].data;
+    j.beta = (const T *)k->in[2].data;
+    j.y = (T *)k->out[0].data;
+    j.mean = (T *)k->out[1].data;
+    j.inv = (T *)k->out[2].data;
+    j.epsilon = (tp__real<T>)((const tp__ln_attrs *)k->attrs)->epsilon;
+    if (tp__row_items(C) == 0) {
+        TP_RUN(k, (tp__layer_norm_long<T>), rows * TP__THREADS, rows, C, j);
+        return;
+    }
+    tp__row_shape s = tp__row_shape_of(rows, C);
+    s.aligned = s.fours && tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) &&
+                tp__fours_fit<T>(j.y);
+    TP__ROW_ITEMS(C, TP_RUN(k, (tp__layer_norm_rows<T, N>), rows * s.lanes, s, j););
+}
+static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
+
+/* layer_norm_grad. The rows are cut into parts, a block each: its threads meet the same columns in every row, keep their
+ * sums dgamma, dbeta in registers and write dx on the way. The second stage is that of the reductions. */
+#define TP__LN_PARTS 512
+template <class T> struct tp__ln_back_job {
+    const T *dy, *x, *gamma, *mean, *inv;
+    T *dx;
+    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not wanted */
+    int64_t parts;
+};
+template <class T, int N> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 16);
+    TP_SHARED(R, side, 2 * TP__THREADS);
+    const int t = (int)threadIdx.x, lane = t & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    const int64_t each = tp__reduce_up(s.rows, j.parts), from = blockIdx.x * each,
+                  to = from + each < s.rows ? from + each : s.rows;
+    R dgamma[N], dbeta[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) dgamma[i] = dbeta[i] = 0;
+    for (int64_t first = from; first < to; first += groups) {
+        const int64_t row = first + t / s.lanes;
+        const bool live = row < to;
+        R dy[N], xhat[N], a = 0, b = 0;
+        tp__row_load<N, T>(s, j.dy + row * s.C, lane, live, (R)0, dy);
+        tp__row_load<N, T>(s, j.x + row * s.C, lane, live, (R)0, xhat);
+        const R mean = live ? tp__get(j.mean, row) : (R)0, inv = live ? tp__get(j.inv, row) : (R)0;
+        {
+            R gamma[N];
+            tp__row_load<N, T>(s, j.gamma, lane, true, (R)0, gamma); /* 0 beyond the row's end, and so dy after this */
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                xhat[i] = (xhat[i] - mean) * inv;
+                if (tp__row_at<N>(s, lane, i) < s.C && live) {
+                    dgamma[i] += dy[i] * xhat[i];
+                    dbeta[i] += dy[i];
+                    dy[i] *= gamma[i];
+                    a += dy[i];
+                    b += dy[i] * xhat[i];
+                }
+            }
+        }
+        if (!j.dx) continue; /* all threads of the block */
+        tp__row_sums(a, b, s.lanes, room);
+        a /= (R)s.C, b /= (R)s.C;
+        if (!live) continue;
+#pragma unroll
+        for (int i = 0; i < N; i++) dy[i] = inv * (dy[i] - a - xhat[i] * b);
+        tp__row_store<N, T>(s, j.dx + row * s.C, lane, dy);
+    }
+    if (!j.partial) return;
+    double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
+#pragma unroll
+    for (int i = 0; i < N; i++) { /* groups of a block, in order */
+        if (groups > 1) {
+            __syncthreads();
+            side[t] = dgamma[i];
+            side[TP__THREADS + t] = dbeta[i];
+            __syncthreads();
+            for (int g = 1; g < groups && t < s.lanes; g++) {
+                dgamma[i] += side[g * s.lanes + t];
+                dbeta[i] += side[TP__THREADS + g * s.lanes + t];
+            }
+        }
+        const int c = tp__row_at<N>(s, lane, i);
+        if (t >= s.lanes || c >= s.C) continue;
+        to_gamma[c] = (double)dgamma[i];
+        to_beta[c] = (double)dbeta[i];
+    }
+}
+/* Rows that are too long for registers: dx a block a row, the sums a thread a column. */
+template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 16);
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *dy = j.dy + row * C, *x = j.x + row * C;
+        const R mean = tp__get(j.mean, row), inv = tp__get(j.inv, row);
+        R a = 0, b = 0;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
+            const R g = tp__get(dy, c) * tp__get(j.gamma, c);
+            a += g;
+            b += g * ((tp__get(x, c) - mean) * inv);
+        }
+        tp__row_sums(a, b, TP__THREADS, room);
+        a /= (R)C, b /= (R)C;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS)
+            tp__put(j.dx, row * C + c,
+                    inv * (tp__get(dy, c) * tp__get(j.gamma, c) - a - (tp__get(x, c) - mean) * inv * b));
+    }
+}
+template <class T>
+TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    const int64_t part = blockIdx.x / tiles, c = blockIdx.x % tiles * TP__THREADS + threadIdx.x,
+                  each = tp__reduce_up(rows, j.parts), from = part * each, to = from + each < rows ? from + each : rows;
+    if (c >= C) return;
+    R dgamma = 0, dbeta = 0;
+    for (int64_t row = from; row < to; row++) {
+        const R dy = tp__get(j.dy, row * C + c);
+        dgamma += dy * ((tp__get(j.x, row * C + c) - tp__get(j.mean, row)) * tp__get(j.inv, row));
+        dbeta += dy;
+    }
+    j.partial[part * C + c] = (double)dgamma;
+    j.partial[(j.parts + part) * C + c] = (double)dbeta;
+}
+/* In registers as many as there are of a float: of a double half as many. */
+static bool tp__ln_back_is_long(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0];
+    return tp__row_items(C) == 0 || (k->in[1].dtype == TP_F64 && C > 4096);
+}
+static int64_t tp__ln_parts(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    int64_t parts = rows / 32; /* four rows a warp */
+    if (tp__ln_back_is_long(k)) parts = rows / 16 < 64 ? rows / 16 : 64;
+    else if (C > 512) parts = rows / 8;
+    return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
+}
+static size_t tp__layer_norm_grad_room(const tp_call *k)
+{
+    return (size_t)(2 * tp__ln_parts(k) * k->in[2].shape.dim[0]) * sizeof(double);
+}
+template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    const bool sums = k->out[1].data || k->out[2].data;
+    tp__ln_back_job<T> j;
+    j.dy = (const T *)k->in[0].data;
+    j.x = (const T *)k->in[1].data;
+    j.gamma = (const T *)k->in[2].data;
+    j.mean = (const T *)k->in[3].data;
+    j.inv = (const T *)k->in[4].data;
+    j.dx = (T *)k->out[0].data;
+    j.partial = sums ? (double *)k->scratch : NULL;
+    j.parts = tp__ln_parts(k);
+    if (C == 0) return;
+    if (tp__ln_back_is_long(k)) {
+        const int64_t tiles = tp__reduce_up(C, TP__THREADS);
+        if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
+        if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
+    } else {
+        tp__row_shape s = tp__row_shape_of(rows, C);
+        if (C > 512) s.lanes = TP__THREADS; /* two rows and two sums of a row are a lot of registers */
+        const int items = C <= 32 ? 1 : C <= 128 ? 4 : C <= 512 ? 16 : C <= 1024 ? 4 : C <= 4096 ? 16 : 32;
+        s.aligned = s.fours && tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) &&
+                    tp__fours_fit<T>(j.dx);
+        if (items == 1) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 1>), j.parts, TP__THREADS, 0, s, j);
+        else if (items == 4) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 4>), j.parts, TP__THREADS, 0, s, j);
+        else if (items == 16) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 16>), j.parts, TP__THREADS, 0, s, j);
+        else if constexpr (sizeof(T) < 8) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 32>), j.parts, TP__THREADS, 0, s, j);
+    }
+    for (int i = 0; i < 2; i++)
+        if (k->out[1 + i].data)
+            tp__run_join<tp__do_sum<T>, T>(k, j.partial + i * j.parts * C, j.parts, C, k->out[1 + i].data,
+                                           TP__REDUCED_AS_IS, 1.0);
+}
+static void tp__layer_norm_grad_cuda(const tp_call *k) { TP_REALS(k->in[1].dtype, tp__run_layer_norm_grad<T>(k);); }
+
+static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NULL},
+                                                {"log_softmax", tp__log_softmax_cuda, NULL},
+                                                {"sparse_softmax_cross_entropy", tp__cross_entropy_cuda, NULL},
+                                                {"layer_norm", tp__layer_norm_cuda, NULL},
+                                                {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_room},
+                                                {NULL, NULL, NULL}};
 
 /* ==== >>sequences ===================================================================================== */
 

@@ -2582,21 +2582,16 @@ static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
 /* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
- * each, so that memory is read once; a block goes several times over rows that are too long for that. */
+ * each, so that memory is read once; a block goes several times over rows that are too long for that. FOURS: a thread has
+ * four neighbours at a time, where the length of a row is a multiple of 4 and its address one of 16 bytes. */
 
 typedef struct tp__row_shape {
     int64_t rows;
     int C, lanes;
-    bool fours, aligned; /* threads take four neighbours at a time, and in one go */
 } tp__row_shape;
 
-#define TP__ROW_LONGEST (32 * TP__THREADS) /* elements that fit into registers */
+#define TP__ROW_LONGEST (16 * TP__THREADS) /* elements that fit into registers */
 
-/* Elements a thread keeps: 1, 4, 16 or 32; 0 if the row is too long. */
-static int tp__row_items(int64_t C)
-{
-    return C <= 32 ? 1 : C <= 128 ? 4 : C <= 512 ? 16 : C <= 1024 ? 32 : C <= 4096 ? 16 : C <= TP__ROW_LONGEST ? 32 : 0;
-}
 static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
 {
     tp__row_shape s;
@@ -2604,81 +2599,87 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
     s.C = (int)C;
     s.lanes = 1;
     while (s.lanes < 32 && s.lanes < C) s.lanes *= 2;
-    if (C > 1024) s.lanes = TP__THREADS;
-    s.fours = C > 32 && C % 4 == 0;
-    s.aligned = s.fours;
+    if (C > 512) s.lanes = TP__THREADS;
     return s;
 }
 /* The body with N as the elements of a thread. */
-#define TP__ROW_ITEMS(C_, ...)       \
-    do {                             \
-        switch (tp__row_items(C_)) { \
-        case 1: {                    \
-            const int N = 1;         \
-            __VA_ARGS__              \
-        } break;                     \
-        case 4: {                    \
-            const int N = 4;         \
-            __VA_ARGS__              \
-        } break;                     \
-        case 16: {                   \
-            const int N = 16;        \
-            __VA_ARGS__              \
-        } break;                     \
-        default: {                   \
-            const int N = 32;        \
-            __VA_ARGS__              \
-        } break;                     \
-        }                            \
+#define TP__ROW_ITEMS(C_, fours_, ...)                                  \
+    do {                                                                \
+        const int64_t row_c_ = (C_);                                    \
+        const bool row_fours_ = (fours_) && row_c_ % 4 == 0;            \
+        if (row_c_ <= 32) {                                             \
+            const int N = 1;                                            \
+            const bool FOURS = false;                                   \
+            __VA_ARGS__                                                 \
+        } else if (row_c_ <= 128 || (row_c_ > 512 && row_c_ <= 1024)) { \
+            const int N = 4;                                            \
+            if (row_fours_) {                                           \
+                const bool FOURS = true;                                \
+                __VA_ARGS__                                             \
+            } else {                                                    \
+                const bool FOURS = false;                               \
+                __VA_ARGS__                                             \
+            }                                                           \
+        } else {                                                        \
+            const int N = 16;                                           \
+            if (row_fours_) {                                           \
+                const bool FOURS = true;                                \
+                __VA_ARGS__                                             \
+            } else {                                                    \
+                const bool FOURS = false;                               \
+                __VA_ARGS__                                             \
+            }                                                           \
+        }                                                               \
     } while (0)
 
 /* Which element of the row the lane's item i is. */
-template <int N> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
+template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
 {
-    return N >= 4 && s.fours ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
+    return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
 }
-/* The lane's items of a row; `other` where there are none. */
-template <int N, class T>
+/* The lane's items from i on, four or one; `other` where there are none. */
+template <bool FOURS, class T>
+__device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool live,
+                                            tp__real<T> other, tp__real<T> *v)
+{
+    const int c = tp__row_at<FOURS>(s, lane, i);
+    const bool in = live && c < s.C;
+    if constexpr (FOURS) {
+        tp__four<T> u;
+        if (in) u = *(const tp__four<T> *)(p + c);
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] = in ? tp__get(u.v, e) : other;
+    } else {
+        *v = in ? tp__get(p, c) : other;
+    }
+}
+template <bool FOURS, class T>
+__device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int lane, int i, const tp__real<T> *v)
+{
+    const int c = tp__row_at<FOURS>(s, lane, i);
+    if (c >= s.C) return;
+    if constexpr (FOURS) {
+        tp__four<T> u;
+#pragma unroll
+        for (int e = 0; e < 4; e++) tp__put(u.v, e, v[e]);
+        *(tp__four<T> *)(p + c) = u;
+    } else {
+        tp__put(p, c, *v);
+    }
+}
+/* All of the lane's items. */
+template <int N, bool FOURS, class T>
 __device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
                                              tp__real<T> v[N])
 {
-    if (N >= 4 && s.fours) {
 #pragma unroll
-        for (int i = 0; i < N; i += 4) {
-            const int c = tp__row_at<N>(s, lane, i);
-            const bool in = live && c < s.C;
-            tp__four<T> u;
-            if (in) u = tp__four_at(p + c, s.aligned);
-#pragma unroll
-            for (int e = 0; e < 4; e++) v[(i + e) % N] = in ? tp__get(u.v, e) : other;
-        }
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        const int c = tp__row_at<N>(s, lane, i);
-        v[i] = live && c < s.C ? tp__get(p, c) : other;
-    }
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_get<FOURS, T>(s, p, lane, i, live, other, v + i);
 }
-template <int N, class T>
+template <int N, bool FOURS, class T>
 __device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int lane, const tp__real<T> v[N])
 {
-    if (N >= 4 && s.fours && s.aligned) {
 #pragma unroll
-        for (int i = 0; i < N; i += 4) {
-            const int c = tp__row_at<N>(s, lane, i);
-            tp__four<T> u;
-#pragma unroll
-            for (int e = 0; e < 4; e++) tp__put(u.v, e, v[(i + e) % N]);
-            if (c < s.C) *(tp__four<T> *)(p + c) = u;
-        }
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        const int c = tp__row_at<N>(s, lane, i);
-        if (c < s.C) tp__put(p, c, v[i]);
-    }
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_put<FOURS, T>(s, p, lane, i, v + i);
 }
 /* Sums of two numbers of all lanes of a row, and the largest; NaN may lose here. room: 16, shared. All threads come here. */
 template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
@@ -2740,7 +2741,7 @@ __device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_
     return -1;
 }
 
-template <class T, int N> TP_KERNEL tp__softmax_rows(const tp__row_shape s, const tp__softmax_job j)
+template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_shape s, const tp__softmax_job j)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, room, 8);
@@ -2753,14 +2754,14 @@ template <class T, int N> TP_KERNEL tp__softmax_rows(const tp__row_shape s, cons
         R v[N], m, z = 0;
         if (live && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
         live = live && label >= 0;
-        tp__row_load<N, T>(s, x, lane, live, -(R)INFINITY, v);
+        tp__row_load<N, FOURS, T>(s, x, lane, live, -(R)INFINITY, v);
         m = v[0];
 #pragma unroll
         for (int i = 1; i < N; i++) m = v[i] > m ? v[i] : m;
         m = tp__row_max(m == m ? m : -(R)INFINITY, s.lanes, room);
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            const R d = v[i] - m, e = tp__row_at<N>(s, lane, i) < s.C ? exp(d) : (R)0;
+            const R d = v[i] - m, e = tp__row_at<FOURS>(s, lane, i) < s.C ? exp(d) : (R)0;
             z += e;
             v[i] = j.what == TP__LOG_SOFTMAX ? d : e;
         }
@@ -2770,7 +2771,7 @@ template <class T, int N> TP_KERNEL tp__softmax_rows(const tp__row_shape s, cons
             const R scale = 1 / z, l = j.what == TP__LOG_SOFTMAX ? log(z) : (R)0;
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] = j.what == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
-            tp__row_store<N, T>(s, (T *)j.y + row * s.C, lane, v);
+            tp__row_store<N, FOURS, T>(s, (T *)j.y + row * s.C, lane, v);
         }
         if (j.what == TP__CROSS_ENTROPY && j.loss && lane == 0)
             tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
@@ -2827,14 +2828,14 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
 static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp__softmax_job *job)
 {
     const tp__softmax_job j = *job;
-    if (tp__row_items(C) == 0) {
+    if (C > TP__ROW_LONGEST) {
         TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__softmax_long<T>), rows * TP__THREADS, rows, C, j););
         return;
     }
-    tp__row_shape s = tp__row_shape_of(rows, C);
+    const tp__row_shape s = tp__row_shape_of(rows, C);
     TP_REALS(k->in[0].dtype, {
-        s.aligned = s.fours && tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
-        TP__ROW_ITEMS(C, TP_RUN(k, (tp__softmax_rows<T, N>), rows * s.lanes, s, j););
+        const bool fours = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
+        TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
     });
 }
 static void tp__softmax_of(const tp_call *k, int what)
@@ -2871,7 +2872,7 @@ template <class T> struct tp__ln_job {
     T *y, *mean, *inv;
     tp__real<T> epsilon;
 };
-template <class T, int N> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, const tp__ln_job<T> j)
+template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, const tp__ln_job<T> j)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, room, 8);
@@ -2880,24 +2881,27 @@ template <class T, int N> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, c
         const int64_t row = first + (int)threadIdx.x / s.lanes;
         const bool live = row < s.rows;
         R v[N], sum = 0, var = 0;
-        tp__row_load<N, T>(s, j.x + row * s.C, lane, live, (R)0, v);
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, v);
 #pragma unroll
         for (int i = 0; i < N; i++) sum += v[i];
         const R mean = tp__row_sum(sum, s.lanes, room) / (R)s.C;
 #pragma unroll
         for (int i = 0; i < N; i++) {
             v[i] -= mean;
-            if (tp__row_at<N>(s, lane, i) < s.C) var += v[i] * v[i];
+            if (tp__row_at<FOURS>(s, lane, i) < s.C) var += v[i] * v[i];
         }
         const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, room) / (R)s.C + j.epsilon);
         if (!live) continue;
         if (j.y) {
-            R gamma[N], beta[N];
-            tp__row_load<N, T>(s, j.gamma, lane, true, (R)0, gamma);
-            tp__row_load<N, T>(s, j.beta, lane, true, (R)0, beta);
 #pragma unroll
-            for (int i = 0; i < N; i++) v[i] = v[i] * inv * gamma[i] + beta[i];
-            tp__row_store<N, T>(s, j.y + row * s.C, lane, v);
+            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* piece by piece: fewer registers */
+                R gamma[4], beta[4];
+                tp__row_get<FOURS, T>(s, j.gamma, lane, i, true, (R)0, gamma);
+                tp__row_get<FOURS, T>(s, j.beta, lane, i, true, (R)0, beta);
+#pragma unroll
+                for (int e = 0; e < (FOURS ? 4 : 1); e++) v[i + e] = v[i + e] * inv * gamma[e] + beta[e];
+                tp__row_put<FOURS, T>(s, j.y + row * s.C, lane, i, v + i);
+            }
         }
         if (lane == 0 && j.mean) tp__put(j.mean, row, mean);
         if (lane == 0 && j.inv) tp__put(j.inv, row, inv);
@@ -2934,14 +2938,14 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
     j.mean = (T *)k->out[1].data;
     j.inv = (T *)k->out[2].data;
     j.epsilon = (tp__real<T>)((const tp__ln_attrs *)k->attrs)->epsilon;
-    if (tp__row_items(C) == 0) {
+    if (C > TP__ROW_LONGEST) {
         TP_RUN(k, (tp__layer_norm_long<T>), rows * TP__THREADS, rows, C, j);
         return;
     }
-    tp__row_shape s = tp__row_shape_of(rows, C);
-    s.aligned = s.fours && tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) &&
-                tp__fours_fit<T>(j.y);
-    TP__ROW_ITEMS(C, TP_RUN(k, (tp__layer_norm_rows<T, N>), rows * s.lanes, s, j););
+    const tp__row_shape s = tp__row_shape_of(rows, C);
+    const bool fours =
+        tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
+    TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
 
@@ -2954,7 +2958,7 @@ template <class T> struct tp__ln_back_job {
     double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not wanted */
     int64_t parts;
 };
-template <class T, int N> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
+template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, room, 16);
@@ -2969,22 +2973,21 @@ template <class T, int N> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, c
         const int64_t row = first + t / s.lanes;
         const bool live = row < to;
         R dy[N], xhat[N], a = 0, b = 0;
-        tp__row_load<N, T>(s, j.dy + row * s.C, lane, live, (R)0, dy);
-        tp__row_load<N, T>(s, j.x + row * s.C, lane, live, (R)0, xhat);
+        tp__row_load<N, FOURS, T>(s, j.dy + row * s.C, lane, live, (R)0, dy);
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, xhat);
         const R mean = live ? tp__get(j.mean, row) : (R)0, inv = live ? tp__get(j.inv, row) : (R)0;
-        {
-            R gamma[N];
-            tp__row_load<N, T>(s, j.gamma, lane, true, (R)0, gamma); /* 0 beyond the row's end, and so dy after this */
 #pragma unroll
-            for (int i = 0; i < N; i++) {
-                xhat[i] = (xhat[i] - mean) * inv;
-                if (tp__row_at<N>(s, lane, i) < s.C && live) {
-                    dgamma[i] += dy[i] * xhat[i];
-                    dbeta[i] += dy[i];
-                    dy[i] *= gamma[i];
-                    a += dy[i];
-                    b += dy[i] * xhat[i];
-                }
+        for (int i = 0; i < N; i += FOURS ? 4 : 1) {
+            R gamma[4];
+            tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
+#pragma unroll
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* beyond the row's end dy is 0 */
+                xhat[e] = (xhat[e] - mean) * inv;
+                dgamma[e] += dy[e] * xhat[e];
+                dbeta[e] += dy[e];
+                dy[e] *= gamma[e - i];
+                a += dy[e];
+                b += dy[e] * xhat[e];
             }
         }
         if (!j.dx) continue; /* all threads of the block */
@@ -2993,7 +2996,7 @@ template <class T, int N> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, c
         if (!live) continue;
 #pragma unroll
         for (int i = 0; i < N; i++) dy[i] = inv * (dy[i] - a - xhat[i] * b);
-        tp__row_store<N, T>(s, j.dx + row * s.C, lane, dy);
+        tp__row_store<N, FOURS, T>(s, j.dx + row * s.C, lane, dy);
     }
     if (!j.partial) return;
     double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
@@ -3009,7 +3012,7 @@ template <class T, int N> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, c
                 dbeta[i] += side[TP__THREADS + g * s.lanes + t];
             }
         }
-        const int c = tp__row_at<N>(s, lane, i);
+        const int c = tp__row_at<FOURS>(s, lane, i);
         if (t >= s.lanes || c >= s.C) continue;
         to_gamma[c] = (double)dgamma[i];
         to_beta[c] = (double)dbeta[i];
@@ -3052,17 +3055,11 @@ TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const
     j.partial[part * C + c] = (double)dgamma;
     j.partial[(j.parts + part) * C + c] = (double)dbeta;
 }
-/* In registers as many as there are of a float: of a double half as many. */
-static bool tp__ln_back_is_long(const tp_call *k)
-{
-    const int64_t C = k->in[2].shape.dim[0];
-    return tp__row_items(C) == 0 || (k->in[1].dtype == TP_F64 && C > 4096);
-}
 static int64_t tp__ln_parts(const tp_call *k)
 {
     const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
     int64_t parts = rows / 32; /* four rows a warp */
-    if (tp__ln_back_is_long(k)) parts = rows / 16 < 64 ? rows / 16 : 64;
+    if (C > TP__ROW_LONGEST) parts = rows / 16 < 64 ? rows / 16 : 64;
     else if (C > 512) parts = rows / 8;
     return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
 }
@@ -3084,20 +3081,15 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
     j.partial = sums ? (double *)k->scratch : NULL;
     j.parts = tp__ln_parts(k);
     if (C == 0) return;
-    if (tp__ln_back_is_long(k)) {
+    if (C > TP__ROW_LONGEST) {
         const int64_t tiles = tp__reduce_up(C, TP__THREADS);
         if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
         if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
     } else {
-        tp__row_shape s = tp__row_shape_of(rows, C);
-        if (C > 512) s.lanes = TP__THREADS; /* two rows and two sums of a row are a lot of registers */
-        const int items = C <= 32 ? 1 : C <= 128 ? 4 : C <= 512 ? 16 : C <= 1024 ? 4 : C <= 4096 ? 16 : 32;
-        s.aligned = s.fours && tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) &&
-                    tp__fours_fit<T>(j.dx);
-        if (items == 1) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 1>), j.parts, TP__THREADS, 0, s, j);
-        else if (items == 4) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 4>), j.parts, TP__THREADS, 0, s, j);
-        else if (items == 16) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 16>), j.parts, TP__THREADS, 0, s, j);
-        else if constexpr (sizeof(T) < 8) TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, 32>), j.parts, TP__THREADS, 0, s, j);
+        const tp__row_shape s = tp__row_shape_of(rows, C);
+        const bool fours =
+            tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
+        TP__ROW_ITEMS(C, fours, TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
     }
     for (int i = 0; i < 2; i++)
         if (k->out[1 + i].data)

@@ -1403,8 +1403,1233 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
     {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_room}, {NULL, NULL, NULL}};
 
 /* ==== >>reductions ==================================================================================== */
+/* A reduction sees x as kept dimensions and reduced ones; neighbours of one kind are merged and those of one element left
+ * out. Three kernels:
+ *   rows      `lanes` threads (1 to 32, or a block) share the elements of an output: long contiguous runs, and one thread an
+ *             output where outputs are neighbours in memory and there are enough of them
+ *   columns   x as (A, R, B), summed over R: a block takes up to 1024 neighbours of a row, or several short rows side by side
+ *   join      the second stage, where the elements of an output were cut into parts
+ * Who adds what to what follows from the shapes alone. Some neighbours are added as they are, these sums in double. */
 
-static const tp__cuda_kernel tp__cuda_reductions[] = {{NULL, NULL, NULL}};
+/* Division by a number known at launch: a product and a shift for dividends below 2^31. */
+typedef struct tp__reduce_divisor {
+    int64_t d;
+    uint32_t factor;
+    int shift; /* -1: what the processor does */
+} tp__reduce_divisor;
+static tp__reduce_divisor tp__reduce_divisor_of(int64_t d, int64_t most)
+{
+    tp__reduce_divisor v = {d > 0 ? d : 1, 0, -1};
+    if (most >= (int64_t)1 << 31 || v.d >= (int64_t)1 << 31) return v;
+    for (v.shift = 0; ((int64_t)1 << v.shift) < v.d;) v.shift++;
+    v.factor = (uint32_t)(((uint64_t)(((int64_t)1 << v.shift) - v.d) << 32) / (uint64_t)v.d + 1);
+    return v;
+}
+__device__ __forceinline__ int64_t tp__reduce_divide(const tp__reduce_divisor &v, int64_t n)
+{
+    if (v.shift < 0) return n / v.d;
+    return (int64_t)((__umulhi((unsigned)n, v.factor) + (unsigned)n) >> v.shift);
+}
+
+typedef struct tp__folded {
+    int64_t n_out, n_sum; /* n_sum: elements behind each output */
+    int n_keep, n_reduce; /* merged dimensions, innermost first */
+    bool inner_kept;      /* the innermost of all is a kept one: outputs are neighbours in memory */
+    tp__reduce_divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
+    int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
+} tp__folded;
+
+static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
+{
+    tp__folded f;
+    int64_t stride = 1, most = 1;
+    int last = -1;
+    memset(&f, 0, sizeof f);
+    f.n_out = f.n_sum = 1;
+    for (int d = 0; d < x->ndim; d++) most *= x->dim[d];
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        const int64_t n = x->dim[d];
+        const int kind = reduced[d] ? 1 : 0;
+        if (kind) f.n_sum *= n;
+        else f.n_out *= n;
+        if (n == 1) continue;
+        if (last < 0) f.inner_kept = kind == 0;
+        tp__reduce_divisor *size = kind ? f.reduce : f.keep;
+        int *count = kind ? &f.n_reduce : &f.n_keep;
+        if (kind == last) {
+            size[*count - 1] = tp__reduce_divisor_of(size[*count - 1].d * n, most);
+        } else {
+            size[*count] = tp__reduce_divisor_of(n, most);
+            (kind ? f.reduce_stride : f.keep_stride)[(*count)++] = stride;
+        }
+        last = kind;
+        stride *= n;
+    }
+    return f;
+}
+static tp__folded tp__fold_axes(const tp_call *k)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)k->attrs;
+    const tp_shape *x = &k->in[0].shape;
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < x->ndim; d++) reduced[d] = t->n_axes == 0;
+    for (int i = 0; i < t->n_axes; i++) reduced[tp__axis(t->axes[i], x->ndim)] = true;
+    return tp__fold(x, reduced);
+}
+/* The dimensions along which `small` is broadcast to `large`. */
+static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
+{
+    const int lead = large->ndim - small->ndim;
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < large->ndim; d++) reduced[d] = d < lead || (small->dim[d - lead] == 1 && large->dim[d] != 1);
+    return tp__fold(large, reduced);
+}
+/* Where the elements of output o begin, and how much further its element j lies. */
+__device__ __forceinline__ int64_t tp__folded_at(int n, const tp__reduce_divisor *size, const int64_t *stride,
+                                                 int64_t i)
+{
+    int64_t at = 0;
+    for (int d = 0; d + 1 < n; d++) {
+        const int64_t q = tp__reduce_divide(size[d], i);
+        at += (i - q * size[d].d) * stride[d];
+        i = q;
+    }
+    return n > 0 ? at + i * stride[n - 1] : 0;
+}
+__device__ __forceinline__ int64_t tp__out_begin(const tp__folded &f, int64_t o)
+{
+    return tp__folded_at(f.n_keep, f.keep, f.keep_stride, o);
+}
+__device__ __forceinline__ int64_t tp__element_at(const tp__folded &f, int64_t j)
+{
+    return tp__folded_at(f.n_reduce, f.reduce, f.reduce_stride, j);
+}
+
+/* Numbers of any type: what they are computed as, what they are added up in, how a result is stored. */
+enum { TP__REDUCED_AS_IS, TP__REDUCED_MEAN, TP__REDUCED_HALF, TP__REDUCED_ROOT };
+template <class T> struct tp__number {
+    typedef tp__real<T> value;
+    typedef double sum;
+    static __device__ __forceinline__ value get(const T *p, int64_t i) { return tp__get(p, i); }
+    static __device__ __forceinline__ value lowest() { return -(value)INFINITY; }
+    static __device__ __forceinline__ value highest() { return (value)INFINITY; }
+    static __device__ __forceinline__ void put(T *y, int64_t i, double v, int how, double n)
+    {
+        v = how == TP__REDUCED_MEAN ? v / n : how == TP__REDUCED_HALF ? 0.5 * v : how == TP__REDUCED_ROOT ? sqrt(v) : v;
+        tp__put(y, i, (value)v);
+    }
+};
+template <class T, class U> struct tp__whole_number { /* U: sums wrap around */
+    typedef T value;
+    typedef U sum;
+    static __device__ __forceinline__ T get(const T *p, int64_t i) { return p[i]; }
+    static __device__ __forceinline__ T lowest() { return (T)((U)1 << (8 * sizeof(T) - 1)); }
+    static __device__ __forceinline__ T highest() { return (T) ~((U)1 << (8 * sizeof(T) - 1)); }
+    template <class V> static __device__ __forceinline__ void put(T *y, int64_t i, V v, int, double) { y[i] = (T)v; }
+};
+template <> struct tp__number<int32_t> : tp__whole_number<int32_t, uint32_t> {
+};
+template <> struct tp__number<int64_t> : tp__whole_number<int64_t, unsigned long long> {
+};
+template <> struct tp__number<uint8_t> : tp__whole_number<uint8_t, uint32_t> {
+};
+
+/* What is done to the elements: `of` takes one, `join` joins a few of them, and then sums of such. */
+template <class T> struct tp__do_sum {
+    typedef typename tp__number<T>::sum sum;
+    typedef typename tp__number<T>::value few;
+    static __device__ __forceinline__ few of(few x) { return x; }
+    template <class R> static __device__ __forceinline__ R join(R a, R b) { return a + b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+template <> struct tp__do_sum<int32_t> { /* without a sign: overflow is defined */
+    typedef uint32_t sum, few;
+    static __device__ __forceinline__ few of(int32_t x) { return (few)x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a + b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+template <> struct tp__do_sum<int64_t> {
+    typedef unsigned long long sum, few;
+    static __device__ __forceinline__ few of(int64_t x) { return (few)x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a + b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+template <class T> struct tp__do_count_zeros : tp__do_sum<T> {
+    typedef typename tp__number<T>::value few;
+    static __device__ __forceinline__ few of(few x) { return x == 0 ? (few)1 : (few)0; }
+};
+template <class T> struct tp__do_product {
+    typedef typename tp__number<T>::sum sum, few;
+    static __device__ __forceinline__ few of(typename tp__number<T>::value x) { return (few)x; }
+    static __device__ __forceinline__ sum join(sum a, sum b) { return a * b; }
+    static __device__ __forceinline__ sum none() { return 1; }
+};
+template <class T> struct tp__do_max { /* NaN wins */
+    typedef typename tp__number<T>::value sum, few;
+    static __device__ __forceinline__ few of(few x) { return x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a != a || a > b ? a : b; }
+    static __device__ __forceinline__ sum none() { return tp__number<T>::lowest(); }
+};
+template <class T> struct tp__do_min {
+    typedef typename tp__number<T>::value sum, few;
+    static __device__ __forceinline__ few of(few x) { return x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a != a || a < b ? a : b; }
+    static __device__ __forceinline__ sum none() { return tp__number<T>::highest(); }
+};
+template <class T> struct tp__do_all {
+    typedef uint32_t sum, few;
+    static __device__ __forceinline__ few of(uint8_t x) { return x != 0; }
+    static __device__ __forceinline__ few join(few a, few b) { return a & b; }
+    static __device__ __forceinline__ sum none() { return 1; }
+};
+template <class T> struct tp__do_any {
+    typedef uint32_t sum, few;
+    static __device__ __forceinline__ few of(uint8_t x) { return x != 0; }
+    static __device__ __forceinline__ few join(few a, few b) { return a | b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+
+/* Four neighbours; in one go where their address allows. */
+template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) tp__four {
+    T v[4];
+};
+template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p, bool aligned)
+{
+    if (aligned) return *(const tp__four<T> *)p;
+    tp__four<T> f;
+    for (int i = 0; i < 4; i++) f.v[i] = p[i];
+    return f;
+}
+/* Are fours at multiples of 4 elements from here aligned? */
+template <class T> static bool tp__fours_fit(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
+
+/* What `lanes` neighbouring threads have, joined; they all get it. lanes: a power of two up to 32, or the block of 256, with
+ * room for 8. All threads of the block must come here. */
+template <class K>
+__device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int lanes, typename K::sum *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x = K::join(x, __shfl_xor_sync(0xffffffffu, x, d));
+    if (lanes <= 32) return x;
+    __syncthreads(); /* room may still be read by an earlier call */
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = K::join(x, room[w]);
+    return x;
+}
+
+typedef struct tp__reduce_cut {
+    bool columns;
+    int lanes;                    /* rows: threads of an item, which is a part of an output's elements */
+    bool fours;                   /* they take four neighbours at a time */
+    int64_t n_part, chunk;        /* parts of an output; elements (columns: passes) of a part */
+    int64_t A, R, B;              /* columns */
+    int64_t width, pitch, n_tile; /* elements that a block takes in a pass, from pass to pass, and so many such tiles */
+} tp__reduce_cut;
+
+#define TP__REDUCE_BLOCKS 1024 /* about so many fill any GPU; a constant, so that sums do not depend on it */
+#define TP__REDUCE_TILE   1024 /* columns of a block: four a thread */
+
+static __host__ __device__ __forceinline__ int64_t tp__reduce_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static tp__reduce_cut tp__cut_rows(const tp__folded *f)
+{
+    tp__reduce_cut c;
+    memset(&c, 0, sizeof c);
+    c.fours = f->n_reduce > 0 && !f->inner_kept && (f->n_reduce == 1 || f->reduce[0].d % 4 == 0);
+    for (int d = 0; d < f->n_keep; d++) c.fours = c.fours && f->keep_stride[d] % 4 == 0;
+    for (int d = 1; d < f->n_reduce; d++) c.fours = c.fours && f->reduce_stride[d] % 4 == 0;
+    const int64_t units = tp__reduce_up(f->n_sum, c.fours ? 4 : 1);
+    c.n_part = c.lanes = 1;
+    if (f->inner_kept) { /* neighbouring threads have neighbouring outputs; parts where these are few */
+        const int64_t want = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), most = units / 16;
+        c.n_part = want < most ? want : most;
+        if (c.n_part > TP__REDUCE_BLOCKS) c.n_part = TP__REDUCE_BLOCKS;
+    } else if (units >= 1024 || (units >= 128 && f->n_out < 2048)) {
+        const int64_t want = TP__REDUCE_BLOCKS / (f->n_out > 0 ? f->n_out : 1), most = units / 1024;
+        c.lanes = TP__THREADS;
+        c.n_part = want < most ? want : most;
+    } else {
+        while (c.lanes < 32 && c.lanes * 4 < units) c.lanes *= 2;
+    }
+    if (c.n_part < 1) c.n_part = 1;
+    c.chunk = tp__reduce_up(tp__reduce_up(f->n_sum, c.n_part), 4) * 4;
+    return c;
+}
+static tp__reduce_cut tp__cut_columns(const tp__folded *f)
+{
+    tp__reduce_cut c;
+    memset(&c, 0, sizeof c);
+    c.columns = true;
+    c.R = f->n_sum;
+    c.B = f->keep[0].d;
+    c.A = f->n_out / c.B;
+    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows and whole fours */
+    if (c.B <= TP__REDUCE_TILE) {
+        c.fours = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
+        c.width = c.pitch = c.fours ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
+        c.n_tile = 1;
+    } else {
+        c.fours = c.B % 4 == 0;
+        c.width = TP__REDUCE_TILE;
+        c.pitch = c.B;
+        c.n_tile = tp__reduce_up(c.B, TP__REDUCE_TILE);
+    }
+    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), want = TP__REDUCE_BLOCKS / (c.A * c.n_tile),
+                  most = passes / 16;
+    c.n_part = want < most ? want : most;
+    if (c.n_part > 512) c.n_part = 512;
+    if (c.n_part < 1) c.n_part = 1;
+    c.chunk = tp__reduce_up(passes, c.n_part);
+    return c;
+}
+/* columns: there is such a kernel. It is worth it where a block has enough to do and one thread an output would be too few
+ * threads, or would read too far apart. */
+static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
+{
+    if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
+        const int64_t B = f->keep[0].d;
+        if (f->n_sum * B >= 1024 && (f->n_out < 65536 || B < 32)) return tp__cut_columns(f);
+    }
+    return tp__cut_rows(f);
+}
+
+/* The elements of an output that thread `lane` of `lanes` takes from [from, to): several loads are on their way at a time. */
+template <class K, class T>
+__device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f, const T *p, int64_t from, int64_t to,
+                                                            int lane, int lanes, bool aligned)
+{
+    typedef tp__number<T> N;
+    typedef typename K::few few;
+    typename K::sum total = K::none();
+    const bool run = f.n_reduce == 1;
+    const int64_t step = 4 * (int64_t)lanes;
+    int64_t j = from + 4 * (int64_t)lane;
+    for (; j + 3 * step + 3 < to; j += 4 * step) {
+        tp__four<T> u[4];
+        few s[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            u[i] = tp__four_at(p + (run ? j + i * step : tp__element_at(f, j + i * step)), aligned);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            s[i] = K::join(K::join(K::of(N::get(u[i].v, 0)), K::of(N::get(u[i].v, 1))),
+                           K::join(K::of(N::get(u[i].v, 2)), K::of(N::get(u[i].v, 3))));
+        total = K::join(total, (typename K::sum)K::join(K::join(s[0], s[1]), K::join(s[2], s[3])));
+    }
+    for (; j < to; j += step) {
+        const T *q = p + (run ? j : tp__element_at(f, j));
+        for (int i = 0; i < 4 && j + i < to; i++) total = K::join(total, (typename K::sum)K::of(N::get(q, i)));
+    }
+    return total;
+}
+template <class K, class T>
+__device__ __forceinline__ typename K::sum tp__reduce_ones(const tp__folded &f, const T *p, int64_t from, int64_t to,
+                                                           int lane, int lanes)
+{
+    typedef tp__number<T> N;
+    typedef typename K::few few;
+    typename K::sum total = K::none();
+    const bool run = f.n_reduce == 1;
+    const int64_t stride = f.reduce_stride[0];
+    int64_t j = from + lane;
+    for (; j + 7 * (int64_t)lanes < to; j += 8 * (int64_t)lanes) {
+        few s[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int64_t e = j + i * (int64_t)lanes;
+            s[i] = K::of(N::get(p, run ? e * stride : tp__element_at(f, e)));
+        }
+        total = K::join(total, (typename K::sum)K::join(K::join(K::join(s[0], s[1]), K::join(s[2], s[3])),
+                                                        K::join(K::join(s[4], s[5]), K::join(s[6], s[7]))));
+    }
+    for (; j < to; j += lanes)
+        total = K::join(total, (typename K::sum)K::of(N::get(p, run ? j * stride : tp__element_at(f, j))));
+    return total;
+}
+
+template <class K, class T>
+TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_constant__ tp__reduce_cut c, const T *x,
+                          T *y, typename K::sum *partial, bool aligned, int how)
+{
+    TP_SHARED(typename K::sum, room, 8);
+    const int lane = (int)threadIdx.x & (c.lanes - 1), groups = TP__THREADS / c.lanes;
+    const int64_t items = f.n_out * c.n_part;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < items; first += (int64_t)gridDim.x * groups) {
+        const int64_t item = first + (int)threadIdx.x / c.lanes;
+        int64_t part = 0, o = item;
+        typename K::sum total = K::none();
+        if (item < items) {
+            if (c.n_part > 1) part = item / f.n_out, o = item - part * f.n_out;
+            const int64_t from = part * c.chunk, to = from + c.chunk < f.n_sum ? from + c.chunk : f.n_sum;
+            const T *p = x + tp__out_begin(f, o);
+            total = c.fours ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
+                            : tp__reduce_ones<K, T>(f, p, from, to, lane, c.lanes);
+        }
+        total = tp__lanes_join<K>(total, c.lanes, room);
+        if (item >= items || lane != 0) continue;
+        if (c.n_part > 1) partial[item] = total;
+        else tp__number<T>::put(y, o, total, how, (double)f.n_sum);
+    }
+}
+
+/* A block takes the same positions in every pass: four a thread, neighbours or a block apart. */
+template <class K, class T>
+TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *x, T *y, typename K::sum *partial,
+                             bool aligned, int how)
+{
+    typedef tp__number<T> N;
+    typedef typename K::few few;
+    typedef typename K::sum sum;
+    TP_SHARED(sum, room, TP__REDUCE_TILE);
+    const int64_t n_out = c.A * c.B, tile = blockIdx.x % c.n_tile, at = blockIdx.x / c.n_tile, part = at % c.n_part,
+                  a = at / c.n_part, begin = a * c.R * c.B + tile * TP__REDUCE_TILE,
+                  limit = c.R * c.B - tile * TP__REDUCE_TILE;
+    const int width = (int)(c.n_tile == 1 || c.B - tile * TP__REDUCE_TILE > c.width ? c.width
+                                                                                    : c.B - tile * TP__REDUCE_TILE),
+              t = (int)threadIdx.x;
+    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), from = part * c.chunk,
+                  to = from + c.chunk < passes ? from + c.chunk : passes,
+                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may lack some rows */
+    const T *p = x + begin;
+    sum total[4];
+#pragma unroll
+    for (int v = 0; v < 4; v++) total[v] = K::none();
+    int64_t pass = c.fours && 4 * t >= width ? to : from;
+    for (; pass + 4 <= whole; pass += 4) {
+        few s[4][4];
+        if (c.fours) {
+            tp__four<T> u[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) u[i] = tp__four_at(p + (pass + i) * c.pitch + 4 * t, aligned);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int v = 0; v < 4; v++) s[i][v] = K::of(N::get(u[i].v, v));
+#pragma unroll
+            for (int v = 0; v < 4; v++)
+                total[v] = K::join(total[v], (sum)K::join(K::join(s[0][v], s[1][v]), K::join(s[2][v], s[3][v])));
+        } else {
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const int e = t + v * TP__THREADS;
+                if (e >= width) continue;
+#pragma unroll
+                for (int i = 0; i < 4; i++) s[i][v] = K::of(N::get(p, (pass + i) * c.pitch + e));
+                total[v] = K::join(total[v], (sum)K::join(K::join(s[0][v], s[1][v]), K::join(s[2][v], s[3][v])));
+            }
+        }
+    }
+    for (; pass < to; pass++)
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const int e = c.fours ? 4 * t + v : t + v * TP__THREADS;
+            if (e < width && pass * c.pitch + e < limit)
+                total[v] = K::join(total[v], (sum)K::of(N::get(p, pass * c.pitch + e)));
+        }
+#pragma unroll
+    for (int v = 0; v < 4; v++) {
+        const int e = c.fours ? 4 * t + v : t + v * TP__THREADS;
+        if (e < width) room[e] = total[v];
+    }
+    const int n = c.n_tile == 1 ? (int)c.B : width;
+    for (int rows = width / n; rows > 1;) { /* rows side by side: the upper half onto the lower */
+        const int half = (rows + 1) / 2;
+        __syncthreads();
+        for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
+        rows = half;
+    }
+    __syncthreads();
+    for (int i = t; i < n; i += TP__THREADS) {
+        const int64_t o = a * c.B + tile * TP__REDUCE_TILE + i;
+        if (c.n_part > 1) partial[part * n_out + o] = room[i];
+        else N::put(y, o, room[i], how, (double)c.R);
+    }
+}
+
+/* y of the parts, which lie (n_part, n_out). W neighbouring outputs (a power of two up to 32) a block. */
+template <class K, class T>
+TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_t n_out, int W, T *y, int how, double n)
+{
+    typedef typename K::sum sum;
+    TP_SHARED(sum, room, TP__THREADS);
+    const int t = (int)threadIdx.x, lane = t / W, lanes = TP__THREADS / W;
+    const int64_t o = (int64_t)blockIdx.x * W + t % W;
+    sum total = K::none();
+    if (o < n_out) {
+        int64_t part = lane;
+        for (; part + 3 * lanes < n_part; part += 4 * lanes) {
+            const sum a = partial[part * n_out + o], b = partial[(part + lanes) * n_out + o],
+                      c = partial[(part + 2 * lanes) * n_out + o], d = partial[(part + 3 * lanes) * n_out + o];
+            total = K::join(total, K::join(K::join(a, b), K::join(c, d)));
+        }
+        for (; part < n_part; part += lanes) total = K::join(total, partial[part * n_out + o]);
+    }
+    room[t] = total;
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane < half) room[t] = K::join(room[t], room[t + half * W]);
+    }
+    if (lane == 0 && o < n_out) tp__number<T>::put(y, o, room[t], how, n);
+}
+template <class K, class T>
+static void tp__run_join(const tp_call *k, const void *partial, int64_t n_part, int64_t n_out, void *y, int how,
+                         double n)
+{
+    int W = 1;
+    while (W < 32 && W < n_out) W *= 2;
+    TP_RUN_BLOCKS(k, (tp__reduce_join<K, T>), tp__reduce_up(n_out, W), TP__THREADS, 0, (const typename K::sum *)partial,
+                  n_part, n_out, W, (T *)y, how, n);
+}
+
+template <class K, class T, bool COLUMNS> static void tp__run_reduction(const tp_call *k, const tp__folded *f, int how)
+{
+    typedef typename K::sum sum;
+    const tp__reduce_cut c = tp__cut_reduction(f, COLUMNS);
+    const T *x = (const T *)k->in[0].data;
+    T *y = (T *)k->out[0].data;
+    sum *partial = (sum *)k->scratch;
+    const bool aligned = tp__fours_fit<T>(x);
+    if (f->n_out == 0) return;
+    if constexpr (COLUMNS) {
+        if (c.columns)
+            TP_RUN_BLOCKS(k, (tp__reduce_columns<K, T>), c.A * c.n_tile * c.n_part, TP__THREADS, 0, c, x, y, partial,
+                          aligned && c.width % 4 == 0 && c.pitch % 4 == 0 && (c.A == 1 || c.R * c.B % 4 == 0), how);
+    }
+    if (!c.columns)
+        TP_RUN(k, (tp__reduce_rows<K, T>), f->n_out * c.n_part * c.lanes, *f, c, x, y, partial, aligned, how);
+    if (c.n_part > 1) tp__run_join<K, T>(k, partial, c.n_part, f->n_out, y, how, (double)f->n_sum);
+}
+/* K of the operand's type. */
+template <template <class> class K, bool COLUMNS>
+static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int how)
+{
+    if (k->in[0].dtype == TP_I32) tp__run_reduction<K<int32_t>, int32_t, false>(k, f, how);
+    else if (k->in[0].dtype == TP_I64) tp__run_reduction<K<int64_t>, int64_t, false>(k, f, how);
+    else TP_REALS(k->in[0].dtype, (tp__run_reduction<K<T>, T, COLUMNS>(k, f, how)););
+}
+static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool columns)
+{
+    const tp_dtype d = k->in[0].dtype;
+    const tp__reduce_cut c =
+        tp__cut_reduction(f, columns && (d == TP_F32 || d == TP_F64 || d == TP_F16 || d == TP_BF16));
+    return c.n_part > 1 ? (size_t)(c.n_part * f->n_out) * sizeof(double) : 0;
+}
+/* Of ops with a kernel for columns, and of those without. */
+static size_t tp__reduce_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    return tp__reduction_room(k, &f, true);
+}
+static size_t tp__reduce_rows_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    return tp__reduction_room(k, &f, false);
+}
+
+/* reduce_sum */
+static void tp__reduce_sum_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_sum, true>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* size_ratio: from shapes alone */
+template <class T> TP_KERNEL tp__put_one(T *y, double v)
+{
+    if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
+}
+static void tp__size_ratio_cuda(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[1]);
+    const double ratio = n > 0 ? (double)(tp__size(&k->in[0]) / n) : 0;
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__put_one<T>), 1, (T *)k->out[0].data, ratio););
+}
+
+/* reduce_mean */
+static void tp__reduce_mean_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_MEAN)););
+}
+
+/* reduce_max, reduce_min */
+static void tp__reduce_max_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_max, true>(k, &f, TP__REDUCED_AS_IS);
+}
+static void tp__reduce_min_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_min, true>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* reduce_prod */
+static void tp__reduce_prod_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_product, false>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* reduce_prod_grad: a warp an output. Each lane has a stretch of its elements: the products of whole stretches tell what
+ * stands before and after; then it goes along its own, forth and back. What stood before is kept in dx, or as float in
+ * scratch where dx is half precision. */
+template <class T>
+TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x, const T *dy, T *dx,
+                               tp__real<T> *before_all)
+{
+    const int lane = (int)threadIdx.x & 31;
+    const int64_t warps = (int64_t)gridDim.x * (TP__THREADS / 32), each = (f.n_sum + 31) / 32;
+    for (int64_t o = (int64_t)blockIdx.x * (TP__THREADS / 32) + (threadIdx.x >> 5); o < f.n_out; o += warps) {
+        const int64_t begin = tp__out_begin(f, o), from = lane * each < f.n_sum ? lane * each : f.n_sum,
+                      to = from + each < f.n_sum ? from + each : f.n_sum;
+        double mine = 1, before = 1, after = 1;
+        for (int64_t j = from; j < to; j++) mine *= (double)tp__get(x, begin + tp__element_at(f, j));
+        for (int l = 0; l < 32; l++) {
+            const double other = __shfl_sync(0xffffffffu, mine, l);
+            if (l < lane) before *= other;
+            if (l > lane) after *= other;
+        }
+        before *= (double)tp__get(dy, o);
+        for (int64_t j = from; j < to; j++) {
+            const int64_t at = begin + tp__element_at(f, j);
+            before_all[at] = (tp__real<T>)before;
+            before *= (double)tp__get(x, at);
+        }
+        for (int64_t j = to - 1; j >= from; j--) {
+            const int64_t at = begin + tp__element_at(f, j);
+            tp__put(dx, at, (tp__real<T>)((double)before_all[at] * after));
+            after *= (double)tp__get(x, at);
+        }
+    }
+}
+static void tp__reduce_prod_grad_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    TP_REALS(k->in[0].dtype,
+             TP_RUN(k, (tp__reduce_prod_back<T>), f.n_out * 32, f, (const T *)k->in[0].data, (const T *)k->in[1].data,
+                    (T *)k->out[0].data, (tp__real<T> *)(sizeof(T) == 2 ? k->scratch : k->out[0].data)););
+}
+static size_t tp__reduce_prod_grad_room(const tp_call *k)
+{
+    return tp__dtype_size(k->in[0].dtype) == 2 ? (size_t)tp__size(&k->in[0]) * sizeof(float) : 0;
+}
+
+/* reduce_all, reduce_any */
+static void tp__reduce_all_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__run_reduction<tp__do_all<uint8_t>, uint8_t, false>(k, &f, TP__REDUCED_AS_IS);
+}
+static void tp__reduce_any_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__run_reduction<tp__do_any<uint8_t>, uint8_t, false>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* sum_to_like */
+static void tp__sum_to_like_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
+    TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_AS_IS)););
+}
+static size_t tp__sum_to_like_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
+    return tp__reduction_room(k, &f, true);
+}
+
+/* broadcast_like: a thread writes 16 bytes of y. Dimensions of y, innermost first; those along which x is repeated have
+ * stride 0. */
+typedef struct tp__spread {
+    int n;
+    tp__reduce_divisor size[TP_MAX_DIMS];
+    int64_t stride[TP_MAX_DIMS], total;
+    int inner; /* of 16 bytes of y, elements: 0 lie anywhere in x; 1 side by side; 2 are one */
+} tp__spread;
+__device__ __forceinline__ int64_t tp__spread_at(const tp__spread &s, int64_t i)
+{
+    return tp__folded_at(s.n, s.size, s.stride, i);
+}
+template <class T> struct alignas(16) tp__sixteen_bytes {
+    T v[16 / sizeof(T)];
+};
+template <class T> TP_KERNEL tp__broadcast_kernel(const __grid_constant__ tp__spread s, const T *x, T *y)
+{
+    const int V = 16 / (int)sizeof(T);
+    TP_EACH(q, (s.total + V - 1) / V)
+    {
+        const int64_t i = q * V;
+        tp__sixteen_bytes<T> u;
+        if (s.inner == 1) u = *(const tp__sixteen_bytes<T> *)(x + tp__spread_at(s, i));
+        else if (s.inner == 2) {
+            const T one = x[tp__spread_at(s, i)];
+            for (int v = 0; v < V; v++) u.v[v] = one;
+        } else {
+            for (int v = 0; v < V; v++) u.v[v] = i + v < s.total ? x[tp__spread_at(s, i + v)] : (T)0;
+        }
+        if (i + V <= s.total) {
+            *(tp__sixteen_bytes<T> *)(y + i) = u;
+            continue;
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            if (i + v < s.total) y[i + v] = u.v[v];
+    }
+}
+template <class T> TP_KERNEL tp__broadcast_ones(const __grid_constant__ tp__spread s, const T *x, T *y)
+{
+    TP_EACH(i, s.total) y[i] = x[tp__spread_at(s, i)];
+}
+static void tp__broadcast_like_cuda(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    const int lead = y->ndim - x->ndim;
+    const int64_t V = 16 / (int64_t)tp__dtype_size(k->out[0].dtype);
+    int64_t stride = 1;
+    int last = -1;
+    tp__spread s;
+    memset(&s, 0, sizeof s);
+    s.total = tp__size(&k->out[0]);
+    if (s.total == 0) return;
+    for (int d = y->ndim - 1; d >= 0; d--) {
+        const int64_t n = y->dim[d];
+        const int repeated = d < lead || x->dim[d - lead] == 1;
+        if (n == 1) continue;
+        if (repeated == last) {
+            s.size[s.n - 1] = tp__reduce_divisor_of(s.size[s.n - 1].d * n, s.total);
+        } else {
+            s.stride[s.n] = repeated ? 0 : stride;
+            s.size[s.n++] = tp__reduce_divisor_of(n, s.total);
+        }
+        if (!repeated) stride *= n;
+        last = repeated;
+    }
+    const bool fits = (uintptr_t)k->in[0].data % 16 == 0, to_fits = (uintptr_t)k->out[0].data % 16 == 0;
+    if (s.n == 0) s.inner = 2;
+    else if (s.stride[0] == 0) s.inner = s.size[0].d % V == 0 || s.n == 1 ? 2 : 0;
+    else s.inner = s.size[0].d % V == 0 && fits ? 1 : 0;
+    if (to_fits)
+        TP_SIZES(k->out[0].dtype, TP_RUN(k, (tp__broadcast_kernel<T>), (s.total + V - 1) / V, s,
+                                         (const T *)k->in[0].data, (T *)k->out[0].data););
+    else
+        TP_SIZES(k->out[0].dtype,
+                 TP_RUN(k, (tp__broadcast_ones<T>), s.total, s, (const T *)k->in[0].data, (T *)k->out[0].data););
+}
+
+/* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double as the CPU does: the square of a
+ * float may be too large for a float. Tensors go by value in lists, several launches if there are many. */
+#define TP__SQUARES_LIST 128
+typedef struct tp__squares_list {
+    int n;
+    int64_t piece; /* elements */
+    struct {
+        const void *data;
+        int64_t size;
+        int first; /* block of this list */
+        int dtype;
+    } tensor[TP__SQUARES_LIST];
+} tp__squares_list;
+template <class T> __device__ __forceinline__ double tp__squares_of(const T *p, int64_t from, int64_t to, bool aligned)
+{
+    double total = 0;
+    int64_t j = from + 4 * (int64_t)threadIdx.x;
+    for (; j + 3 * 4 * TP__THREADS + 3 < to; j += 4 * 4 * TP__THREADS) {
+        tp__four<T> u[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) u[i] = tp__four_at(p + j + i * 4 * TP__THREADS, aligned);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const double x = (double)tp__get(u[i].v, v);
+                total += x * x;
+            }
+    }
+    for (; j < to; j += 4 * TP__THREADS)
+        for (int v = 0; v < 4 && j + v < to; v++) {
+            const double x = (double)tp__get(p, j + v);
+            total += x * x;
+        }
+    return total;
+}
+TP_KERNEL tp__squares(const __grid_constant__ tp__squares_list l, double *partial)
+{
+    TP_SHARED(double, room, 8);
+    int low = 0, high = l.n; /* the last tensor that begins at this block or before */
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (l.tensor[middle].first <= (int)blockIdx.x) low = middle;
+        else high = middle;
+    }
+    const void *p = l.tensor[low].data;
+    const int64_t from = ((int)blockIdx.x - l.tensor[low].first) * l.piece,
+                  to = from + l.piece < l.tensor[low].size ? from + l.piece : l.tensor[low].size;
+    const bool aligned = (uintptr_t)p % 16 == 0;
+    double sum;
+    switch (l.tensor[low].dtype) {
+    case TP_F64: sum = tp__squares_of((const double *)p, from, to, aligned); break;
+    case TP_F16: sum = tp__squares_of((const tp__f16 *)p, from, to, aligned); break;
+    case TP_BF16: sum = tp__squares_of((const tp__bf16 *)p, from, to, aligned); break;
+    default: sum = tp__squares_of((const float *)p, from, to, aligned); break;
+    }
+    sum = tp__block_sum(sum, room);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+static int64_t tp__squares_piece(const tp_call *k)
+{
+    int64_t n = 0;
+    for (int i = 0; i < k->n_in; i++) n += tp__size(&k->in[i]);
+    return n < (int64_t)1 << 25 ? 16384 : 65536;
+}
+static int64_t tp__squares_pieces(const tp_call *k)
+{
+    int64_t n = 0;
+    for (int i = 0; i < k->n_in; i++) n += tp__reduce_up(tp__size(&k->in[i]), tp__squares_piece(k));
+    return n;
+}
+static size_t tp__squares_room(const tp_call *k) { return (size_t)tp__squares_pieces(k) * sizeof(double); }
+static void tp__run_squares(const tp_call *k, int how)
+{
+    double *partial = (double *)k->scratch;
+    tp__squares_list l;
+    l.n = 0;
+    l.piece = tp__squares_piece(k);
+    int64_t blocks = 0;
+    for (int i = 0; i < k->n_in; i++) {
+        const int64_t size = tp__size(&k->in[i]);
+        if (size > 0) {
+            l.tensor[l.n].data = k->in[i].data;
+            l.tensor[l.n].size = size;
+            l.tensor[l.n].first = (int)blocks;
+            l.tensor[l.n++].dtype = (int)k->in[i].dtype;
+            blocks += tp__reduce_up(size, l.piece);
+        }
+        if (l.n == 0 || (l.n < TP__SQUARES_LIST && i + 1 < k->n_in)) continue;
+        TP_RUN_BLOCKS(k, tp__squares, blocks, TP__THREADS, 0, l, partial);
+        partial += blocks;
+        l.n = 0;
+        blocks = 0;
+    }
+    TP_REALS(k->out[0].dtype,
+             (tp__run_join<tp__do_sum<double>, T>(k, k->scratch, tp__squares_pieces(k), 1, k->out[0].data, how, 1.0)););
+}
+static void tp__l2_loss_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_HALF); }
+static void tp__global_norm_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_ROOT); }
+
+/* zero_fraction */
+static tp__folded tp__fold_all(const tp_call *k)
+{
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < TP_MAX_DIMS; d++) reduced[d] = true;
+    return tp__fold(&k->in[0].shape, reduced);
+}
+static void tp__zero_fraction_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_all(k);
+    TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_count_zeros<T>, T, false>(k, &f, TP__REDUCED_MEAN)););
+}
+static size_t tp__zero_fraction_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_all(k);
+    return tp__reduction_room(k, &f, false);
+}
+
+/* The order of top_k and argmax: NaN first, then the larger, then the lower index. An index below 0 is nothing. */
+template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t i, R b, int64_t j)
+{
+    if (i < 0 || j < 0) return i >= 0;
+    const bool na = a != a, nb = b != b;
+    if (na != nb) return na;
+    if (!na && a != b) return a > b;
+    return i < j;
+}
+/* The first in rank of what `lanes` neighbouring threads have; they all get it. */
+template <class R>
+__device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        const R w = __shfl_xor_sync(0xffffffffu, v, d);
+        const int64_t j = __shfl_xor_sync(0xffffffffu, i, d);
+        if (tp__ranks_before(w, j, v, i)) v = w, i = j;
+    }
+    if (lanes <= 32) return;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room_v[threadIdx.x >> 5] = v, room_i[threadIdx.x >> 5] = i;
+    __syncthreads();
+    v = room_v[0], i = room_i[0];
+    for (int w = 1; w < TP__THREADS / 32; w++)
+        if (tp__ranks_before(room_v[w], room_i[w], v, i)) v = room_v[w], i = room_i[w];
+}
+/* How many threads share a row of n elements of which there are `rows`. */
+static int tp__row_lanes(int64_t n, int64_t rows)
+{
+    if (n >= 4096 || (n >= 512 && rows < 2048)) return TP__THREADS;
+    int lanes = 1;
+    while (lanes < 32 && lanes * 4 < n) lanes *= 2;
+    return lanes;
+}
+
+/* argmax: x as (A, n, B) */
+template <class T> TP_KERNEL tp__argmax_kernel(const T *x, int64_t *y, int64_t rows, int64_t n, int64_t B, int lanes)
+{
+    typedef tp__number<T> N;
+    typedef typename N::value R;
+    TP_SHARED(R, room_v, 8);
+    TP_SHARED(int64_t, room_i, 8);
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / lanes;
+        R best = 0;
+        int64_t at = -1;
+        if (row < rows) {
+            const T *p = x + row / B * n * B + row % B;
+            for (int64_t i = lane; i < n; i += lanes) {
+                const R v = N::get(p, i * B);
+                if (tp__ranks_before(v, i, best, at)) best = v, at = i;
+            }
+        }
+        tp__lanes_first(best, at, lanes, room_v, room_i);
+        if (row < rows && lane == 0) y[row] = at;
+    }
+}
+template <class T> static void tp__run_argmax(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, s->ndim);
+    const int64_t n = s->dim[axis], B = tp__product_of(s, axis + 1, s->ndim), rows = tp__size(&k->out[0]);
+    const int lanes = B > 8 && rows >= 4096 ? 1 : tp__row_lanes(n, rows);
+    TP_RUN(k, (tp__argmax_kernel<T>), rows * lanes, (const T *)k->in[0].data, (int64_t *)k->out[0].data, rows, n, B,
+           lanes);
+}
+static void tp__argmax_cuda(const tp_call *k)
+{
+    if (k->in[0].dtype == TP_I32) tp__run_argmax<int32_t>(k);
+    else if (k->in[0].dtype == TP_I64) tp__run_argmax<int64_t>(k);
+    else TP_REALS(k->in[0].dtype, tp__run_argmax<T>(k););
+}
+
+/* cumsum: a thread a line where there are many, else a block: 1024 elements at a time, four a thread, and what came before. */
+typedef struct tp__cumsum_job {
+    int64_t lines, n, B;
+    bool exclusive, reverse;
+} tp__cumsum_job;
+template <class T> TP_KERNEL tp__cumsum_threads(const T *x, T *y, const tp__cumsum_job j)
+{
+    typedef tp__do_sum<T> K;
+    TP_EACH(line, j.lines)
+    {
+        const int64_t at = line / j.B * j.n * j.B + line % j.B;
+        typename K::sum sum = 0;
+        for (int64_t q = 0; q < j.n; q++) {
+            const int64_t i = at + (j.reverse ? j.n - 1 - q : q) * j.B;
+            const typename K::sum before = sum;
+            sum += (typename K::sum)K::of(tp__number<T>::get(x, i));
+            tp__number<T>::put(y, i, j.exclusive ? before : sum, TP__REDUCED_AS_IS, 1);
+        }
+    }
+}
+template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsum_job j)
+{
+    typedef tp__do_sum<T> K;
+    typedef typename K::sum sum;
+    TP_SHARED(sum, room, 8);
+    const int t = (int)threadIdx.x, lane = t & 31, warp = t >> 5;
+    for (int64_t line = blockIdx.x; line < j.lines; line += gridDim.x) {
+        const int64_t at = line / j.B * j.n * j.B + line % j.B;
+        sum carry = 0;
+        for (int64_t from = 0; from < j.n; from += 4 * TP__THREADS) {
+            sum v[4], mine = 0;
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int64_t q = from + 4 * t + e, i = j.reverse ? j.n - 1 - q : q;
+                v[e] = q < j.n ? (sum)K::of(tp__number<T>::get(x, at + i * j.B)) : (sum)0;
+                mine += v[e];
+            }
+            sum upto = mine; /* of the lanes up to this one */
+            for (int d = 1; d < 32; d <<= 1) {
+                const sum other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
+                if (lane >= d) upto += other;
+            }
+            __syncthreads();
+            if (lane == 31) room[warp] = upto;
+            __syncthreads();
+            sum before = carry;
+            for (int w = 0; w < TP__THREADS / 32; w++) {
+                if (w < warp) before += room[w];
+                carry += room[w];
+            }
+            const sum left = __shfl_up_sync(0xffffffffu, upto, 1u);
+            if (lane > 0) before += left;
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int64_t q = from + 4 * t + e, i = j.reverse ? j.n - 1 - q : q;
+                const sum after = before + v[e];
+                if (q < j.n) tp__number<T>::put(y, at + i * j.B, j.exclusive ? before : after, TP__REDUCED_AS_IS, 1);
+                before = after;
+            }
+        }
+    }
+}
+template <class T> static void tp__run_cumsum(const tp_call *k)
+{
+    const tp__cumsum_attrs *t = (const tp__cumsum_attrs *)k->attrs;
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(t->axis, s->ndim);
+    const int64_t size = tp__size(&k->in[0]);
+    if (size == 0) return;
+    tp__cumsum_job j;
+    j.n = s->dim[axis];
+    j.B = tp__product_of(s, axis + 1, s->ndim);
+    j.lines = size / j.n;
+    j.exclusive = t->exclusive;
+    j.reverse = t->reverse;
+    const T *x = (const T *)k->in[0].data;
+    T *y = (T *)k->out[0].data;
+    if (j.n <= 32 || (j.lines >= 4096 && j.B >= 8)) TP_RUN(k, (tp__cumsum_threads<T>), j.lines, x, y, j);
+    else TP_RUN(k, (tp__cumsum_blocks<T>), j.lines * TP__THREADS, x, y, j);
+}
+static void tp__cumsum_cuda(const tp_call *k)
+{
+    if (k->in[0].dtype == TP_I32) tp__run_cumsum<int32_t>(k);
+    else if (k->in[0].dtype == TP_I64) tp__run_cumsum<int64_t>(k);
+    else TP_REALS(k->in[0].dtype, tp__run_cumsum<T>(k););
+}
+
+/* top_k: for a few, each is looked for among those that rank after the one before. For many, a row is sorted: keys of eight
+ * bytes in scratch, the value in an order of integers and the index, by a bitonic network; what fits into shared memory is
+ * one kernel. Doubles, whose keys would be longer, are always looked for. */
+#define TP__TOP_K_FEW  32
+#define TP__SORT_PIECE 2048
+template <class T>
+TP_KERNEL tp__top_k_few(const T *x, T *y, int32_t *index, int64_t rows, int64_t n, int64_t K, int lanes)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room_v, 8);
+    TP_SHARED(int64_t, room_i, 8);
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / lanes;
+        const T *p = x + row * n;
+        R last = 0;
+        int64_t last_at = -1;
+        for (int64_t j = 0; j < K; j++) {
+            R best = 0;
+            int64_t at = -1;
+            if (row < rows)
+                for (int64_t i = lane; i < n; i += lanes) {
+                    const R v = tp__get(p, i);
+                    if ((last_at < 0 || tp__ranks_before(last, last_at, v, i)) && tp__ranks_before(v, i, best, at))
+                        best = v, at = i;
+                }
+            tp__lanes_first(best, at, lanes, room_v, room_i);
+            last = best, last_at = at;
+            if (row >= rows || lane != 0) continue;
+            if (y) y[row * K + j] = p[at];
+            if (index) index[row * K + j] = (int32_t)at;
+        }
+    }
+}
+/* In ascending order as top_k's is descending. */
+__device__ __forceinline__ unsigned long long tp__sort_key(float v, int64_t i)
+{
+    unsigned u = __float_as_uint(v);
+    if (v != v) u = 0;                              /* NaN first */
+    else if (v == 0) u = 0x7fffffffu;               /* -0 is 0 */
+    else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* the larger the smaller */
+    return (unsigned long long)u << 32 | (unsigned)i;
+}
+template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, int64_t rows, int64_t n, int64_t P)
+{
+    TP_EACH(i, rows * P)
+    {
+        const int64_t row = i / P, at = i - row * P;
+        key[i] = at < n ? tp__sort_key((float)tp__get(x, row * n + at), at) : ~0ull;
+    }
+}
+/* Rows of P keys, in pieces of `piece` a block: the network's steps from `size` to `last_size`, distances below the piece. */
+TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t size, int64_t last_size)
+{
+    TP_SHARED(unsigned long long, room, TP__SORT_PIECE);
+    unsigned long long *mine = key + (int64_t)blockIdx.x * piece;
+    const int64_t at = (int64_t)blockIdx.x * piece % P;
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) room[i] = mine[i];
+    for (; size <= last_size; size *= 2)
+        for (int distance = (int)(size / 2 < piece ? size / 2 : piece / 2); distance > 0; distance /= 2) {
+            __syncthreads();
+            for (int i = (int)threadIdx.x; i < piece / 2; i += TP__THREADS) {
+                const int a = i / distance * 2 * distance + i % distance, b = a + distance;
+                const bool up = ((at + a) & size) == 0;
+                const unsigned long long u = room[a], v = room[b];
+                if ((u > v) == up) room[a] = v, room[b] = u;
+            }
+        }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) mine[i] = room[i];
+}
+/* One step of the network, of a distance beyond a piece. */
+TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
+{
+    TP_EACH(i, pairs)
+    {
+        const int64_t a = i / distance * 2 * distance + i % distance, b = a + distance;
+        const bool up = (a & (P - 1) & size) == 0;
+        const unsigned long long u = key[a], v = key[b];
+        if ((u > v) == up) key[a] = v, key[b] = u;
+    }
+}
+template <class T>
+TP_KERNEL tp__sort_take(const unsigned long long *key, const T *x, T *y, int32_t *index, int64_t rows, int64_t n,
+                        int64_t K, int64_t P)
+{
+    TP_EACH(i, rows * K)
+    {
+        const int64_t row = i / K;
+        const unsigned at = (unsigned)key[row * P + i - row * K];
+        if (y) y[i] = x[row * n + at];
+        if (index) index[i] = (int32_t)at;
+    }
+}
+static bool tp__top_k_sorts(const tp_call *k)
+{
+    return ((const tp__top_k_attrs *)k->attrs)->k > TP__TOP_K_FEW && k->in[0].dtype != TP_F64;
+}
+static int64_t tp__sort_length(int64_t n)
+{
+    int64_t P = 64;
+    while (P < n) P *= 2;
+    return P;
+}
+static size_t tp__top_k_room(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    if (!tp__top_k_sorts(k)) return 0;
+    return (size_t)(tp__product_of(s, 0, s->ndim - 1) * tp__sort_length(s->dim[s->ndim - 1])) * 8;
+}
+template <class T> static void tp__run_top_k(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], rows = tp__product_of(s, 0, s->ndim - 1);
+    const int64_t K = ((const tp__top_k_attrs *)k->attrs)->k;
+    const T *x = (const T *)k->in[0].data;
+    T *y = (T *)k->out[0].data;
+    int32_t *index = (int32_t *)k->out[1].data;
+    if (!tp__top_k_sorts(k)) {
+        const int lanes = tp__row_lanes(n, rows);
+        TP_RUN(k, (tp__top_k_few<T>), rows * lanes, x, y, index, rows, n, K, lanes);
+        return;
+    }
+    unsigned long long *key = (unsigned long long *)k->scratch;
+    const int64_t P = tp__sort_length(n);
+    const int piece = P < TP__SORT_PIECE ? (int)P : TP__SORT_PIECE;
+    TP_RUN(k, (tp__sort_keys<T>), rows * P, x, key, rows, n, P);
+    TP_RUN_BLOCKS(k, tp__sort_piece, rows * P / piece, TP__THREADS, 0, key, P, piece, (int64_t)2, (int64_t)piece);
+    for (int64_t size = 2 * (int64_t)piece; size <= P; size *= 2) {
+        for (int64_t distance = size / 2; distance >= piece; distance /= 2)
+            TP_RUN(k, tp__sort_step, rows * P / 2, key, rows * P / 2, P, size, distance);
+        TP_RUN_BLOCKS(k, tp__sort_piece, rows * P / piece, TP__THREADS, 0, key, P, piece, size, size);
+    }
+    TP_RUN(k, (tp__sort_take<T>), rows * K, (const unsigned long long *)key, x, y, index, rows, n, K, P);
+}
+static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_top_k<T>(k);); }
+
+/* take_last */
+template <class T>
+TP_KERNEL tp__take_last_kernel(const T *x, const int32_t *index, T *y, int64_t total, int64_t n, int64_t m)
+{
+    TP_EACH(i, total) y[i] = x[i / m * n + index[i]];
+}
+static void tp__take_last_cuda(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], total = tp__size(&k->out[0]);
+    TP_SIZES(k->in[0].dtype, TP_RUN(k, (tp__take_last_kernel<T>), total, (const T *)k->in[0].data,
+                                    (const int32_t *)k->in[1].data, (T *)k->out[0].data, total, n, m););
+}
+/* put_last: zeros; then the first of those that go to one place adds up all of them, in order. */
+template <class T> TP_KERNEL tp__put_last_zeros(T *y, int64_t total)
+{
+    TP_EACH(i, total) tp__put(y, i, (tp__real<T>)0);
+}
+template <class T>
+TP_KERNEL tp__put_last_kernel(const T *dy, const int32_t *index, T *y, int64_t total, int64_t m, int64_t n)
+{
+    TP_EACH(i, total)
+    {
+        const int64_t row = i / m, end = (row + 1) * m;
+        const int32_t to = index[i];
+        bool first = true;
+        for (int64_t j = row * m; j < i && first; j++) first = index[j] != to;
+        if (!first) continue;
+        tp__real<T> sum = 0;
+        for (int64_t j = i; j < end; j++)
+            if (index[j] == to) sum += tp__get(dy, j);
+        tp__put(y, row * n + to, sum);
+    }
+}
+static void tp__put_last_cuda(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t m = s->dim[s->ndim - 1], n = o->dim[o->ndim - 1], total = tp__size(&k->in[0]),
+                  zeros = tp__size(&k->out[0]);
+    TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__put_last_zeros<T>), zeros, (T *)k->out[0].data, zeros);
+             TP_RUN(k, (tp__put_last_kernel<T>), total, (const T *)k->in[0].data, (const int32_t *)k->in[1].data,
+                    (T *)k->out[0].data, total, m, n););
+}
+
+/* in_top_k: how many are strictly larger */
+template <class T>
+TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, uint8_t *y, int64_t rows, int64_t C,
+                              int K, int lanes)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(uint32_t, room, 8);
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / lanes;
+        bool yes = false;
+        uint32_t larger = 0;
+        if (row < rows) {
+            const int64_t label =
+                long_labels ? ((const int64_t *)labels)[row] : (int64_t)((const int32_t *)labels)[row];
+            const R of_label = label >= 0 && label < C ? tp__get(x, row * C + label) : (R)INFINITY;
+            yes = of_label - of_label == 0; /* finite */
+            for (int64_t c = lane; c < C && yes; c += lanes) larger += tp__get(x, row * C + c) > of_label;
+        }
+        larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, room);
+        if (row < rows && lane == 0) y[row] = yes && (int64_t)larger < K;
+    }
+}
+static void tp__in_top_k_cuda(const tp_call *k)
+{
+    const int64_t rows = k->in[0].shape.dim[0], C = k->in[0].shape.dim[1];
+    const int K = ((const tp__top_k_attrs *)k->attrs)->k, lanes = tp__row_lanes(C, rows);
+    TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__in_top_k_kernel<T>), rows * lanes, (const T *)k->in[0].data, k->in[1].data,
+                                    k->in[1].dtype == TP_I64, (uint8_t *)k->out[0].data, rows, C, K, lanes););
+}
+
+static const tp__cuda_kernel tp__cuda_reductions[] = {
+    {"reduce_sum", tp__reduce_sum_cuda, tp__reduce_room},
+    {"size_ratio", tp__size_ratio_cuda, NULL},
+    {"reduce_mean", tp__reduce_mean_cuda, tp__reduce_room},
+    {"reduce_max", tp__reduce_max_cuda, tp__reduce_room},
+    {"reduce_min", tp__reduce_min_cuda, tp__reduce_room},
+    {"reduce_prod", tp__reduce_prod_cuda, tp__reduce_rows_room},
+    {"reduce_prod_grad", tp__reduce_prod_grad_cuda, tp__reduce_prod_grad_room},
+    {"reduce_all", tp__reduce_all_cuda, tp__reduce_rows_room},
+    {"reduce_any", tp__reduce_any_cuda, tp__reduce_rows_room},
+    {"sum_to_like", tp__sum_to_like_cuda, tp__sum_to_like_room},
+    {"l2_loss", tp__l2_loss_cuda, tp__squares_room},
+    {"global_norm", tp__global_norm_cuda, tp__squares_room},
+    {"zero_fraction", tp__zero_fraction_cuda, tp__zero_fraction_room},
+    {"argmax", tp__argmax_cuda, NULL},
+    {"cumsum", tp__cumsum_cuda, NULL},
+    {"top_k", tp__top_k_cuda, tp__top_k_room},
+    {"take_last", tp__take_last_cuda, NULL},
+    {"put_last", tp__put_last_cuda, NULL},
+    {"in_top_k", tp__in_top_k_cuda, NULL},
+    {"broadcast_like", tp__broadcast_like_cuda, NULL},
+    {NULL, NULL, NULL}};
 
 /* ==== >>moves ========================================================================================= */
 
@@ -1427,8 +2652,529 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {{NULL, NULL, NULL}};
 static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
+/* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
+ * each, so that memory is read once; a block goes several times over rows that are too long for that. FOURS: a thread has
+ * four neighbours at a time, where the length of a row is a multiple of 4 and its address one of 16 bytes. */
 
-static const tp__cuda_kernel tp__cuda_rows[] = {{NULL, NULL, NULL}};
+typedef struct tp__row_shape {
+    int64_t rows;
+    int C, lanes;
+} tp__row_shape;
+
+#define TP__ROW_LONGEST (16 * TP__THREADS) /* elements that fit into registers */
+
+static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
+{
+    tp__row_shape s;
+    s.rows = rows;
+    s.C = (int)C;
+    s.lanes = 1;
+    while (s.lanes < 32 && s.lanes < C) s.lanes *= 2;
+    if (C > 512) s.lanes = TP__THREADS;
+    return s;
+}
+/* The body with N as the elements of a thread. */
+#define TP__ROW_ITEMS(C_, fours_, ...)                                  \
+    do {                                                                \
+        const int64_t row_c_ = (C_);                                    \
+        const bool row_fours_ = (fours_) && row_c_ % 4 == 0;            \
+        if (row_c_ <= 32) {                                             \
+            const int N = 1;                                            \
+            const bool FOURS = false;                                   \
+            __VA_ARGS__                                                 \
+        } else if (row_c_ <= 128 || (row_c_ > 512 && row_c_ <= 1024)) { \
+            const int N = 4;                                            \
+            if (row_fours_) {                                           \
+                const bool FOURS = true;                                \
+                __VA_ARGS__                                             \
+            } else {                                                    \
+                const bool FOURS = false;                               \
+                __VA_ARGS__                                             \
+            }                                                           \
+        } else {                                                        \
+            const int N = 16;                                           \
+            if (row_fours_) {                                           \
+                const bool FOURS = true;                                \
+                __VA_ARGS__                                             \
+            } else {                                                    \
+                const bool FOURS = false;                               \
+                __VA_ARGS__                                             \
+            }                                                           \
+        }                                                               \
+    } while (0)
+
+/* Which element of the row the lane's item i is. */
+template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
+{
+    return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
+}
+/* The lane's items from i on, four or one; `other` where there are none. */
+template <bool FOURS, class T>
+__device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool live,
+                                            tp__real<T> other, tp__real<T> *v)
+{
+    const int c = tp__row_at<FOURS>(s, lane, i);
+    const bool in = live && c < s.C;
+    if constexpr (FOURS) {
+        tp__four<T> u;
+        if (in) u = *(const tp__four<T> *)(p + c);
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] = in ? tp__get(u.v, e) : other;
+    } else {
+        *v = in ? tp__get(p, c) : other;
+    }
+}
+template <bool FOURS, class T>
+__device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int lane, int i, const tp__real<T> *v)
+{
+    const int c = tp__row_at<FOURS>(s, lane, i);
+    if (c >= s.C) return;
+    if constexpr (FOURS) {
+        tp__four<T> u;
+#pragma unroll
+        for (int e = 0; e < 4; e++) tp__put(u.v, e, v[e]);
+        *(tp__four<T> *)(p + c) = u;
+    } else {
+        tp__put(p, c, *v);
+    }
+}
+/* All of the lane's items. */
+template <int N, bool FOURS, class T>
+__device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
+                                             tp__real<T> v[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_get<FOURS, T>(s, p, lane, i, live, other, v + i);
+}
+template <int N, bool FOURS, class T>
+__device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int lane, const tp__real<T> v[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_put<FOURS, T>(s, p, lane, i, v + i);
+}
+/* Sums of two numbers of all lanes of a row, and the largest; NaN may lose here. room: 16, shared. All threads come here. */
+template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        a += __shfl_xor_sync(0xffffffffu, a, d);
+        b += __shfl_xor_sync(0xffffffffu, b, d);
+    }
+    if (lanes <= 32) return;
+    __syncthreads(); /* room may still be read by an earlier call */
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = a, room[8 + (threadIdx.x >> 5)] = b;
+    __syncthreads();
+    a = room[0], b = room[8];
+    for (int w = 1; w < TP__THREADS / 32; w++) a += room[w], b += room[8 + w];
+}
+template <class R> __device__ __forceinline__ R tp__row_sum(R x, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+    if (lanes <= 32) return x;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x += room[w];
+    return x;
+}
+template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        const R y = __shfl_xor_sync(0xffffffffu, x, d);
+        x = y > x ? y : x;
+    }
+    if (lanes <= 32) return x;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = room[w] > x ? room[w] : x;
+    return x;
+}
+
+/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. A NaN anywhere makes the sum NaN, and so all of the row. */
+enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
+typedef struct tp__softmax_job {
+    const void *x;
+    void *y, *loss; /* cross entropy: the softmax, and the losses; either may be NULL */
+    const void *label;
+    bool long_labels;
+    int what;
+    tp__fault fault;
+} tp__softmax_job;
+
+/* The label of a row; -1, and the run fails, if there is no such class. */
+__device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
+{
+    const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
+    if (label >= 0 && label < C) return label;
+    if (report) tp__report(j.fault, label);
+    return -1;
+}
+
+template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_shape s, const tp__softmax_job j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / s.lanes;
+        const T *x = (const T *)j.x + row * s.C;
+        bool live = row < s.rows;
+        int64_t label = 0;
+        R v[N], m, z = 0;
+        if (live && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
+        live = live && label >= 0;
+        tp__row_load<N, FOURS, T>(s, x, lane, live, -(R)INFINITY, v);
+        m = v[0];
+#pragma unroll
+        for (int i = 1; i < N; i++) m = v[i] > m ? v[i] : m;
+        m = tp__row_max(m == m ? m : -(R)INFINITY, s.lanes, room);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const R d = v[i] - m, e = tp__row_at<FOURS>(s, lane, i) < s.C ? exp(d) : (R)0;
+            z += e;
+            v[i] = j.what == TP__LOG_SOFTMAX ? d : e;
+        }
+        z = tp__row_sum(z, s.lanes, room);
+        if (!live) continue;
+        if (j.y) {
+            const R scale = 1 / z, l = j.what == TP__LOG_SOFTMAX ? log(z) : (R)0;
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = j.what == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
+            tp__row_store<N, FOURS, T>(s, (T *)j.y + row * s.C, lane, v);
+        }
+        if (j.what == TP__CROSS_ENTROPY && j.loss && lane == 0)
+            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+    }
+}
+
+/* Long rows: the first time over them finds the largest and the sum at once, by correcting the sum where a larger one comes. */
+template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp__softmax_job j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int t = (int)threadIdx.x;
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *x = (const T *)j.x + row * C;
+        const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
+        if (label < 0) continue; /* all threads of the block */
+        R m = -(R)INFINITY, z = 0;
+        for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
+            R v[8], most = m;
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
+#pragma unroll
+            for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
+            if (most > m) z *= exp(m - most), m = most; /* from minus infinity on: 0 times 0 */
+            const R base = m == -(R)INFINITY ? 0 : m;
+            R sum = 0;
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum += exp(v[i] - base);
+            z += sum;
+        }
+        const R of_thread = m;
+        m = tp__row_max(m, TP__THREADS, room);
+        z = tp__row_sum(of_thread == m ? z : z * exp(of_thread - m), TP__THREADS, room);
+        if (j.y) {
+            T *y = (T *)j.y + row * C;
+            const R scale = 1 / z, l = log(z);
+            for (int64_t from = t; from < C; from += 4 * TP__THREADS) {
+                R v[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : m;
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (from + i * TP__THREADS < C)
+                        tp__put(y, from + i * TP__THREADS,
+                                j.what == TP__LOG_SOFTMAX ? v[i] - m - l : exp(v[i] - m) * scale);
+            }
+        }
+        if (j.what == TP__CROSS_ENTROPY && j.loss && t == 0)
+            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+    }
+}
+
+static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp__softmax_job *job)
+{
+    const tp__softmax_job j = *job;
+    if (C > TP__ROW_LONGEST) {
+        TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__softmax_long<T>), rows * TP__THREADS, rows, C, j););
+        return;
+    }
+    const tp__row_shape s = tp__row_shape_of(rows, C);
+    TP_REALS(k->in[0].dtype, {
+        const bool fours = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
+        TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
+    });
+}
+static void tp__softmax_of(const tp_call *k, int what)
+{
+    const tp_shape *x = &k->in[0].shape;
+    tp__softmax_job j;
+    memset(&j, 0, sizeof j);
+    j.x = k->in[0].data;
+    j.y = k->out[0].data;
+    j.what = what;
+    if (tp__size(&k->in[0]) > 0) tp__run_softmax(k, tp__product_of(x, 0, x->ndim - 1), x->dim[x->ndim - 1], &j);
+}
+static void tp__softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__SOFTMAX); }
+static void tp__log_softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__LOG_SOFTMAX); }
+
+/* sparse_softmax_cross_entropy */
+static void tp__cross_entropy_cuda(const tp_call *k)
+{
+    tp__softmax_job j;
+    memset(&j, 0, sizeof j);
+    j.x = k->in[0].data;
+    j.loss = k->out[0].data;
+    j.y = k->out[1].data;
+    j.label = k->in[1].data;
+    j.long_labels = k->in[1].dtype == TP_I64;
+    j.what = TP__CROSS_ENTROPY;
+    j.fault = tp__fault_of(k);
+    tp__run_softmax(k, k->in[0].shape.dim[0], k->in[0].shape.dim[1], &j);
+}
+
+/* layer_norm: mean, then the variance about it, as the CPU does. Outputs: y, mean, inv. */
+template <class T> struct tp__ln_job {
+    const T *x, *gamma, *beta;
+    T *y, *mean, *inv;
+    tp__real<T> epsilon;
+};
+template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, const tp__ln_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / s.lanes;
+        const bool live = row < s.rows;
+        R v[N], sum = 0, var = 0;
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, v);
+#pragma unroll
+        for (int i = 0; i < N; i++) sum += v[i];
+        const R mean = tp__row_sum(sum, s.lanes, room) / (R)s.C;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] -= mean;
+            if (tp__row_at<FOURS>(s, lane, i) < s.C) var += v[i] * v[i];
+        }
+        const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, room) / (R)s.C + j.epsilon);
+        if (!live) continue;
+        if (j.y) {
+#pragma unroll
+            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* piece by piece: fewer registers */
+                R gamma[4], beta[4];
+                tp__row_get<FOURS, T>(s, j.gamma, lane, i, true, (R)0, gamma);
+                tp__row_get<FOURS, T>(s, j.beta, lane, i, true, (R)0, beta);
+#pragma unroll
+                for (int e = 0; e < (FOURS ? 4 : 1); e++) v[i + e] = v[i + e] * inv * gamma[e] + beta[e];
+                tp__row_put<FOURS, T>(s, j.y + row * s.C, lane, i, v + i);
+            }
+        }
+        if (lane == 0 && j.mean) tp__put(j.mean, row, mean);
+        if (lane == 0 && j.inv) tp__put(j.inv, row, inv);
+    }
+}
+template <class T> TP_KERNEL tp__layer_norm_long(int64_t rows, int64_t C, const tp__ln_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *x = j.x + row * C;
+        R sum = 0, var = 0;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) sum += tp__get(x, c);
+        const R mean = tp__row_sum(sum, TP__THREADS, room) / (R)C;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
+            const R d = tp__get(x, c) - mean;
+            var += d * d;
+        }
+        const R inv = 1 / sqrt(tp__row_sum(var, TP__THREADS, room) / (R)C + j.epsilon);
+        for (int64_t c = threadIdx.x; c < C && j.y; c += TP__THREADS)
+            tp__put(j.y, row * C + c, (tp__get(x, c) - mean) * inv * tp__get(j.gamma, c) + tp__get(j.beta, c));
+        if (threadIdx.x == 0 && j.mean) tp__put(j.mean, row, mean);
+        if (threadIdx.x == 0 && j.inv) tp__put(j.inv, row, inv);
+    }
+}
+template <class T> static void tp__run_layer_norm(const tp_call *k)
+{
+    const int64_t C = k->in[1].shape.dim[0], rows = C ? tp__size(&k->in[0]) / C : 0;
+    tp__ln_job<T> j;
+    j.x = (const T *)k->in[0].data;
+    j.gamma = (const T *)k->in[1].data;
+    j.beta = (const T *)k->in[2].data;
+    j.y = (T *)k->out[0].data;
+    j.mean = (T *)k->out[1].data;
+    j.inv = (T *)k->out[2].data;
+    j.epsilon = (tp__real<T>)((const tp__ln_attrs *)k->attrs)->epsilon;
+    if (C > TP__ROW_LONGEST) {
+        TP_RUN(k, (tp__layer_norm_long<T>), rows * TP__THREADS, rows, C, j);
+        return;
+    }
+    const tp__row_shape s = tp__row_shape_of(rows, C);
+    const bool fours =
+        tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
+    TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
+}
+static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
+
+/* layer_norm_grad. The rows are cut into parts, a block each: its threads meet the same columns in every row, keep their
+ * sums dgamma, dbeta in registers and write dx on the way. The second stage is that of the reductions. */
+#define TP__LN_PARTS 512
+template <class T> struct tp__ln_back_job {
+    const T *dy, *x, *gamma, *mean, *inv;
+    T *dx;
+    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not wanted */
+    int64_t parts;
+};
+template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 16);
+    TP_SHARED(R, side, 2 * TP__THREADS);
+    const int t = (int)threadIdx.x, lane = t & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    const int64_t each = tp__reduce_up(s.rows, j.parts), from = blockIdx.x * each,
+                  to = from + each < s.rows ? from + each : s.rows;
+    R dgamma[N], dbeta[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) dgamma[i] = dbeta[i] = 0;
+    for (int64_t first = from; first < to; first += groups) {
+        const int64_t row = first + t / s.lanes;
+        const bool live = row < to;
+        R dy[N], xhat[N], a = 0, b = 0;
+        tp__row_load<N, FOURS, T>(s, j.dy + row * s.C, lane, live, (R)0, dy);
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, xhat);
+        const R mean = live ? tp__get(j.mean, row) : (R)0, inv = live ? tp__get(j.inv, row) : (R)0;
+#pragma unroll
+        for (int i = 0; i < N; i += FOURS ? 4 : 1) {
+            R gamma[4];
+            tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
+#pragma unroll
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* beyond the row's end dy is 0 */
+                xhat[e] = (xhat[e] - mean) * inv;
+                dgamma[e] += dy[e] * xhat[e];
+                dbeta[e] += dy[e];
+                dy[e] *= gamma[e - i];
+                a += dy[e];
+                b += dy[e] * xhat[e];
+            }
+        }
+        if (!j.dx) continue; /* all threads of the block */
+        tp__row_sums(a, b, s.lanes, room);
+        a /= (R)s.C, b /= (R)s.C;
+        if (!live) continue;
+#pragma unroll
+        for (int i = 0; i < N; i++) dy[i] = inv * (dy[i] - a - xhat[i] * b);
+        tp__row_store<N, FOURS, T>(s, j.dx + row * s.C, lane, dy);
+    }
+    if (!j.partial) return;
+    double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
+#pragma unroll
+    for (int i = 0; i < N; i++) { /* groups of a block, in order */
+        if (groups > 1) {
+            __syncthreads();
+            side[t] = dgamma[i];
+            side[TP__THREADS + t] = dbeta[i];
+            __syncthreads();
+            for (int g = 1; g < groups && t < s.lanes; g++) {
+                dgamma[i] += side[g * s.lanes + t];
+                dbeta[i] += side[TP__THREADS + g * s.lanes + t];
+            }
+        }
+        const int c = tp__row_at<FOURS>(s, lane, i);
+        if (t >= s.lanes || c >= s.C) continue;
+        to_gamma[c] = (double)dgamma[i];
+        to_beta[c] = (double)dbeta[i];
+    }
+}
+/* Rows that are too long for registers: dx a block a row, the sums a thread a column. */
+template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 16);
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *dy = j.dy + row * C, *x = j.x + row * C;
+        const R mean = tp__get(j.mean, row), inv = tp__get(j.inv, row);
+        R a = 0, b = 0;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
+            const R g = tp__get(dy, c) * tp__get(j.gamma, c);
+            a += g;
+            b += g * ((tp__get(x, c) - mean) * inv);
+        }
+        tp__row_sums(a, b, TP__THREADS, room);
+        a /= (R)C, b /= (R)C;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS)
+            tp__put(j.dx, row * C + c,
+                    inv * (tp__get(dy, c) * tp__get(j.gamma, c) - a - (tp__get(x, c) - mean) * inv * b));
+    }
+}
+template <class T>
+TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    const int64_t part = blockIdx.x / tiles, c = blockIdx.x % tiles * TP__THREADS + threadIdx.x,
+                  each = tp__reduce_up(rows, j.parts), from = part * each, to = from + each < rows ? from + each : rows;
+    if (c >= C) return;
+    R dgamma = 0, dbeta = 0;
+    for (int64_t row = from; row < to; row++) {
+        const R dy = tp__get(j.dy, row * C + c);
+        dgamma += dy * ((tp__get(j.x, row * C + c) - tp__get(j.mean, row)) * tp__get(j.inv, row));
+        dbeta += dy;
+    }
+    j.partial[part * C + c] = (double)dgamma;
+    j.partial[(j.parts + part) * C + c] = (double)dbeta;
+}
+static int64_t tp__ln_parts(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    int64_t parts = rows / 32; /* four rows a warp */
+    if (C > TP__ROW_LONGEST) parts = rows / 16 < 64 ? rows / 16 : 64;
+    else if (C > 512) parts = rows / 8;
+    return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
+}
+static size_t tp__layer_norm_grad_room(const tp_call *k)
+{
+    return (size_t)(2 * tp__ln_parts(k) * k->in[2].shape.dim[0]) * sizeof(double);
+}
+template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    const bool sums = k->out[1].data || k->out[2].data;
+    tp__ln_back_job<T> j;
+    j.dy = (const T *)k->in[0].data;
+    j.x = (const T *)k->in[1].data;
+    j.gamma = (const T *)k->in[2].data;
+    j.mean = (const T *)k->in[3].data;
+    j.inv = (const T *)k->in[4].data;
+    j.dx = (T *)k->out[0].data;
+    j.partial = sums ? (double *)k->scratch : NULL;
+    j.parts = tp__ln_parts(k);
+    if (C == 0) return;
+    if (C > TP__ROW_LONGEST) {
+        const int64_t tiles = tp__reduce_up(C, TP__THREADS);
+        if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
+        if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
+    } else {
+        const tp__row_shape s = tp__row_shape_of(rows, C);
+        const bool fours =
+            tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
+        TP__ROW_ITEMS(C, fours, TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
+    }
+    for (int i = 0; i < 2; i++)
+        if (k->out[1 + i].data)
+            tp__run_join<tp__do_sum<T>, T>(k, j.partial + i * j.parts * C, j.parts, C, k->out[1 + i].data,
+                                           TP__REDUCED_AS_IS, 1.0);
+}
+static void tp__layer_norm_grad_cuda(const tp_call *k) { TP_REALS(k->in[1].dtype, tp__run_layer_norm_grad<T>(k);); }
+
+static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NULL},
+                                                {"log_softmax", tp__log_softmax_cuda, NULL},
+                                                {"sparse_softmax_cross_entropy", tp__cross_entropy_cuda, NULL},
+                                                {"layer_norm", tp__layer_norm_cuda, NULL},
+                                                {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_room},
+                                                {NULL, NULL, NULL}};
 
 /* ==== >>sequences ===================================================================================== */
 

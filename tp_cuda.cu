@@ -2456,12 +2456,541 @@ static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL}
                                                  {NULL, NULL, NULL}};
 
 /* ==== >>random ======================================================================================== */
+/* The CPU's numbers, bit for bit: the same operations in the same order, each rounded. A thread makes four neighbours. */
 
-static const tp__cuda_kernel tp__cuda_random[] = {{NULL, NULL, NULL}};
+/* a b + c with two roundings: tp__mul_add */
+__device__ __forceinline__ double tp__mul_then_add(double a, double b, double c)
+{
+    return __dadd_rn(__dmul_rn(a, b), c);
+}
+
+/* ln(u), u = k/2^53 in (0,1]: tp__log_unit */
+__device__ __forceinline__ double tp__ln_unit(double u)
+{
+    const uint64_t bits = (uint64_t)__double_as_longlong(u);
+    int e = (int)(bits >> 52) - 1023;
+    double m = __longlong_as_double((long long)((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull));
+    if (m > 1.4142135623730951) {
+        m *= 0.5;
+        e++;
+    }
+    const double f = __ddiv_rn(__dadd_rn(m, -1.0), __dadd_rn(m, 1.0)), s = __dmul_rn(f, f);
+    double sum = 0.0;
+    for (int k = 11; k >= 1; k--) sum = tp__mul_then_add(sum, s, 1.0 / (double)(2 * k + 1));
+    const double ln_m = tp__mul_then_add(__dmul_rn(__dmul_rn(2.0, f), s), sum, __dmul_rn(2.0, f));
+    return tp__mul_then_add((double)e, 0x1.62e42fefap-1, tp__mul_then_add((double)e, 0x1.cf79abc9e3b3ap-40, ln_m));
+}
+/* cos and sin of 2 pi u, u in [0,1): tp__turn */
+__device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
+{
+    const double rounder = 6755399441055744.0, quarters = tp__mul_then_add(4.0, u, rounder);
+    const uint64_t quarter = (uint64_t)__double_as_longlong(quarters);
+    const double rest = __dadd_rn(u, -__dmul_rn(0.25, __dadd_rn(quarters, -rounder)));
+    const double x = __dmul_rn(6.283185307179586477, rest), xx = -__dmul_rn(x, x);
+    double sum_c = 1.0, sum_s = 1.0;
+    for (int k = 9; k >= 1; k--) {
+        sum_c = tp__mul_then_add(__dmul_rn(xx, 1.0 / (double)(2 * k * (2 * k - 1))), sum_c, 1.0);
+        sum_s = tp__mul_then_add(__dmul_rn(xx, 1.0 / (double)(2 * k * (2 * k + 1))), sum_s, 1.0);
+    }
+    sum_s = __dmul_rn(sum_s, x);
+    switch (quarter & 3) {
+    case 0: *c = sum_c, *s = sum_s; break;
+    case 1: *c = -sum_s, *s = sum_c; break;
+    case 2: *c = -sum_c, *s = -sum_s; break;
+    default: *c = sum_s, *s = -sum_c; break;
+    }
+}
+/* Two normals from a block of words: tp__normal_pair */
+__device__ __forceinline__ void tp__box_muller(const uint32_t r[4], double normal[2])
+{
+    const uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
+    const double unit = 1.0 / 9007199254740992.0;
+    const double radius = __dsqrt_rn(__dmul_rn(-2.0, tp__ln_unit(__dmul_rn((double)(a + 1), unit))));
+    double c, s;
+    tp__cos_sin(__dmul_rn((double)b, unit), &c, &s);
+    normal[0] = __dmul_rn(radius, c);
+    normal[1] = __dmul_rn(radius, s);
+}
+
+__device__ __forceinline__ double tp__of_double(double x, const double *) { return x; }
+__device__ __forceinline__ float tp__of_double(double x, const float *) { return (float)x; }
+__device__ __forceinline__ float tp__of_double(double x, const tp__f16 *) { return tp__odd_float(x); }
+__device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { return tp__odd_float(x); }
+
+/* -- random: uniform in [a,b), or normal with mean a and deviation b, which truncation redraws beyond two deviations */
+template <class T>
+TP_KERNEL tp__random_fours(T *y, int64_t n, int kind, double a, double b, uint64_t key, const uint64_t *step_word)
+{
+    const uint64_t step = *step_word;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int64_t i = 4 * f;
+        double v[4];
+        tp__real<T> out[4];
+        uint32_t r[4];
+        if (kind == 0) {
+            tp__philox(key, (uint64_t)f, step, r);
+            const double size = __dadd_rn(b, -a);
+            for (int j = 0; j < 4; j++) v[j] = tp__mul_then_add(size, (double)(r[j] >> 8) * (1.0 / 16777216.0), a);
+        } else {
+            for (int h = 0; h < 2; h++) {
+                tp__philox(key, (uint64_t)(2 * f + h), step, r);
+                tp__box_muller(r, v + 2 * h);
+            }
+            for (int j = 0; j < 4; j++) {
+                for (uint64_t again = 1; kind == 2 && !(v[j] >= -2.0 && v[j] <= 2.0) && again < 1000; again++) {
+                    double pair[2];
+                    tp__philox(key, (uint64_t)(i + j) / 2, step + (again << 40), r);
+                    tp__box_muller(r, pair);
+                    v[j] = pair[j % 2];
+                }
+                v[j] = tp__mul_then_add(b, v[j], a);
+            }
+        }
+        for (int j = 0; j < 4; j++) out[j] = tp__of_double(v[j], (const T *)NULL);
+        tp__put_four(y, i, n - i < 4 ? (int)(n - i) : 4, out);
+    }
+}
+static void tp__random_cuda(const tp_call *k)
+{
+    const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
+    const int64_t n = tp__size(&k->out[0]);
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__random_fours<T>), (n + 3) / 4, (T *)k->out[0].data, n, t->kind,
+                                     (double)t->a, (double)t->b, k->key, k->step););
+}
+
+/* -- dropout */
+template <class T>
+TP_KERNEL tp__dropout_fours(T *y, const T *x, int64_t n, float rate, uint64_t key, const uint64_t *step_word)
+{
+    const tp__real<T> scale = (tp__real<T>)1 / ((tp__real<T>)1 - (tp__real<T>)rate);
+    const uint64_t step = *step_word;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int64_t i = 4 * f;
+        const int m = n - i < 4 ? (int)(n - i) : 4;
+        tp__real<T> v[4];
+        uint32_t u[4];
+        tp__get_four(x, i, m, v);
+        tp__philox(key, (uint64_t)f, step, u);
+        for (int j = 0; j < 4; j++) v[j] = (float)(u[j] >> 8) * 5.9604644775390625e-8f >= rate ? v[j] * scale : 0;
+        tp__put_four(y, i, m, v);
+    }
+}
+static void tp__dropout_cuda(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[0]);
+    TP_REALS(k->in[0].dtype,
+             TP_RUN(k, (tp__dropout_fours<T>), (n + 3) / 4, (T *)k->out[0].data, (const T *)k->in[0].data, n,
+                    ((const tp__dropout_attrs *)k->attrs)->rate, k->key, k->step););
+}
+
+static const tp__cuda_kernel tp__cuda_random[] = {
+    {"random", tp__random_cuda, NULL}, {"dropout", tp__dropout_cuda, NULL}, {NULL, NULL, NULL}};
 
 /* ==== >>variables ===================================================================================== */
+/* Written in place. Predicates, rates and powers are read by the kernels: a recording stays right when they change. */
 
-static const tp__cuda_kernel tp__cuda_variables[] = {{NULL, NULL, NULL}};
+static const uint8_t *tp__pred_of(const tp_call *k, int at)
+{
+    return k->n_in > at ? (const uint8_t *)k->in[at].data : NULL;
+}
+
+/* -- assign */
+template <class T> TP_KERNEL tp__assign_units(T *v, const T *x, int64_t n, const uint8_t *pred)
+{
+    if (!*pred) return;
+    TP_EACH(i, n) v[i] = x[i];
+}
+static void tp__assign_cuda(const tp_call *k)
+{
+    const tp_operand *v = &k->var[0], *x = &k->in[0];
+    const int64_t bytes = tp__size(v) * (int64_t)tp__dtype_size(v->dtype);
+    if (!bytes || v->data == x->data) return;
+    if (!tp__pred_of(k, 1)) {
+        const cudaError_t e =
+            cudaMemcpyAsync(v->data, x->data, (size_t)bytes, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
+        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        return;
+    }
+    const int64_t unit = tp__unit_of((uint64_t)bytes | (uint64_t)(uintptr_t)v->data | (uint64_t)(uintptr_t)x->data);
+    TP__UNITS(unit, TP_RUN(k, (tp__assign_units<T>), bytes / unit, (T *)v->data, (const T *)x->data, bytes / unit,
+                           tp__pred_of(k, 1)););
+}
+
+/* -- assign_add, assign_sub: integers wrap around */
+template <class T> TP_KERNEL tp__assign_sum_reals(T *v, const T *x, int64_t n, int sign, const uint8_t *pred)
+{
+    if (pred && !*pred) return;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int m = n - 4 * f < 4 ? (int)(n - 4 * f) : 4;
+        tp__real<T> a[4], b[4];
+        tp__get_four(v, 4 * f, m, a);
+        tp__get_four(x, 4 * f, m, b);
+        for (int j = 0; j < 4; j++) a[j] += sign > 0 ? b[j] : -b[j];
+        tp__put_four(v, 4 * f, m, a);
+    }
+}
+template <class T> TP_KERNEL tp__assign_sum_wholes(T *v, const T *x, int64_t n, int sign, const uint8_t *pred)
+{
+    if (pred && !*pred) return;
+    TP_EACH(i, n) v[i] = (T)(sign > 0 ? v[i] + x[i] : v[i] - x[i]);
+}
+static void tp__assign_sum_cuda(const tp_call *k, int sign)
+{
+    const tp_operand *v = &k->var[0];
+    const void *x = k->in[0].data;
+    const uint8_t *pred = tp__pred_of(k, 1);
+    const int64_t n = tp__size(v);
+    switch (v->dtype) {
+    case TP_I32:
+        TP_RUN(k, (tp__assign_sum_wholes<uint32_t>), n, (uint32_t *)v->data, (const uint32_t *)x, n, sign, pred);
+        break;
+    case TP_I64:
+        TP_RUN(k, (tp__assign_sum_wholes<uint64_t>), n, (uint64_t *)v->data, (const uint64_t *)x, n, sign, pred);
+        break;
+    case TP_U8:
+    case TP_BOOL: tp__broken(tp__cuda_of(k), k->op->name, "bytes are not added to"); break;
+    default:
+        TP_REALS(v->dtype,
+                 TP_RUN(k, (tp__assign_sum_reals<T>), (n + 3) / 4, (T *)v->data, (const T *)x, n, sign, pred););
+        break;
+    }
+}
+static void tp__assign_add_cuda(const tp_call *k) { tp__assign_sum_cuda(k, 1); }
+static void tp__assign_sub_cuda(const tp_call *k) { tp__assign_sum_cuda(k, -1); }
+
+/* -- assign_moving_average */
+template <class T> TP_KERNEL tp__assign_average(T *v, const T *x, int64_t n, float decay, const uint8_t *pred)
+{
+    const tp__real<T> rest = (tp__real<T>)1 - (tp__real<T>)decay;
+    if (pred && !*pred) return;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int m = n - 4 * f < 4 ? (int)(n - 4 * f) : 4;
+        tp__real<T> a[4], b[4];
+        tp__get_four(v, 4 * f, m, a);
+        tp__get_four(x, 4 * f, m, b);
+        for (int j = 0; j < 4; j++) a[j] -= rest * (a[j] - b[j]);
+        tp__put_four(v, 4 * f, m, a);
+    }
+}
+static void tp__assign_average_cuda(const tp_call *k)
+{
+    const tp_operand *v = &k->var[0];
+    const int64_t n = tp__size(v);
+    TP_REALS(v->dtype, TP_RUN(k, (tp__assign_average<T>), (n + 3) / 4, (T *)v->data, (const T *)k->in[0].data, n,
+                              ((const tp__assign_attrs *)k->attrs)->decay, tp__pred_of(k, 1)););
+}
+
+/* -- ema_debias: scalars; decay^n by squaring */
+TP_KERNEL tp__ema_debias_kernel(float *y, float *biased, float *n, const float *x, double decay)
+{
+    if (blockIdx.x || threadIdx.x) return;
+    double power = 1, square = decay;
+    *n += 1.0f;
+    *biased = (float)((double)*biased - ((double)*biased - (double)*x) * (1.0 - decay));
+    for (int64_t left = (int64_t)*n; left > 0; left >>= 1, square *= square)
+        if (left & 1) power *= square;
+    if (y) *y = (float)((double)*biased / (1.0 - power));
+}
+static void tp__ema_debias_cuda(const tp_call *k)
+{
+    TP_RUN_BLOCKS(k, tp__ema_debias_kernel, 1, 32, 0, (float *)k->out[0].data, (float *)k->var[0].data,
+                  (float *)k->var[1].data, (const float *)k->in[0].data,
+                  (double)((const tp__assign_attrs *)k->attrs)->decay);
+}
+
+/* -- apply_...: all variables of an optimizer in one launch, or several when the list is longer than what a launch takes. A
+ * block works on 4096 elements of one variable. */
+#define TP__APPLY_MOST  64
+#define TP__APPLY_CHUNK 4096
+typedef struct tp__apply_list {
+    int n;
+    bool nesterov;
+    float a, b, epsilon, decay;
+    int dtype, rates_dtype; /* of variables; of the three scalars */
+    const void *lr, *power1, *power2;
+    const uint8_t *pred;
+    void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
+    const void *g[TP__APPLY_MOST];
+    int64_t size[TP__APPLY_MOST];
+    uint32_t first[TP__APPLY_MOST + 1]; /* its first block */
+} tp__apply_list;
+
+/* Which variable is this block's? */
+__device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
+{
+    int low = 0, high = p.n - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (p.first[middle] <= blockIdx.x) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+template <class R> struct tp__apply_rates {
+    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_: 1 - it */
+    R left1, left2, adam, keep;                 /* 1 - beta^t; Adam's corrected rate */
+    bool nesterov, decays;
+};
+template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates_of(const tp__apply_list &p)
+{
+    tp__apply_rates<R> r;
+    r.lr = (R)tp__cell_at(p.lr, p.rates_dtype, 0).d;
+    r.a = (R)p.a, r.b = (R)p.b, r.rest_a = 1 - r.a, r.rest_b = 1 - r.b;
+    r.epsilon = (R)p.epsilon, r.decay = (R)p.decay;
+    r.nesterov = p.nesterov, r.decays = p.decay != 0;
+    r.keep = 1 - r.lr * r.decay;
+    r.left1 = r.left2 = 1;
+    if (p.power1) {
+        r.left1 = 1 - (R)tp__cell_at(p.power1, p.rates_dtype, 0).d;
+        r.left2 = 1 - (R)tp__cell_at(p.power2, p.rates_dtype, 0).d;
+    }
+    r.adam = r.lr * sqrt(r.left2) / r.left1;
+    return r;
+}
+__device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
+
+/* One element: its weight, gradient and slots. The formulas of tp__apply_piece. */
+template <int KIND, class R>
+__device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
+{
+    switch (KIND) {
+    case TP__DESCENT: w -= tp__rounded_product(r.lr, g); break;
+    case TP__MOMENTUM:
+        a = r.a * a + g;
+        w -= r.nesterov ? r.lr * (g + r.a * a) : r.lr * a;
+        break;
+    case TP__ADAM:
+        if (r.decays) w *= r.keep;
+        a += (g - a) * r.rest_a;
+        v += (g * g - v) * r.rest_b;
+        w -= r.adam * a / (sqrt(v) + r.epsilon);
+        break;
+    case TP__RMSPROP:
+    case TP__RMSPROP_CENTERED: {
+        R less = 0;
+        a += (g * g - a) * r.rest_a;
+        if (KIND == TP__RMSPROP_CENTERED) {
+            mg += (g - mg) * r.rest_a;
+            less = tp__rounded_product(mg, mg);
+        }
+        v = r.b * v + r.lr * g / sqrt(a - less + r.epsilon);
+        w -= v;
+        break;
+    }
+    case TP__ADAGRAD:
+        a += g * g;
+        w -= r.lr * g / sqrt(a);
+        break;
+    case TP__ADADELTA: {
+        a += (g * g - a) * r.rest_a;
+        const R d = g * sqrt(v + r.epsilon) / sqrt(a + r.epsilon);
+        v += (d * d - v) * r.rest_a;
+        w -= r.lr * d;
+        break;
+    }
+    case TP__FTRL: { /* a: -lr_power, b: l1, epsilon: l2, decay: the shrinkage */
+        const R sum = a + g * g, half = (R)0.5;
+        const R before = r.a == half ? sqrt(a) : exp(r.a * log(a));
+        const R after = r.a == half ? sqrt(sum) : exp(r.a * log(sum));
+        v += g + 2 * r.decay * w - (after - before) / r.lr * w;
+        a = sum;
+        w = fabs(v) > r.b ? ((v < 0 ? -r.b : r.b) - v) / (after / r.lr + 2 * r.epsilon) : 0;
+        break;
+    }
+    default: break;
+    }
+}
+template <int KIND, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp__apply_list p)
+{
+    const int slots = KIND == TP__DESCENT                           ? 0
+                      : KIND == TP__MOMENTUM || KIND == TP__ADAGRAD ? 1
+                      : KIND == TP__RMSPROP_CENTERED                ? 3
+                                                                    : 2;
+    if (p.pred && !*p.pred) return;
+    const tp__apply_rates<tp__real<T>> r = tp__apply_rates_of<tp__real<T>>(p);
+    const int i = tp__apply_of(p);
+    const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
+    const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
+    const T *g_at = (const T *)p.g[i] + from;
+    T *w_at = (T *)p.w[i] + from, *slot[3];
+    for (int s = 0; s < slots; s++) slot[s] = (T *)p.slot[s][i] + from;
+    for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
+        const int m = n - e < 4 ? n - e : 4;
+        tp__real<T> g[4], w[4], s[3][4];
+        tp__get_four(g_at, e, m, g);
+        tp__get_four(w_at, e, m, w);
+        for (int q = 0; q < slots; q++) tp__get_four(slot[q], e, m, s[q]);
+        for (int j = 0; j < 4; j++) tp__apply_one<KIND>(r, g[j], w[j], s[0][j], s[1][j], s[2][j]);
+        tp__put_four(w_at, e, m, w);
+        for (int q = 0; q < slots; q++) tp__put_four(slot[q], e, m, s[q]);
+    }
+}
+
+/* LAMB: the averages and both squared norms of each block; the norms of each variable; the step. r is made twice. */
+template <class R> __device__ __forceinline__ R tp__lamb_r(const tp__apply_rates<R> &r, R w, R m, R v)
+{
+    return m / r.left1 / (sqrt(v / r.left2) + r.epsilon) + r.decay * w;
+}
+template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply_list p, double *squares)
+{
+    TP_SHARED(double, room, 8);
+    typedef tp__real<T> R;
+    if (p.pred && !*p.pred) return;
+    const tp__apply_rates<R> r = tp__apply_rates_of<R>(p);
+    const int i = tp__apply_of(p);
+    const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
+    const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
+    const T *g_at = (const T *)p.g[i] + from, *w_at = (const T *)p.w[i] + from;
+    T *m_at = (T *)p.slot[0][i] + from, *v_at = (T *)p.slot[1][i] + from;
+    double ww = 0, rr = 0;
+    for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
+        const int many = n - e < 4 ? n - e : 4;
+        R g[4], w[4], m[4], v[4];
+        tp__get_four(g_at, e, many, g);
+        tp__get_four(w_at, e, many, w);
+        tp__get_four(m_at, e, many, m);
+        tp__get_four(v_at, e, many, v);
+        for (int j = 0; j < many; j++) {
+            m[j] += (g[j] - m[j]) * r.rest_a;
+            v[j] += (g[j] * g[j] - v[j]) * r.rest_b;
+            const double x = (double)tp__lamb_r(r, w[j], m[j], v[j]);
+            ww += (double)w[j] * (double)w[j];
+            rr += x * x;
+        }
+        tp__put_four(m_at, e, many, m);
+        tp__put_four(v_at, e, many, v);
+    }
+    ww = tp__block_sum(ww, room);
+    rr = tp__block_sum(rr, room);
+    if (threadIdx.x == 0) {
+        squares[2 * (int64_t)blockIdx.x] = ww;
+        squares[2 * (int64_t)blockIdx.x + 1] = rr;
+    }
+}
+TP_KERNEL tp__lamb_norms(double *ratio, const double *squares, const __grid_constant__ tp__apply_list p)
+{
+    TP_SHARED(double, room, 8);
+    double ww = 0, rr = 0;
+    if (p.pred && !*p.pred) return;
+    for (int64_t b = (int64_t)p.first[blockIdx.x] + threadIdx.x; b < p.first[blockIdx.x + 1]; b += TP__THREADS) {
+        ww += squares[2 * b];
+        rr += squares[2 * b + 1];
+    }
+    ww = tp__block_sum(ww, room);
+    rr = tp__block_sum(rr, room);
+    if (threadIdx.x == 0) ratio[blockIdx.x] = ww > 0 && rr > 0 ? sqrt(ww / rr) : 1.0;
+}
+template <class T> TP_KERNEL tp__lamb_step(const double *ratio, const __grid_constant__ tp__apply_list p)
+{
+    typedef tp__real<T> R;
+    if (p.pred && !*p.pred) return;
+    const tp__apply_rates<R> r = tp__apply_rates_of<R>(p);
+    const int i = tp__apply_of(p);
+    const R step = r.lr * (R)ratio[i];
+    const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
+    const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
+    const T *m_at = (const T *)p.slot[0][i] + from, *v_at = (const T *)p.slot[1][i] + from;
+    T *w_at = (T *)p.w[i] + from;
+    for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
+        const int many = n - e < 4 ? n - e : 4;
+        R w[4], m[4], v[4];
+        tp__get_four(w_at, e, many, w);
+        tp__get_four(m_at, e, many, m);
+        tp__get_four(v_at, e, many, v);
+        for (int j = 0; j < 4; j++) w[j] -= step * tp__lamb_r(r, w[j], m[j], v[j]);
+        tp__put_four(w_at, e, many, w);
+    }
+}
+
+static int64_t tp__apply_blocks_of(const tp_operand *v)
+{
+    return (tp__size(v) + TP__APPLY_CHUNK - 1) / TP__APPLY_CHUNK;
+}
+static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums of each block */
+{
+    size_t blocks = 0;
+    for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
+    return (TP__APPLY_MOST + 2 * blocks) * sizeof(double);
+}
+static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const int64_t blocks = p->first[p->n];
+#define TP__APPLY_KIND(kind_) \
+    case kind_: TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__apply_step<kind_, T>), blocks, TP__THREADS, 0, *p);); break;
+    switch (t->kind) {
+        TP__APPLY_KIND(TP__DESCENT)
+        TP__APPLY_KIND(TP__MOMENTUM)
+        TP__APPLY_KIND(TP__ADAM)
+        TP__APPLY_KIND(TP__RMSPROP)
+        TP__APPLY_KIND(TP__RMSPROP_CENTERED)
+        TP__APPLY_KIND(TP__ADAGRAD)
+        TP__APPLY_KIND(TP__ADADELTA)
+        TP__APPLY_KIND(TP__FTRL)
+    case TP__LAMB: {
+        double *ratio = (double *)k->scratch, *squares = ratio + TP__APPLY_MOST;
+        TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_averages<T>), blocks, TP__THREADS, 0, *p, squares););
+        TP_RUN_BLOCKS(k, tp__lamb_norms, p->n, TP__THREADS, 0, ratio, (const double *)squares, *p);
+        TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_step<T>), blocks, TP__THREADS, 0, (const double *)ratio, *p););
+        break;
+    }
+    default: tp__broken(tp__cuda_of(k), k->op->name, "there is no kernel for this optimizer"); break;
+    }
+#undef TP__APPLY_KIND
+}
+static void tp__apply_cuda(const tp_call *k)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const int n = t->n, slots = k->n_var / n - 1, scalars = t->kind == TP__ADAM || t->kind == TP__LAMB ? 3 : 1;
+    tp__apply_list p;
+    memset(&p, 0, sizeof p);
+    p.nesterov = t->nesterov;
+    p.a = t->a, p.b = t->b, p.epsilon = t->epsilon, p.decay = t->decay;
+    p.rates_dtype = (int)k->in[n].dtype;
+    p.lr = k->in[n].data;
+    p.power1 = scalars == 3 ? k->in[n + 1].data : NULL;
+    p.power2 = scalars == 3 ? k->in[n + 2].data : NULL;
+    p.pred = tp__pred_of(k, n + scalars);
+    for (int i = 0; i < n; i++) {
+        const tp_operand *v = &k->var[i];
+        const int64_t blocks = tp__apply_blocks_of(v);
+        bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
+        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* named twice: one step after the other */
+        if (blocks == 0) continue;
+        if (full && p.n > 0) {
+            tp__apply_launch(k, &p);
+            p.n = 0;
+        }
+        p.dtype = (int)v->dtype;
+        p.w[p.n] = v->data;
+        p.g[p.n] = k->in[i].data;
+        for (int s = 0; s < slots; s++) p.slot[s][p.n] = k->var[(s + 1) * n + i].data;
+        p.size[p.n] = tp__size(v);
+        p.first[p.n + 1] = p.first[p.n] + (uint32_t)blocks;
+        p.n++;
+    }
+    if (p.n > 0) tp__apply_launch(k, &p);
+}
+
+static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda, NULL},
+                                                     {"assign_add", tp__assign_add_cuda, NULL},
+                                                     {"assign_sub", tp__assign_sub_cuda, NULL},
+                                                     {"assign_moving_average", tp__assign_average_cuda, NULL},
+                                                     {"ema_debias", tp__ema_debias_cuda, NULL},
+                                                     {"apply_gradient_descent", tp__apply_cuda, NULL},
+                                                     {"apply_momentum", tp__apply_cuda, NULL},
+                                                     {"apply_adam", tp__apply_cuda, NULL},
+                                                     {"apply_rmsprop", tp__apply_cuda, NULL},
+                                                     {"apply_adagrad", tp__apply_cuda, NULL},
+                                                     {"apply_adadelta", tp__apply_cuda, NULL},
+                                                     {"apply_ftrl", tp__apply_cuda, NULL},
+                                                     {"apply_lamb", tp__apply_cuda, tp__lamb_room},
+                                                     {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */
 

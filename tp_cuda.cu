@@ -2432,7 +2432,7 @@ TP_KERNEL tp__look_end(tp__glance *g, const double *sums, int64_t blocks, const 
     if (threadIdx.x == 0) g->sum = sum, g->squares = squares;
     if (threadIdx.x < TP__GLANCE) g->first[threadIdx.x] = threadIdx.x < n ? tp__double_at(x, dtype, threadIdx.x) : 0;
 }
-static void CUDART_CB tp__print_line(void *call)
+static void tp__print_line(void *call)
 {
     const tp_call *k = (const tp_call *)call; /* lives as long as its plan */
     tp_call line = *k;

@@ -85,7 +85,7 @@ struct tp_operation {
     void *attrs;         /* the row's attribute struct */
     void *user;          /* HOST ops: what the builder registered */
     uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
-    int device;          /* device tag: index into the session's devices */
+    int device;          /* where it runs: index into the session's devices (see tp_device_enter) */
     tp_at at;            /* where the user asked for it; file may be NULL */
 };
 
@@ -301,6 +301,19 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
 #define TP_NAME_SCOPE(g, name_)                                                  \
     for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
          TP__U(tp__i) = (tp_name_scope_pop(g), 0))
+
+/* What is made inside runs, and its variables live, on the session's device number `device`; outside it is device 0.
+ * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
+ * needed on another device is copied there, once a run. A number that the session has no device for is a mistake when
+ * the session is made or the op is run. */
+TP_DEF void tp_device_enter(tp_graph *g, int device);
+TP_DEF void tp_device_leave(tp_graph *g);
+TP_DEF int tp_current_device(const tp_graph *g);
+/* The device on which a value lives: its op's, or of tp_all_reduce that of the input of the same index. */
+TP_DEF int tp_node_device(const tp_node *n);
+/* TP_DEVICE(g, 1) { ... }  Leave the block at its end only. */
+#define TP_DEVICE(g, device_) \
+    for (int TP__U(tp__i) = (tp_device_enter((g), (device_)), 1); TP__U(tp__i); TP__U(tp__i) = (tp_device_leave(g), 0))
 
 /* The decorators of tensorpack as scopes around a call; `function` names what is called, whoever calls it.
  * auto_reuse: the first time in an enclosing variable scope as that scope says, later with reuse; no scope level is
@@ -538,6 +551,9 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + offset */
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
+/* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
+ * with the same bits on all of them. The mean is of floats only. */
+TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims);
@@ -809,8 +825,10 @@ TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from now on */
 typedef struct tp_plan_info {
-    int n_steps, n_fused, n_folded; /* kernels; element-wise ops inside fused ones; ops folded to constants */
-    size_t arena_bytes, constant_bytes;
+    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused ones; ops folded to constants */
+    int n_copies;                       /* of the steps: values brought to another device */
+    bool recorded;                      /* its runs are replays of a recording */
+    size_t arena_bytes, constant_bytes; /* of all devices */
     double flops, bytes;
 } tp_plan_info;
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info);
@@ -999,6 +1017,9 @@ typedef struct tp__transpose_attrs {
     int perm[TP_MAX_DIMS];
     int n; /* 0: the axes are reversed */
 } tp__transpose_attrs;
+typedef struct tp__all_reduce_attrs {
+    bool mean;
+} tp__all_reduce_attrs;
 typedef struct tp__parts_attrs {
     int axis, n;
 } tp__parts_attrs;
@@ -1258,6 +1279,7 @@ struct tp_graph {
     int n_name_scope;
     tp__variable_scope var_scope[TP__MAX_SCOPES];
     int n_var_scope;
+    int device[TP__MAX_SCOPES], n_device; /* device[0] is 0 */
     tp_tower_context tower;
     bool in_tower;
     int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
@@ -1303,6 +1325,7 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     g->var_scope[0].prefix = "";
     g->var_scope[0].reuse = TP_REUSE_NO;
     g->n_var_scope = 1;
+    g->n_device = 1;
     g->infer_out = (tp_type *)tp_calloc(TP_MAX_OUTPUTS, sizeof(tp_type));
     g->lock = tp_mutex_new();
     if (!g->infer_out || !g->lock) {
@@ -1646,6 +1669,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->graph = g;
     op->row = row;
     op->at = g->at;
+    op->device = tp_current_device(g);
     op->user = d->user;
     op->n_in = d->n_in;
     op->n_var = d->n_var;
@@ -1654,7 +1678,15 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->attrs = tp_graph_alloc(g, row->attr_size);
     if (!op->in || !op->var || !op->attrs) return &g->poison;
     for (int i = 0; i < d->n_in; i++) op->in[i] = d->in[i];
-    for (int i = 0; i < d->n_var; i++) op->var[i] = tp_node_variable(d->vars[i]);
+    for (int i = 0; i < d->n_var; i++) {
+        op->var[i] = tp_node_variable(d->vars[i]);
+        if (op->var[i]->device != op->var[0]->device)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                                 "%s: '%s' lives on device %d and '%s' on device %d: one op writes variables of one "
+                                 "device",
+                                 row->name, op->var[0]->name, op->var[0]->device, op->var[i]->name, op->var[i]->device);
+    }
+    if (d->n_var) op->device = op->var[0]->device;
     if (d->attrs && row->attr_size) {
         memcpy(op->attrs, d->attrs, row->attr_size);
         if (!tp__attrs_own_strings(g, row, op->attrs)) return &g->poison;
@@ -1897,6 +1929,32 @@ TP_DEF void tp_variable_scope_pop(tp_graph *g)
     g->n_var_scope--;
 }
 
+/* -- devices */
+
+TP_DEF int tp_current_device(const tp_graph *g) { return g->device[g->n_device - 1]; }
+
+TP_DEF void tp_device_enter(tp_graph *g, int device)
+{
+    if (device < 0)
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no device %d: the devices of a session are numbered from 0",
+                      device);
+    if (g->n_device == TP__MAX_SCOPES) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "device scopes are nested more than %d deep: is one left open?",
+                      TP__MAX_SCOPES);
+        return;
+    }
+    g->device[g->n_device++] = device < 0 ? 0 : device;
+}
+
+TP_DEF void tp_device_leave(tp_graph *g)
+{
+    if (g->n_device <= 1) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "a device scope is closed that was never opened");
+        return;
+    }
+    g->n_device--;
+}
+
 /* -- collections */
 
 static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
@@ -2016,6 +2074,7 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     v->trainable = d->trainable != TP_NO;
     v->local = d->local;
     v->id = g->var.n;
+    v->device = n->op->device;
     if (v->init.kind == TP_INIT_UNSET)
         v->init = tp_dtype_is_float(v->dtype) ? tp_init_glorot_uniform() : tp_init_zeros();
     if (v->init.kind == TP_INIT_VALUES) {
@@ -2678,6 +2737,7 @@ typedef struct tp__contribution {
     struct tp__contribution *next;
 } tp__contribution;
 
+/* Summed where the value lives. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
     int n = 0, i;
@@ -2688,7 +2748,11 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     i = n;
     for (const tp__contribution *c = head[value->op->id]; c; c = c->next)
         if (c->value == value) list[--i] = c->grad; /* oldest consumer first */
-    return n == 1 ? list[0] : tp_add_n(list, n);
+    if (n == 1) return list[0];
+    tp_device_enter(g, tp_node_device(value));
+    tp_node *sum = tp_add_n(list, n);
+    tp_device_leave(g);
+    return sum;
 }
 
 TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
@@ -2706,7 +2770,9 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
     tp__name_scope_enter(g, "");
     tp_name_scope_push(g, "gradients");
     const char *scope = tp_name_scope(g);
+    tp_device_enter(g, tp_node_device(y));
     if (!dy) dy = tp_ones_like(y);
+    tp_device_leave(g);
     const int last = y->op->id, n_op = last + 1;
     char *above = (char *)tp_calloc((size_t)n_op, 1); /* y depends on it */
     char *below = (char *)tp_calloc((size_t)n_op, 1); /* it depends on an x (bit 0) */
@@ -2759,6 +2825,7 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
         const tp_at at = g->at;
         g->at = o->at;
         tp_name_scope_push(g, sub);
+        tp_device_enter(g, o->device);
         for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
         tp_grad ctx;
         memset(&ctx, 0, sizeof ctx);
@@ -2769,6 +2836,7 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
         ctx.din = din;
         ctx.out = o->out;
         o->row->grad(&ctx);
+        tp_device_leave(g);
         tp_name_scope_pop(g);
         g->at = at;
         for (int i = 0; i < o->n_in; i++) {
@@ -3153,12 +3221,14 @@ static const tp_op tp__op_copy =
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
 typedef struct tp__buffer {
     tp__place where;
+    int device;
     int64_t bytes;
     int first, last; /* steps that write it first and read it last; last INT_MAX: fetched */
     size_t offset;   /* in the arena */
     const tp_variable *var;
-    void *data; /* constant */
-    int merged; /* shares the place of this other buffer; -1 */
+    void *data;            /* constant */
+    const void *host_data; /* the constant as the host can read it; NULL: it cannot */
+    int merged;            /* shares the place of this other buffer; -1 */
 } tp__buffer;
 
 /* One value of the plan. */
@@ -3175,30 +3245,55 @@ typedef struct tp__step {
     tp_operand *operand; /* in, out, var */
     int *buffer;         /* of each operand; -1 none */
     int scratch;         /* buffer, -1 none */
-    bool convert;        /* half-precision operands go through float */
-    double seconds;      /* measured */
+    int device;
+    int from;       /* a copy from this device; -1: its kernel runs */
+    bool convert;   /* half-precision operands go through float */
+    double seconds; /* measured */
     int64_t runs;
 } tp__step;
+
+/* A constant's memory on a device. */
+typedef struct tp__constant {
+    void *data;
+    int device;
+} tp__constant;
+
+/* A fed value and where on its way into the plan it is put; several where several devices read it. */
+typedef struct tp__upload {
+    int feed, buffer;
+} tp__upload;
 
 typedef struct tp__plan {
     struct tp__plan *next;
     tp_arena arena; /* everything below */
-    tp_device *device;
+    tp_device **device;
+    int n_device;
+    bool *used; /* device -> does a step of the plan run on it? Device 0 counts as used. */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
     int *feed_buffer;
+    tp__upload *upload;
+    int n_upload, cap_upload;
     int *fetch_buffer;
     tp_type *fetch_type;
     tp_tensor *value; /* what the caller sees */
     tp__step *step;
+    int cap_step;
     tp__buffer *buffer;
-    size_t arena_bytes, constant_bytes;
-    void *bound_to; /* the arena that pointers were resolved against */
-    void **constant;
+    size_t *arena_bytes; /* on each device */
+    size_t constant_bytes;
+    uint64_t bound_to; /* the arenas that pointers were resolved against: the exec's `arenas`; 0: none */
+    tp__constant *constant;
     int n_constant;
+    void *room; /* host memory, for copies between devices that cannot reach each other */
+    size_t room_bytes;
+    /* Recording: all steps on this device, which can record; -1: never. */
+    int record_on;
+    int bound_runs; /* runs since the pointers were resolved, as far as 1 */
+    void *recording;
     tp_plan_info info;
 } tp__plan;
 
@@ -3214,30 +3309,55 @@ struct tp_session {
     tp_dict state;
 };
 
-struct tp_exec {
-    tp_session *session;
-    tp_device *device;
+/* What an exec has on a device. */
+typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
+    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
+} tp__exec_device;
+
+struct tp_exec {
+    tp_session *session;
+    tp_device **device;
+    int n_device;
+    bool one_device; /* everything runs on device 0, whatever its tag: the C exporter's */
+    tp__exec_device *on;
+    uint64_t arenas; /* rises whenever an arena moves */
     tp__plan *plans;
     uint64_t clock;
     uint64_t random_step;
-    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
     bool timing;
 };
 
 #define TP__MAX_PLANS 32
 
+static void tp__forget_recording(tp__plan *p)
+{
+    if (p->recording) p->device[p->record_on]->record_free(p->device[p->record_on], p->recording);
+    p->recording = NULL;
+    p->bound_runs = 0;
+}
+
 static void tp__plan_free(tp__plan *p)
 {
     if (!p) return;
     for (int i = 0; i < p->n_fetch && p->value; i++) tp_tensor_free(&p->value[i]);
-    for (int i = 0; i < p->n_constant; i++) p->device->free(p->device, p->constant[i]);
+    tp__forget_recording(p);
+    for (int i = 0; i < p->n_constant; i++) {
+        tp_device *d = p->device[p->constant[i].device];
+        d->free(d, p->constant[i].data);
+    }
     tp_arena a = p->arena;
     tp_arena_free(&a);
 }
 
 /* -- scratch of one compilation */
+
+/* A value's copy on another device than its own. */
+typedef struct tp__abroad {
+    int device, buffer, next;
+} tp__abroad;
+
 typedef struct tp__compiler {
     tp_exec *exec;
     tp_graph *g;
@@ -3258,6 +3378,9 @@ typedef struct tp__compiler {
     char *fetched;    /* value */
     int *fed;         /* value -> feed index, or -1 */
     int *writer_head; /* variable id -> first writer op in order, or -1 */
+    int *abroad_head; /* value -> its copies on other devices, or -1 */
+    tp__abroad *abroad;
+    int n_abroad, cap_abroad, cap_buffer;
 } tp__compiler;
 
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -3295,6 +3418,8 @@ static void tp__compiler_free(tp__compiler *c)
     tp_free(c->fetched);
     tp_free(c->fed);
     tp_free(c->writer_head);
+    tp_free(c->abroad_head);
+    tp_free(c->abroad);
 }
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
@@ -3542,20 +3667,25 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
     return false;
 }
 
-static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int *cap)
+/* Where an operation runs, and where a value is needed or made. */
+static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
+static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
+
+static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int device)
 {
     tp__plan *p = c->plan;
-    if (p->n_buffer == *cap) {
-        const int bigger = *cap ? *cap * 2 : 256;
+    if (p->n_buffer == c->cap_buffer) {
+        const int bigger = c->cap_buffer ? c->cap_buffer * 2 : 256;
         tp__buffer *b = (tp__buffer *)tp_arena_alloc(&p->arena, (size_t)bigger * sizeof *b);
         if (!b) return -1;
         if (p->n_buffer) memcpy(b, p->buffer, (size_t)p->n_buffer * sizeof *b);
         p->buffer = b;
-        *cap = bigger;
+        c->cap_buffer = bigger;
     }
     tp__buffer *b = &p->buffer[p->n_buffer];
     memset(b, 0, sizeof *b);
     b->where = where;
+    b->device = device;
     b->bytes = bytes;
     b->first = INT_MAX;
     b->last = -1;
@@ -3581,6 +3711,7 @@ static void tp__plan_alias(tp__compiler *c)
             tp__type_equal(&c->value[v].type, &c->value[in].type))
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
+        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a copy, and so no view */
         const tp_node *root = o->in[0]; /* a variable or an assignment's output at the bottom? */
         while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
         const tp_variable *var = tp_node_variable(root);
@@ -3625,6 +3756,7 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
     if (id < 0) return e;
     const tp_operation *b = (const tp_operation *)c->g->op.item[id];
     if (b->row != &tp__op_bias_add || tp__value_of(c, b->in[0]) != v || c->folded[id]) return e;
+    if (tp__device_of(c, b) != tp__device_of(c, o)) return e;
     const tp__bias_attrs *ba = (const tp__bias_attrs *)b->attrs;
     if (ba->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return e;
     e.bias_op = id;
@@ -3632,7 +3764,7 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
     id = tp__sole_direct_consumer(c, v);
     if (id < 0) return e;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
-    if (r->row == &tp__op_relu) e.act_op = id;
+    if (r->row == &tp__op_relu && tp__device_of(c, r) == tp__device_of(c, o)) e.act_op = id;
     return e;
 }
 
@@ -3657,6 +3789,7 @@ static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
     const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
+    if (tp__device_of(c, r) != tp__device_of(c, o)) return -1;
     return r->row == &tp__op_relu && r->n_ctrl == 0 && c->fed[c->first_value[id]] < 0 && !c->folded[id] ? id : -1;
 }
 
@@ -3672,6 +3805,9 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     const tp_node *y = tp__unnamed(relu->in[0]);
     const tp_operation *bn = y->op;
     if (bn->row != &tp__op_batch_norm || y->index != 0) return -1;
+    const int device = tp__device_of(c, o);
+    if (tp__device_of(c, mask) != device || tp__device_of(c, relu) != device || tp__device_of(c, bn) != device)
+        return -1;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3]) return -1;
     /* nobody fed a value in between, and beta is still what it was */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
@@ -3707,6 +3843,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     const tp_operation *o = (const tp_operation *)c->g->op.item[id];
     const int at = c->position[id];
     if (g->n == TP__MAX_INSTR || g->n_operand + o->n_in > TP__MAX_EXT || g->n + 1 > TP__MAX_EXT) return false;
+    if (tp__device_of(c, (const tp_operation *)c->g->op.item[g->op[0]]) != tp__device_of(c, o)) return false;
     if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
         return false;
     for (int m = 0; m < g->n; m++) {
@@ -3797,9 +3934,18 @@ static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
 
 /* -- building steps */
 
-static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *name, int n_in, int n_out, int n_var)
+static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *name, int n_in, int n_out, int n_var,
+                              int device)
 {
     tp__plan *p = c->plan;
+    if (p->n_step == p->cap_step) {
+        const int cap = p->cap_step ? p->cap_step * 2 : 64;
+        tp__step *bigger = (tp__step *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *bigger);
+        if (!bigger) return NULL;
+        if (p->n_step) memcpy(bigger, p->step, (size_t)p->n_step * sizeof *bigger);
+        p->step = bigger;
+        p->cap_step = cap;
+    }
     tp__step *s = &p->step[p->n_step];
     memset(s, 0, sizeof *s);
     const int n = n_in + n_out + n_var;
@@ -3810,7 +3956,9 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
     if (!s->operand || !s->buffer) return NULL;
     for (int i = 0; i < n; i++) s->buffer[i] = -1;
     s->scratch = -1;
-    s->call.device = p->device;
+    s->device = device;
+    s->from = -1;
+    s->call.device = p->device[device];
     s->call.op = row;
     s->call.name = name;
     s->call.n_in = n_in;
@@ -3820,16 +3968,16 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
     s->call.out = s->operand + n_in;
     s->call.var = s->operand + n_in + n_out;
     s->call.precision = c->exec->session->config.precision;
-    s->call.step = c->exec->step_word;
-    s->call.fault = (int64_t *)(void *)(c->exec->step_word + 1);
+    s->call.step = c->exec->on[device].step_word;
+    s->call.fault = (int64_t *)(void *)(c->exec->on[device].step_word + 1);
     p->n_step++;
     return s;
 }
 
 /* The kernel for a step on this device. */
-static tp_status tp__step_kernel(tp__compiler *c, tp__step *s)
+static tp_status tp__step_kernel(tp__step *s)
 {
-    tp_device *d = c->plan->device;
+    tp_device *d = s->call.device;
     s->fn = d->find_kernel(d, s->row->name);
     if (s->fn) return TP_OK;
     if (!d->host)
@@ -3866,8 +4014,8 @@ static size_t tp__step_scratch(const tp__step *s)
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* 7. Offsets in the arena: large buffers first, each at the lowest place free during its lifetime. */
-static tp_status tp__plan_place(tp__compiler *c)
+/* 7. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
+static tp_status tp__plan_place(tp__compiler *c, int device)
 {
     tp__plan *p = c->plan;
     int n = 0;
@@ -3879,7 +4027,8 @@ static tp_status tp__plan_place(tp__compiler *c)
         return tp__nomem_plan();
     }
     for (int i = 0; i < p->n_buffer; i++)
-        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].merged < 0 && p->buffer[i].first != INT_MAX)
+        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
+            p->buffer[i].first != INT_MAX)
             by_size[n++] = i;
     for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
         for (int i = gap; i < n; i++) {
@@ -3914,7 +4063,7 @@ static tp_status tp__plan_place(tp__compiler *c)
         n_placed++;
         if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
     }
-    p->arena_bytes = top;
+    p->arena_bytes[device] = top;
     tp_free(by_size);
     tp_free(placed);
     return TP_OK;
@@ -3927,7 +4076,7 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
     const tp__buffer *x = &p->buffer[b];
     while (x->merged >= 0) x = &p->buffer[x->merged];
     switch (x->where) {
-    case TP__IN_ARENA: return e->arena + x->offset;
+    case TP__IN_ARENA: return e->on[x->device].arena + x->offset;
     case TP__IN_VAR: return e->session->var_data[x->var->id];
     case TP__IN_CONST: return x->data;
     default: return NULL;
@@ -3936,13 +4085,14 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
 
 static void tp__plan_bind(tp__plan *p, tp_exec *e)
 {
+    tp__forget_recording(p);
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
         for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++)
             s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
         s->call.scratch = tp__buffer_data(p, e, s->scratch);
     }
-    p->bound_to = e->arena;
+    p->bound_to = e->arenas;
 }
 
 static void tp__touch(tp__plan *p, int buffer, int step)
@@ -3997,10 +4147,121 @@ static void tp__run_step(const tp__step *s)
     else s->fn(&s->call);
 }
 
-/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
-static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
+/* -- values on other devices */
+
+/* The buffer that holds value v on a device; -1: nobody needs it, or it was not brought there. */
+static int tp__buffer_on(const tp__compiler *c, int v, int device)
+{
+    const int root = tp__root(c, v), home = c->value[root].buffer;
+    if (home < 0 || c->plan->buffer[home].device == device) return home;
+    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
+        if (c->abroad[i].device == device) return c->abroad[i].buffer;
+    return -1;
+}
+
+/* A constant for its buffer's device. The host's devices read the one that is there. */
+static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
 {
     tp__plan *p = c->plan;
+    tp__buffer *b = &p->buffer[buffer];
+    tp_device *d = p->device[b->device];
+    b->host_data = host_data;
+    b->data = (void *)(uintptr_t)host_data;
+    if (d->host) return TP_OK;
+    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+    b->data = list ? d->alloc(d, b->bytes ? (size_t)b->bytes : 1) : NULL;
+    if (!b->data) return tp__nomem_plan();
+    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+    list[p->n_constant].data = b->data;
+    list[p->n_constant++].device = b->device;
+    p->constant = list;
+    p->constant_bytes += (size_t)b->bytes;
+    return d->upload(d, b->data, host_data, (size_t)b->bytes);
+}
+
+static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
+{
+    tp__plan *p = c->plan;
+    if (p->n_upload == p->cap_upload) {
+        const int cap = p->cap_upload ? p->cap_upload * 2 : 8;
+        tp__upload *u = (tp__upload *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *u);
+        if (!u) return tp__nomem_plan();
+        if (p->n_upload) memcpy(u, p->upload, (size_t)p->n_upload * sizeof *u);
+        p->upload = u;
+        p->cap_upload = cap;
+    }
+    p->upload[p->n_upload].feed = feed;
+    p->upload[p->n_upload++].buffer = buffer;
+    return TP_OK;
+}
+
+/* See to it that value v can be read on a device by the next step: once a value and device, a constant lies there, what is
+ * fed is put there too, and anything else is copied by a step. */
+static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
+{
+    tp__plan *p = c->plan;
+    const int root = tp__root(c, v), home = c->value[root].buffer;
+    if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
+    const bool constant = p->buffer[home].where == TP__IN_CONST;
+    if (c->n_abroad == c->cap_abroad) {
+        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
+        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
+        if (!a) return tp__nomem_plan();
+        c->abroad = a;
+        c->cap_abroad = cap;
+    }
+    const int b = tp__new_buffer(c, constant ? TP__IN_CONST : TP__IN_ARENA, p->buffer[home].bytes, device);
+    if (b < 0) return tp__nomem_plan();
+    tp__abroad *a = &c->abroad[c->n_abroad];
+    a->device = device;
+    a->buffer = b;
+    a->next = c->abroad_head[root];
+    c->abroad_head[root] = c->n_abroad++;
+    if (constant) return tp__constant_data(c, b, p->buffer[home].host_data);
+    if (c->fed[root] >= 0) {
+        p->buffer[b].first = p->buffer[b].last = -1;
+        return tp__add_upload(c, c->fed[root], b);
+    }
+    tp__step *s = tp__add_step(c, &tp__op_copy, name, 1, 1, 0, device);
+    if (!s) return tp__nomem_plan();
+    s->from = p->buffer[home].device;
+    s->operand[0] = s->operand[1] = tp__operand(&c->value[root].type);
+    s->buffer[0] = home;
+    s->buffer[1] = b;
+    tp__touch(p, home, p->n_step - 1);
+    tp__touch(p, b, p->n_step - 1);
+    p->info.n_copies++;
+    const bool far = !p->device[device]->host && !p->device[s->from]->host && !p->device[device]->copy_from;
+    if (far && (size_t)p->buffer[b].bytes > p->room_bytes) p->room_bytes = (size_t)p->buffer[b].bytes;
+    return TP_OK;
+}
+
+static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
+{
+    return tp__bring(c, tp__value_of(c, n), device, n->op->name);
+}
+
+/* A copy between two devices. */
+static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+{
+    tp_device *to = p->device[s->device], *from = p->device[s->from];
+    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
+    const void *src = s->operand[0].data;
+    void *dst = s->operand[1].data;
+    if (bytes == 0) return TP_OK;
+    if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
+    if (to->host) return from->download(from, dst, src, bytes);
+    if (to->copy_from) return to->copy_from(to, dst, from, src, bytes);
+    const tp_status st = from->download(from, p->room, src, bytes);
+    return st == TP_OK ? to->upload(to, dst, p->room, bytes) : st;
+}
+
+/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
+static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
+{
+    tp__plan *p = c->plan;
+    const int device = tp__device_of(c, (const tp_operation *)c->g->op.item[grp->op[0]]);
+    tp_device *d = p->device[device];
     tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
     int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT], last_use[TP__MAX_INSTR], reg_of[TP__MAX_INSTR] = {0};
@@ -4021,8 +4282,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
         ins->block = tp__block_of(o->row, dtype);
         bool all_f32 = dtype == TP_F32;
         for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec =
-            all_f32 && o->row->vec != TP_VEC_NONE && c->plan->device->host ? tp_vec_find(p->device, o->row->vec) : NULL;
+        ins->vec = all_f32 && o->row->vec != TP_VEC_NONE && d->host ? tp_vec_find(d, o->row->vec) : NULL;
         if (!ins->block && !ins->vec)
             return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
         ins->dtype = dtype;
@@ -4043,6 +4303,8 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
             int e = 0;
             while (e < prog->n_ext && ext_value[e] != v) e++;
             if (e == prog->n_ext) {
+                const tp_status st = tp__bring_node(c, o->in[i], device);
+                if (st != TP_OK) return st;
                 ext_value[e] = v;
                 tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
                 prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
@@ -4110,26 +4372,26 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
             if (last_use[k] == m && prog->instr[k].to == TP__FROM_REG) reg_busy[reg_of[k]] = false;
         prog->n_instr++;
     }
-    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0);
+    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = prog;
     for (int e = 0; e < prog->n_ext; e++) {
         s->operand[e] = tp__operand(&c->value[ext_value[e]].type);
-        s->buffer[e] = c->value[tp__root(c, ext_value[e])].buffer;
+        s->buffer[e] = tp__buffer_on(c, ext_value[e], device);
         tp__touch(p, s->buffer[e], at);
     }
     for (int k = 0; k < prog->n_out; k++) {
         const int v = out_value[k];
         s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
-        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
+        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
         if (buffer < 0) return tp__nomem_plan();
         c->value[v].buffer = buffer;
         s->buffer[prog->n_ext + k] = buffer;
         tp__touch(p, buffer, at);
     }
     p->info.n_fused += grp->n;
-    return tp__step_kernel(c, s);
+    return tp__step_kernel(s);
 }
 
 /* Which operand of a one-result group may the result overwrite? Decided when every lifetime is known. */
@@ -4190,7 +4452,8 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
         const tp_operation *m = grad->op;
         const int v = tp__value_of(c, grad);
         if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->replaced_by[m->id] >= 0 || c->fed[v] >= 0 ||
-            tp__sole_consumer(c, v) != apply->id || c->value[v].type.dtype != TP_F32)
+            tp__device_of(c, m) != tp__device_of(c, apply) || tp__sole_consumer(c, v) != apply->id ||
+            c->value[v].type.dtype != TP_F32)
             continue;
         const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
         const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
@@ -4216,13 +4479,37 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
     }
 }
 
-static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap);
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep);
 
-/* Gradient descent, each product that it takes over as a step of its own. */
-static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o, int *cap)
+/* What a step still lacks once its operands are known: its kernel and scratch. */
+static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
 {
     tp__plan *p = c->plan;
-    const int n = ((const tp__apply_attrs *)o->attrs)->n;
+    const tp_status st = tp__step_kernel(s);
+    if (st != TP_OK) return st;
+    const int n = s->call.n_in + s->call.n_out + s->call.n_var;
+    size_t scratch = tp__step_scratch(s);
+    s->call.scratch_bytes = scratch;
+    if (s->convert) {
+        scratch = tp__align64(scratch);
+        for (int i = 0; i < n; i++)
+            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16)
+                scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
+        if (n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    }
+    if (scratch) {
+        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
+        if (s->scratch < 0) return tp__nomem_plan();
+        tp__touch(p, s->scratch, p->n_step - 1);
+    }
+    return TP_OK;
+}
+
+/* Gradient descent, each product that it takes over as a step of its own. */
+static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o)
+{
+    tp__plan *p = c->plan;
+    const int device = tp__device_of(c, o), n = ((const tp__apply_attrs *)o->attrs)->n;
     tp_operation rest = *o;
     tp__epilogue_plan none;
     none.bias_op = none.act_op = -1;
@@ -4238,63 +4525,108 @@ static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o, int *c
             continue;
         }
         const tp_operation *m = tp__unnamed(o->in[i])->op;
-        tp__step *s = tp__add_step(c, &tp__op_descend, m->name, 3, 0, 1);
+        tp_status st = TP_OK;
+        for (int q = 0; q < 3 && st == TP_OK; q++) st = tp__bring_node(c, q < 2 ? m->in[q] : o->in[n], device);
+        if (st != TP_OK) return st;
+        tp__step *s = tp__add_step(c, &tp__op_descend, m->name, 3, 0, 1, device);
         if (!s) return tp__nomem_plan();
         const int at = p->n_step - 1;
         for (int q = 0; q < 3; q++) {
             const int v = tp__value_of(c, q < 2 ? m->in[q] : o->in[n]);
             s->operand[q] = tp__operand(&c->value[v].type);
-            s->buffer[q] = c->value[tp__root(c, v)].buffer;
+            s->buffer[q] = tp__buffer_on(c, v, device);
             tp__touch(p, s->buffer[q], at);
         }
         const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
-        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), cap);
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
         if (b < 0) return tp__nomem_plan();
         p->buffer[b].var = o->var[i];
         s->operand[3] = tp__operand(&t);
         s->buffer[3] = b;
         tp__touch(p, b, at);
-        const tp_status st = tp__step_kernel(c, s);
-        if (st != TP_OK) return st;
-        s->call.scratch_bytes = tp__step_scratch(s);
-        if (s->call.scratch_bytes) {
-            s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)s->call.scratch_bytes, cap);
-            if (s->scratch < 0) return tp__nomem_plan();
-            tp__touch(p, s->scratch, at);
-        }
+        if ((st = tp__step_finish(c, s)) != TP_OK) return st;
         p->info.n_fused++;
     }
     *attrs = *(const tp__apply_attrs *)o->attrs;
     attrs->n = rest.n_in;
     rest.attrs = attrs;
     rest.in[rest.n_in++] = o->in[n];
-    return tp__emit_op(c, &rest, none, cap);
+    return tp__emit_op(c, &rest, none);
+}
+
+/* One all-reduce. Devices of the host reach each other's memory: one step does all of it. Otherwise each device adds up what
+ * was copied to it, in the same order and so to the same bits. */
+static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
+{
+    tp__plan *p = c->plan;
+    const int n = o->n_in, v0 = c->first_value[o->id];
+    bool host = true;
+    for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
+    for (int first = 0; first < n; first++) {
+        const int device = tp__node_on(c, o->in[first]);
+        bool done = host && first > 0, live = false;
+        for (int i = 0; i < n; i++) {
+            const bool here = host || tp__node_on(c, o->in[i]) == device;
+            done = done || (here && i < first);
+            live = live || (here && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
+        }
+        if (done || !live) continue;
+        tp_status st = TP_OK;
+        for (int i = 0; i < n && !host && st == TP_OK; i++) st = tp__bring_node(c, o->in[i], device);
+        if (st != TP_OK) return st;
+        tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
+        if (!s) return tp__nomem_plan();
+        s->call.attrs = o->attrs;
+        for (int i = 0; i < n; i++) {
+            const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
+            s->operand[i] = tp__operand(&c->value[in].type);
+            s->buffer[i] = tp__buffer_on(c, in, host ? on : device);
+            tp__touch(p, s->buffer[i], p->n_step - 1);
+            s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
+            if ((!host && on != device) || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0)) continue;
+            s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v0 + i].type), on);
+            if (s->buffer[n + i] < 0) return tp__nomem_plan();
+            c->value[v0 + i].buffer = s->buffer[n + i];
+            tp__touch(p, s->buffer[n + i], p->n_step - 1);
+        }
+        if ((st = tp__step_finish(c, s)) != TP_OK) return st;
+    }
+    return TP_OK;
 }
 
 /* One op as a step of its own, with its epilogue if it has one. */
-static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap)
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep)
 {
     tp__plan *p = c->plan;
+    const int device = tp__device_of(c, o);
     const int relu = tp__find_bn_relu(c, o), mask = tp__find_bn_mask(c, o);
     const bool bn_relu = relu >= 0 && c->replaced_by[relu] == o->id;
     const bool bn_mask = mask >= 0 && c->replaced_by[mask] == o->id;
     const bool bias = ep.bias_op >= 0;
     const int last_op = bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
-    tp__step *s = tp__add_step(c, o->row, o->name, o->n_in + (bias || bn_mask ? 1 : 0), o->n_out, o->n_var);
+    const int n_in = o->n_in + (bias || bn_mask ? 1 : 0);
+    tp_node **in = (tp_node **)tp_arena_alloc(&p->arena, ((size_t)n_in + 1) * sizeof *in);
+    if (!in) return tp__nomem_plan();
+    for (int i = 0; i < n_in; i++) {
+        const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
+        in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
+        if (bn_mask && i == 0) in[i] = m->in[0];
+        if (i < o->n_in && tp__shape_only(o->row, i)) continue;
+        const tp_status st = tp__bring_node(c, in[i], device);
+        if (st != TP_OK) return st;
+    }
+    tp__step *s = tp__add_step(c, o->row, o->name, n_in, o->n_out, o->n_var, device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = o->attrs;
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
     s->call.fault_id = o->id + 1;
-    for (int i = 0; i < o->n_in + (bias || bn_mask ? 1 : 0); i++) {
-        const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
-        const tp_node *in = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
-        if (bn_mask && i == 0) in = m->in[0];
-        const int v = tp__value_of(c, in);
+    for (int i = 0; i < n_in; i++) {
+        const int v = tp__value_of(c, in[i]);
         s->operand[i] = tp__operand(&c->value[v].type);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        s->buffer[i] = c->value[tp__root(c, v)].buffer;
+        s->buffer[i] = tp__buffer_on(c, v, device);
         tp__touch(p, s->buffer[i], at);
     }
     if (bias || bn_relu || bn_mask) {
@@ -4313,14 +4645,13 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         s->call.attrs = attrs;
         p->info.n_fused += 1 + (bias && ep.act_op >= 0);
     }
-    const int n_in = s->call.n_in;
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
     for (int i = 0; i < o->n_out; i++) {
         const int v = i == 0 ? c->first_value[last_op] : c->first_value[o->id] + i;
         s->operand[n_in + i] = tp__operand(&c->value[v].type);
         if (i == 0 && in_var) continue;                              /* below */
         if (i > 0 && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
-        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
+        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
         if (b < 0) return tp__nomem_plan();
         c->value[v].buffer = b;
         s->buffer[n_in + i] = b;
@@ -4328,7 +4659,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     }
     for (int i = 0; i < o->n_var; i++) {
         const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
-        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), cap);
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
         if (b < 0) return tp__nomem_plan();
         p->buffer[b].var = o->var[i];
         s->operand[n_in + o->n_out + i] = tp__operand(&t);
@@ -4339,24 +4670,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
             s->buffer[n_in] = b;
         }
     }
-    const tp_status st = tp__step_kernel(c, s);
-    if (st != TP_OK) return st;
-    size_t scratch = tp__step_scratch(s);
-    s->call.scratch_bytes = scratch;
-    if (s->convert) {
-        scratch = tp__align64(scratch);
-        for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++)
-            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16)
-                scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
-        if (s->call.n_in + s->call.n_out + s->call.n_var > 64)
-            return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", o->name);
-    }
-    if (scratch) {
-        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, cap);
-        if (s->scratch < 0) return tp__nomem_plan();
-        tp__touch(p, s->scratch, at);
-    }
-    return TP_OK;
+    return tp__step_finish(c, s);
 }
 
 /* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
@@ -4364,22 +4678,24 @@ static tp_status tp__fold_step(tp__compiler *c)
 {
     tp__plan *p = c->plan;
     tp__step *s = &p->step[p->n_step - 1];
-    tp_device *d = p->device;
+    tp_device *d = s->call.device;
     for (int i = 0; i < s->call.n_in; i++) s->operand[i].data = s->buffer[i] >= 0 ? p->buffer[s->buffer[i]].data : NULL;
     for (int i = 0; i < s->call.n_out; i++) {
         const int b = s->buffer[s->call.n_in + i];
         if (b < 0) continue;
         void *data = d->alloc(d, (size_t)(p->buffer[b].bytes ? p->buffer[b].bytes : 1));
-        void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+        tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
         if (!data || !list) {
             if (data) d->free(d, data);
             return tp__nomem_plan();
         }
-        if (p->n_constant) memcpy((void *)list, (void *)p->constant, (size_t)p->n_constant * sizeof *list);
-        list[p->n_constant++] = data;
+        if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+        list[p->n_constant].data = data;
+        list[p->n_constant++].device = s->device;
         p->constant = list;
         p->buffer[b].where = TP__IN_CONST;
         p->buffer[b].data = data;
+        p->buffer[b].host_data = data; /* only devices of the host fold */
         p->constant_bytes += (size_t)p->buffer[b].bytes;
         s->operand[s->call.n_in + i].data = data;
     }
@@ -4397,6 +4713,35 @@ static tp_status tp__fold_step(tp__compiler *c)
     p->n_step--;
     p->info.n_folded++;
     return TP_OK;
+}
+
+/* Every device that the plan needs is there. */
+static tp_status tp__plan_devices(const tp__compiler *c)
+{
+    const int n = c->exec->n_device;
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        bool wanted = c->need[id] != 0;
+        for (int i = 0; i < o->n_out && !wanted; i++) wanted = c->fed[c->first_value[id] + i] >= 0;
+        if (wanted && tp__device_of(c, o) >= n)
+            return tp_fail(TP_ERR_ARG, "'%s' is to run on device %d, but the session has %d device%s, numbered from 0",
+                           o->name, o->device, n, n == 1 ? "" : "s");
+    }
+    return TP_OK;
+}
+
+/* May the plan be recorded? Then all of it runs on one device that can. */
+static int tp__plan_record_on(const tp__plan *p)
+{
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
+        if (s->device != p->step[0].device || s->from >= 0) return -1;
+        /* an effect on the host; one whose effect is a fault leaves it in the device's memory */
+        if ((s->row->flags & TP_OP_HOST) && !s->row->fault) return -1;
+    }
+    if (p->n_step == 0) return -1;
+    const tp_device *d = p->device[p->step[0].device];
+    return d->record_begin && d->record_end && d->replay && d->record_free ? p->step[0].device : -1;
 }
 
 static tp_status tp__compile(tp_exec *e, tp__plan *p)
@@ -4434,12 +4779,13 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     c.fetched = (char *)tp__need(tp_calloc(nv, 1), &ok);
     c.fed = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.writer_head = (int *)tp__need(tp_malloc(((size_t)c.g->var.n + 1) * sizeof(int)), &ok);
+    c.abroad_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     tp__group *groups = NULL;
-    int n_group = 0, cap = 0;
+    int n_group = 0;
     tp_status st = ok ? TP_OK : tp__nomem_plan();
     if (st != TP_OK) goto done;
     for (int v = 0; v < c.n_value; v++) {
-        c.alias[v] = c.use_head[v] = c.fed[v] = -1;
+        c.alias[v] = c.use_head[v] = c.fed[v] = c.abroad_head[v] = -1;
         c.value[v].buffer = -1;
     }
     for (int id = 0; id < c.n_op; id++) c.position[id] = c.replaced_by[id] = c.group[id] = -1;
@@ -4449,7 +4795,9 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         c.fed[v] = i;
         c.value[v].type = p->feed_type[i];
     }
-    if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_infer(&c)) != TP_OK) goto done;
+    if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_devices(&c)) != TP_OK ||
+        (st = tp__plan_infer(&c)) != TP_OK)
+        goto done;
     for (int id = c.n_op - 1; id >= 0; id--) { /* data uses, so that each chain is in creation order */
         const tp_operation *o = (const tp_operation *)c.g->op.item[id];
         if (!c.need[id]) continue;
@@ -4464,7 +4812,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     if ((st = tp__plan_order(&c)) != TP_OK) goto done;
     tp__plan_alias(&c);
 
-    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)(c.n_order + p->n_fetch + 1) * sizeof *p->step);
+    p->cap_step = c.n_order + p->n_fetch + 1;
+    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     groups = (tp__group *)tp_calloc((size_t)c.n_order + 1, sizeof *groups);
     if (!p->step || !groups) {
         st = tp__nomem_plan();
@@ -4473,7 +4822,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
     /* feeds, constants and variables have their memory from the start */
     for (int i = 0; i < p->n_feed; i++) {
-        const int b = tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), &cap);
+        const int b = tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), tp__node_on(&c, p->feed[i]));
         if (b < 0) {
             st = tp__nomem_plan();
             goto done;
@@ -4488,29 +4837,16 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         const int v = c.first_value[o->id];
         if (c.fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
         const bool constant = o->row == &tp__op_constant;
-        const int b = tp__new_buffer(&c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c.value[v].type), &cap);
+        const int b = tp__new_buffer(&c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c.value[v].type),
+                                     tp__device_of(&c, o));
         if (b < 0) {
             st = tp__nomem_plan();
             goto done;
         }
         c.value[v].buffer = b;
         if (constant) {
-            p->buffer[b].data = o->user;
             c.folded[o->id] = 1;
-            if (!p->device->host) { /* a copy over there */
-                void *data = p->device->alloc(p->device, (size_t)p->buffer[b].bytes + 1);
-                void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-                if (!data || !list ||
-                    p->device->upload(p->device, data, o->user, (size_t)p->buffer[b].bytes) != TP_OK) {
-                    if (data) p->device->free(p->device, data);
-                    st = tp__nomem_plan();
-                    goto done;
-                }
-                if (p->n_constant) memcpy((void *)list, (void *)p->constant, (size_t)p->n_constant * sizeof *list);
-                list[p->n_constant++] = data;
-                p->constant = list;
-                p->buffer[b].data = data;
-            }
+            if ((st = tp__constant_data(&c, b, o->user)) != TP_OK) goto done;
         } else {
             p->buffer[b].var = o->var[0];
         }
@@ -4520,7 +4856,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
         const unsigned effects =
             TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
-        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device->host || (o->row->shape_only & 1u))
+        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device[tp__device_of(&c, o)]->host ||
+            (o->row->shape_only & 1u))
             continue;
         bool all = true;
         for (int i = 0; i < o->n_in; i++) {
@@ -4583,7 +4920,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         if (c.fed[v] >= 0 && o->n_out == 1) continue;
         if (c.alias[v] >= 0) continue;
         if (o->row == &tp__op_read_after) {
-            const int b = tp__new_buffer(&c, TP__IN_VAR, tp__bytes_of(&c.value[v].type), &cap);
+            const int device = tp__device_of(&c, o);
+            const int b = tp__new_buffer(&c, TP__IN_VAR, tp__bytes_of(&c.value[v].type), device);
             if (b < 0) {
                 st = tp__nomem_plan();
                 break;
@@ -4593,8 +4931,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             if (!tp__written_after(&c, o->var[0], k)) continue;
             if (!c.fetched[v]) continue;
             /* fetched, and overwritten later: keep a copy */
-            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0);
-            const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0, device);
+            const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
             if (copy < 0) {
                 st = tp__nomem_plan();
                 break;
@@ -4604,7 +4942,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             s->buffer[1] = copy;
             c.value[v].buffer = copy;
             tp__touch(p, copy, p->n_step - 1);
-            st = tp__step_kernel(&c, s);
+            st = tp__step_kernel(s);
             continue;
         }
         if (c.folded[o->id]) {
@@ -4615,17 +4953,17 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                 memset(&one, 0, sizeof one);
                 one.op[0] = o->id;
                 one.n = 1;
-                st = tp__emit_group(&c, &one, &cap);
+                st = tp__emit_group(&c, &one);
                 p->info.n_fused -= 1;
             } else {
-                st = tp__emit_op(&c, o, none, &cap);
+                st = tp__emit_op(&c, o, none);
             }
             if (st == TP_OK) st = tp__fold_step(&c);
             continue;
         }
         if (c.group[o->id] >= 0) {
             const tp__group *grp = &groups[c.group[o->id]];
-            if (grp->op[grp->n - 1] == o->id) st = tp__emit_group(&c, grp, &cap);
+            if (grp->op[grp->n - 1] == o->id) st = tp__emit_group(&c, grp);
             continue;
         }
         tp__epilogue_plan ep;
@@ -4636,13 +4974,24 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const tp_operation *b = o->row == &tp__op_relu ? o->in[0]->op : o;
             ep.bias_op = b->id;
             ep.act_op = o->row == &tp__op_relu ? o->id : -1;
-            st = tp__emit_op(&c, b->in[0]->op, ep, &cap);
+            st = tp__emit_op(&c, b->in[0]->op, ep);
+            continue;
+        }
+        if (o->row == &tp__op_group) continue; /* the order is all it is about */
+        if (o->row == &tp__op_all_reduce) {
+            st = tp__emit_all_reduce(&c, o);
             continue;
         }
         if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) {
+            const int device = tp__device_of(&c, o);
+            if (tp__node_on(&c, o->in[0]) != device) { /* what was brought here is nobody else's memory */
+                st = tp__bring_node(&c, o->in[0], device);
+                c.value[v].buffer = tp__buffer_on(&c, tp__value_of(&c, o->in[0]), device);
+                continue;
+            }
             /* a view of memory that will be overwritten: a real copy instead */
-            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0);
-            const int b = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0, device);
+            const int b = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
             if (b < 0) {
                 st = tp__nomem_plan();
                 break;
@@ -4654,12 +5003,12 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             c.value[v].buffer = b;
             tp__touch(p, s->buffer[0], p->n_step - 1);
             tp__touch(p, b, p->n_step - 1);
-            st = tp__step_kernel(&c, s);
+            st = tp__step_kernel(s);
             continue;
         }
         st = o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1
-                 ? tp__emit_descent(&c, o, &cap)
-                 : tp__emit_op(&c, o, ep, &cap);
+                 ? tp__emit_descent(&c, o)
+                 : tp__emit_op(&c, o, ep);
     }
     if (st != TP_OK) goto done;
     /* fetched variables that this plan writes: their run-start value, copied before everything */
@@ -4670,8 +5019,9 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const tp_variable *var = c.fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
             int b = c.value[tp__root(&c, v)].buffer;
             if (var && c.writer_head[var->id] >= 0) {
-                tp__step *s = tp__add_step(&c, &tp__op_copy, p->fetch[i]->op->name, 1, 1, 0);
-                const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+                const int device = p->buffer[b].device;
+                tp__step *s = tp__add_step(&c, &tp__op_copy, p->fetch[i]->op->name, 1, 1, 0, device);
+                const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
                 if (copy < 0) {
                     st = tp__nomem_plan();
                     goto done;
@@ -4679,7 +5029,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                 s->operand[0] = s->operand[1] = tp__operand(&c.value[v].type);
                 s->buffer[0] = b;
                 s->buffer[1] = copy;
-                if ((st = tp__step_kernel(&c, s)) != TP_OK) goto done;
+                if ((st = tp__step_kernel(s)) != TP_OK) goto done;
                 p->buffer[copy].first = -1;
                 n_copy++;
                 b = copy;
@@ -4709,8 +5059,23 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             }
         }
     }
+    for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
+        tp__buffer *b = &p->buffer[p->feed_buffer[i]];
+        if (b->last < 0 && c.abroad_head[tp__value_of(&c, p->feed[i])] >= 0) b->first = INT_MAX;
+        else if ((st = tp__add_upload(&c, i, p->feed_buffer[i])) != TP_OK) goto done;
+    }
     tp__plan_in_place(&c);
-    if ((st = tp__plan_place(&c)) != TP_OK) goto done;
+    for (int i = 0; i < p->n_device; i++) {
+        if ((st = tp__plan_place(&c, i)) != TP_OK) goto done;
+        p->info.arena_bytes += p->arena_bytes[i];
+    }
+    p->used[0] = true;
+    for (int i = 0; i < p->n_step; i++) p->used[p->step[i].device] = true;
+    p->record_on = tp__plan_record_on(p);
+    if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) {
+        st = tp__nomem_plan();
+        goto done;
+    }
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) {
         st = tp__nomem_plan();
@@ -4732,7 +5097,6 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
     }
     p->info.n_steps = p->n_step;
-    p->info.arena_bytes = p->arena_bytes;
     p->info.constant_bytes = p->constant_bytes;
 done:
     tp_free(groups);
@@ -4753,7 +5117,6 @@ TP_DEF tp_session_config tp_default_session_config(void)
 /* Variables that the graph got since: their memory and initial values. */
 static tp_status tp__session_grow(tp_session *s)
 {
-    tp_device *d = s->device[0];
     while (s->n_var < s->graph->var.n) {
         if (s->n_var == s->var_cap) {
             const int cap = s->var_cap ? s->var_cap * 2 : 64;
@@ -4763,13 +5126,18 @@ static tp_status tp__session_grow(tp_session *s)
             s->var_cap = cap;
         }
         const tp_variable *v = (const tp_variable *)s->graph->var.item[s->n_var];
+        if (v->device >= s->n_device)
+            return tp_fail(TP_ERR_ARG,
+                           "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
+                           v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
+        tp_device *d = s->device[v->device];
         tp_tensor t;
         memset(&t, 0, sizeof t);
         tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st != TP_OK) return st;
         const size_t bytes = tp_tensor_bytes(&t);
         void *data = NULL;
-        st = tp__init_fill(s->device[0]->host ? s->device[0] : NULL, &v->init, s->graph->seed, v->name, &t);
+        st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
         if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1)))
             st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
         if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
@@ -4830,7 +5198,10 @@ TP_DEF void tp_session_free(tp_session *s)
 {
     if (!s) return;
     tp_exec_free(s->exec);
-    for (int i = 0; i < s->n_var; i++) s->device[0]->free(s->device[0], s->var_data[i]);
+    for (int i = 0; i < s->n_var; i++) {
+        tp_device *d = s->device[((const tp_variable *)s->graph->var.item[i])->device];
+        d->free(d, s->var_data[i]);
+    }
     tp_free((void *)s->var_data);
     if (s->own_device) s->own_device->close(s->own_device);
     tp_free((void *)s->device);
@@ -4850,10 +5221,18 @@ TP_DEF tp_exec *tp_exec_new(tp_session *s)
     tp_exec *e = (tp_exec *)tp_calloc(1, sizeof *e);
     if (!e) return NULL;
     e->session = s;
-    e->device = s->device[0];
-    e->step_word = (uint64_t *)e->device->alloc(e->device, 3 * sizeof(uint64_t));
-    if (!e->step_word) {
-        tp_free(e);
+    e->n_device = s->n_device;
+    e->arenas = 1;
+    e->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *e->device);
+    e->on = (tp__exec_device *)tp_calloc((size_t)s->n_device, sizeof *e->on);
+    bool ok = e->device && e->on;
+    for (int i = 0; i < s->n_device && ok; i++) {
+        e->device[i] = s->device[i];
+        e->on[i].step_word = (uint64_t *)s->device[i]->alloc(s->device[i], 3 * sizeof(uint64_t));
+        ok = e->on[i].step_word != NULL;
+    }
+    if (!ok) {
+        tp_exec_free(e);
         tp_fail(TP_ERR_NOMEM, "out of memory for an exec");
         return NULL;
     }
@@ -4868,8 +5247,13 @@ TP_DEF void tp_exec_free(tp_exec *e)
         e->plans = p->next;
         tp__plan_free(p);
     }
-    if (e->arena) e->device->free(e->device, e->arena);
-    e->device->free(e->device, e->step_word);
+    for (int i = 0; i < e->n_device && e->device && e->on; i++) {
+        tp_device *d = e->session->device[i];
+        if (e->on[i].arena) d->free(d, e->on[i].arena);
+        if (e->on[i].step_word) d->free(d, e->on[i].step_word);
+    }
+    tp_free((void *)e->device);
+    tp_free(e->on);
     tp_free(e);
 }
 
@@ -4926,7 +5310,11 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         return NULL;
     }
     p->arena = arena;
-    p->device = e->device;
+    p->record_on = -1;
+    p->n_device = e->n_device;
+    p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
+    p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
+    p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
     p->hash = h;
     p->n_fetch = n_fetches;
     p->n_feed = n_feeds;
@@ -4936,7 +5324,8 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
     p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
     p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
-    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer
+    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer &&
+                           p->device && p->used && p->arena_bytes
                        ? TP_OK
                        : tp__nomem_plan();
     if (st != TP_OK) {
@@ -4945,6 +5334,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         tp__plan_free(p);
         return NULL;
     }
+    for (int i = 0; i < e->n_device; i++) p->device[i] = e->device[i];
     for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
     for (int i = 0; i < n_feeds; i++) {
         p->feed[i] = feeds[i].node;
@@ -4952,16 +5342,20 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         p->feed_type[i].shape = feeds[i].value.shape;
     }
     st = tp__compile(e, p);
-    if (st == TP_OK && p->arena_bytes > e->arena_bytes) { /* the arena grows only for a plan that needs more */
-        char *bigger = (char *)e->device->alloc(e->device, p->arena_bytes);
-        if (!bigger)
-            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", e->device->name,
-                         (double)p->arena_bytes / 1048576.0);
-        else {
-            if (e->arena) e->device->free(e->device, e->arena);
-            e->arena = bigger;
-            e->arena_bytes = p->arena_bytes;
+    for (int i = 0; i < e->n_device && st == TP_OK; i++) { /* an arena grows only for a plan that needs more */
+        tp_device *d = e->device[i];
+        tp__exec_device *on = &e->on[i];
+        if (p->arena_bytes[i] <= on->arena_bytes) continue;
+        char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
+        if (!bigger) {
+            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", d->name,
+                         (double)p->arena_bytes[i] / 1048576.0);
+            break;
         }
+        if (on->arena) d->free(d, on->arena);
+        on->arena = bigger;
+        on->arena_bytes = p->arena_bytes[i];
+        e->arenas++;
     }
     if (st != TP_OK) {
         *status = st;
@@ -5006,11 +5400,70 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     return TP_OK;
 }
 
+/* Every step in order, each waited for and measured if asked. */
+static tp_status tp__run_steps(tp__plan *p, bool timing)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_step && st == TP_OK; i++) {
+        tp__step *s = &p->step[i];
+        const double t0 = timing ? tp_time() : 0;
+        if (s->from >= 0) st = tp__run_copy(p, s);
+        else tp__run_step(s);
+        if (!timing || st != TP_OK) continue;
+        st = s->call.device->wait(s->call.device);
+        s->seconds += tp_time() - t0;
+        s->runs++;
+    }
+    return st;
+}
+
+/* The plan as a recording, if the device takes it; what it could not record runs kernel by kernel for good. */
+static void tp__record(tp__plan *p)
+{
+    tp_device *d = p->device[p->record_on];
+    void *recording = NULL;
+    tp_status st = d->record_begin(d);
+    if (st == TP_OK) {
+        const tp_status run = tp__run_steps(p, false);
+        st = d->record_end(d, &recording);
+        if (run != TP_OK) st = run;
+    }
+    if (st == TP_OK && recording) {
+        p->recording = recording;
+        return;
+    }
+    if (recording) d->record_free(d, recording);
+    p->record_on = -1;
+    tp_log_once(TP_LOG_WARN, "%s cannot record a plan, which runs kernel by kernel: %s", d->name,
+                st == TP_OK ? "it gave no recording" : tp_last_error());
+}
+
+/* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
+ * recorded, and from then on it is one replay. */
+static tp_status tp__plan_run(tp__plan *p, bool timing)
+{
+    if (!timing && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
+    p->bound_runs = 1;
+    if (timing || !p->recording) return tp__run_steps(p, timing);
+    tp_device *d = p->device[p->record_on];
+    return d->replay(d, p->recording);
+}
+
+/* A kernel met bad data: the sentence of its row. */
+static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
+{
+    const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
+    char text[512];
+    snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
+    const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
+    return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
+                               : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+}
+
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values)
 {
     tp_session *s = e->session;
-    tp_device *d = e->device;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
     tp__plan *p = NULL;
@@ -5020,46 +5473,42 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     tp_mutex_unlock(s->graph->lock);
     if (!p) return st;
     p->used_at = ++e->clock;
-    if (p->bound_to != e->arena || !p->bound_to) tp__plan_bind(p, e);
+    if (p->bound_to != e->arenas) tp__plan_bind(p, e);
     uint64_t words[3];
     words[0] = e->random_step++;
     words[1] = words[2] = 0;
-    if ((st = d->upload(d, e->step_word, words, sizeof words)) != TP_OK) return st;
-    for (int i = 0; i < n_feeds; i++) {
-        const size_t bytes = tp_tensor_bytes(&feeds[i].value);
-        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->feed_buffer[i]), feeds[i].value.data, bytes)) != TP_OK)
+    for (int i = 0; i < p->n_device; i++) {
+        tp_device *d = p->device[i];
+        if (p->used[i] && (st = d->upload(d, e->on[i].step_word, words, sizeof words)) != TP_OK) return st;
+    }
+    for (int i = 0; i < p->n_upload; i++) {
+        const tp_tensor *value = &feeds[p->upload[i].feed].value;
+        tp_device *d = p->device[p->buffer[p->upload[i].buffer].device];
+        const size_t bytes = tp_tensor_bytes(value);
+        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->upload[i].buffer), value->data, bytes)) != TP_OK)
             return st;
     }
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
-    if (e->timing) {
-        for (int i = 0; i < p->n_step; i++) {
-            const double t0 = tp_time();
-            tp__run_step(&p->step[i]);
-            d->wait(d);
-            p->step[i].seconds += tp_time() - t0;
-            p->step[i].runs++;
-        }
-    } else {
-        for (int i = 0; i < p->n_step; i++) tp__run_step(&p->step[i]);
-    }
+    st = tp__plan_run(p, e->timing);
     tp__float_mode_leave(mode);
-    if ((st = d->wait(d)) != TP_OK) return st;
-    if ((st = d->download(d, words, e->step_word, sizeof words)) != TP_OK) return st;
-    if (words[1] != 0) {
-        const tp_operation *o = (const tp_operation *)s->graph->op.item[words[1] - 1];
-        char text[512];
-        snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)words[2]);
-        const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
-        return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
-                                   : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < p->n_device; i++) {
+        tp_device *d = p->device[i];
+        if (!p->used[i]) continue;
+        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK)
+            return st;
+        if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
     }
     for (int i = 0; i < n_fetches; i++) {
         const size_t bytes = tp_tensor_bytes(&p->value[i]);
         const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
-        if (bytes && src && (st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+        if (bytes && src) {
+            tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
+            if ((st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+        }
         if (values) values[i] = &p->value[i];
     }
-    return d->wait(d);
+    return TP_OK;
 }
 
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -5081,9 +5530,9 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 {
     tp_status st = tp__session_grow(s);
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
-    if (st == TP_OK && tp_tensor_bytes(value))
-        st = s->device[0]->download(s->device[0], value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st;
+    if (st != TP_OK || !tp_tensor_bytes(value)) return st;
+    tp_device *d = s->device[v->device];
+    return d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -5098,7 +5547,7 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
         return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype),
                        tp_dtype_name(value->dtype));
-    tp_device *d = s->device[0];
+    tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
         const size_t bytes = tp_tensor_bytes(value);
         return bytes ? d->upload(d, s->var_data[v->id], value->data, bytes) : TP_OK;
@@ -5108,7 +5557,7 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if ((st = tp_tensor_resize(&t, v->dtype, v->shape)) != TP_OK) return st;
     if (tp_tensor_bytes(&t)) {
         tp_convert(t.data, v->dtype, value->data, value->dtype, tp_tensor_size(&t));
-        st = s->device[0]->upload(s->device[0], s->var_data[v->id], t.data, tp_tensor_bytes(&t));
+        st = d->upload(d, s->var_data[v->id], t.data, tp_tensor_bytes(&t));
     }
     tp_tensor_free(&t);
     return st;
@@ -5144,6 +5593,7 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
     const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
     if (!p) return TP_ERR_STATE;
     *info = p->info;
+    info->recorded = p->recording != NULL;
     return TP_OK;
 }
 
@@ -5161,7 +5611,9 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
         for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
             if (s->buffer[q] >= 0)
                 bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
-        snprintf(kernel, sizeof kernel, "%s", k->op->name);
+        if (s->from >= 0) /* which way; what else runs where, the node says */
+            snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
+        else snprintf(kernel, sizeof kernel, "%s", k->op->name);
         if (k->op == &tp__op_fused) {
             const tp__program *prog = (const tp__program *)k->attrs;
             size_t at = 0;
@@ -5174,7 +5626,9 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
                       k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
         if (s->runs) tp_buf_printf(out, "%10.4f", s->seconds * 1e3 / (double)s->runs);
         else tp_buf_printf(out, "%10s", "-");
-        tp_buf_printf(out, "  %s\n", s->name);
+        tp_buf_printf(out, "  %s", s->name);
+        if (p->n_device > 1 && s->from < 0) tp_buf_printf(out, " on %s", k->device->name);
+        tp_buf_printf(out, "\n");
     }
     tp_buf_printf(
         out,
@@ -8056,15 +8510,15 @@ static void tp__add_n_fast(const tp_call *k)
 static tp_status tp__add_n_infer(tp_infer *s)
 {
     if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "add_n does not work on %s; tp_cast it first",
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
                              tp_dtype_name(s->in[0].dtype));
     s->out[0] = s->in[0];
     for (int i = 1; i < s->n_in; i++) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         if (s->in[i].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[i].shape, &s->out[0].shape))
-            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; add_n does not broadcast",
+            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; %s does not broadcast",
                                  tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->out[0].shape, a), i,
-                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b));
+                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b), s->op->name);
         for (int d = 0; d < s->out[0].shape.ndim; d++)
             if (s->out[0].shape.dim[d] < 0) s->out[0].shape.dim[d] = s->in[i].shape.dim[d];
     }
@@ -8082,6 +8536,133 @@ TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && tp_shape_equal(&xs[0]->shape, &xs[1]->shape)) return tp_add(xs[0], xs[1]); /* which can be fused */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
+}
+#endif
+
+/* -- all_reduce: y_i = x_0 + x_1 + ..., for every i; mean: divided by their number ---------------- >>op all_reduce
+ *   dx_i = dy_0 + dy_1 + ..., the same op again
+ * One value of each tower, and to each the same sum, in the order of the inputs. Output i lives where input i does. */
+static void TP__F(tp__all_reduce)(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->out[0]);
+    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean;
+    for (int64_t i = 0; i < n; i++) {
+        TP__NUM sum = ((const TP__NUM *)k->in[0].data)[i];
+        for (int a = 1; a < k->n_in; a++) sum = TP__ADD(sum, ((const TP__NUM *)k->in[a].data)[i]);
+#ifndef TP__PASS_INT
+        if (mean) sum *= (real)1 / (real)k->n_in;
+#else
+        (void)mean; /* of integers there is none: the shape rule says so */
+#endif
+        for (int a = 0; a < k->n_out; a++)
+            if (k->out[a].data) ((TP__NUM *)k->out[a].data)[i] = sum;
+    }
+}
+#ifdef TP__ROWS
+static void tp__all_reduce_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__all_reduce_i32(k); break;
+    case TP_I64: tp__all_reduce_i64(k); break;
+    default: tp__all_reduce_f32(k); break;
+    }
+}
+/* In pieces that stay in L1 while the terms pass and the sum goes out. */
+static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const float scale = ((const tp__all_reduce_attrs *)k->attrs)->mean ? 1.0f / (float)k->n_in : 1.0f;
+    float sum[1024];
+    for (int64_t i = from; i < to; i += 1024) {
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + i;
+        if (k->n_in == 1) memcpy(sum, in[0], (size_t)n * sizeof(float));
+        for (int a = 1; a < k->n_in; a++) {
+            in[1] = (const float *)k->in[a].data + i;
+            add(n, sum, in);
+            in[0] = sum;
+        }
+        if (scale != 1.0f)
+            for (int64_t j = 0; j < n; j++) sum[j] *= scale;
+        for (int a = 0; a < k->n_out; a++)
+            if (k->out[a].data) memcpy((float *)k->out[a].data + i, sum, (size_t)n * sizeof(float));
+    }
+}
+static void tp__all_reduce_fast(const tp_call *k)
+{
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__all_reduce_any(k);
+    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__all_reduce_range);
+}
+static tp_status tp__all_reduce_infer(tp_infer *s)
+{
+    const tp_type first = s->in[0];
+    if (s->n_in > TP_MAX_OUTPUTS)
+        return tp_infer_fail(s, TP_ERR_ARG, "all_reduce takes %d inputs at most, not %d", TP_MAX_OUTPUTS, s->n_in);
+    if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(first.dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
+                             tp_dtype_name(first.dtype));
+    const tp_status st = tp__add_n_infer(s); /* of which every output is one */
+    s->n_out = s->n_in;
+    for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
+    return st;
+}
+static const tp_attr tp__all_reduce_schema[] = {{"mean", TP_ATTR_BOOL, offsetof(tp__all_reduce_attrs, mean)},
+                                                {NULL, TP_ATTR_INT, 0}};
+static void tp__all_reduce_grad(tp_grad *g);
+static double tp__all_reduce_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * k->n_in; }
+static const tp_op tp__op_all_reduce = TP__ROW(
+    "all_reduce", "AllReduce", TP_OP_COLLECTIVE, 1, -1, -1, tp__all_reduce_schema, sizeof(tp__all_reduce_attrs),
+    tp__all_reduce_infer, tp__all_reduce_grad, TP__KERNELS(tp__all_reduce_any, tp__all_reduce_f64, tp__all_reduce_fast),
+    tp__all_reduce_flops, NULL, 0, NULL, NULL);
+TP_DEF int tp_node_device(const tp_node *n)
+{
+    while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
+    return n->op->device;
+}
+/* x on a device: itself, or a copy there. */
+static tp_node *tp__on_device(tp_node *x, int device)
+{
+    if (tp_is_poison(x) || tp_node_device(x) == device) return x;
+    tp_graph *g = tp_node_graph(x);
+    tp_device_enter(g, device);
+    tp_node *y = tp_identity(x);
+    tp_device_leave(g);
+    return y;
+}
+static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys)
+{
+    tp__all_reduce_attrs t;
+    tp_apply_desc d;
+    memset(&t, 0, sizeof t);
+    memset(&d, 0, sizeof d);
+    t.mean = mean;
+    d.row = &tp__op_all_reduce;
+    d.in = xs;
+    d.n_in = n;
+    d.attrs = &t;
+    d.name = name;
+    tp_graph *g = tp_node_graph(xs[0]);
+    tp_device_enter(g, tp_is_poison(xs[0]) ? 0 : tp_node_device(xs[0]));
+    tp_node *y = tp_apply_ex(g, &d);
+    tp_device_leave(g);
+    for (int i = 0; i < n; i++) ys[i] = tp_is_poison(y) ? y : &y->op->out[i];
+}
+static void tp__all_reduce_grad(tp_grad *g)
+{
+    const int n = g->op->n_in;
+    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
+    for (int i = 0; i < n && d; i++) { /* where nothing comes back, zero does; and each from the device of its input */
+        const int device = tp_node_device(g->in[i]);
+        tp_device_enter(g->graph, device);
+        d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
+        tp_device_leave(g->graph);
+    }
+    if (d) tp__all_reduce_as(d, n, ((const tp__all_reduce_attrs *)g->op->attrs)->mean, NULL, g->din);
+}
+TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
+{
+    if (n > 0) tp__all_reduce_as(xs, n, mean, NULL, ys);
 }
 #endif
 
@@ -9934,7 +10515,7 @@ static const tp_op *const tp__math_rows[] = {
     &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
     &tp__op_relu_grad, &tp__op_leaky_relu, &tp__op_leaky_relu_grad, &tp__op_elu, &tp__op_elu_grad,
     &tp__op_floor, &tp__op_ceil, &tp__op_round, &tp__op_is_finite, &tp__op_clip, &tp__op_clip_grad,
-    &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_reduce_sum, &tp__op_reduce_mean,
+    &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_all_reduce, &tp__op_reduce_sum, &tp__op_reduce_mean,
     &tp__op_reduce_max, &tp__op_reduce_min, &tp__op_reduce_prod, &tp__op_reduce_prod_grad,
     &tp__op_reduce_all, &tp__op_reduce_any, &tp__op_size_ratio, &tp__op_sum_to_like, &tp__op_broadcast_like,
     &tp__op_l2_loss, &tp__op_global_norm, &tp__op_zero_fraction, &tp__op_argmax, &tp__op_cumsum, &tp__op_top_k,

@@ -5532,7 +5532,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
-    return d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    return st == TP_OK ? d->wait(d) : st; /* the caller looks at it now */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)

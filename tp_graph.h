@@ -5495,7 +5495,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
         if (!p->used[i]) continue;
-        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK)
+        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK ||
+            (st = d->wait(d)) != TP_OK)
             return st;
         if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
     }
@@ -5508,7 +5509,9 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
         }
         if (values) values[i] = &p->value[i];
     }
-    return TP_OK;
+    for (int i = 0; i < p->n_device && st == TP_OK; i++) /* downloads are complete then */
+        if (p->used[i]) st = p->device[i]->wait(p->device[i]);
+    return st;
 }
 
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,

@@ -1068,6 +1068,12 @@ typedef struct tp__one_hot_attrs {
 typedef struct tp__message_attrs {
     const char *message; /* NULL or "": the op's name */
 } tp__message_attrs;
+/* print: what its line tells. A device that has looked itself calls the row's naive_f32, to write the line, with this as
+ * scratch; no data is read then. */
+#define TP__GLANCE 20
+typedef struct tp__glance {
+    double sum, squares, first[TP__GLANCE];
+} tp__glance;
 typedef struct tp__matmul_attrs {
     bool transpose_a, transpose_b;
     int fused_bias, fused_act; /* set by the planner */
@@ -6050,7 +6056,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
         if (!p->used[i]) continue;
-        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK)
+        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK ||
+            (st = d->wait(d)) != TP_OK)
             return st;
         if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
     }
@@ -6063,7 +6070,9 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
         }
         if (values) values[i] = &p->value[i];
     }
-    return TP_OK;
+    for (int i = 0; i < p->n_device && st == TP_OK; i++) /* downloads are complete then */
+        if (p->used[i]) st = p->device[i]->wait(p->device[i]);
+    return st;
 }
 
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -6087,7 +6096,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
-    return d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    return st == TP_OK ? d->wait(d) : st; /* the caller looks at it now */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -10990,25 +11000,30 @@ static void tp__print(const tp_call *k)
     const tp_operand *x = &k->in[0];
     const int64_t n = tp__size(x);
     const size_t bytes = (size_t)n * tp_dtype_size(x->dtype);
-    double sum = 0, squares = 0;
     char shape[TP_SHAPE_TEXT];
-    tp_tensor t;
+    tp__glance g;
     tp_buf b;
-    memset(&t, 0, sizeof t);
+    memset(&g, 0, sizeof g);
     memset(&b, 0, sizeof b);
-    if (bytes) memcpy(k->out[0].data, x->data, bytes);
-    tp_tensor_view(&t, x->dtype, x->shape, x->data);
-    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
-    for (int64_t i = 0; i < n; i++) {
-        const double v = tp_tensor_get(&t, i);
-        sum += v;
-        squares += v * v;
+    if (k->scratch) g = *(const tp__glance *)k->scratch;
+    else {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        if (bytes) memcpy(k->out[0].data, x->data, bytes);
+        tp_tensor_view(&t, x->dtype, x->shape, x->data);
+        for (int64_t i = 0; i < n; i++) {
+            const double v = tp_tensor_get(&t, i);
+            if (i < TP__GLANCE) g.first[i] = v;
+            g.sum += v;
+            g.squares += v * v;
+        }
     }
+    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
     if (tp_dtype_is_float(x->dtype) && n > 0)
-        tp_buf_printf(&b, ", mean %.6g, rms %.6g", sum / (double)n, sqrt(squares / (double)n));
+        tp_buf_printf(&b, ", mean %.6g, rms %.6g", g.sum / (double)n, sqrt(g.squares / (double)n));
     tp_buf_printf(&b, ", [");
-    for (int64_t i = 0; i < n && i < 20; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", tp_tensor_get(&t, i));
-    tp_buf_printf(&b, n > 20 ? " ...]" : "]");
+    for (int64_t i = 0; i < n && i < TP__GLANCE; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", g.first[i]);
+    tp_buf_printf(&b, n > TP__GLANCE ? " ...]" : "]");
     if (b.data && !b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
     tp_buf_free(&b);
 }

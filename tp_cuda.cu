@@ -2427,8 +2427,533 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
     {NULL, NULL, NULL}};
 
 /* ==== >>normalisation ================================================================================= */
+/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. A
+ * piece's size follows from the shape alone, and so does the order of every sum. Channels last (inner = 1): a block is
+ * `lanes` groups of channels wide, its other threads take further rows. Else a block sums for one channel. */
 
-static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
+typedef struct tp__bn_cut {
+    int64_t C, inner, n; /* n: elements of a channel */
+    int64_t per, pieces; /* elements of a channel in a piece */
+    int64_t tiles;       /* blocks side by side */
+    int lanes;           /* channels last: threads side by side, a power of two */
+    bool four;           /* neighbours a thread reads at once */
+} tp__bn_cut;
+
+static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
+{
+    const int axis = tp__axis(((const tp__bn_attrs *)k->attrs)->axis, x->shape.ndim);
+    tp__bn_cut s;
+    memset(&s, 0, sizeof s);
+    s.C = x->shape.dim[axis];
+    s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
+    s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
+    s.four = s.inner == 1 ? s.C % 4 == 0 : s.inner % 4 == 0;
+    s.tiles = s.C;
+    s.lanes = 1;
+    int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
+    if (s.inner == 1) {
+        const int64_t wide = s.four ? s.C / 4 : s.C;
+        while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
+        s.tiles = (wide + s.lanes - 1) / s.lanes;
+        least = TP__THREADS / s.lanes * 16;
+        most = TP__THREADS / s.lanes * 256;
+    }
+    const int64_t want = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
+    s.per = (s.n + want - 1) / want;
+    if (s.per < least) s.per = least;
+    if (s.per > most) s.per = most;
+    s.per = (s.per + 3) & ~(int64_t)3;
+    s.pieces = (s.n + s.per - 1) / s.per;
+    return s;
+}
+/* Scratch, all tp__real: two sums for each piece and channel, then four vectors of channels. */
+static size_t tp__bn_room(const tp_call *k)
+{
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three: the gradient */
+    const tp__bn_cut s = tp__bn_cut_of(k, x);
+    return (size_t)((2 * s.pieces + 4) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
+}
+
+__device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double tp__fused(double a, double b, double c) { return fma(a, b, c); }
+/* y of batch_norm; its gradient asks for the same bits, to see what a ReLU let through. */
+template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scale, R beta)
+{
+    return tp__fused(x - mean, scale, beta);
+}
+
+/* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
+ * squares around one of n values are at most about n times those around their mean. */
+template <class R, int V> struct tp__bn_sums {
+    R shift[V], sum[V], squares[V];
+    __device__ __forceinline__ void begin(const R (&x)[V])
+    {
+        for (int e = 0; e < V; e++) {
+            shift[e] = x[e] - x[e] == 0 ? x[e] : 0; /* finite */
+            sum[e] = squares[e] = 0;
+        }
+    }
+    __device__ __forceinline__ void add(const R (&x)[V])
+    {
+        for (int e = 0; e < V; e++) {
+            const R d = x[e] - shift[e];
+            sum[e] += d;
+            squares[e] = tp__fused(d, d, squares[e]);
+        }
+    }
+    /* the mean, and the squares around it */
+    __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
+    {
+        for (int e = 0; e < V; e++) {
+            const R d = sum[e] / n;
+            mean[e] = shift[e] + d;
+            around[e] = squares[e] - sum[e] * d;
+            if (around[e] < 0) around[e] = 0;
+        }
+    }
+};
+
+/* -- channels last */
+
+/* Rows [from, to) of this block's piece, which its threads take by turns. */
+struct tp__bn_block {
+    int64_t from, to, c;
+    int lane, slot, slots;
+    bool live;
+};
+template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const tp__bn_cut &s, int64_t block)
+{
+    tp__bn_block b;
+    const int64_t piece = block / s.tiles;
+    b.lane = (int)threadIdx.x & (s.lanes - 1);
+    b.slot = (int)threadIdx.x / s.lanes;
+    b.slots = TP__THREADS / s.lanes;
+    b.from = piece * s.per;
+    b.to = b.from + s.per < s.n ? b.from + s.per : s.n;
+    b.c = ((block - piece * s.tiles) * s.lanes + b.lane) * V;
+    b.live = b.c < s.C;
+    return b;
+}
+
+template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T *x, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, means, TP__THREADS * V);
+    TP_SHARED(R, arounds, TP__THREADS * V);
+    const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    R mean[V] = {}, around[V] = {};
+    if (b.live && first < b.to) {
+        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+        const T *p = x + first * s.C + b.c;
+        tp__bn_sums<R, V> sums;
+        R v[V];
+        tp__load(p, v);
+        sums.begin(v);
+        sums.add(v);
+#pragma unroll 4
+        for (int r = 1; r < rows; r++) {
+            R u[V];
+            tp__load(p + r * stride, u);
+            sums.add(u);
+        }
+        sums.end((R)rows, mean, around);
+    }
+    for (int e = 0; e < V; e++) {
+        means[threadIdx.x * V + e] = mean[e];
+        arounds[threadIdx.x * V + e] = around[e];
+    }
+    __syncthreads();
+    const int wide = s.lanes * V, n = (int)(b.to - b.from);
+    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
+        R total = 0, squares = 0;
+        for (int w = 0; w < b.slots && w < n; w++) total += (R)((n - w + b.slots - 1) / b.slots) * means[w * wide + t];
+        const R all = total / (R)n;
+        for (int w = 0; w < b.slots && w < n; w++) {
+            const R d = means[w * wide + t] - all;
+            squares += arounds[w * wide + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
+        }
+        part[piece * s.C + c0 + t] = all;
+        part[(s.pieces + piece) * s.C + c0 + t] = squares;
+    }
+}
+
+/* Sums of dy, and of dy (x - mean); with beta, of those dy that the ReLU let through. */
+template <class T> struct tp__bn_back { /* what batch_norm_grad reads */
+    const T *dy, *x, *gamma, *mean, *inv, *beta;
+};
+template <class T, int V>
+TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, firsts, TP__THREADS * V);
+    TP_SHARED(R, seconds, TP__THREADS * V);
+    const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    R sum[V] = {}, product[V] = {};
+    if (b.live && first < b.to) {
+        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+        const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+        R mean[V], scale[V] = {}, beta[V] = {};
+        tp__load(in.mean + b.c, mean);
+        if (in.beta) {
+            R inv[V];
+            tp__load(in.gamma + b.c, scale);
+            tp__load(in.inv + b.c, inv);
+            tp__load(in.beta + b.c, beta);
+            for (int e = 0; e < V; e++) scale[e] *= inv[e];
+        }
+#pragma unroll 4
+        for (int r = 0; r < rows; r++) {
+            R u[V], d[V];
+            tp__load(p + r * stride, u);
+            tp__load(q + r * stride, d);
+            for (int e = 0; e < V; e++) {
+                if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) continue;
+                sum[e] += d[e];
+                product[e] = tp__fused(d[e], u[e] - mean[e], product[e]);
+            }
+        }
+    }
+    for (int e = 0; e < V; e++) {
+        firsts[threadIdx.x * V + e] = sum[e];
+        seconds[threadIdx.x * V + e] = product[e];
+    }
+    __syncthreads();
+    const int wide = s.lanes * V;
+    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
+        R a = 0, m = 0;
+        for (int w = 0; w < b.slots; w++) {
+            a += firsts[w * wide + t];
+            m += seconds[w * wide + t];
+        }
+        part[piece * s.C + c0 + t] = a;
+        part[(s.pieces + piece) * s.C + c0 + t] = m;
+    }
+}
+
+/* The passes that write go backwards through the pieces: what the sums read last is still in the cache. */
+template <class T, int V>
+TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+{
+    typedef tp__real<T> R;
+    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    if (!b.live || first >= b.to) return;
+    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const T *p = x + first * s.C + b.c;
+    T *q = y + first * s.C + b.c;
+    R mean[V], scale[V], beta[V];
+    for (int e = 0; e < V; e++)
+        mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
+#pragma unroll 4
+    for (int r = 0; r < rows; r++) {
+        R v[V];
+        tp__load(p + r * stride, v);
+        for (int e = 0; e < V; e++) {
+            v[e] = tp__bn_value(v[e], mean[e], scale[e], beta[e]);
+            if (relu && 0 > v[e]) v[e] = 0;
+        }
+        tp__store(q + r * stride, v);
+    }
+}
+/* stat: gamma inv, dbeta/N, inv dgamma/N */
+template <class T, int V>
+TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    if (!b.live || first >= b.to) return;
+    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+    T *to = dx + first * s.C + b.c;
+    R mean[V], scale[V], c1[V], c2[V], beta[V] = {};
+    tp__load(in.mean + b.c, mean);
+    if (in.beta) tp__load(in.beta + b.c, beta);
+    for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
+#pragma unroll 4
+    for (int r = 0; r < rows; r++) {
+        R u[V], d[V];
+        tp__load(p + r * stride, u);
+        tp__load(q + r * stride, d);
+        for (int e = 0; e < V; e++) {
+            if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
+            d[e] = scale[e] * (d[e] - c1[e] - (u[e] - mean[e]) * c2[e]);
+        }
+        tp__store(to + r * stride, d);
+    }
+}
+
+/* -- channels before the last axis: (outer, C, inner) */
+
+/* Where element e of channel c lies. */
+template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
+{
+    const I o = e / (I)s.inner;
+    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* (o C + c) inner + e - o inner */
+}
+template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t piece = blockIdx.x / s.C;
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    R mean[V] = {}, around[V] = {}, n = 0;
+    I e = from + (I)threadIdx.x * V;
+    if (e < to) {
+        tp__bn_sums<R, V> sums;
+        R v[V];
+        tp__load(x + tp__bn_at<I>(s, e, c), v);
+        sums.begin(v);
+        sums.add(v);
+        n = 1;
+#pragma unroll 4
+        for (e += step; e < to; e += step) {
+            R u[V];
+            tp__load(x + tp__bn_at<I>(s, e, c), u);
+            sums.add(u);
+            n += 1;
+        }
+        sums.end(n, mean, around);
+    }
+    R total = 0, squares = 0;
+    for (int v = 0; v < V; v++) total += n * mean[v];
+    const R all = tp__block_sum(total, room) / (R)(to - from);
+    for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
+    squares = tp__block_sum(squares, room);
+    if (threadIdx.x) return;
+    part[piece * s.C + c] = all;
+    part[(s.pieces + piece) * s.C + c] = squares;
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t piece = blockIdx.x / s.C;
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    const R mean = tp__get(in.mean, c), scale = tp__get(in.gamma, c) * tp__get(in.inv, c),
+            beta = in.beta ? tp__get(in.beta, c) : (R)0;
+    R sum = 0, product = 0;
+#pragma unroll 4
+    for (I e = from + (I)threadIdx.x * V; e < to; e += step) {
+        const I at = tp__bn_at<I>(s, e, c);
+        R u[V], d[V];
+        tp__load(in.x + at, u);
+        tp__load(in.dy + at, d);
+        for (int v = 0; v < V; v++) {
+            if (in.beta && !(tp__bn_value(u[v], mean, scale, beta) > 0)) continue;
+            sum += d[v];
+            product = tp__fused(d[v], u[v] - mean, product);
+        }
+    }
+    sum = tp__block_sum(sum, room);
+    product = tp__block_sum(product, room);
+    if (threadIdx.x) return;
+    part[piece * s.C + c] = sum;
+    part[(s.pieces + piece) * s.C + c] = product;
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_apply_planes(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, s.n * s.C)
+    {
+        const I c = at / (I)s.inner % (I)s.C;
+        const R mean = stat[c], scale = stat[(I)s.C + c], beta = stat[2 * (I)s.C + c];
+        R v[V];
+        tp__load(x + at, v);
+        for (int e = 0; e < V; e++) {
+            v[e] = tp__bn_value(v[e], mean, scale, beta);
+            if (relu && 0 > v[e]) v[e] = 0;
+        }
+        tp__store(y + at, v);
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, s.n * s.C)
+    {
+        const I c = at / (I)s.inner % (I)s.C;
+        const R mean = tp__get(in.mean, c), scale = stat[c], c1 = stat[(I)s.C + c], c2 = stat[2 * (I)s.C + c],
+                beta = in.beta ? tp__get(in.beta, c) : (R)0;
+        R u[V], d[V];
+        tp__load(in.x + at, u);
+        tp__load(in.dy + at, d);
+        for (int e = 0; e < V; e++) {
+            if (in.beta && !(tp__bn_value(u[e], mean, scale, beta) > 0)) d[e] = 0;
+            d[e] = scale * (d[e] - c1 - (u[e] - mean) * c2);
+        }
+        tp__store(dx + at, d);
+    }
+}
+
+/* -- for each channel: 8 channels and 32 pieces side by side */
+
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* over the 32; to all of them */
+{
+    __syncthreads();
+    room[threadIdx.x] = x;
+    __syncthreads();
+    for (unsigned d = 128; d >= 8; d >>= 1) {
+        if (threadIdx.x < d) room[threadIdx.x] += room[threadIdx.x + d];
+        __syncthreads();
+    }
+    return room[threadIdx.x & 7];
+}
+/* stat: mean, gamma inv, beta */
+template <class T>
+TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const T *gamma, const T *beta, T *out_mean,
+                         T *out_var, T *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, room, TP__THREADS);
+    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    const int64_t end = c < s.C ? s.pieces : 0;
+    double sum = 0, squares = 0;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
+        sum += (double)part[p * s.C + c] * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+    const double n = (double)s.n, mean = tp__bn_add_slots(sum, room) / n;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+        const double d = (double)part[p * s.C + c] - mean;
+        squares += (double)part[(s.pieces + p) * s.C + c] +
+                   d * d * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+    }
+    const double var = tp__bn_add_slots(squares, room) / n;
+    if (threadIdx.x >= 8 || c >= s.C) return;
+    const R inv = (R)(1.0 / sqrt(var + (double)epsilon));
+    if (out_mean) tp__put(out_mean, c, (R)mean);
+    if (out_var) tp__put(out_var, c, (R)(unbiased && s.n > 1 ? var * (n / (n - 1)) : var));
+    if (out_inv) tp__put(out_inv, c, inv);
+    stat[c] = (R)mean;
+    stat[s.C + c] = inv * tp__get(gamma, c);
+    stat[2 * s.C + c] = tp__get(beta, c);
+}
+template <class T>
+TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const tp__bn_back<T> in, T *dgamma, T *dbeta,
+                              tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, room, TP__THREADS);
+    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    const int64_t end = c < s.C ? s.pieces : 0;
+    double sum = 0, product = 0;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+        sum += (double)part[p * s.C + c];
+        product += (double)part[(s.pieces + p) * s.C + c];
+    }
+    sum = tp__bn_add_slots(sum, room);
+    product = tp__bn_add_slots(product, room);
+    if (threadIdx.x >= 8 || c >= s.C) return;
+    const R inv = tp__get(in.inv, c);
+    const double n = (double)s.n;
+    product *= (double)inv;
+    if (dgamma) tp__put(dgamma, c, (R)product);
+    if (dbeta) tp__put(dbeta, c, (R)sum);
+    stat[c] = tp__get(in.gamma, c) * inv;
+    stat[s.C + c] = (R)(sum / n);
+    stat[2 * s.C + c] = (R)(product / n * (double)inv);
+}
+template <class T>
+TP_KERNEL tp__bn_given(const T *gamma, const T *beta, const T *mean, const T *var, tp__real<T> *stat, int64_t C,
+                       float epsilon)
+{
+    typedef tp__real<T> R;
+    TP_EACH(c, C)
+    {
+        stat[c] = tp__get(mean, c);
+        stat[C + c] = tp__get(gamma, c) / (R)sqrt(tp__get(var, c) + (R)epsilon);
+        stat[2 * C + c] = tp__get(beta, c);
+    }
+}
+
+/* -- the three ops */
+
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                        \
+    do {                                                                                              \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                             \
+        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);           \
+    } while (0)
+#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
+    do {                                                                                                          \
+        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
+        if ((s_).n * (s_).C >= (int64_t)1 << 30)                                                                  \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
+        else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \
+    } while (0)
+
+template <class T>
+static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y, const tp__real<T> *stat)
+{
+    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const int64_t n = s->n * s->C;
+    if (!y) return;
+    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, y, stat, relu);
+    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->four, n, n, *s, x, y, stat, relu);
+}
+static void tp__batch_norm_cuda(const tp_call *k)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
+    TP_REALS(k->in[0].dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        tp__real<T> *stat = part + 2 * s.pieces * s.C;
+        const T *x = (const T *)k->in[0].data;
+        if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_part_rows, T, s, x, part);
+        else TP__RUN_PLANES(k, tp__bn_part_planes, T, s, x, part);
+        TP_RUN_BLOCKS(k, (tp__bn_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
+                      (const T *)k->in[1].data, (const T *)k->in[2].data, (T *)k->out[1].data, (T *)k->out[2].data,
+                      (T *)k->out[3].data, stat, t->epsilon, t->unbiased);
+        tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
+    });
+}
+static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta where a ReLU follows */
+{
+    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
+    const int64_t n = s.n * s.C;
+    TP_REALS(k->in[1].dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        tp__real<T> *stat = part + 2 * s.pieces * s.C;
+        const tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,
+                                   (const T *)k->in[2].data, (const T *)k->in[3].data,
+                                   (const T *)k->in[4].data, relu ? (const T *)k->in[5].data : NULL};
+        T *dx = (T *)k->out[0].data;
+        if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_part_rows, T, s, in, part);
+        else TP__RUN_PLANES(k, tp__bn_back_part_planes, T, s, in, part);
+        TP_RUN_BLOCKS(k, (tp__bn_back_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part, in,
+                      (T *)k->out[1].data, (T *)k->out[2].data, stat);
+        if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
+        else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.four, n, n, s, in, dx, (const tp__real<T> *)stat);
+    });
+}
+static void tp__batch_norm_infer_cuda(const tp_call *k) /* in: x, gamma, beta, mean, var */
+{
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
+    TP_REALS(k->in[0].dtype, {
+        tp__real<T> *stat = (tp__real<T> *)k->scratch;
+        TP_RUN(k, (tp__bn_given<T>), s.C, (const T *)k->in[1].data, (const T *)k->in[2].data, (const T *)k->in[3].data,
+               (const T *)k->in[4].data, stat, s.C, ((const tp__bn_attrs *)k->attrs)->epsilon);
+        tp__bn_write<T>(k, &s, (const T *)k->in[0].data, (T *)k->out[0].data, stat);
+    });
+}
+
+static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batch_norm_cuda, tp__bn_room},
+                                                         {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_room},
+                                                         {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_room},
+                                                         {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
 

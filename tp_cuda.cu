@@ -64,7 +64,8 @@ typedef struct tp__cuda {
     char *stage[TP__STAGES]; /* pinned */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
-    char *late_room; /* pinned: what small downloads arrive in */
+    cudaEvent_t mark; /* for copies between GPUs */
+    char *late_room;  /* pinned: what small downloads arrive in */
     size_t late_used;
     struct {
         void *to;
@@ -234,6 +235,28 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     tp__cuda *c = (tp__cuda *)d;
     cudaSetDevice(c->ordinal);
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
+}
+
+/* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
+static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d, *f = (tp__cuda *)from;
+    if (from->host) return tp__cuda_upload(d, dst, src, bytes);
+    if (from->copy_from != tp__cuda_copy_from)
+        return c->fail(TP_ERR_UNSUPPORTED, "%s cannot copy from %s", d->name, from->name);
+    if (c == f) return tp__cuda_copy(d, dst, src, bytes);
+    cudaSetDevice(f->ordinal);
+    tp_status st = tp__cuda_status(f, cudaEventRecord(f->mark, f->stream), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(c, cudaStreamWaitEvent(c->stream, f->mark, 0), "a copy from another GPU");
+    if (st == TP_OK)
+        st = tp__cuda_status(c, cudaMemcpyPeerAsync(dst, c->ordinal, src, f->ordinal, bytes, c->stream),
+                             "a copy from another GPU");
+    if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->mark, c->stream), "a copy from another GPU");
+    cudaSetDevice(f->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(f, cudaStreamWaitEvent(f->stream, c->mark, 0), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    return st;
 }
 
 /* A step as one CUDA graph. */
@@ -995,14 +1018,11 @@ static void tp__instr_attrs(tp__cuda_instr *s, const void *attrs)
     }
 }
 
-/* Is everything in it float, half or bool? Numbers of one byte may come from memory and go there, not be computed with. */
+/* Is everything in it float, half, bool or a byte? */
 static bool tp__is_float_chain(const tp__cuda_program *P)
 {
-    for (int j = 0; j < P->n_instr; j++) {
-        const tp__cuda_instr *s = &P->instr[j];
-        if (!tp__float_like(s->dtype) || !tp__float_like(s->out_dtype)) return false;
-        if (s->code == TP__DO_cast && (s->dtype == TP_U8 || s->dtype == TP_BOOL) && s->out_dtype == TP_U8) continue;
-    }
+    for (int j = 0; j < P->n_instr; j++)
+        if (!tp__float_like(P->instr[j].dtype) || !tp__float_like(P->instr[j].out_dtype)) return false;
     return true;
 }
 
@@ -1073,6 +1093,42 @@ static void tp__fused_cuda(const tp_call *k)
     tp__launch_program(k, &P);
 }
 
+/* One element-wise op by itself, as a chain of one: how the plan runs those of half precision. */
+static void tp__map_cuda(const tp_call *k)
+{
+    const tp_operand *y = &k->out[0];
+    tp__cuda_program P;
+    memset(&P, 0, sizeof P);
+    P.n = tp__size(y);
+    P.ndim = y->shape.ndim;
+    for (int d = 0; d < P.ndim; d++) P.dim[d] = y->shape.dim[d];
+    P.n_instr = 1;
+    P.out[0].data = y->data;
+    P.out[0].dtype = y->dtype;
+    tp__cuda_instr *s = &P.instr[0];
+    s->code = (uint8_t)tp__map_code(k->op->name);
+    s->dtype = (uint8_t)k->in[k->n_in - 1].dtype;
+    s->out_dtype = (uint8_t)y->dtype;
+    s->n_in = (uint8_t)k->n_in;
+    s->to = TP__FROM_OUT;
+    tp__instr_attrs(s, k->attrs);
+    for (int i = 0; i < k->n_in && i < 3; i++) {
+        const tp_shape *x = &k->in[i].shape;
+        const int lead = y->shape.ndim - x->ndim;
+        int64_t stride = 1;
+        P.ext[i].data = k->in[i].data;
+        P.ext[i].dtype = k->in[i].dtype;
+        for (int d = x->ndim - 1; d >= 0; d--) {
+            P.ext[i].stride[d + lead] = x->dim[d] == 1 ? 0 : stride;
+            stride *= x->dim[d];
+        }
+        P.ext[i].how = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
+        s->from[i] = TP__FROM_EXT;
+        s->in[i] = (uint8_t)i;
+    }
+    tp__launch_program(k, &P);
+}
+
 /* add_n: y = x_0 + x_1 + ..., left to right; as many at a time as a chain takes. */
 static void tp__add_n_cuda(const tp_call *k)
 {
@@ -1131,7 +1187,15 @@ typedef struct tp__gemm_shape {
     float alpha;
     tp_dtype dtype;
     tp_precision precision;
+    uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
 } tp__gemm_shape;
+
+/* What an algorithm may count on: cuBLASLt assumes 256 bytes where nothing else is said. */
+static uint32_t tp__alignment(const void *p)
+{
+    const uintptr_t u = (uintptr_t)p | 256u;
+    return (uint32_t)(u & (0u - u));
+}
 
 static uint64_t tp__hash_bytes(const void *p, size_t n)
 {
@@ -1198,6 +1262,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
     key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
     key.dtype = g->dtype, key.precision = g->precision;
+    key.align[0] = tp__alignment(a), key.align[1] = tp__alignment(b), key.align[2] = tp__alignment(c);
     const uint64_t h = tp__hash_bytes(&key, sizeof key);
     tp__product *slot = &u->product[h & (TP__PRODUCTS - 1)];
     if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) {
@@ -1207,6 +1272,12 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
         if (st == CUBLAS_STATUS_SUCCESS)
             st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                       &u->workspace_bytes, sizeof u->workspace_bytes);
+        const cublasLtMatmulPreferenceAttributes_t which[4] = {
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b goes first */
+        for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
+            st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
         if (st == CUBLAS_STATUS_SUCCESS)
             st = cublasLtMatmulAlgoGetHeuristic(u->blas, op, lb, la, lc, lc, pref, 1, &found, &n);
         if (st == CUBLAS_STATUS_SUCCESS && n == 0) st = CUBLAS_STATUS_NOT_SUPPORTED;
@@ -2986,7 +3057,7 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     (void)d;
     const tp__cuda_kernel *r = tp__cuda_find(op);
     if (r) return r->fn;
-    return tp__map_code(op) >= 0 ? tp__fused_cuda : NULL;
+    return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
 static size_t tp__cuda_scratch(tp_device *d, const tp_call *k)
 {
@@ -3009,6 +3080,7 @@ static void tp__cuda_close(tp_device *d)
         if (c->stage_free[i]) cudaEventDestroy(c->stage_free[i]);
     }
     if (c->late_room) cudaFreeHost(c->late_room);
+    if (c->mark) cudaEventDestroy(c->mark);
     if (c->workspace) cudaFree(c->workspace);
     if (c->stream) cudaStreamDestroy(c->stream);
     free(c);
@@ -3055,6 +3127,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     d->upload = tp__cuda_upload;
     d->download = tp__cuda_download;
     d->copy = tp__cuda_copy;
+    d->copy_from = tp__cuda_copy_from;
     d->find_kernel = tp__cuda_find_kernel;
     d->scratch = tp__cuda_scratch;
     d->wait = tp__cuda_wait;
@@ -3081,6 +3154,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
         }
         if (e == cudaSuccess) e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES, cudaHostAllocDefault);
+        if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = cudaMalloc(&c->workspace, c->workspace_bytes);
     }
     if (e != cudaSuccess) {

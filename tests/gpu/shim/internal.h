@@ -1,4 +1,4 @@
-/* internal.h - what the runtime of the shim (shim.cpp) gives its libraries (libraries.inc) */
+/* internal.h - what the runtime of the shim (shim.cpp) gives its libraries (libraries.cpp) */
 #ifndef TP_SHIM_INTERNAL_H
 #define TP_SHIM_INTERNAL_H
 

@@ -76,6 +76,7 @@ typedef struct tp__cuda {
     tp_status status; /* the first failure of a kernel; wait() tells of it */
     char error[512];
     tp__product product[TP__PRODUCTS];
+    struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
@@ -4289,12 +4290,1611 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */
+/* A convolution takes one of four ways: 1 x 1 in NHWC is a matrix product; a depthwise one (groups = C) has kernels of its
+ * own, as it waits for memory alone; the others are cuDNN's; what cuDNN refuses, one thread sums for each result. All sums
+ * have a fixed order: of cuDNN's algorithms those it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never asked. */
 
-static const tp__cuda_kernel tp__cuda_convolution[] = {{NULL, NULL, NULL}};
+/* -- four neighbours at a time: kernels are templates over V, 4 or 1 */
+
+template <class T, class R, int V> __device__ __forceinline__ void tp__load(const T *p, R (&x)[V])
+{
+    for (int e = 0; e < V; e++) x[e] = tp__get(p, e);
+}
+__device__ __forceinline__ void tp__load(const float *p, float (&x)[4])
+{
+    const float4 v = *(const float4 *)p;
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+}
+__device__ __forceinline__ void tp__load(const tp__bf16 *p, float (&x)[4])
+{
+    const uint2 v = *(const uint2 *)(const void *)p;
+    x[0] = __uint_as_float(v.x << 16), x[1] = __uint_as_float(v.x & 0xffff0000u);
+    x[2] = __uint_as_float(v.y << 16), x[3] = __uint_as_float(v.y & 0xffff0000u);
+}
+__device__ __forceinline__ void tp__load(const tp__f16 *p, float (&x)[4])
+{
+    const uint2 v = *(const uint2 *)(const void *)p;
+    x[0] = tp__f32_of_f16((uint16_t)v.x), x[1] = tp__f32_of_f16((uint16_t)(v.x >> 16));
+    x[2] = tp__f32_of_f16((uint16_t)v.y), x[3] = tp__f32_of_f16((uint16_t)(v.y >> 16));
+}
+template <class T, class R, int V> __device__ __forceinline__ void tp__store(T *p, const R (&x)[V])
+{
+    for (int e = 0; e < V; e++) tp__put(p, e, x[e]);
+}
+__device__ __forceinline__ void tp__store(float *p, const float (&x)[4])
+{
+    *(float4 *)p = make_float4(x[0], x[1], x[2], x[3]);
+}
+__device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[4])
+{
+    *(uint2 *)(void *)p = make_uint2((unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16,
+                                     (unsigned)tp__bf16_of_f32(x[2]) | (unsigned)tp__bf16_of_f32(x[3]) << 16);
+}
+__device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
+{
+    *(uint2 *)(void *)p = make_uint2((unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16,
+                                     (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
+}
+
+/* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
+ * bits, which divide several times faster, if they suffice. */
+#define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                      \
+    do {                                                                                             \
+        if ((n_most_) >= (int64_t)1 << 30) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
+        else if (four_) TP_RUN(k_, (kernel_<T_, 4, int>), (n_) / 4, __VA_ARGS__);                    \
+        else TP_RUN(k_, (kernel_<T_, 1, int>), (n_), __VA_ARGS__);                                   \
+    } while (0)
+/* The loop of such a kernel: `at_` is the first of V elements. */
+#define TP__EACH_FOUR(I_, V_, at_, n_)                                                            \
+    for (I_ at_ = ((I_)blockIdx.x * (I_)blockDim.x + (I_)threadIdx.x) * V_, at_##_end = (I_)(n_), \
+            at_##_step = (I_)gridDim.x * (I_)blockDim.x * V_;                                     \
+         at_ < at_##_end; at_ += at_##_step)
+
+/* Element `at` of a picture in NHWC or NCHW. */
+template <class I> struct tp__pixel {
+    I b, h, w, c;
+};
+template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I H, I W, I C, bool nchw)
+{
+    tp__pixel<I> p;
+    I q;
+    if (nchw) {
+        q = at / W, p.w = at - q * W, at = q;
+        q = at / H, p.h = at - q * H, at = q;
+        q = at / C, p.c = at - q * C;
+    } else {
+        q = at / C, p.c = at - q * C, at = q;
+        q = at / W, p.w = at - q * W, at = q;
+        q = at / H, p.h = at - q * H;
+    }
+    p.b = q;
+    return p;
+}
+
+/* -- conv2d: geometry */
+
+/* What a call is about; strides of x and y make one loop serve NHWC and NCHW. */
+typedef struct tp__conv_shape {
+    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
+    int64_t xb, xh, xw, xc, yb, yh, yw, yc;
+    int more_h, more_w; /* 1: SAME wants one more row or column after the picture than before */
+    bool nchw;
+} tp__conv_shape;
+
+static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
+                              int64_t *before, int *more)
+{
+    const int64_t reach = (k - 1) * dilation + 1;
+    *before = 0;
+    *more = 0;
+    if (padding == TP_VALID) {
+        *out = in >= reach ? (in - reach) / stride + 1 : 0;
+        return;
+    }
+    *out = (in + stride - 1) / stride;
+    const int64_t pad = (*out - 1) * stride + reach - in;
+    if (pad <= 0) return;
+    *before = pad / 2;
+    *more = (int)(pad & 1);
+}
+
+static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
+{
+    tp__conv_shape g;
+    memset(&g, 0, sizeof g);
+    g.nchw = a->data_format == TP_NCHW;
+    g.sh = a->stride_h ? a->stride_h : 1;
+    g.sw = a->stride_w ? a->stride_w : 1;
+    g.dh = a->dilation_h ? a->dilation_h : 1;
+    g.dw = a->dilation_w ? a->dilation_w : 1;
+    g.groups = a->groups ? a->groups : 1;
+    g.B = x->dim[0];
+    g.C = x->dim[g.nchw ? 1 : 3];
+    g.H = x->dim[g.nchw ? 2 : 1];
+    g.W = x->dim[g.nchw ? 3 : 2];
+    g.KH = w->dim[0];
+    g.KW = w->dim[1];
+    g.O = w->dim[3];
+    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top, &g.more_h);
+    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left, &g.more_w);
+    if (g.nchw) {
+        g.xw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc;
+        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.O * g.yc;
+    } else {
+        g.xc = 1, g.xw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh;
+        g.yc = 1, g.yw = g.O, g.yh = g.OW * g.O, g.yb = g.OH * g.yh;
+    }
+    return g;
+}
+
+/* -- conv2d: bias and ReLU behind it, and bias_add */
+
+template <class T, int V, class I>
+TP_KERNEL tp__bias_kernel(const T *x, const T *b, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
+{
+    TP__EACH_FOUR(I, V, at, n)
+    {
+        tp__real<T> v[V];
+        const I c = (inner == 1 ? at : at / (I)inner) % (I)C;
+        tp__load(x + at, v);
+        for (int e = 0; e < V; e++) {
+            v[e] += tp__get(b, c + (inner == 1 ? e : 0));
+            if (relu && !(v[e] > 0)) v[e] = 0;
+        }
+        tp__store(y + at, v);
+    }
+}
+static void tp__run_bias(const tp_call *k, const void *x, const tp_operand *b, const tp_operand *y, int64_t inner,
+                         bool relu)
+{
+    const int64_t n = tp__size(y), C = b->shape.dim[0];
+    if (n == 0) return;
+    TP_REALS(y->dtype, TP__RUN_FOURS(k, tp__bias_kernel, T, inner == 1 ? C % 4 == 0 : inner % 4 == 0, n, n,
+                                     (const T *)x, (const T *)b->data, (T *)y->data, n, C, inner, relu););
+}
+
+/* -- conv2d: one thread for each result */
+
+template <class T> TP_KERNEL tp__conv_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int64_t n)
+{
+    const int64_t cg = g.C / g.groups, og = g.O / g.groups;
+    TP_EACH(at, n)
+    {
+        const tp__pixel<int64_t> o = tp__pixel_of<int64_t>(at, g.OH, g.OW, g.O, g.nchw);
+        const int64_t c0 = o.c / og * cg;
+        tp__real<T> sum = 0;
+        for (int64_t p = 0; p < g.KH; p++) {
+            const int64_t h = o.h * g.sh + p * g.dh - g.top;
+            if (h < 0 || h >= g.H) continue;
+            for (int64_t q = 0; q < g.KW; q++) {
+                const int64_t v = o.w * g.sw + q * g.dw - g.left;
+                if (v < 0 || v >= g.W) continue;
+                const int64_t X = o.b * g.xb + h * g.xh + v * g.xw + c0 * g.xc, F = (p * g.KW + q) * cg * g.O + o.c;
+                for (int64_t c = 0; c < cg; c++) sum += tp__get(x, X + c * g.xc) * tp__get(w, F + c * g.O);
+            }
+        }
+        tp__put(y, at, sum);
+    }
+}
+template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy, const T *w, T *dx, int64_t n)
+{
+    const int64_t cg = g.C / g.groups, og = g.O / g.groups;
+    TP_EACH(at, n)
+    {
+        const tp__pixel<int64_t> x = tp__pixel_of<int64_t>(at, g.H, g.W, g.C, g.nchw);
+        const int64_t group = x.c / cg, c = x.c - group * cg;
+        tp__real<T> sum = 0;
+        for (int64_t p = 0; p < g.KH; p++) { /* which results looked at this x through tap (p,q)? */
+            const int64_t h = x.h + g.top - p * g.dh, i = h / g.sh;
+            if (h < 0 || i * g.sh != h || i >= g.OH) continue;
+            for (int64_t q = 0; q < g.KW; q++) {
+                const int64_t v = x.w + g.left - q * g.dw, j = v / g.sw;
+                if (v < 0 || j * g.sw != v || j >= g.OW) continue;
+                const int64_t Y = x.b * g.yb + i * g.yh + j * g.yw, F = ((p * g.KW + q) * cg + c) * g.O;
+                for (int64_t o = group * og; o < (group + 1) * og; o++)
+                    sum += tp__get(dy, Y + o * g.yc) * tp__get(w, F + o);
+            }
+        }
+        tp__put(dx, at, sum);
+    }
+}
+template <class T> TP_KERNEL tp__conv_filter(const tp__conv_shape g, const T *x, const T *dy, T *dw, int64_t n)
+{
+    const int64_t cg = g.C / g.groups, og = g.O / g.groups;
+    TP_EACH(at, n)
+    {
+        const int64_t o = at % g.O, c = at / g.O % cg, q = at / g.O / cg % g.KW, p = at / g.O / cg / g.KW;
+        const int64_t X = (o / og * cg + c) * g.xc, Y = o * g.yc;
+        tp__real<T> sum = 0;
+        for (int64_t b = 0; b < g.B; b++)
+            for (int64_t i = 0; i < g.OH; i++) {
+                const int64_t h = i * g.sh + p * g.dh - g.top;
+                if (h < 0 || h >= g.H) continue;
+                for (int64_t j = 0; j < g.OW; j++) {
+                    const int64_t v = j * g.sw + q * g.dw - g.left;
+                    if (v < 0 || v >= g.W) continue;
+                    sum += tp__get(x, X + b * g.xb + h * g.xh + v * g.xw) *
+                           tp__get(dy, Y + b * g.yb + i * g.yh + j * g.yw);
+                }
+            }
+        tp__put(dw, at, sum);
+    }
+}
+
+/* -- conv2d, depthwise in NHWC with one filter a channel, 4 | C: four channels of four neighbours in a row for each thread,
+ * which reads a weight once for the four. */
+
+#define TP__DEPTH_ROW 4
+
+template <class T> TP_KERNEL tp__depthwise_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int n)
+{
+    typedef tp__real<T> R;
+    const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
+              runs = (OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sw = (int)g.sw, dw = (int)g.dw;
+    TP__EACH_FOUR(int, 1, at, n)
+    {
+        const tp__pixel<int> o = tp__pixel_of<int>(at, OH, runs, C4, false);
+        const int c = o.c * 4, j0 = o.w * TP__DEPTH_ROW;
+        R sum[TP__DEPTH_ROW][4] = {};
+        for (int p = 0; p < (int)g.KH; p++) {
+            const int h = o.h * (int)g.sh + p * (int)g.dh - (int)g.top;
+            if (h < 0 || h >= H) continue;
+            const T *row = x + (int64_t)(o.b * H + h) * W * C + c;
+            for (int q = 0; q < (int)g.KW; q++) {
+                R f[4];
+                tp__load(w + (p * (int)g.KW + q) * C + c, f);
+                for (int u = 0; u < TP__DEPTH_ROW; u++) {
+                    const int v = (j0 + u) * sw + q * dw - (int)g.left;
+                    if (v < 0 || v >= W) continue;
+                    R a[4];
+                    tp__load(row + (int64_t)v * C, a);
+                    for (int e = 0; e < 4; e++) sum[u][e] += a[e] * f[e];
+                }
+            }
+        }
+        T *to = y + ((int64_t)(o.b * OH + o.h) * OW + j0) * C + c;
+        for (int u = 0; u < TP__DEPTH_ROW; u++)
+            if (j0 + u < OW) tp__store(to + (int64_t)u * C, sum[u]);
+    }
+}
+template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T *dy, const T *w, T *dx, int n)
+{
+    typedef tp__real<T> R;
+    const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
+              runs = (W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sh = (int)g.sh, sw = (int)g.sw, dw = (int)g.dw;
+    TP__EACH_FOUR(int, 1, at, n)
+    {
+        const tp__pixel<int> x = tp__pixel_of<int>(at, H, runs, C4, false);
+        const int c = x.c * 4, v0 = x.w * TP__DEPTH_ROW;
+        R sum[TP__DEPTH_ROW][4] = {};
+        for (int p = 0; p < (int)g.KH; p++) {
+            const int h = x.h + (int)g.top - p * (int)g.dh, i = sh == 1 ? h : h / sh;
+            if (h < 0 || i * sh != h || i >= OH) continue;
+            const T *row = dy + (int64_t)(x.b * OH + i) * OW * C + c;
+            for (int q = 0; q < (int)g.KW; q++) {
+                R f[4];
+                tp__load(w + (p * (int)g.KW + q) * C + c, f);
+                for (int u = 0; u < TP__DEPTH_ROW; u++) {
+                    const int v = v0 + u + (int)g.left - q * dw, j = sw == 1 ? v : v / sw;
+                    if (v < 0 || j * sw != v || j >= OW) continue;
+                    R a[4];
+                    tp__load(row + (int64_t)j * C, a);
+                    for (int e = 0; e < 4; e++) sum[u][e] += a[e] * f[e];
+                }
+            }
+        }
+        T *to = dx + ((int64_t)(x.b * H + x.h) * W + v0) * C + c;
+        for (int u = 0; u < TP__DEPTH_ROW; u++)
+            if (v0 + u < W) tp__store(to + (int64_t)u * C, sum[u]);
+    }
+}
+
+/* The filter gradient of a depthwise convolution, any number of filters a channel: sums over pieces of the B OH OW places,
+ * for nine taps at a time, so that dy is read once for a 3 x 3; then the pieces are added up. */
+
+#define TP__DEPTH_TAPS 9
+
+typedef struct tp__depth_cut {
+    int64_t places, per, pieces, tiles, passes, taps; /* tiles of 32 filters (NHWC) or of one (NCHW) */
+} tp__depth_cut;
+static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* by shape alone */
+{
+    tp__depth_cut s;
+    s.places = g->B * g->OH * g->OW;
+    s.taps = g->KH * g->KW;
+    s.passes = (s.taps + TP__DEPTH_TAPS - 1) / TP__DEPTH_TAPS;
+    s.tiles = g->nchw ? g->O : (g->O + 31) / 32;
+    int64_t want = 2048 / (s.tiles * s.passes);
+    if (want < 1) want = 1;
+    s.per = (s.places + want - 1) / want;
+    const int64_t least = g->nchw ? 1024 : 128;
+    if (s.per < least) s.per = least;
+    s.pieces = (s.places + s.per - 1) / s.per;
+    return s;
+}
+/* Tap t of place r, as an offset of x without its channel; negative when it lies outside. */
+__device__ __forceinline__ int64_t tp__depth_tap(const tp__conv_shape &g, int b, int i, int j, int t)
+{
+    const int p = t / (int)g.KW, q = t - p * (int)g.KW;
+    const int h = i * (int)g.sh + p * (int)g.dh - (int)g.top, v = j * (int)g.sw + q * (int)g.dw - (int)g.left;
+    if (h < 0 || h >= (int)g.H || v < 0 || v >= (int)g.W) return -1;
+    return b * g.xb + h * g.xh + v * g.xw;
+}
+template <class T>
+TP_KERNEL tp__depthwise_part_nhwc(const tp__conv_shape g, const tp__depth_cut s, const T *x, const T *dy,
+                                  tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8 * TP__DEPTH_TAPS * 32);
+    const int lane = (int)(threadIdx.x & 31), slot = (int)(threadIdx.x >> 5), tile = (int)(blockIdx.x % s.tiles);
+    const int pass = (int)(blockIdx.x / s.tiles % s.passes), piece = (int)(blockIdx.x / s.tiles / s.passes);
+    const int o = tile * 32 + lane, t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
+    const int end = (int)(s.places - piece * s.per < s.per ? s.places : (piece + 1) * s.per);
+    R sum[TP__DEPTH_TAPS] = {};
+    if (o < (int)g.O) {
+        const int c = o / (int)(g.O / g.C);
+        for (int r = (int)(piece * s.per) + slot; r < end; r += 8) {
+            const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
+            const R d = tp__get(dy, (int64_t)r * g.O + o);
+#pragma unroll
+            for (int t = 0; t < TP__DEPTH_TAPS; t++) {
+                const int64_t at = t0 + t < taps ? tp__depth_tap(g, b, i, j, t0 + t) : -1;
+                if (at >= 0) sum[t] += tp__get(x, at + c) * d;
+            }
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < TP__DEPTH_TAPS; t++) room[(slot * TP__DEPTH_TAPS + t) * 32 + lane] = sum[t];
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < TP__DEPTH_TAPS * 32; e += (int)blockDim.x) {
+        const int t = t0 + e / 32, to = tile * 32 + e % 32;
+        if (t >= taps || to >= (int)g.O) continue;
+        R all = 0;
+        for (int w = 0; w < 8; w++) all += room[w * TP__DEPTH_TAPS * 32 + e];
+        part[((int64_t)piece * taps + t) * g.O + to] = all;
+    }
+}
+template <class T>
+TP_KERNEL tp__depthwise_part_nchw(const tp__conv_shape g, const tp__depth_cut s, const T *x, const T *dy,
+                                  tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int o = (int)(blockIdx.x % s.tiles), pass = (int)(blockIdx.x / s.tiles % s.passes),
+              piece = (int)(blockIdx.x / s.tiles / s.passes);
+    const int t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
+    const int end = (int)(s.places - piece * s.per < s.per ? s.places : (piece + 1) * s.per);
+    const int64_t C0 = o / (g.O / g.C) * g.xc;
+    R sum[TP__DEPTH_TAPS] = {};
+    for (int r = (int)(piece * s.per) + (int)threadIdx.x; r < end; r += (int)blockDim.x) {
+        const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
+        const R d = tp__get(dy, b * g.yb + o * g.yc + i * OW + j);
+#pragma unroll
+        for (int t = 0; t < TP__DEPTH_TAPS; t++) {
+            const int64_t at = t0 + t < taps ? tp__depth_tap(g, b, i, j, t0 + t) : -1;
+            if (at >= 0) sum[t] += tp__get(x, at + C0) * d;
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < TP__DEPTH_TAPS; t++) {
+        const R all = tp__block_sum(sum[t], room);
+        if (threadIdx.x == 0 && t0 + t < taps) part[((int64_t)piece * taps + t0 + t) * g.O + o] = all;
+    }
+}
+/* y[e] = sum of part[p][e]: 32 columns and 8 pieces side by side. */
+template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_t n, int64_t pieces)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 256);
+    const int64_t e = (int64_t)blockIdx.x * 32 + (threadIdx.x & 31);
+    R sum = 0;
+    if (e < n)
+        for (int64_t p = threadIdx.x >> 5; p < pieces; p += 8) sum += part[p * n + e];
+    room[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32 || e >= n) return;
+    for (int w = 1; w < 8; w++) sum += room[w * 32 + threadIdx.x];
+    tp__put(y, e, sum);
+}
+
+/* -- conv2d: what cuDNN wants otherwise */
+
+/* A filter (S, I, O) as (O, S, I), which is what NHWC goes with: then I = rows, S = 1; or as (O, I, S) for NCHW. back: the
+ * other way. Tiles of 32 by 32, so that both sides are read and written along their rows. */
+template <class T>
+TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
+{
+    TP_SHARED(T, tile, 32 * 33);
+    const int x = (int)(threadIdx.x & 31), y = (int)(threadIdx.x >> 5);
+    const int64_t across = (O + 31) / 32, r0 = blockIdx.x / across * 32, o0 = blockIdx.x % across * 32;
+    for (int u = y; u < 32; u += 8) {
+        const int64_t r = r0 + (back ? x : u), o = o0 + (back ? u : x);
+        if (r < rows && o < O) tile[u * 33 + x] = back ? from[o * rows + r % I * S + r / I] : from[r * O + o];
+    }
+    __syncthreads();
+    for (int u = y; u < 32; u += 8) {
+        const int64_t r = r0 + (back ? u : x), o = o0 + (back ? x : u);
+        if (r >= rows || o >= O) continue;
+        if (back) to[r * O + o] = tile[x * 33 + u];
+        else to[o * rows + r % I * S + r / I] = tile[x * 33 + u];
+    }
+}
+static void tp__run_turn_filter(const tp_call *k, const tp__conv_shape *g, tp_dtype dtype, const void *from, void *to,
+                                bool back)
+{
+    const int64_t I = g->C / g->groups, S = g->KH * g->KW, rows = I * S;
+    const int64_t blocks = (rows + 31) / 32 * ((g->O + 31) / 32);
+    TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__turn_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows, g->O,
+                                  g->nchw ? I : rows, g->nchw ? S : 1, back););
+}
+
+/* (N, H, W, C) of T with more rows and columns, zeros, or fewer. */
+template <class T, class I>
+TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64_t to_H, int64_t to_W, int64_t C)
+{
+    TP__EACH_FOUR(I, 1, at, n)
+    {
+        const tp__pixel<I> p = tp__pixel_of<I>(at, (I)to_H, (I)to_W, (I)C, false);
+        T v;
+        memset(&v, 0, sizeof v);
+        if (p.h < (I)H && p.w < (I)W) v = from[((p.b * (I)H + p.h) * (I)W + p.w) * (I)C + p.c];
+        to[at] = v;
+    }
+}
+static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dtype, int64_t images, const void *from,
+                          void *to, bool back)
+{
+    const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
+                  bytes = g->nchw ? size : g->C * size;
+    const int64_t more_H = g->H + g->more_h, more_W = g->W + g->more_w;
+    const int64_t H = back ? more_H : g->H, W = back ? more_W : g->W, to_H = back ? g->H : more_H,
+                  to_W = back ? g->W : more_W;
+#define TP__FRAME(T_)                                                                                    \
+    do {                                                                                                 \
+        const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                          \
+        if (N * more_H * more_W * C < (int64_t)1 << 30)                                                  \
+            TP_RUN(k, (tp__frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
+        else TP_RUN(k, (tp__frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
+    } while (0)
+    if (bytes % 16 == 0) TP__FRAME(uint4);
+    else TP_SIZES(dtype, TP__FRAME(T););
+#undef TP__FRAME
+}
+
+/* -- conv2d: cuDNN */
+
+#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* no algorithm that wants more */
+
+enum { TP__CONV_FORWARD, TP__CONV_INPUT, TP__CONV_FILTER };
+
+/* All that cuDNN's choice depends on. */
+typedef struct tp__conv_key {
+    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
+    int32_t what, dtype, precision, nchw;
+} tp__conv_key;
+typedef struct tp__conv_choice {
+    struct tp__conv_choice *next;
+    tp__conv_key key;
+    cudnnTensorDescriptor_t x, y;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t conv;
+    int algo;
+    size_t workspace;
+    bool usable; /* false: cuDNN refuses it */
+} tp__conv_choice;
+
+static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
+{
+    const tp__conv_key *p = &s->key;
+    const cudnnTensorFormat_t format = p->nchw ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
+    const cudnnDataType_t type = p->dtype == TP_F64    ? CUDNN_DATA_DOUBLE
+                                 : p->dtype == TP_F16  ? CUDNN_DATA_HALF
+                                 : p->dtype == TP_BF16 ? CUDNN_DATA_BFLOAT16
+                                                       : CUDNN_DATA_FLOAT;
+    cudnnStatus_t st = cudnnCreateTensorDescriptor(&s->x);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnCreateTensorDescriptor(&s->y);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnCreateFilterDescriptor(&s->w);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnCreateConvolutionDescriptor(&s->conv);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetTensor4dDescriptor(s->x, format, type, (int)p->B, (int)p->C, (int)p->H, (int)p->W);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetTensor4dDescriptor(s->y, format, type, (int)p->B, (int)p->O, (int)p->OH, (int)p->OW);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetFilter4dDescriptor(s->w, type, format, (int)p->O, (int)(p->C / p->groups), (int)p->KH, (int)p->KW);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetConvolution2dDescriptor(s->conv, (int)p->top, (int)p->left, (int)p->sh, (int)p->sw, (int)p->dh,
+                                             (int)p->dw, CUDNN_CROSS_CORRELATION,
+                                             p->dtype == TP_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionGroupCount(s->conv, (int)p->groups);
+    return st;
+}
+
+static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, int algo, size_t *bytes)
+{
+    switch (s->key.what) {
+    case TP__CONV_FORWARD:
+        return cudnnGetConvolutionForwardWorkspaceSize(c->dnn, s->x, s->w, s->conv, s->y,
+                                                       (cudnnConvolutionFwdAlgo_t)algo, bytes);
+    case TP__CONV_INPUT:
+        return cudnnGetConvolutionBackwardDataWorkspaceSize(c->dnn, s->w, s->y, s->conv, s->x,
+                                                            (cudnnConvolutionBwdDataAlgo_t)algo, bytes);
+    default:
+        return cudnnGetConvolutionBackwardFilterWorkspaceSize(c->dnn, s->x, s->y, s->conv, s->w,
+                                                              (cudnnConvolutionBwdFilterAlgo_t)algo, bytes);
+    }
+}
+
+/* Fourier transforms and the large Winograd tiles spread a rounding error over many results: not what TP_PRECISION_F32 says. */
+static bool tp__conv_is_rough(int what, int algo)
+{
+    if (what == TP__CONV_FORWARD)
+        return algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT || algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+               algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+    if (what == TP__CONV_INPUT)
+        return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
+               algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+    return algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
+           algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+}
+
+/* The first deterministic algorithm in cuDNN's order that keeps to precision and workspace. */
+#define TP__CONV_ALGOS 16
+static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
+{
+    const int what = s->key.what;
+    const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
+               strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
+    const cudnnMathType_t asked = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    int algo[TP__CONV_ALGOS + 1], n = 0;
+    cudnnMathType_t math[TP__CONV_ALGOS + 1];
+    cudnnStatus_t st = tp__conv_describe(s);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionMathType(s->conv, asked);
+    if (st != CUDNN_STATUS_SUCCESS) return st;
+#define TP__CONV_CANDIDATES(kind_, ...)                                                                 \
+    do {                                                                                                \
+        cudnnConvolution##kind_##AlgoPerf_t found[TP__CONV_ALGOS];                                      \
+        int m = 0;                                                                                      \
+        if (__VA_ARGS__ != CUDNN_STATUS_SUCCESS) break;                                                 \
+        for (int i = 0; i < m; i++)                                                                     \
+            if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].determinism == CUDNN_DETERMINISTIC) \
+                algo[n] = (int)found[i].algo, math[n++] = found[i].mathType;                            \
+    } while (0)
+    if (what == TP__CONV_FORWARD)
+        TP__CONV_CANDIDATES(
+            Fwd, cudnnGetConvolutionForwardAlgorithm_v7(c->dnn, s->x, s->w, s->conv, s->y, TP__CONV_ALGOS, &m, found));
+    else if (what == TP__CONV_INPUT)
+        TP__CONV_CANDIDATES(BwdData, cudnnGetConvolutionBackwardDataAlgorithm_v7(c->dnn, s->w, s->y, s->conv, s->x,
+                                                                                 TP__CONV_ALGOS, &m, found));
+    else
+        TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
+                                                                                     TP__CONV_ALGOS, &m, found));
+#undef TP__CONV_CANDIDATES
+    algo[n] = 1; /* the implicit product: of each of the three, deterministic and of small workspace */
+    math[n++] = asked;
+    for (int i = 0; i < n; i++) {
+        if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
+                       tp__conv_is_rough(what, algo[i])))
+            continue;
+        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* to half precision */
+        size_t bytes = 0;
+        st = cudnnSetConvolutionMathType(s->conv, strict ? CUDNN_FMA_MATH : math[i]);
+        if (st == CUDNN_STATUS_SUCCESS) st = tp__conv_workspace(c, s, algo[i], &bytes);
+        if (st != CUDNN_STATUS_SUCCESS || bytes > TP__CONV_WORKSPACE) continue;
+        s->algo = algo[i];
+        s->workspace = bytes;
+        s->usable = true;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* The choice for `images` pictures, made once; NULL when memory is full. */
+static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g, int what, tp_dtype dtype,
+                                           tp_precision precision, int64_t images)
+{
+    tp__conv_key key;
+    memset(&key, 0, sizeof key);
+    key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
+    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row, padding is the same on both sides */
+    key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
+    key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
+    key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
+    for (tp__conv_choice *s = c->convolution; s; s = s->next)
+        if (memcmp(&s->key, &key, sizeof key) == 0) return s;
+    tp__conv_choice *s = (tp__conv_choice *)calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->key = key;
+    cudaSetDevice(c->ordinal);
+    tp__conv_choose(c, s);
+    s->next = c->convolution;
+    c->convolution = s;
+    return s;
+}
+static void tp__conv_free_choices(tp__cuda *c)
+{
+    while (c->convolution) {
+        tp__conv_choice *s = c->convolution;
+        c->convolution = s->next;
+        if (s->conv) cudnnDestroyConvolutionDescriptor(s->conv);
+        if (s->w) cudnnDestroyFilterDescriptor(s->w);
+        if (s->y) cudnnDestroyTensorDescriptor(s->y);
+        if (s->x) cudnnDestroyTensorDescriptor(s->x);
+        free(s);
+    }
+}
+
+/* add: to what is there, for the filter gradient of further pictures. */
+static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *room,
+                                       bool add)
+{
+    const double one64 = 1, beta64 = add ? 1 : 0;
+    const float one32 = 1, beta32 = add ? 1 : 0;
+    const bool f64 = s->key.dtype == TP_F64;
+    const void *one = f64 ? (const void *)&one64 : (const void *)&one32,
+               *beta = f64 ? (const void *)&beta64 : (const void *)&beta32;
+    switch (s->key.what) {
+    case TP__CONV_FORWARD:
+        return cudnnConvolutionForward(c->dnn, one, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo, room,
+                                       s->workspace, beta, s->y, y);
+    case TP__CONV_INPUT:
+        return cudnnConvolutionBackwardData(c->dnn, one, s->w, w, s->y, y, s->conv,
+                                            (cudnnConvolutionBwdDataAlgo_t)s->algo, room, s->workspace, beta, s->x, x);
+    default:
+        return cudnnConvolutionBackwardFilter(c->dnn, one, s->x, x, s->y, y, s->conv,
+                                              (cudnnConvolutionBwdFilterAlgo_t)s->algo, room, s->workspace, beta, s->w,
+                                              w);
+    }
+}
+
+/* -- conv2d: the three ops */
+
+enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
+
+typedef struct tp__conv_job {
+    tp__conv_shape g;
+    int what, way;
+    tp_dtype dtype;
+    int64_t images;               /* cuDNN gets as many at a time: it counts elements in 32 bits */
+    tp__conv_choice *most, *last; /* for so many, and for those that are left over; NULL: none */
+    size_t filter, frame, room;   /* bytes of scratch: the turned filter, framed pictures, the rest */
+} tp__conv_job;
+
+static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
+
+static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
+{
+    tp__cuda *c = tp__cuda_of(k);
+    tp__conv_job j;
+    memset(&j, 0, sizeof j);
+    j.what = what;
+    j.dtype = k->out[0].dtype;
+    j.g = tp__conv_shape_of((const tp_conv2d_attrs *)k->attrs, &k->in[what == TP__CONV_INPUT ? 2 : 0].shape,
+                            &k->in[what == TP__CONV_FILTER ? 2 : 1].shape);
+    const tp__conv_shape *g = &j.g;
+    const size_t size = tp__dtype_size(j.dtype);
+    const int64_t reach = g->KH * g->KW * (g->C / g->groups), image_x = g->C * (g->H + g->more_h) * (g->W + g->more_w),
+                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y, most = INT32_MAX;
+    j.way = TP__BY_ITSELF;
+    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* sums over nothing */
+    const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
+               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
+                       g->top == 0 && g->left == 0;
+    if (!g->nchw && g->groups == 1 && (point || whole)) {
+        j.way = TP__BY_PRODUCT;
+        return j;
+    }
+    if (g->groups == g->C && g->C > 1 && g->B * image < most / 2) {
+        j.way = TP__BY_DEPTH;
+        if (what != TP__CONV_FILTER) return j;
+        const tp__depth_cut s = tp__depth_cut_of(g);
+        j.room = (size_t)(s.pieces * s.taps * g->O) * (j.dtype == TP_F64 ? sizeof(double) : sizeof(float));
+        return j;
+    }
+#ifndef TP_CUDA_DIRECT_CONV
+    if (image > most || reach * g->O > most) return j;
+    j.images = most / image < g->B ? most / image : g->B;
+    j.most = tp__conv_choice_of(c, g, what, j.dtype, k->precision, j.images);
+    if (!j.most || !j.most->usable) return j;
+    j.room = j.most->workspace;
+    if (g->B % j.images) {
+        j.last = tp__conv_choice_of(c, g, what, j.dtype, k->precision, g->B % j.images);
+        if (!j.last || !j.last->usable) return j;
+        if (j.last->workspace > j.room) j.room = j.last->workspace;
+    }
+    j.way = TP__BY_CUDNN;
+    j.filter = tp__round256((size_t)(reach * g->O) * size);
+    if (g->more_h || g->more_w) j.frame = tp__round256((size_t)(j.images * image_x) * size);
+#else
+    (void)c, (void)size, (void)most;
+#endif
+    return j;
+}
+static size_t tp__conv_room(const tp_call *k, int what)
+{
+    const tp__conv_job j = tp__conv_job_of(k, what);
+    return j.way == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.room;
+}
+
+static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y, const void *bias,
+                             bool relu)
+{
+    const int64_t places = j->g.B * j->g.OH * j->g.OW, taps = j->g.KH * j->g.KW * j->g.C, O = j->g.O;
+    tp__gemm_shape s;
+    memset(&s, 0, sizeof s);
+    s.batch = 1;
+    s.alpha = 1;
+    s.dtype = j->dtype;
+    s.precision = k->precision;
+    if (j->what == TP__CONV_FORWARD) {
+        s.M = places, s.N = O, s.K = taps, s.bias = bias != NULL, s.relu = relu;
+        tp__gemm(k, &s, x, w, y, bias);
+    } else if (j->what == TP__CONV_INPUT) {
+        s.M = places, s.N = taps, s.K = O, s.tb = true;
+        tp__gemm(k, &s, y, w, x, NULL);
+    } else {
+        s.M = taps, s.N = O, s.K = places, s.ta = true;
+        tp__gemm(k, &s, x, y, w, NULL);
+    }
+}
+static void tp__conv_depthwise(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const tp__conv_shape *g = &j->g;
+    const int64_t C4 = g->C / 4, n = j->what == TP__CONV_FORWARD
+                                         ? g->B * g->OH * ((g->OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4
+                                         : g->B * g->H * ((g->W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4;
+    if (j->what == TP__CONV_FORWARD)
+        TP_REALS(j->dtype, TP_RUN(k, (tp__depthwise_forward<T>), n, *g, (const T *)x, (const T *)w, (T *)y, (int)n););
+    else TP_REALS(j->dtype, TP_RUN(k, (tp__depthwise_input<T>), n, *g, (const T *)y, (const T *)w, (T *)x, (int)n););
+}
+static void tp__conv_depthwise_filter(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const tp__conv_shape *g = &j->g;
+    const tp__depth_cut s = tp__depth_cut_of(g);
+    const int64_t blocks = s.pieces * s.passes * s.tiles, n = s.taps * g->O;
+    TP_REALS(j->dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        if (g->nchw)
+            TP_RUN_BLOCKS(k, (tp__depthwise_part_nchw<T>), blocks, TP__THREADS, 0, *g, s, (const T *)x, (const T *)y,
+                          part);
+        else
+            TP_RUN_BLOCKS(k, (tp__depthwise_part_nhwc<T>), blocks, TP__THREADS, 0, *g, s, (const T *)x, (const T *)y,
+                          part);
+        TP_RUN_BLOCKS(k, (tp__add_parts<T>), (n + 31) / 32, TP__THREADS, 0, (const tp__real<T> *)part, (T *)w, n,
+                      s.pieces);
+    });
+}
+static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const int64_t n = tp__size(&k->out[0]);
+    if (j->what == TP__CONV_FORWARD)
+        TP_REALS(j->dtype, TP_RUN(k, (tp__conv_forward<T>), n, j->g, (const T *)x, (const T *)w, (T *)y, n););
+    else if (j->what == TP__CONV_INPUT)
+        TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
+    else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
+}
+/* The pictures in one go or in several; false if cuDNN does not do what it said it could. */
+static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const tp__conv_shape *g = &j->g;
+    tp__cuda *c = tp__cuda_of(k);
+    const size_t size = tp__dtype_size(j->dtype);
+    char *filter = (char *)k->scratch, *frame = filter + j->filter, *room = frame + j->frame;
+    if (j->what != TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, w, filter, false);
+    for (int64_t at = 0; at < g->B; at += j->images) {
+        const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
+        char *px = (char *)x + (size_t)(at * g->xb) * size, *py = (char *)y + (size_t)(at * g->yb) * size;
+        if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
+        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, at > 0);
+        if (st == CUDNN_STATUS_NOT_SUPPORTED) return false;
+        if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
+        if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
+    }
+    if (j->what == TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, filter, w, true);
+    return true;
+}
+
+static void tp__conv_run(const tp_call *k, int what)
+{
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
+    tp__conv_job j = tp__conv_job_of(k, what);
+    void *x = what == TP__CONV_INPUT ? k->out[0].data : k->in[0].data;
+    void *w = what == TP__CONV_FILTER ? k->out[0].data : k->in[1].data;
+    void *y = what == TP__CONV_FORWARD ? k->out[0].data : what == TP__CONV_INPUT ? k->in[0].data : k->in[1].data;
+    const bool bias = what == TP__CONV_FORWARD && t->fused_bias, relu = bias && t->fused_act != 0;
+    if (tp__size(&k->out[0]) == 0) return;
+    if (j.way == TP__BY_PRODUCT) {
+        const bool with_it = bias && j.dtype != TP_F64; /* cuBLASLt adds no bias of doubles */
+        tp__conv_product(k, &j, x, w, y, with_it ? k->in[2].data : NULL, with_it && relu);
+        if (with_it) return;
+    } else if (j.way == TP__BY_CUDNN) {
+        if (!tp__conv_pictures(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
+    } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER) tp__conv_depthwise_filter(k, &j, x, w, y);
+    else if (j.way == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
+    else tp__conv_directly(k, &j, x, w, y);
+    if (bias) tp__run_bias(k, y, &k->in[2], &k->out[0], j.g.yc, relu);
+}
+static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
+static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT); }
+static void tp__conv2d_filter_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER); }
+static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT); }
+static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER); }
+
+static void tp__bias_add_cuda(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape;
+    const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : x->ndim - 1;
+    tp__run_bias(k, k->in[0].data, &k->in[1], &k->out[0], tp__product_of(x, axis + 1, x->ndim), false);
+}
+
+/* -- max_pool, avg_pool. The gradients gather: an element of x looks at the windows that it lies in, in their order. */
+
+typedef struct tp__pool_shape {
+    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: elements */
+    bool nchw, four;                                               /* four channels a thread */
+} tp__pool_shape;
+
+static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)k->attrs;
+    tp__pool_shape g;
+    int more;
+    memset(&g, 0, sizeof g);
+    g.nchw = a->data_format == TP_NCHW;
+    g.kh = a->size_h;
+    g.kw = a->size_w;
+    g.sh = a->stride_h ? a->stride_h : g.kh;
+    g.sw = a->stride_w ? a->stride_w : g.kw;
+    g.B = x->dim[0];
+    g.C = x->dim[g.nchw ? 1 : 3];
+    g.H = x->dim[g.nchw ? 2 : 1];
+    g.W = x->dim[g.nchw ? 3 : 2];
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top, &more);
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left, &more);
+    g.nx = g.B * g.H * g.W * g.C;
+    g.ny = g.B * g.OH * g.OW * g.C;
+    g.four = !g.nchw && g.C % 4 == 0;
+    return g;
+}
+#define TP__RUN_POOL(k_, kernel_, T_, g_, n_, ...) \
+    TP__RUN_FOURS(k_, kernel_, T_, (g_).four, n_, (g_).nx > (g_).ny ? (g_).nx : (g_).ny, g_, __VA_ARGS__)
+
+template <class I> __device__ __forceinline__ I tp__pool_x(const tp__pool_shape &g, I b, I h, I w, I c)
+{
+    return g.nchw ? ((b * (I)g.C + c) * (I)g.H + h) * (I)g.W + w : ((b * (I)g.H + h) * (I)g.W + w) * (I)g.C + c;
+}
+template <class I> __device__ __forceinline__ I tp__pool_y(const tp__pool_shape &g, I b, I i, I j, I c)
+{
+    return g.nchw ? ((b * (I)g.C + c) * (I)g.OH + i) * (I)g.OW + j : ((b * (I)g.OH + i) * (I)g.OW + j) * (I)g.C + c;
+}
+/* The first and the last window that element h lies in; `before` is the padding before the picture. */
+template <class I> __device__ __forceinline__ I tp__first_window(I h, int64_t before, int64_t size, int64_t stride)
+{
+    const I at = h + (I)before - (I)size;
+    return at < 0 ? 0 : at / (I)stride + 1;
+}
+template <class I> __device__ __forceinline__ I tp__last_window(I h, int64_t before, int64_t stride, int64_t n)
+{
+    const I at = (h + (I)before) / (I)stride;
+    return at < (I)n ? at : (I)n - 1;
+}
+/* Where in their windows four neighbours were largest: bytes, or 32 bits. */
+template <int V>
+__device__ __forceinline__ void tp__load_places(const uint8_t *at8, const int32_t *at32, int64_t at, int (&w)[V])
+{
+    if (at8 && V == 4) {
+        const unsigned four = *(const unsigned *)(const void *)(at8 + at);
+        for (int e = 0; e < V; e++) w[e] = (int)(four >> 8 * e & 255u);
+    } else
+        for (int e = 0; e < V; e++) w[e] = at8 ? (int)at8[at + e] : at32[at + e];
+}
+
+template <class T, int V, class I>
+TP_KERNEL tp__max_pool_kernel(const tp__pool_shape g, const T *x, T *y, uint8_t *at8, int32_t *at32)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.ny)
+    {
+        const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
+        R most[V] = {};
+        int best[V];
+        for (int e = 0; e < V; e++) best[e] = -1;
+        for (I p = 0; p < (I)g.kh; p++) {
+            const I h = o.h * (I)g.sh + p - (I)g.top;
+            if (h < 0 || h >= (I)g.H) continue;
+            for (I q = 0; q < (I)g.kw; q++) {
+                const I v = o.w * (I)g.sw + q - (I)g.left;
+                if (v < 0 || v >= (I)g.W) continue;
+                R a[V];
+                tp__load(x + tp__pool_x<I>(g, o.b, h, v, o.c), a);
+                for (int e = 0; e < V; e++)
+                    if (best[e] < 0 || a[e] > most[e] || (a[e] != a[e] && most[e] == most[e])) {
+                        best[e] = (int)(p * (I)g.kw + q);
+                        most[e] = a[e];
+                    }
+            }
+        }
+        if (y) tp__store(y + at, most);
+        if (at8 && V == 4) {
+            unsigned four = 0;
+            for (int e = 0; e < V; e++) four |= (unsigned)(best[e] & 255) << 8 * e;
+            *(unsigned *)(void *)(at8 + at) = four;
+        } else if (at8)
+            for (int e = 0; e < V; e++) at8[at + e] = (uint8_t)best[e];
+        if (at32)
+            for (int e = 0; e < V; e++) at32[at + e] = best[e];
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__max_pool_grad_kernel(const tp__pool_shape g, const T *dy, const uint8_t *at8, const int32_t *at32, T *dx)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.nx)
+    {
+        const tp__pixel<I> x = tp__pixel_of<I>(at, (I)g.H, (I)g.W, (I)g.C, g.nchw);
+        const I i1 = tp__last_window<I>(x.h, g.top, g.sh, g.OH), j0 = tp__first_window<I>(x.w, g.left, g.kw, g.sw),
+                j1 = tp__last_window<I>(x.w, g.left, g.sw, g.OW);
+        R sum[V] = {};
+        for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++)
+            for (I j = j0; j <= j1; j++) {
+                const I from = tp__pool_y<I>(g, x.b, i, j, x.c);
+                const int here = (int)((x.h + (I)g.top - i * (I)g.sh) * (I)g.kw + x.w + (I)g.left - j * (I)g.sw);
+                int w[V];
+                R d[V];
+                tp__load_places(at8, at32, (int64_t)from, w);
+                tp__load(dy + from, d);
+                for (int e = 0; e < V; e++)
+                    if (w[e] == here) sum[e] += d[e];
+            }
+        tp__store(dx + at, sum);
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__max_pool_take_kernel(const tp__pool_shape g, const T *x, const uint8_t *at8, const int32_t *at32, T *y)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.ny)
+    {
+        const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
+        int w[V];
+        R v[V];
+        tp__load_places(at8, at32, (int64_t)at, w);
+        for (int e = 0; e < V; e++)
+            v[e] = tp__get(x, tp__pool_x<I>(g, o.b, o.h * (I)g.sh + (I)(w[e] / (int)g.kw) - (I)g.top,
+                                            o.w * (I)g.sw + (I)(w[e] % (int)g.kw) - (I)g.left, o.c + (I)e));
+        tp__store(y + at, v);
+    }
+}
+template <class T, int V, class I> TP_KERNEL tp__avg_pool_kernel(const tp__pool_shape g, const T *x, T *y)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.ny)
+    {
+        const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
+        R sum[V] = {}, n = 0;
+        for (I p = 0; p < (I)g.kh; p++) {
+            const I h = o.h * (I)g.sh + p - (I)g.top;
+            if (h < 0 || h >= (I)g.H) continue;
+            for (I q = 0; q < (I)g.kw; q++) {
+                const I v = o.w * (I)g.sw + q - (I)g.left;
+                if (v < 0 || v >= (I)g.W) continue;
+                R a[V];
+                tp__load(x + tp__pool_x<I>(g, o.b, h, v, o.c), a);
+                for (int e = 0; e < V; e++) sum[e] += a[e];
+                n += 1;
+            }
+        }
+        for (int e = 0; e < V; e++) sum[e] /= n;
+        tp__store(y + at, sum);
+    }
+}
+template <class T, int V, class I> TP_KERNEL tp__avg_pool_grad_kernel(const tp__pool_shape g, const T *dy, T *dx)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.nx)
+    {
+        const tp__pixel<I> x = tp__pixel_of<I>(at, (I)g.H, (I)g.W, (I)g.C, g.nchw);
+        const I i1 = tp__last_window<I>(x.h, g.top, g.sh, g.OH), j0 = tp__first_window<I>(x.w, g.left, g.kw, g.sw),
+                j1 = tp__last_window<I>(x.w, g.left, g.sw, g.OW);
+        R sum[V] = {};
+        for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++) {
+            const I h0 = i * (I)g.sh - (I)g.top, h1 = h0 + (I)g.kh;
+            const I high = (h1 < (I)g.H ? h1 : (I)g.H) - (h0 > 0 ? h0 : 0);
+            for (I j = j0; j <= j1; j++) {
+                const I v0 = j * (I)g.sw - (I)g.left, v1 = v0 + (I)g.kw;
+                const I wide = (v1 < (I)g.W ? v1 : (I)g.W) - (v0 > 0 ? v0 : 0);
+                R d[V];
+                tp__load(dy + tp__pool_y<I>(g, x.b, i, j, x.c), d);
+                for (int e = 0; e < V; e++) sum[e] += d[e] / (R)(high * wide);
+            }
+        }
+        tp__store(dx + at, sum);
+    }
+}
+
+static const uint8_t *tp__bytes_or_null(const tp_operand *x)
+{
+    return x->dtype == TP_U8 ? (const uint8_t *)x->data : NULL;
+}
+static const int32_t *tp__ints_or_null(const tp_operand *x)
+{
+    return x->dtype == TP_U8 ? NULL : (const int32_t *)x->data;
+}
+static void tp__max_pool_cuda(const tp_call *k)
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
+    uint8_t *at8 = (uint8_t *)tp__bytes_or_null(&k->out[1]);
+    int32_t *at32 = (int32_t *)tp__ints_or_null(&k->out[1]);
+    TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.ny, (const T *)k->in[0].data,
+                                          (T *)k->out[0].data, at8, at32););
+}
+static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x for its shape */
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__max_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data,
+                          tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
+}
+static void tp__max_pool_take_cuda(const tp_call *k) /* in: x, argmax */
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__max_pool_take_kernel, T, g, g.ny, (const T *)k->in[0].data,
+                          tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
+}
+static void tp__avg_pool_cuda(const tp_call *k)
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.ny, (const T *)k->in[0].data, (T *)k->out[0].data););
+}
+static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x for its shape */
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__avg_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data, (T *)k->out[0].data););
+}
+
+static const tp__cuda_kernel tp__cuda_convolution[] = {
+    {"conv2d", tp__conv2d_cuda, tp__conv2d_room},
+    {"conv2d_input_grad", tp__conv2d_input_grad_cuda, tp__conv2d_input_grad_room},
+    {"conv2d_filter_grad", tp__conv2d_filter_grad_cuda, tp__conv2d_filter_grad_room},
+    {"bias_add", tp__bias_add_cuda, NULL},
+    {"max_pool", tp__max_pool_cuda, NULL},
+    {"max_pool_grad", tp__max_pool_grad_cuda, NULL},
+    {"max_pool_take", tp__max_pool_take_cuda, NULL},
+    {"avg_pool", tp__avg_pool_cuda, NULL},
+    {"avg_pool_grad", tp__avg_pool_grad_cuda, NULL},
+    {NULL, NULL, NULL}};
 
 /* ==== >>normalisation ================================================================================= */
+/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. A
+ * piece's size follows from the shape alone, and so does the order of every sum. Channels last (inner = 1): a block is
+ * `lanes` groups of channels wide, its other threads take further rows. Else a block sums for one channel. */
 
-static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
+typedef struct tp__bn_cut {
+    int64_t C, inner, n; /* n: elements of a channel */
+    int64_t per, pieces; /* elements of a channel in a piece */
+    int64_t tiles;       /* blocks side by side */
+    int lanes;           /* channels last: threads side by side, a power of two */
+    bool four;           /* neighbours a thread reads at once */
+} tp__bn_cut;
+
+static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
+{
+    const int axis = tp__axis(((const tp__bn_attrs *)k->attrs)->axis, x->shape.ndim);
+    tp__bn_cut s;
+    memset(&s, 0, sizeof s);
+    s.C = x->shape.dim[axis];
+    s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
+    s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
+    s.four = s.inner == 1 ? s.C % 4 == 0 : s.inner % 4 == 0;
+    s.tiles = s.C;
+    s.lanes = 1;
+    int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
+    if (s.inner == 1) {
+        const int64_t wide = s.four ? s.C / 4 : s.C;
+        while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
+        s.tiles = (wide + s.lanes - 1) / s.lanes;
+        least = TP__THREADS / s.lanes * 16;
+        most = TP__THREADS / s.lanes * 256;
+    }
+    const int64_t want = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
+    s.per = (s.n + want - 1) / want;
+    if (s.per < least) s.per = least;
+    if (s.per > most) s.per = most;
+    s.per = (s.per + 3) & ~(int64_t)3;
+    s.pieces = (s.n + s.per - 1) / s.per;
+    return s;
+}
+/* Scratch, all tp__real: two sums for each piece and channel, then four vectors of channels. */
+static size_t tp__bn_room(const tp_call *k)
+{
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three: the gradient */
+    const tp__bn_cut s = tp__bn_cut_of(k, x);
+    return (size_t)((2 * s.pieces + 4) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
+}
+
+__device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double tp__fused(double a, double b, double c) { return fma(a, b, c); }
+/* y of batch_norm; its gradient asks for the same bits, to see what a ReLU let through. */
+template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scale, R beta)
+{
+    return tp__fused(x - mean, scale, beta);
+}
+
+/* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
+ * squares around one of n values are at most about n times those around their mean. */
+template <class R, int V> struct tp__bn_sums {
+    R shift[V], sum[V], squares[V];
+    __device__ __forceinline__ void begin(const R (&x)[V])
+    {
+        for (int e = 0; e < V; e++) {
+            shift[e] = x[e] - x[e] == 0 ? x[e] : 0; /* finite */
+            sum[e] = squares[e] = 0;
+        }
+    }
+    __device__ __forceinline__ void add(const R (&x)[V])
+    {
+        for (int e = 0; e < V; e++) {
+            const R d = x[e] - shift[e];
+            sum[e] += d;
+            squares[e] = tp__fused(d, d, squares[e]);
+        }
+    }
+    /* the mean, and the squares around it */
+    __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
+    {
+        for (int e = 0; e < V; e++) {
+            const R d = sum[e] / n;
+            mean[e] = shift[e] + d;
+            around[e] = squares[e] - sum[e] * d;
+            if (around[e] < 0) around[e] = 0;
+        }
+    }
+};
+
+/* -- channels last */
+
+/* Rows [from, to) of this block's piece, which its threads take by turns. */
+struct tp__bn_block {
+    int64_t from, to, c;
+    int lane, slot, slots;
+    bool live;
+};
+template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const tp__bn_cut &s, int64_t block)
+{
+    tp__bn_block b;
+    const int64_t piece = block / s.tiles;
+    b.lane = (int)threadIdx.x & (s.lanes - 1);
+    b.slot = (int)threadIdx.x / s.lanes;
+    b.slots = TP__THREADS / s.lanes;
+    b.from = piece * s.per;
+    b.to = b.from + s.per < s.n ? b.from + s.per : s.n;
+    b.c = ((block - piece * s.tiles) * s.lanes + b.lane) * V;
+    b.live = b.c < s.C;
+    return b;
+}
+
+template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T *x, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, means, TP__THREADS * V);
+    TP_SHARED(R, arounds, TP__THREADS * V);
+    const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    R mean[V] = {}, around[V] = {};
+    if (b.live && first < b.to) {
+        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+        const T *p = x + first * s.C + b.c;
+        tp__bn_sums<R, V> sums;
+        R v[V];
+        tp__load(p, v);
+        sums.begin(v);
+        sums.add(v);
+#pragma unroll 4
+        for (int r = 1; r < rows; r++) {
+            R u[V];
+            tp__load(p + r * stride, u);
+            sums.add(u);
+        }
+        sums.end((R)rows, mean, around);
+    }
+    for (int e = 0; e < V; e++) {
+        means[threadIdx.x * V + e] = mean[e];
+        arounds[threadIdx.x * V + e] = around[e];
+    }
+    __syncthreads();
+    const int wide = s.lanes * V, n = (int)(b.to - b.from);
+    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
+        R total = 0, squares = 0;
+        for (int w = 0; w < b.slots && w < n; w++) total += (R)((n - w + b.slots - 1) / b.slots) * means[w * wide + t];
+        const R all = total / (R)n;
+        for (int w = 0; w < b.slots && w < n; w++) {
+            const R d = means[w * wide + t] - all;
+            squares += arounds[w * wide + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
+        }
+        part[piece * s.C + c0 + t] = all;
+        part[(s.pieces + piece) * s.C + c0 + t] = squares;
+    }
+}
+
+/* Sums of dy, and of dy (x - mean); with beta, of those dy that the ReLU let through. */
+template <class T> struct tp__bn_back { /* what batch_norm_grad reads */
+    const T *dy, *x, *gamma, *mean, *inv, *beta;
+};
+template <class T, int V>
+TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, firsts, TP__THREADS * V);
+    TP_SHARED(R, seconds, TP__THREADS * V);
+    const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    R sum[V] = {}, product[V] = {};
+    if (b.live && first < b.to) {
+        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+        const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+        R mean[V], scale[V] = {}, beta[V] = {};
+        tp__load(in.mean + b.c, mean);
+        if (in.beta) {
+            R inv[V];
+            tp__load(in.gamma + b.c, scale);
+            tp__load(in.inv + b.c, inv);
+            tp__load(in.beta + b.c, beta);
+            for (int e = 0; e < V; e++) scale[e] *= inv[e];
+        }
+#pragma unroll 4
+        for (int r = 0; r < rows; r++) {
+            R u[V], d[V];
+            tp__load(p + r * stride, u);
+            tp__load(q + r * stride, d);
+            for (int e = 0; e < V; e++) {
+                if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) continue;
+                sum[e] += d[e];
+                product[e] = tp__fused(d[e], u[e] - mean[e], product[e]);
+            }
+        }
+    }
+    for (int e = 0; e < V; e++) {
+        firsts[threadIdx.x * V + e] = sum[e];
+        seconds[threadIdx.x * V + e] = product[e];
+    }
+    __syncthreads();
+    const int wide = s.lanes * V;
+    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
+        R a = 0, m = 0;
+        for (int w = 0; w < b.slots; w++) {
+            a += firsts[w * wide + t];
+            m += seconds[w * wide + t];
+        }
+        part[piece * s.C + c0 + t] = a;
+        part[(s.pieces + piece) * s.C + c0 + t] = m;
+    }
+}
+
+/* The passes that write go backwards through the pieces: what the sums read last is still in the cache. */
+template <class T, int V>
+TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+{
+    typedef tp__real<T> R;
+    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    if (!b.live || first >= b.to) return;
+    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const T *p = x + first * s.C + b.c;
+    T *q = y + first * s.C + b.c;
+    R mean[V], scale[V], beta[V];
+    for (int e = 0; e < V; e++)
+        mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
+#pragma unroll 4
+    for (int r = 0; r < rows; r++) {
+        R v[V];
+        tp__load(p + r * stride, v);
+        for (int e = 0; e < V; e++) {
+            v[e] = tp__bn_value(v[e], mean[e], scale[e], beta[e]);
+            if (relu && 0 > v[e]) v[e] = 0;
+        }
+        tp__store(q + r * stride, v);
+    }
+}
+/* stat: gamma inv, dbeta/N, inv dgamma/N */
+template <class T, int V>
+TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    if (!b.live || first >= b.to) return;
+    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+    T *to = dx + first * s.C + b.c;
+    R mean[V], scale[V], c1[V], c2[V], beta[V] = {};
+    tp__load(in.mean + b.c, mean);
+    if (in.beta) tp__load(in.beta + b.c, beta);
+    for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
+#pragma unroll 4
+    for (int r = 0; r < rows; r++) {
+        R u[V], d[V];
+        tp__load(p + r * stride, u);
+        tp__load(q + r * stride, d);
+        for (int e = 0; e < V; e++) {
+            if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
+            d[e] = scale[e] * (d[e] - c1[e] - (u[e] - mean[e]) * c2[e]);
+        }
+        tp__store(to + r * stride, d);
+    }
+}
+
+/* -- channels before the last axis: (outer, C, inner) */
+
+/* Where element e of channel c lies. */
+template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
+{
+    const I o = e / (I)s.inner;
+    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* (o C + c) inner + e - o inner */
+}
+template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t piece = blockIdx.x / s.C;
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    R mean[V] = {}, around[V] = {}, n = 0;
+    I e = from + (I)threadIdx.x * V;
+    if (e < to) {
+        tp__bn_sums<R, V> sums;
+        R v[V];
+        tp__load(x + tp__bn_at<I>(s, e, c), v);
+        sums.begin(v);
+        sums.add(v);
+        n = 1;
+#pragma unroll 4
+        for (e += step; e < to; e += step) {
+            R u[V];
+            tp__load(x + tp__bn_at<I>(s, e, c), u);
+            sums.add(u);
+            n += 1;
+        }
+        sums.end(n, mean, around);
+    }
+    R total = 0, squares = 0;
+    for (int v = 0; v < V; v++) total += n * mean[v];
+    const R all = tp__block_sum(total, room) / (R)(to - from);
+    for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
+    squares = tp__block_sum(squares, room);
+    if (threadIdx.x) return;
+    part[piece * s.C + c] = all;
+    part[(s.pieces + piece) * s.C + c] = squares;
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t piece = blockIdx.x / s.C;
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    const R mean = tp__get(in.mean, c), scale = tp__get(in.gamma, c) * tp__get(in.inv, c),
+            beta = in.beta ? tp__get(in.beta, c) : (R)0;
+    R sum = 0, product = 0;
+#pragma unroll 4
+    for (I e = from + (I)threadIdx.x * V; e < to; e += step) {
+        const I at = tp__bn_at<I>(s, e, c);
+        R u[V], d[V];
+        tp__load(in.x + at, u);
+        tp__load(in.dy + at, d);
+        for (int v = 0; v < V; v++) {
+            if (in.beta && !(tp__bn_value(u[v], mean, scale, beta) > 0)) continue;
+            sum += d[v];
+            product = tp__fused(d[v], u[v] - mean, product);
+        }
+    }
+    sum = tp__block_sum(sum, room);
+    product = tp__block_sum(product, room);
+    if (threadIdx.x) return;
+    part[piece * s.C + c] = sum;
+    part[(s.pieces + piece) * s.C + c] = product;
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_apply_planes(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, s.n * s.C)
+    {
+        const I c = at / (I)s.inner % (I)s.C;
+        const R mean = stat[c], scale = stat[(I)s.C + c], beta = stat[2 * (I)s.C + c];
+        R v[V];
+        tp__load(x + at, v);
+        for (int e = 0; e < V; e++) {
+            v[e] = tp__bn_value(v[e], mean, scale, beta);
+            if (relu && 0 > v[e]) v[e] = 0;
+        }
+        tp__store(y + at, v);
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, s.n * s.C)
+    {
+        const I c = at / (I)s.inner % (I)s.C;
+        const R mean = tp__get(in.mean, c), scale = stat[c], c1 = stat[(I)s.C + c], c2 = stat[2 * (I)s.C + c],
+                beta = in.beta ? tp__get(in.beta, c) : (R)0;
+        R u[V], d[V];
+        tp__load(in.x + at, u);
+        tp__load(in.dy + at, d);
+        for (int e = 0; e < V; e++) {
+            if (in.beta && !(tp__bn_value(u[e], mean, scale, beta) > 0)) d[e] = 0;
+            d[e] = scale * (d[e] - c1 - (u[e] - mean) * c2);
+        }
+        tp__store(dx + at, d);
+    }
+}
+
+/* -- for each channel: 8 channels and 32 pieces side by side */
+
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* over the 32; to all of them */
+{
+    __syncthreads();
+    room[threadIdx.x] = x;
+    __syncthreads();
+    for (unsigned d = 128; d >= 8; d >>= 1) {
+        if (threadIdx.x < d) room[threadIdx.x] += room[threadIdx.x + d];
+        __syncthreads();
+    }
+    return room[threadIdx.x & 7];
+}
+/* stat: mean, gamma inv, beta */
+template <class T>
+TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const T *gamma, const T *beta, T *out_mean,
+                         T *out_var, T *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, room, TP__THREADS);
+    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    const int64_t end = c < s.C ? s.pieces : 0;
+    double sum = 0, squares = 0;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
+        sum += (double)part[p * s.C + c] * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+    const double n = (double)s.n, mean = tp__bn_add_slots(sum, room) / n;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+        const double d = (double)part[p * s.C + c] - mean;
+        squares += (double)part[(s.pieces + p) * s.C + c] +
+                   d * d * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+    }
+    const double var = tp__bn_add_slots(squares, room) / n;
+    if (threadIdx.x >= 8 || c >= s.C) return;
+    const R inv = (R)(1.0 / sqrt(var + (double)epsilon));
+    if (out_mean) tp__put(out_mean, c, (R)mean);
+    if (out_var) tp__put(out_var, c, (R)(unbiased && s.n > 1 ? var * (n / (n - 1)) : var));
+    if (out_inv) tp__put(out_inv, c, inv);
+    stat[c] = (R)mean;
+    stat[s.C + c] = inv * tp__get(gamma, c);
+    stat[2 * s.C + c] = tp__get(beta, c);
+}
+template <class T>
+TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const tp__bn_back<T> in, T *dgamma, T *dbeta,
+                              tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, room, TP__THREADS);
+    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    const int64_t end = c < s.C ? s.pieces : 0;
+    double sum = 0, product = 0;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+        sum += (double)part[p * s.C + c];
+        product += (double)part[(s.pieces + p) * s.C + c];
+    }
+    sum = tp__bn_add_slots(sum, room);
+    product = tp__bn_add_slots(product, room);
+    if (threadIdx.x >= 8 || c >= s.C) return;
+    const R inv = tp__get(in.inv, c);
+    const double n = (double)s.n;
+    product *= (double)inv;
+    if (dgamma) tp__put(dgamma, c, (R)product);
+    if (dbeta) tp__put(dbeta, c, (R)sum);
+    stat[c] = tp__get(in.gamma, c) * inv;
+    stat[s.C + c] = (R)(sum / n);
+    stat[2 * s.C + c] = (R)(product / n * (double)inv);
+}
+template <class T>
+TP_KERNEL tp__bn_given(const T *gamma, const T *beta, const T *mean, const T *var, tp__real<T> *stat, int64_t C,
+                       float epsilon)
+{
+    typedef tp__real<T> R;
+    TP_EACH(c, C)
+    {
+        stat[c] = tp__get(mean, c);
+        stat[C + c] = tp__get(gamma, c) / (R)sqrt(tp__get(var, c) + (R)epsilon);
+        stat[2 * C + c] = tp__get(beta, c);
+    }
+}
+
+/* -- the three ops */
+
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                        \
+    do {                                                                                              \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                             \
+        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);           \
+    } while (0)
+#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
+    do {                                                                                                          \
+        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
+        if ((s_).n * (s_).C >= (int64_t)1 << 30)                                                                  \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
+        else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \
+    } while (0)
+
+template <class T>
+static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y, const tp__real<T> *stat)
+{
+    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const int64_t n = s->n * s->C;
+    if (!y) return;
+    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, y, stat, relu);
+    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->four, n, n, *s, x, y, stat, relu);
+}
+static void tp__batch_norm_cuda(const tp_call *k)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
+    TP_REALS(k->in[0].dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        tp__real<T> *stat = part + 2 * s.pieces * s.C;
+        const T *x = (const T *)k->in[0].data;
+        if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_part_rows, T, s, x, part);
+        else TP__RUN_PLANES(k, tp__bn_part_planes, T, s, x, part);
+        TP_RUN_BLOCKS(k, (tp__bn_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
+                      (const T *)k->in[1].data, (const T *)k->in[2].data, (T *)k->out[1].data, (T *)k->out[2].data,
+                      (T *)k->out[3].data, stat, t->epsilon, t->unbiased);
+        tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
+    });
+}
+static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta where a ReLU follows */
+{
+    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
+    const int64_t n = s.n * s.C;
+    TP_REALS(k->in[1].dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        tp__real<T> *stat = part + 2 * s.pieces * s.C;
+        const tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,
+                                   (const T *)k->in[2].data, (const T *)k->in[3].data,
+                                   (const T *)k->in[4].data, relu ? (const T *)k->in[5].data : NULL};
+        T *dx = (T *)k->out[0].data;
+        if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_part_rows, T, s, in, part);
+        else TP__RUN_PLANES(k, tp__bn_back_part_planes, T, s, in, part);
+        TP_RUN_BLOCKS(k, (tp__bn_back_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part, in,
+                      (T *)k->out[1].data, (T *)k->out[2].data, stat);
+        if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
+        else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.four, n, n, s, in, dx, (const tp__real<T> *)stat);
+    });
+}
+static void tp__batch_norm_infer_cuda(const tp_call *k) /* in: x, gamma, beta, mean, var */
+{
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
+    TP_REALS(k->in[0].dtype, {
+        tp__real<T> *stat = (tp__real<T> *)k->scratch;
+        TP_RUN(k, (tp__bn_given<T>), s.C, (const T *)k->in[1].data, (const T *)k->in[2].data, (const T *)k->in[3].data,
+               (const T *)k->in[4].data, stat, s.C, ((const tp__bn_attrs *)k->attrs)->epsilon);
+        tp__bn_write<T>(k, &s, (const T *)k->in[0].data, (T *)k->out[0].data, stat);
+    });
+}
+
+static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batch_norm_cuda, tp__bn_room},
+                                                         {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_room},
+                                                         {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_room},
+                                                         {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
 /* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
@@ -4863,6 +6463,7 @@ static void tp__cuda_close(tp_device *d)
     if (!c) return;
     cudaSetDevice(c->ordinal);
     if (c->stream) cudaStreamSynchronize(c->stream);
+    tp__conv_free_choices(c);
     if (c->dnn) cudnnDestroy(c->dnn);
     if (c->blas) cublasLtDestroy(c->blas);
     for (int i = 0; i < TP__STAGES; i++) {

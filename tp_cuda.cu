@@ -2695,9 +2695,6 @@ static int64_t tp__unit_of(uint64_t bits)
 }
 
 /* Four neighbours in one access; every operand begins at a multiple of 64 bytes. m of them exist. */
-template <class T> struct alignas(4 * sizeof(T)) tp__four {
-    T v[4];
-};
 template <class T> __device__ __forceinline__ void tp__get_four(const T *p, int64_t i, int m, tp__real<T> x[4])
 {
     if (m == 4) {
@@ -2925,18 +2922,6 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
         p.ds[d] = m.ds[d], p.ss[d] = m.ss[d];
     }
     TP__UNITS(m.size, TP_RUN(k, (tp__move_units<T>), (p.n + 3) / 4, (T *)m.dst, (const T *)m.src, p););
-}
-
-/* -- broadcast_like: no distance along what is repeated */
-static void tp__broadcast_like_cuda(const tp_call *k)
-{
-    const tp__dims y = tp__dims_of(&k->out[0].shape), x = tp__dims_of(&k->in[0].shape);
-    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
-    for (int d = 0; d < y.n; d++) {
-        const int e = d - (y.n - x.n);
-        tp__moving_add(&m, y.dim[d], y.stride[d], e < 0 || x.dim[e] == 1 ? 0 : x.stride[e]);
-    }
-    tp__move_cuda(k, &m);
 }
 
 /* -- transpose */
@@ -3385,8 +3370,8 @@ static void tp__gather_cuda(const tp_call *k)
 /* -- gather_grad: indices are sorted by row, places of one row in order (a radix sort, eight bits at a time: count, then
  * sum, then place); each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
  * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
-#define TP__SORT_TILE  2048 /* places that a block sorts: 8 of each thread */
-#define TP__SORT_PIECE 128
+#define TP__SORT_TILE 2048 /* places that a block sorts: 8 of each thread */
+#define TP__SUM_PIECE 128
 
 TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
 {
@@ -3500,11 +3485,11 @@ TP_KERNEL tp__gather_grad_pieces(tp__real<T> *sums, const T *dy, const uint32_t 
     TP_EACH(i, pieces * across.d)
     {
         const int64_t piece = tp__quotient(i, across), col = (i - piece * across.d) * V, width = across.d * V;
-        const uint32_t from = (uint32_t)piece * TP__SORT_PIECE, row = key[from];
-        if (row >= rows || key[from + TP__SORT_PIECE - 1] != row) continue;
+        const uint32_t from = (uint32_t)piece * TP__SUM_PIECE, row = key[from];
+        if (row >= rows || key[from + TP__SUM_PIECE - 1] != row) continue;
         tp__real<T> sum[V];
         for (int j = 0; j < V; j++) sum[j] = 0;
-        tp__add_columns<T, V>(sum, dy, place, from, from + TP__SORT_PIECE, width, col);
+        tp__add_columns<T, V>(sum, dy, place, from, from + TP__SUM_PIECE, width, col);
         for (int j = 0; j < V; j++) sums[piece * width + col + j] = sum[j];
     }
 }
@@ -3515,15 +3500,15 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
     TP_EACH(i, rows * across.d)
     {
         const int64_t row = tp__quotient(i, across), col = (i - row * across.d) * V, width = across.d * V;
-        uint32_t from = begin[row], piece = (from + TP__SORT_PIECE - 1) / TP__SORT_PIECE;
+        uint32_t from = begin[row], piece = (from + TP__SUM_PIECE - 1) / TP__SUM_PIECE;
         const uint32_t to = end[row];
         tp__real<T> sum[V];
         for (int j = 0; j < V; j++) sum[j] = 0;
-        if ((piece + 1) * TP__SORT_PIECE <= to) {
-            tp__add_columns<T, V>(sum, dy, place, from, piece * TP__SORT_PIECE, width, col);
-            for (; (piece + 1) * TP__SORT_PIECE <= to; piece++)
+        if ((piece + 1) * TP__SUM_PIECE <= to) {
+            tp__add_columns<T, V>(sum, dy, place, from, piece * TP__SUM_PIECE, width, col);
+            for (; (piece + 1) * TP__SUM_PIECE <= to; piece++)
                 for (int j = 0; j < V; j++) sum[j] += sums[piece * width + col + j];
-            from = piece * TP__SORT_PIECE;
+            from = piece * TP__SUM_PIECE;
         }
         tp__add_columns<T, V>(sum, dy, place, from, to, width, col);
         tp__columns<T, V> y;
@@ -3546,7 +3531,7 @@ static tp__sort_room tp__sort_room_of(const tp_call *k)
     r.keys = ((size_t)r.n * 4 + 63) & ~(size_t)63;
     r.counts = (size_t)r.tiles * 256 * 4;
     r.bounds = ((size_t)r.rows * 4 + 63) & ~(size_t)63;
-    r.sums = (size_t)(r.n / TP__SORT_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
+    r.sums = (size_t)(r.n / TP__SUM_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
     return r;
 }
 static size_t tp__gather_grad_room(const tp_call *k)
@@ -3558,7 +3543,7 @@ template <class T, int V>
 static void tp__gather_grad_sum(const tp_call *k, const tp__sort_room *r, void *sums, const uint32_t *key,
                                 const uint32_t *place, const uint32_t *begin, const uint32_t *end)
 {
-    const int64_t pieces = r->n / TP__SORT_PIECE, across = r->width / V, most = r->rows > pieces ? r->rows : pieces;
+    const int64_t pieces = r->n / TP__SUM_PIECE, across = r->width / V, most = r->rows > pieces ? r->rows : pieces;
     const tp__divisor d = tp__divide_by(across, most * across);
     const T *dy = (const T *)k->in[0].data;
     TP_RUN(k, (tp__gather_grad_pieces<T, V>), pieces * across, (tp__real<T> *)sums, dy, key, place, pieces,
@@ -3731,7 +3716,6 @@ static void tp__check_numerics_cuda(const tp_call *k)
 
 static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL},
                                                  {"fill_like", tp__fill_like_cuda, NULL},
-                                                 {"broadcast_like", tp__broadcast_like_cuda, NULL},
                                                  {"transpose", tp__transpose_cuda, NULL},
                                                  {"reverse", tp__reverse_cuda, NULL},
                                                  {"concat", tp__concat_cuda, NULL},
@@ -7835,7 +7819,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
     }
 }
 /* A stable sort by four bits at a time: how often each digit occurs in each chunk; where they go; they go. */
-TP_KERNEL tp__sort_count(const uint32_t *key, uint32_t *count, int64_t n, int64_t chunks, int shift)
+TP_KERNEL tp__place_count(const uint32_t *key, uint32_t *count, int64_t n, int64_t chunks, int shift)
 {
     TP_SHARED(unsigned, sum, 16);
     if (threadIdx.x < 16) sum[threadIdx.x] = 0;
@@ -7965,7 +7949,7 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         int now = 0;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
         for (int shift = 0; shift < 32 && pixels >> shift && places > 0; shift += 4, now ^= 1) {
-            TP_RUN_BLOCKS(k, tp__sort_count, chunks, TP__THREADS, 0, a->key[now], a->count, places, chunks, shift);
+            TP_RUN_BLOCKS(k, tp__place_count, chunks, TP__THREADS, 0, a->key[now], a->count, places, chunks, shift);
             TP_RUN_BLOCKS(k, tp__sort_places, 1, TP__THREADS, 0, a->count, 16 * chunks);
             TP_RUN_BLOCKS(k, tp__sort_move, chunks, TP__THREADS, 0, a->key[now], a->index[now], a->key[!now],
                           a->index[!now], a->count, places, chunks, shift);

@@ -141,7 +141,9 @@ enum {
     TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
     TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10      /* the output may not share memory with a dying input */
+    TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
+    TP_OP_HALF = 1 << 11,         /* products, worth making of half-precision operands where the session allows it */
+    TP_OP_FOLLOWS = 1 << 12       /* its output 0 has the precision in which its input 0 is stored */
 };
 
 typedef enum {
@@ -433,6 +435,30 @@ TP_DEF void tp_tower_leave(tp_graph *g);
 TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* NULL outside */
 /* Items of a collection that were added inside the current tower; array in the graph's arena. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
+
+/* Training towers tower0, tower1, ... made by one function, each on its device: what its layers make is named tower<i>/...,
+ * the first tower makes the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
+ *
+ * The towers are built side by side, so that a layer may ask for a value of all of them (tp_tower_all_reduce): tower 0
+ * builds as far as such a layer, then tower 1 as far as the same one, and when all are there all go on. Each tower's
+ * function runs on a thread of its own, but never two at a time, and the scopes, the device and the place of errors are the
+ * tower's own; a collection shows what the towers before this one added so far. With one tower, and with TP_NO_THREADS, it
+ * runs on the caller's thread.
+ *
+ * fn's result goes to outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status; the sentence of
+ * a mistake is then tp_last_error's too. Not inside a tower. */
+typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
+typedef struct tp_towers_desc {
+    int n;              /* how many */
+    const int *devices; /* of each; NULL: tower i on device i */
+    bool own_variables; /* the others make variables of their own, tower<i>/..., which are not saved [use_vs] */
+} tp_towers_desc;
+TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
+                                    tp_node **outputs);
+/* For layers: ys[i] is the sum (or mean) over all towers of what each of them gives as xs[i], by tp_all_reduce; n values at
+ * once. `what` names the layer in sentences. In a tower that is the only one, ys are the xs. All towers must come to the
+ * same layers in the same order. */
+TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
 
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
 typedef struct tp_tower_func tp_tower_func; /* lives in the graph's arena */
@@ -777,12 +803,13 @@ TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;               /* 0 = one a processor. One seed gives the same bits for any number. */
-    const char *isa;           /* NULL = the best; see tp_cpu_device_new */
-    tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
+    int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
+    const char *isa; /* NULL = the best; see tp_cpu_device_new */
+    /* The devices that tp_device_enter numbers: borrowed, they must outlive the session. NULL: one of its own, the CPU */
+    tp_device *const *devices;
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
-    tp_precision precision; /* of products on devices with tensor cores */
+    tp_precision precision; /* see tp_precision */
     float memory_fraction;  /* of a GPU; 0 = 0.99 */
 } tp_session_config;
 TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
@@ -1041,6 +1068,12 @@ typedef struct tp__one_hot_attrs {
 typedef struct tp__message_attrs {
     const char *message; /* NULL or "": the op's name */
 } tp__message_attrs;
+/* print: what its line tells. A device that has looked itself calls the row's naive_f32, to write the line, with this as
+ * scratch; no data is read then. */
+#define TP__GLANCE 20
+typedef struct tp__glance {
+    double sum, squares, first[TP__GLANCE];
+} tp__glance;
 typedef struct tp__matmul_attrs {
     bool transpose_a, transpose_b;
     int fused_bias, fused_act; /* set by the planner */
@@ -1257,6 +1290,7 @@ struct tp_collection_backup {
 };
 
 #define TP__MAX_SCOPES 64
+#define TP__MAX_KEPT   8
 
 struct tp_graph {
     tp_arena arena;
@@ -1278,6 +1312,9 @@ struct tp_graph {
     bool in_tower;
     int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
     tp_collection_backup *tower_entry;
+    void **kept[TP__MAX_KEPT]; /* pointers of headers above that belong to the tower being built (tp__graph_keep) */
+    int n_kept;
+    struct tp__towers *towers; /* being built side by side, or NULL */
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
@@ -1424,6 +1461,14 @@ TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
         return NULL;
     }
     return p;
+}
+
+/* A pointer that a header above this one sets as building goes on (its innermost scope, say): towers that are built side by
+ * side each have their own. NULL until it is kept. */
+TP__UNUSED static void tp__graph_keep(tp_graph *g, void **p)
+{
+    if (g->n_kept < TP__MAX_KEPT) g->kept[g->n_kept++] = p;
+    else tp_graph_fail(g, NULL, TP_ERR_STATE, "more than %d pointers are to be kept for each tower", TP__MAX_KEPT);
 }
 
 /* -- names */
@@ -2536,8 +2581,10 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
 }
 
 /* How many items a collection had when the current tower was entered. */
+static int tp__towers_entry_count(const tp_graph *g, const char *key);
 static int tp__tower_entry_count(const tp_graph *g, const char *key)
 {
+    if (g->towers) return tp__towers_entry_count(g, key);
     for (int i = 0; i < g->tower_entry->n; i++)
         if (strcmp(g->tower_entry->key[i], key) == 0) return g->tower_entry->n_item[i];
     return 0;
@@ -2584,6 +2631,382 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
+}
+
+/* -- towers side by side */
+
+/* Where building is: what belongs to a tower and is put aside while another one builds. */
+typedef struct tp__building {
+    const char *name_scope[TP__MAX_SCOPES];
+    tp__variable_scope var_scope[TP__MAX_SCOPES];
+    int device[TP__MAX_SCOPES];
+    int n_name_scope, n_var_scope, n_device;
+    tp_tower_context tower;
+    bool in_tower;
+    int tower_scopes;
+    tp_collection_backup *tower_entry;
+    tp_at at;
+    void *kept[TP__MAX_KEPT];
+    int n_kept;
+} tp__building;
+
+typedef struct tp__tower_build {
+    struct tp__towers *all;
+    int index;
+    tp_thread *thread;
+    tp__building state;
+    tp__list *own; /* what it added to each collection, by the collection's number */
+    int n_own;
+    bool done;
+    /* while it waits in tp_tower_all_reduce */
+    bool waits, mean;
+    tp_node *const *give;
+    tp_node **get;
+    int n;
+    const char *what, *layer; /* "BatchNorm", "conv1/bn" */
+    tp_node *output;
+} tp__tower_build;
+
+typedef struct tp__towers {
+    tp_graph *graph;
+    const tp_towers_desc *desc;
+    tp_tower_build_fn fn;
+    void *user;
+    tp__building outside; /* the caller's */
+    int *base, n_base;    /* how much was in each collection before */
+    tp__tower_build *tower;
+    int running; /* the tower that the graph's state is of, -1: none */
+    tp_mutex *lock;
+    tp_cond *passed;
+    int turn; /* the tower that may run, -1: the caller */
+} tp__towers;
+
+static void tp__building_save(const tp_graph *g, tp__building *b)
+{
+    memcpy((void *)b->name_scope, (const void *)g->name_scope, sizeof b->name_scope);
+    memcpy(b->var_scope, g->var_scope, sizeof b->var_scope);
+    memcpy(b->device, g->device, sizeof b->device);
+    b->n_name_scope = g->n_name_scope;
+    b->n_var_scope = g->n_var_scope;
+    b->n_device = g->n_device;
+    b->tower = g->tower;
+    b->in_tower = g->in_tower;
+    b->tower_scopes = g->tower_scopes;
+    b->tower_entry = g->tower_entry;
+    b->at = g->at;
+    b->n_kept = g->n_kept;
+    for (int i = 0; i < g->n_kept; i++) b->kept[i] = *g->kept[i];
+}
+
+static void tp__building_restore(tp_graph *g, const tp__building *b)
+{
+    memcpy((void *)g->name_scope, (const void *)b->name_scope, sizeof b->name_scope);
+    memcpy(g->var_scope, b->var_scope, sizeof b->var_scope);
+    memcpy(g->device, b->device, sizeof b->device);
+    g->n_name_scope = b->n_name_scope;
+    g->n_var_scope = b->n_var_scope;
+    g->n_device = b->n_device;
+    g->tower = b->tower;
+    g->in_tower = b->in_tower;
+    g->tower_scopes = b->tower_scopes;
+    g->tower_entry = b->tower_entry;
+    g->at = b->at;
+    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* kept since: nothing yet */
+}
+
+/* How much of a collection is not this tower's: what was there before, and what the towers before it added. */
+static int tp__towers_before(const tp__towers *t, int collection, int tower)
+{
+    int n = collection < t->n_base ? t->base[collection] : 0;
+    for (int i = 0; i < tower; i++)
+        if (collection < t->tower[i].n_own) n += t->tower[i].own[collection].n;
+    return n;
+}
+
+static int tp__towers_entry_count(const tp_graph *g, const char *key)
+{
+    for (int c = 0; c < g->collection.n && g->towers->running >= 0; c++)
+        if (strcmp(((const tp__collection *)g->collection.item[c])->key, key) == 0)
+            return tp__towers_before(g->towers, c, g->towers->running);
+    return 0;
+}
+
+/* Collections hold what was there before and what the first `n` towers added, in the order of the towers. */
+static void tp__towers_show(tp__towers *t, int n)
+{
+    tp_graph *g = t->graph;
+    for (int c = 0; c < g->collection.n; c++) {
+        tp__list *l = &((tp__collection *)g->collection.item[c])->list;
+        const int base = c < t->n_base ? t->base[c] : 0;
+        if (l->n > base) l->n = base;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; c < t->tower[i].n_own && k < t->tower[i].own[c].n; k++)
+                if (!tp__list_add(l, t->tower[i].own[c].item[k])) tp__graph_nomem(g);
+    }
+}
+
+static void tp__towers_switch_in(tp__towers *t, int i)
+{
+    tp__building_restore(t->graph, &t->tower[i].state);
+    tp__towers_show(t, i + 1);
+    t->running = i;
+}
+
+static void tp__towers_switch_out(tp__towers *t)
+{
+    tp_graph *g = t->graph;
+    tp__tower_build *b = &t->tower[t->running];
+    tp__building_save(g, &b->state);
+    if (b->n_own < g->collection.n) {
+        tp__list *own = (tp__list *)tp_realloc(b->own, (size_t)g->collection.n * sizeof *own);
+        if (!own) tp__graph_nomem(g);
+        else {
+            memset(own + b->n_own, 0, (size_t)(g->collection.n - b->n_own) * sizeof *own);
+            b->own = own;
+            b->n_own = g->collection.n;
+        }
+    }
+    for (int c = 0; c < b->n_own; c++) {
+        const tp__list *l = &((const tp__collection *)g->collection.item[c])->list;
+        b->own[c].n = 0;
+        for (int k = tp__towers_before(t, c, b->index); k < l->n; k++)
+            if (!tp__list_add(&b->own[c], l->item[k])) tp__graph_nomem(g);
+    }
+    t->running = -1;
+    tp__building_restore(g, &t->outside);
+}
+
+/* Whoever has the turn gives it to another one and waits until it comes back. */
+static void tp__towers_pass(tp__towers *t, int to, int self)
+{
+    tp_mutex_lock(t->lock);
+    t->turn = to;
+    tp_cond_broadcast(t->passed);
+    while (t->turn != self) tp_cond_wait(t->passed, t->lock);
+    tp_mutex_unlock(t->lock);
+}
+
+/* Variables of a tower that has its own are copies: not saved. */
+static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    (void)user;
+    d->local = true;
+    return tp_getter_next(call, d);
+}
+
+/* One tower, from its beginning to its end. */
+static void tp__tower_body(tp__tower_build *b)
+{
+    const tp__towers *t = b->all;
+    tp_graph *g = t->graph;
+    const bool own = t->desc->own_variables && b->index > 0;
+    char name[32];
+    tp_variable_scope_desc vs;
+    tp_tower_desc d;
+    memset(&vs, 0, sizeof vs);
+    memset(&d, 0, sizeof d);
+    snprintf(name, sizeof name, "tower%d", b->index);
+    vs.no_name_scope = true;
+    if (own) vs.getter = tp__local_getter;
+    else if (b->index > 0) vs.reuse = TP_REUSE_YES;
+    d.name = name;
+    d.vs_name = own ? name : NULL;
+    d.is_training = true;
+    d.index = b->index;
+    d.total = t->desc->n;
+    tp_device_enter(g, t->desc->devices ? t->desc->devices[b->index] : b->index);
+    tp_variable_scope_push(g, &vs);
+    const int level = g->n_device;
+    if (tp_tower_enter(g, &d)) {
+        tp_node *y = t->fn(tp_current_tower_context(g), t->user);
+        if (g->n_device != level)
+            tp_graph_fail(g, NULL, TP_ERR_STATE,
+                          "tower '%s' ends with a device scope still open: leave scope blocks at their end, not by "
+                          "return or break",
+                          name);
+        if (g->in_tower) tp_tower_leave(g);
+        b->output = y;
+    }
+    tp_variable_scope_pop(g);
+    tp_device_leave(g);
+}
+
+static void tp__tower_thread(void *user)
+{
+    tp__tower_build *b = (tp__tower_build *)user;
+    tp__towers *t = b->all;
+    tp_mutex_lock(t->lock);
+    while (t->turn != b->index) tp_cond_wait(t->passed, t->lock);
+    tp_mutex_unlock(t->lock);
+    tp__tower_body(b);
+    tp_mutex_lock(t->lock);
+    b->done = true;
+    t->turn = -1;
+    tp_cond_broadcast(t->passed);
+    tp_mutex_unlock(t->lock);
+}
+
+/* Let a tower build until it waits or ends. */
+static void tp__towers_run(tp__towers *t, int i)
+{
+    tp__tower_build *b = &t->tower[i];
+    tp__towers_switch_in(t, i);
+    b->waits = false;
+    if (t->lock) {
+        if (!b->thread && tp_thread_start(&b->thread, tp__tower_thread, b) != TP_OK) {
+            char why[512];
+            snprintf(why, sizeof why, "%.500s", tp_last_error());
+            tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
+            b->done = true;
+        } else tp__towers_pass(t, i, -1);
+    } else {
+        tp__tower_body(b);
+        b->done = true;
+    }
+    tp__towers_switch_out(t);
+}
+
+static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys);
+
+/* Every tower had its turn. Where all wait for the same, make it; where they do not, nobody will ever get it. */
+static void tp__towers_meet(tp__towers *t)
+{
+    tp_graph *g = t->graph;
+    const int n = t->desc->n;
+    const tp__tower_build *first = NULL;
+    for (int i = 0; i < n && !first; i++)
+        if (t->tower[i].waits) first = &t->tower[i];
+    if (!first) return;
+    for (int i = 0; i < n; i++) {
+        const tp__tower_build *b = &t->tower[i];
+        const bool alike = b->waits && strcmp(b->layer, first->layer) == 0 && strcmp(b->what, first->what) == 0 &&
+                           b->n == first->n && b->mean == first->mean;
+        if (alike) continue;
+        const char *rule = "every tower must build the same layers in the same order";
+        if (!b->waits)
+            tp_graph_fail(g, &first->state.at, TP_ERR_STATE,
+                          "%s '%s' of tower%d waits for the other towers, but tower%d ended without it: %s",
+                          first->what, first->layer, first->index, i, rule);
+        else
+            tp_graph_fail(g, &b->state.at, TP_ERR_STATE,
+                          "%s '%s' of tower%d waits for the other towers, but tower%d is at %s '%s': %s", first->what,
+                          first->layer, first->index, i, b->what, b->layer, rule);
+    }
+    tp_node **x = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *x);
+    tp_node **y = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *y);
+    const char *name = tp_arena_printf(&g->arena, "%s%sAllReduce", first->layer, *first->layer ? "/" : "");
+    if (!name) tp__graph_nomem(g);
+    tp_graph_set_at(g, first->state.at);
+    for (int k = 0; k < first->n && g->status == TP_OK; k++) {
+        for (int i = 0; i < n; i++) x[i] = t->tower[i].give[k];
+        tp__all_reduce_as(x, n, first->mean, name, y);
+        for (int i = 0; i < n; i++) t->tower[i].get[k] = y[i];
+    }
+    g->at = t->outside.at;
+}
+
+TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* ys may be xs */
+    bool whole = give != NULL;
+    for (int i = 0; i < n && give; i++) {
+        give[i] = xs[i];
+        whole = whole && !tp_is_poison(xs[i]);
+    }
+    for (int i = 0; i < n; i++) ys[i] = &g->poison;
+    if (!whole || g->status != TP_OK) return;
+    if (!tower) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "%s asks for a value of all towers outside a tower", what);
+        return;
+    }
+    if (tower->total == 1) {
+        for (int i = 0; i < n; i++) ys[i] = give[i];
+        return;
+    }
+    tp__towers *t = g->towers;
+    if (!t || !t->lock) {
+        tp_graph_fail(
+            g, NULL, t ? TP_ERR_UNSUPPORTED : TP_ERR_STATE,
+            t ? "%s asks for a value of all towers, which needs a thread for each: this program was built with "
+                "TP_NO_THREADS"
+              : "%s asks for a value of all towers, but they are built one after the other: make them with "
+                "tp_build_on_towers",
+            what);
+        return;
+    }
+    tp__tower_build *b = &t->tower[t->running];
+    const char *scope = tp_name_scope(g);
+    const size_t skip = strlen(tower->ns_name);
+    b->layer = strncmp(scope, tower->ns_name, skip) != 0 ? scope : scope[skip] == '/' ? scope + skip + 1 : "";
+    b->what = what;
+    b->give = give;
+    b->get = ys;
+    b->n = n;
+    b->mean = mean;
+    b->waits = true;
+    tp__towers_pass(t, -1, b->index);
+    for (int i = 0; i < n && g->status != TP_OK; i++) ys[i] = &g->poison;
+}
+
+TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
+                                    tp_node **outputs)
+{
+    for (int i = 0; i < d->n && outputs; i++) outputs[i] = &g->poison;
+    if (d->n < 1) tp_graph_fail(g, NULL, TP_ERR_ARG, "%d towers make no sense", d->n);
+    else if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no function to build towers with");
+    else if (g->in_tower)
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "towers are to be built inside tower '%s': leave it first",
+                      g->tower.ns_name);
+    if (g->status != TP_OK) return tp_fail(g->status, "%s", g->error);
+    tp__towers t;
+    memset(&t, 0, sizeof t);
+    t.graph = g;
+    t.desc = d;
+    t.fn = fn;
+    t.user = user;
+    t.running = t.turn = -1;
+    t.tower = (tp__tower_build *)tp_calloc((size_t)d->n, sizeof *t.tower);
+    t.base = (int *)tp_calloc((size_t)g->collection.n + 1, sizeof *t.base);
+    bool ok = t.tower && t.base;
+#ifndef TP_NO_THREADS
+    if (ok && d->n > 1) ok = (t.lock = tp_mutex_new()) != NULL && (t.passed = tp_cond_new()) != NULL;
+#endif
+    if (ok) {
+        t.n_base = g->collection.n;
+        for (int c = 0; c < t.n_base; c++) t.base[c] = ((const tp__collection *)g->collection.item[c])->list.n;
+        tp__building_save(g, &t.outside);
+        for (int i = 0; i < d->n; i++) {
+            t.tower[i].all = &t;
+            t.tower[i].index = i;
+            t.tower[i].state = t.outside;
+            t.tower[i].output = &g->poison;
+        }
+        g->towers = &t;
+        for (bool more = true; more;) {
+            more = false;
+            for (int i = 0; i < d->n; i++) {
+                if (!t.tower[i].done) tp__towers_run(&t, i);
+                more = more || !t.tower[i].done;
+            }
+            tp__towers_meet(&t);
+        }
+        for (int i = 0; i < d->n; i++) tp_thread_join(t.tower[i].thread);
+        tp__towers_show(&t, d->n);
+        g->towers = NULL;
+        for (int i = 0; i < d->n; i++) {
+            if (outputs) outputs[i] = g->status == TP_OK ? t.tower[i].output : &g->poison;
+            for (int c = 0; c < t.tower[i].n_own; c++) tp_free((void *)t.tower[i].own[c].item);
+            tp_free(t.tower[i].own);
+        }
+    } else {
+        tp__graph_nomem(g);
+    }
+    tp_cond_free(t.passed);
+    tp_mutex_free(t.lock);
+    tp_free(t.base);
+    tp_free(t.tower);
+    return g->status == TP_OK ? TP_OK : tp_fail(g->status, "%s", g->error);
 }
 
 struct tp_tower_func {
@@ -2636,12 +3059,13 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "a tower function is called outside a tower context: tp_tower_enter first");
     tp_tower_handle *h = (tp_tower_handle *)tp_graph_alloc(g, sizeof *h);
-    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
-    if (!h || !list || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
+    if (!h || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
     for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
     h->ctx = g->tower;
     h->func = f;
-    h->output = f->fn(g, in, f->user);
+    h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
+    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
+    if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
     list[f->n_handle++] = h;
     f->handle = list;
@@ -3094,12 +3518,17 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
+ *                with a half precision: which of them are stored so
  *   3. order     creation order, bent where a variable's old value must be read before it is written
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
  *   6. fuse      bias and activation into their convolution or matmul; element-wise chains into one kernel
- *   7. place     buffers in one arena by lifetime, element-wise results over a dying operand
- * Each of these keeps the bits of every value: a fetch never changes what is trained. */
+ *   7. place     buffers in an arena by lifetime, element-wise results over a dying operand
+ * Each of these keeps the bits of every value: a fetch never changes what is trained.
+ *
+ * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
+ * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
+ * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
 
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
 
@@ -3347,9 +3776,10 @@ static void tp__plan_free(tp__plan *p)
 
 /* -- scratch of one compilation */
 
-/* A value's copy on another device than its own. */
+/* A value's copy on another device than its own, or in another precision. */
 typedef struct tp__abroad {
     int device, buffer, next;
+    tp_dtype dtype; /* unset: the value's own */
 } tp__abroad;
 
 typedef struct tp__compiler {
@@ -3367,6 +3797,7 @@ typedef struct tp__compiler {
     int *group;                        /* op id -> its fused group, or -1 */
     int *alias;                        /* value -> value it is a view of, or -1 */
     char *folded;                      /* op id */
+    char *constant;                    /* op id: made of constants alone; while precisions are chosen */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
     char *fetched;    /* value */
@@ -3406,6 +3837,7 @@ static void tp__compiler_free(tp__compiler *c)
     tp_free(c->group);
     tp_free(c->alias);
     tp_free(c->folded);
+    tp_free(c->constant);
     tp_free(c->use_head);
     tp_free(c->use_next);
     tp_free(c->use_op);
@@ -3692,6 +4124,70 @@ static bool tp__type_equal(const tp_type *a, const tp_type *b)
     return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
 }
 
+/* 3'. With a half precision, which float32 values are stored so: products, what follows from them element by element or
+ * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
+static tp_dtype tp__half_of(const tp__compiler *c)
+{
+    const tp_precision p = c->exec->session->config.precision;
+    return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
+}
+static bool tp__is_mover(const tp_operation *o)
+{
+    const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
+    return ((o->row->flags & TP_OP_ANY_DTYPE) && !(o->row->flags & no)) || o->row == &tp__op_add_n;
+}
+static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
+{
+    const tp_dtype half = tp__half_of(c);
+    return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
+}
+static void tp__plan_precision(tp__compiler *c)
+{
+    const tp_dtype half = tp__half_of(c);
+    for (int k = 0; k < c->n_order && half; k++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
+        const unsigned flags = o->row->flags;
+        const int v = c->first_value[o->id];
+        c->constant[o->id] = o->row == &tp__op_constant;
+        if ((flags & TP_OP_SOURCE) || o->n_var || o->out[0].dtype != TP_F32) continue;
+        bool all = true, any = false, constant = true;
+        for (int i = 0; i < o->n_in; i++) {
+            const tp_node *in = o->in[i];
+            const int from = tp__value_of(c, in);
+            if (tp__shape_only(o->row, i)) continue;
+            constant = constant && c->constant[in->op->id] && c->fed[from] < 0;
+            if (in->dtype != TP_F32) continue;
+            if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
+                continue; /* a broadcast operand has no say */
+            all = all && tp__is_stored_half(c, in);
+            any = true;
+        }
+        c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
+        if (c->constant[o->id] || !any) continue; /* folded as float32 */
+        const bool same = o->row == &tp__op_sum_to_like &&
+                          tp_shape_equal(&c->value[tp__value_of(c, o->in[0])].type.shape, &c->value[v].type.shape);
+        if (flags & TP_OP_FOLLOWS) {
+            if (tp__is_stored_half(c, o->in[0]) && c->fed[v] < 0) c->value[v].type.dtype = half;
+        } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
+            for (int i = 0; i < o->n_out; i++)
+                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0) c->value[v + i].type.dtype = half;
+        }
+    }
+}
+
+/* In which precision does an op want its operand i, which is node n? */
+static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
+{
+    const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
+    if (!half || n->dtype != TP_F32) return stored;
+    if (o->row->flags & TP_OP_HALF) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
+        return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
+    if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each as it is */
+    return TP_F32;
+}
+
 /* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
 static void tp__plan_alias(tp__compiler *c)
 {
@@ -3717,6 +4213,12 @@ static void tp__plan_alias(tp__compiler *c)
     }
 }
 
+/* Is it float32, or float32 that the plan stores in half precision? */
+static bool tp__single(const tp__compiler *c, const tp_node *n)
+{
+    return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
+}
+
 /* -- 6a. bias and activation in the epilogue of their producer */
 
 typedef struct tp__epilogue_plan {
@@ -3731,7 +4233,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 
 static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
 {
-    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false;
+    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* half: it is rounded before the bias */
     if (o->row == &tp__op_conv2d) {
         const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
         return a->data_format != TP_NCHW;
@@ -3778,8 +4280,7 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
 static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id];
-    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || c->value[v].type.dtype != TP_F32)
-        return -1;
+    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || !tp__single(c, &o->out[0])) return -1;
     const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
@@ -3789,7 +4290,8 @@ static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 
 static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 {
-    if (o->row != &tp__op_batch_norm_grad || c->value[c->first_value[o->id]].type.dtype != TP_F32) return -1;
+    if (o->row != &tp__op_batch_norm_grad || !tp__single(c, &o->out[0])) return -1;
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return -1; /* what is positive may be stored as 0 */
     const tp_operation *mask = o->in[0]->op;
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
     const int v = c->first_value[mask->id];
@@ -3818,6 +4320,7 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
     if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
+    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the host's blocks do not know half precision */
     for (int i = 0; i < o->n_in; i++) {
         const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
         if (d == TP_F16 || d == TP_BF16) return false;
@@ -4149,7 +4652,16 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || c->plan->buffer[home].device == device) return home;
     for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
-        if (c->abroad[i].device == device) return c->abroad[i].buffer;
+        if (c->abroad[i].device == device && !c->abroad[i].dtype) return c->abroad[i].buffer;
+    return -1;
+}
+/* The same in a precision of its own. */
+static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
+{
+    const int root = tp__root(c, v);
+    if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
+    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
+        if (c->abroad[i].device == device && c->abroad[i].dtype == dtype) return c->abroad[i].buffer;
     return -1;
 }
 
@@ -4189,6 +4701,27 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
     return TP_OK;
 }
 
+/* A new buffer for a copy of a value; -1: out of memory. */
+static int tp__add_abroad(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
+{
+    if (c->n_abroad == c->cap_abroad) {
+        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
+        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
+        if (!a) return -1;
+        c->abroad = a;
+        c->cap_abroad = cap;
+    }
+    const int b = tp__new_buffer(c, where, bytes, device);
+    if (b < 0) return -1;
+    tp__abroad *a = &c->abroad[c->n_abroad];
+    a->device = device;
+    a->buffer = b;
+    a->dtype = dtype;
+    a->next = c->abroad_head[root];
+    c->abroad_head[root] = c->n_abroad++;
+    return b;
+}
+
 /* See to it that value v can be read on a device by the next step: once a value and device, a constant lies there, what is
  * fed is put there too, and anything else is copied by a step. */
 static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
@@ -4197,20 +4730,9 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
     const bool constant = p->buffer[home].where == TP__IN_CONST;
-    if (c->n_abroad == c->cap_abroad) {
-        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
-        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
-        if (!a) return tp__nomem_plan();
-        c->abroad = a;
-        c->cap_abroad = cap;
-    }
-    const int b = tp__new_buffer(c, constant ? TP__IN_CONST : TP__IN_ARENA, p->buffer[home].bytes, device);
+    const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
+    const int b = tp__add_abroad(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
     if (b < 0) return tp__nomem_plan();
-    tp__abroad *a = &c->abroad[c->n_abroad];
-    a->device = device;
-    a->buffer = b;
-    a->next = c->abroad_head[root];
-    c->abroad_head[root] = c->n_abroad++;
     if (constant) return tp__constant_data(c, b, p->buffer[home].host_data);
     if (c->fed[root] >= 0) {
         p->buffer[b].first = p->buffer[b].last = -1;
@@ -4233,6 +4755,33 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
 static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
 {
     return tp__bring(c, tp__value_of(c, n), device, n->op->name);
+}
+
+/* The same in a precision of its own: once a value, device and precision, a step converts it. */
+static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
+{
+    tp__plan *p = c->plan;
+    const int v = tp__value_of(c, n), root = tp__root(c, v);
+    const tp_status st = tp__bring_node(c, n, device);
+    const int from = tp__buffer_on(c, v, device);
+    if (st != TP_OK || from < 0 || c->value[root].type.dtype == dtype || tp__buffer_as(c, v, device, dtype) >= 0)
+        return st;
+    tp_type t = c->value[root].type;
+    tp__cast_attrs *attrs = (tp__cast_attrs *)tp_arena_alloc(&p->arena, sizeof *attrs);
+    if (!attrs) return tp__nomem_plan();
+    attrs->from = t.dtype;
+    attrs->to = t.dtype = dtype;
+    const int b = tp__add_abroad(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
+    tp__step *s = b >= 0 ? tp__add_step(c, &tp__op_cast, n->op->name, 1, 1, 0, device) : NULL;
+    if (!s) return tp__nomem_plan();
+    s->call.attrs = attrs;
+    s->operand[0] = tp__operand(&c->value[root].type);
+    s->operand[1] = tp__operand(&t);
+    s->buffer[0] = from;
+    s->buffer[1] = b;
+    tp__touch(p, from, p->n_step - 1);
+    tp__touch(p, b, p->n_step - 1);
+    return tp__step_kernel(s);
 }
 
 /* A copy between two devices. */
@@ -4482,15 +5031,18 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     const tp_status st = tp__step_kernel(s);
     if (st != TP_OK) return st;
     const int n = s->call.n_in + s->call.n_out + s->call.n_var;
-    size_t scratch = tp__step_scratch(s);
-    s->call.scratch_bytes = scratch;
-    if (s->convert) {
-        scratch = tp__align64(scratch);
-        for (int i = 0; i < n; i++)
-            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16)
-                scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
-        if (n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    tp_dtype stored[64];
+    size_t room = 0;
+    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
+        stored[i] = s->operand[i].dtype;
+        if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
+        s->operand[i].dtype = TP_F32;
+        room += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
     }
+    s->call.scratch_bytes = tp__step_scratch(s);
+    for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
+    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + room : s->call.scratch_bytes;
     if (scratch) {
         s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
         if (s->scratch < 0) return tp__nomem_plan();
@@ -4566,7 +5118,8 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         }
         if (done || !live) continue;
         tp_status st = TP_OK;
-        for (int i = 0; i < n && !host && st == TP_OK; i++) st = tp__bring_node(c, o->in[i], device);
+        for (int i = 0; i < n && st == TP_OK; i++)
+            st = tp__bring_as(c, o->in[i], host ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
         if (st != TP_OK) return st;
         tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
         if (!s) return tp__nomem_plan();
@@ -4574,7 +5127,8 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         for (int i = 0; i < n; i++) {
             const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
             s->operand[i] = tp__operand(&c->value[in].type);
-            s->buffer[i] = tp__buffer_on(c, in, host ? on : device);
+            s->operand[i].dtype = o->in[i]->dtype;
+            s->buffer[i] = tp__buffer_as(c, in, host ? on : device, o->in[i]->dtype);
             tp__touch(p, s->buffer[i], p->n_step - 1);
             s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
             if ((!host && on != device) || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0)) continue;
@@ -4606,7 +5160,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
         if (bn_mask && i == 0) in[i] = m->in[0];
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        const tp_status st = tp__bring_node(c, in[i], device);
+        const tp_status st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
         if (st != TP_OK) return st;
     }
     tp__step *s = tp__add_step(c, o->row, o->name, n_in, o->n_out, o->n_var, device);
@@ -4619,8 +5173,9 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     for (int i = 0; i < n_in; i++) {
         const int v = tp__value_of(c, in[i]);
         s->operand[i] = tp__operand(&c->value[v].type);
+        s->operand[i].dtype = tp__wanted(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        s->buffer[i] = tp__buffer_on(c, v, device);
+        s->buffer[i] = tp__buffer_as(c, v, device, s->operand[i].dtype);
         tp__touch(p, s->buffer[i], at);
     }
     if (bias || bn_relu || bn_mask) {
@@ -4767,6 +5322,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     c.group = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
     c.alias = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.folded = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.constant = (char *)tp__need(tp_calloc(n, 1), &ok);
     c.use_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
@@ -4804,6 +5360,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         }
     }
     if ((st = tp__plan_order(&c)) != TP_OK) goto done;
+    tp__plan_precision(&c);
     tp__plan_alias(&c);
 
     p->cap_step = c.n_order + p->n_fetch + 1;
@@ -5005,6 +5562,12 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                  : tp__emit_op(&c, o, ep);
     }
     if (st != TP_OK) goto done;
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) { /* what is stored in half precision is fetched as float32 */
+        const int v = tp__value_of(&c, p->fetch[i]), b = c.value[tp__root(&c, v)].buffer;
+        if (b >= 0 && tp__is_stored_half(&c, p->fetch[i]))
+            st = tp__bring_as(&c, p->fetch[i], p->buffer[b].device, TP_F32);
+    }
+    if (st != TP_OK) goto done;
     /* fetched variables that this plan writes: their run-start value, copied before everything */
     {
         int n_copy = 0;
@@ -5028,8 +5591,12 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                 n_copy++;
                 b = copy;
             }
-            p->fetch_buffer[i] = b;
             p->fetch_type[i] = c.value[v].type;
+            if (b >= 0 && tp__is_stored_half(&c, p->fetch[i])) {
+                b = tp__buffer_as(&c, v, p->buffer[b].device, TP_F32);
+                p->fetch_type[i].dtype = TP_F32;
+            }
+            p->fetch_buffer[i] = b;
             if (b >= 0) {
                 int root = b;
                 while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
@@ -5489,7 +6056,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
         if (!p->used[i]) continue;
-        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK)
+        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK ||
+            (st = d->wait(d)) != TP_OK)
             return st;
         if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
     }
@@ -5502,7 +6070,9 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
         }
         if (values) values[i] = &p->value[i];
     }
-    return TP_OK;
+    for (int i = 0; i < p->n_device && st == TP_OK; i++) /* downloads are complete then */
+        if (p->used[i]) st = p->device[i]->wait(p->device[i]);
+    return st;
 }
 
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -5526,7 +6096,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
-    return d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    return st == TP_OK ? d->wait(d) : st; /* the caller looks at it now */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -10429,25 +11000,30 @@ static void tp__print(const tp_call *k)
     const tp_operand *x = &k->in[0];
     const int64_t n = tp__size(x);
     const size_t bytes = (size_t)n * tp_dtype_size(x->dtype);
-    double sum = 0, squares = 0;
     char shape[TP_SHAPE_TEXT];
-    tp_tensor t;
+    tp__glance g;
     tp_buf b;
-    memset(&t, 0, sizeof t);
+    memset(&g, 0, sizeof g);
     memset(&b, 0, sizeof b);
-    if (bytes) memcpy(k->out[0].data, x->data, bytes);
-    tp_tensor_view(&t, x->dtype, x->shape, x->data);
-    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
-    for (int64_t i = 0; i < n; i++) {
-        const double v = tp_tensor_get(&t, i);
-        sum += v;
-        squares += v * v;
+    if (k->scratch) g = *(const tp__glance *)k->scratch;
+    else {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        if (bytes) memcpy(k->out[0].data, x->data, bytes);
+        tp_tensor_view(&t, x->dtype, x->shape, x->data);
+        for (int64_t i = 0; i < n; i++) {
+            const double v = tp_tensor_get(&t, i);
+            if (i < TP__GLANCE) g.first[i] = v;
+            g.sum += v;
+            g.squares += v * v;
+        }
     }
+    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
     if (tp_dtype_is_float(x->dtype) && n > 0)
-        tp_buf_printf(&b, ", mean %.6g, rms %.6g", sum / (double)n, sqrt(squares / (double)n));
+        tp_buf_printf(&b, ", mean %.6g, rms %.6g", g.sum / (double)n, sqrt(g.squares / (double)n));
     tp_buf_printf(&b, ", [");
-    for (int64_t i = 0; i < n && i < 20; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", tp_tensor_get(&t, i));
-    tp_buf_printf(&b, n > 20 ? " ...]" : "]");
+    for (int64_t i = 0; i < n && i < TP__GLANCE; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", g.first[i]);
+    tp_buf_printf(&b, n > TP__GLANCE ? " ...]" : "]");
     if (b.data && !b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
     tp_buf_free(&b);
 }
@@ -10739,7 +11315,7 @@ static void tp__matmul_grad(tp_grad *g)
 }
 
 static const tp_op tp__op_matmul =
-    TP__ROW("matmul", "MatMul", TP_OP_PURE, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
+    TP__ROW("matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
             tp__matmul_grad, TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
             tp__matmul_scratch, 0, "MatMul", NULL);
 
@@ -11064,16 +11640,16 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
 }
 
 static const tp_op tp__op_conv2d =
-    TP__ROW("conv2d", "Conv2D", TP_OP_PURE, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
+    TP__ROW("conv2d", "Conv2D", TP_OP_HALF, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
             tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops,
             tp__conv2d_scratch, 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad =
-    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
             TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
             tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
 static const tp_op tp__op_conv2d_filter_grad =
-    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
             TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
             tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2, NULL, NULL);
@@ -11164,7 +11740,7 @@ static void tp__bias_add_grad(tp_grad *g)
     g->din[1] = tp_reduce_sum(tp__before_unpooling(g->dout[0]), axes, n, false);
 }
 static const tp_op tp__op_bias_add = TP__ROW(
-    "bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
+    "bias_add", "BiasAdd", TP_OP_FOLLOWS, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
     tp__bias_add_grad, TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 {
@@ -11417,7 +11993,7 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 
 static void tp__max_pool_take_grad(tp_grad *g);
 static const tp_op tp__op_max_pool_take =
-    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
             tp__max_pool_take_infer, tp__max_pool_take_grad,
             TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL);
 static void tp__max_pool_grad_grad(tp_grad *g)
@@ -11425,7 +12001,7 @@ static void tp__max_pool_grad_grad(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
 }
 static const tp_op tp__op_max_pool_grad = TP__ROW(
-    "max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
     tp__max_pool_grad_infer, tp__max_pool_grad_grad,
     TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
 static void tp__max_pool_take_grad(tp_grad *g)
@@ -11447,7 +12023,7 @@ static double tp__pool_flops(const tp_call *k)
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
+    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
             tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
             0, "MaxPool", NULL);
 /* If all that comes back to y = relu(x) comes from pooling it: where the pooled maximum is 0, nothing went through the
@@ -11571,7 +12147,7 @@ static void tp__avg_pool_grad_grad(tp_grad *g)
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
 static const tp_op tp__op_avg_pool_grad = TP__ROW(
-    "avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    "avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
     tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
     TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, tp__avg_pool_grad_fast), NULL, NULL, 1u << 1, NULL, NULL);
 static void tp__avg_pool_back(tp_grad *g)
@@ -11579,7 +12155,7 @@ static void tp__avg_pool_back(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
 }
 static const tp_op tp__op_avg_pool =
-    TP__ROW("avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
+    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
             tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, tp__avg_pool_fast), tp__pool_flops, NULL,
             0, "AveragePool", NULL);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
@@ -12275,7 +12851,7 @@ static void tp__batch_norm_grad_back(tp_grad *g)
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
 static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_FOLLOWS, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
             tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
@@ -12296,7 +12872,7 @@ static void tp__batch_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema,
+static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_FOLLOWS, 3, 3, 4, tp__bn_schema,
                                                sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
                                                TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
                                                tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
@@ -12321,7 +12897,7 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
-    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
+    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_FOLLOWS, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
             tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
             TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
             tp__bn_scratch, 0, "BatchNormalization", NULL);
@@ -14012,9 +14588,10 @@ static void tp__dropout_grad(tp_grad *g)
 {
     g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream);
 }
-static const tp_op tp__op_dropout = TP__ROW(
-    "dropout", "Dropout", TP_OP_RANDOM, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs), tp__dropout_infer,
-    tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL, NULL, 0, "Dropout", NULL);
+static const tp_op tp__op_dropout =
+    TP__ROW("dropout", "Dropout", TP_OP_RANDOM | TP_OP_FOLLOWS, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs),
+            tp__dropout_infer, tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL,
+            NULL, 0, "Dropout", NULL);
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 {
     tp_apply_desc d;

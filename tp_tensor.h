@@ -345,9 +345,11 @@ typedef struct tp_operand {
     tp_shape shape;
 } tp_operand;
 
-/* What a float32 product may be made of. F32: nothing else. TF32: tensor cores that round its operands to 10 bits of
- * mantissa; devices without them take F32. */
-typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32 } tp_precision;
+/* What float32 arithmetic may be made of. F32: nothing else. TF32: products on tensor cores that round their operands to 10
+ * bits of mantissa; devices without them take F32. BF16, F16: matrix products and convolutions of half-precision operands,
+ * summed in float32; what lies between them is stored in half precision too. Variables, their updates, sums, statistics and
+ * what is fetched stay float32. */
+typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16 } tp_precision;
 
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
  * (`step`), so that a recorded graph can be replayed. */
@@ -413,7 +415,8 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
 /* n devices with memory of their own, cpu:0 to cpu:n-1, that share one pool of threads: a program with 4 of them behaves as
  * one with 4 GPUs. Close each of them, in any order. On failure nothing is left in out. */
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out);
-TP_DEF const char *tp_device_isa(const tp_device *d); /* "avx512"; "naive" without vector kernels */
+/* "avx512"; "naive" without vector kernels; of a device that is not the host its name */
+TP_DEF const char *tp_device_isa(const tp_device *d);
 /* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail);
@@ -2504,7 +2507,10 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
     return tp_cpu_devices_new(1, threads, isa, &d) == TP_OK ? d : NULL;
 }
 
-TP_DEF const char *tp_device_isa(const tp_device *d) { return d->isa ? tp__isa_name(d->isa) : "naive"; }
+TP_DEF const char *tp_device_isa(const tp_device *d)
+{
+    return !d->host ? d->name : d->isa ? tp__isa_name(d->isa) : "naive";
+}
 
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)
 {

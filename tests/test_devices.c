@@ -24,7 +24,7 @@ typedef struct recording {
 typedef struct remote {
     tp_device d;
     block at[MAX_BLOCKS];
-    int n, live, allocs;
+    int n, live, allocs, fail_alloc; /* fail_alloc: the device is full from that one on; 0: never */
     int launches, replays, records, freed, uploads, downloads, peer_copies;
     recording *now; /* being recorded */
     bool fail_end, fail_begin;
@@ -42,7 +42,7 @@ static void *remote_alloc(tp_device *d, size_t bytes)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (bytes + page) / page * page;
     int i = 0;
     while (i < r->n && r->at[i].data) i++;
-    if (i == MAX_BLOCKS) return NULL;
+    if (i == MAX_BLOCKS || (r->fail_alloc && r->allocs + 1 >= r->fail_alloc)) return NULL;
     void *p = NULL;
     if (posix_memalign(&p, page, all) != 0) return NULL;
     if (i == r->n) r->n++;
@@ -315,10 +315,10 @@ static tp_session *open_on(tp_graph *g, tp_device *const *devices, int n)
     CHECK_MSG(s != NULL, "%s", tp_last_error());
     return s;
 }
-/* The same on one CPU device without vector kernels: what everything is compared with. */
-static void reference(net *n, outcome *o)
+/* The same on one CPU device: what everything is compared with. */
+static void reference(net *n, const char *isa, outcome *o)
 {
-    tp_device *cpu = tp_cpu_device_new(1, "naive");
+    tp_device *cpu = tp_cpu_device_new(1, isa);
     tp_session *s = open_on(n->g, &cpu, 1);
     train(n, s, STEPS, o);
     tp_session_free(s);
@@ -343,7 +343,7 @@ TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
         net n;
         outcome want, got;
         net_new(&n, momentum != 0);
-        reference(&n, &want);
+        reference(&n, "naive", &want);
         remote *r = remote_new(false);
         tp_device *d = &r->d;
         tp_session *s = open_on(n.g, &d, 1);
@@ -423,7 +423,7 @@ TEST(what_cannot_be_recorded_runs_kernel_by_kernel)
         net n;
         outcome want, got;
         net_new(&n, true);
-        reference(&n, &want);
+        reference(&n, "naive", &want);
         remote *r = remote_new(false);
         tp_device *d = &r->d;
         snprintf(d->name, sizeof d->name, "remote:%d", way); /* each says it once */
@@ -491,6 +491,37 @@ TEST(host_effects_and_faults_of_a_device)
     tp_graph_free(g);
 }
 
+TEST(a_full_device_is_a_sentence)
+{
+    int failures = 0;
+    for (int full = 1; full < 200; full++) {
+        tp_graph *g = tp_graph_new(NULL);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        tp_session_config c = tp_default_session_config();
+        c.devices = &d;
+        c.n_devices = 1;
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4), tp_init_ones());
+        tp_node *y = tp_sum(tp_add(tp_mul(w, tp_const(g, 2)), tp_square(tp_const(g, 3))));
+        r->fail_alloc = full;
+        tp_session *s = tp_session_new(g, &c);
+        const tp_tensor *value = NULL;
+        const tp_status st = s ? tp_session_run(s, NULL, 0, &y, 1, &value) : TP_ERR_NOMEM;
+        if (st != TP_OK) {
+            CHECK(st == TP_ERR_NOMEM);
+            CHECK_HAS(tp_last_error(), "out of memory");
+            failures++;
+        } else {
+            CHECK_NEAR(tp_tensor_get(value, 0), 44, 0, 0);
+            full = 1000;
+        }
+        tp_session_free(s);
+        d->close(d);
+        tp_graph_free(g);
+    }
+    CHECK(failures == 5); /* the variable, the exec's words, two constants, the arena */
+}
+
 /* ==== >>several devices =============================================================================== */
 
 /* Any placement of the ops gives the bits of one device: on CPU devices, on devices with memory of their own, which reach
@@ -506,9 +537,10 @@ TEST(any_placement_gives_the_same_bits)
         remote *r[2];
         const uint64_t key = tp_random_key(99, (uint64_t)trial);
         const int mix = trial % 4, steps = 3;
+        const char *isa = mix == 0 && trial % 8 == 0 ? NULL : "naive";
         net_new(&n, trial % 8 < 4);
-        reference(&n, &want);
-        CHECK_OK(tp_cpu_devices_new(2, 1, "naive", cpu));
+        reference(&n, isa, &want);
+        CHECK_OK(tp_cpu_devices_new(2, 1, isa, cpu));
         for (int i = 0; i < 2; i++) r[i] = remote_new(mix > 1);
         /* 0: CPUs; 1: no way but through the host; 2: peers; 3: some of each */
         d[0] = mix == 0 ? cpu[0] : &r[0]->d, d[1] = mix == 0 ? cpu[1] : &r[1]->d;
@@ -762,7 +794,7 @@ TEST(variables_of_several_devices_train_and_travel)
         if (i == 0) first = last;
     }
     CHECK_MSG(last < 0.1 * first, "from %g to %g", first, last);
-    /* saved and loaded on one CPU, where the tags of the graph would need two devices */
+    /* saved, and loaded into another session */
     const char *path = tp_test_path(tp_test_tmpdir(), "two.npz");
     CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
     tp_tensor before, after;
@@ -780,6 +812,59 @@ TEST(variables_of_several_devices_train_and_travel)
     tp_session_free(again);
     tp_session_free(s);
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+
+/* Two towers whose batch norm knows both batches: on devices of their own memory as on the CPU. */
+static tp_node *pair[2];
+static tp_node *build_tower(const tp_tower_context *tower, void *user)
+{
+    const int64_t shape[4] = {4, 5, 5, 2};
+    (void)user; /* data of its own, other ones each step, so that nothing has to be fed */
+    tp_node *x = tp_stop_gradient(tp_mul(tp_rand_normal(tower->graph, tp_make_shape_n(4, shape), 0, 1),
+                                         tp_const(tower->graph, (float)(tower->index + 1))));
+    tp_node *y = tp_conv2d(x, "conv", .filters = 3, .kernel_size = 3);
+    y = tp_batch_norm(y, "bn", .sync_statistics = TP_SYNC_TOWERS, .ema_update = TP_EMA_INTERNAL);
+    y = tp_fully_connected(tp_relu(y), "fc", .units = 4);
+    return pair[tower->index] = tp_mean(tp_square(tp_affine(y, 1, -1)));
+}
+TEST(statistics_of_all_towers_on_devices_of_their_own_memory)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_towers_desc td;
+    tp_node *cost[2], *grad[8], *fetch[2];
+    tp_grad_var gvs[8];
+    int n_vars = 0;
+    memset(&td, 0, sizeof td);
+    td.n = 2;
+    CHECK_OK(tp_build_on_towers(g, &td, build_tower, NULL, cost));
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n_vars);
+    fetch[0] = tp_add(cost[0], cost[1]);
+    tp_gradients(fetch[0], vars, n_vars, grad);
+    for (int i = 0; i < n_vars; i++) gvs[i].grad = grad[i], gvs[i].var = vars[i];
+    fetch[1] = tp_apply_gradients(tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0.05f)), gvs, n_vars);
+    float first[4][STEPS];
+    for (int kind = 0; kind < 4; kind++) { /* CPUs; through the host; peers; one of each */
+        tp_device *d[2], *cpu[2];
+        remote *r[2];
+        const tp_tensor *value[2];
+        CHECK_OK(tp_cpu_devices_new(2, 1, "naive", cpu));
+        for (int i = 0; i < 2; i++) r[i] = remote_new(kind == 2);
+        for (int i = 0; i < 2; i++) d[i] = kind == 0 || (kind == 3 && i == 0) ? cpu[i] : &r[i]->d;
+        tp_session *s = open_on(g, d, 2);
+        for (int i = 0; i < STEPS; i++) {
+            CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2, value));
+            first[kind][i] = *(const float *)value[0]->data;
+        }
+        CHECK_MSG(memcmp(first[0], first[kind], sizeof first[0]) == 0, "kind %d: %.9g, not %.9g", kind,
+                  (double)first[kind][STEPS - 1], (double)first[0][STEPS - 1]);
+        CHECK(first[kind][0] != first[kind][1] && first[kind][STEPS - 1] > 0);
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) {
+            r[i]->d.close(&r[i]->d);
+            cpu[i]->close(cpu[i]);
+        }
+    }
     tp_graph_free(g);
 }
 

@@ -1163,6 +1163,52 @@ static void tp__add_n_cuda(const tp_call *k)
     }
 }
 
+/* all_reduce: the sum, or mean, of values that were all brought here, in their order; what this GPU has of the results */
+#define TP__MAX_TOWERS 64
+typedef struct tp__towers_sum {
+    const void *in[TP__MAX_TOWERS];
+    void *out[TP__MAX_TOWERS];
+    int n_in, n_out;
+    bool mean;
+    int64_t n;
+} tp__towers_sum;
+template <class T> TP_KERNEL tp__all_reduce_kernel(const __grid_constant__ tp__towers_sum t)
+{
+    TP_EACH(i, t.n)
+    {
+        tp__real<T> sum = tp__get((const T *)t.in[0], i);
+        for (int a = 1; a < t.n_in; a++) sum += tp__get((const T *)t.in[a], i);
+        if (t.mean) sum *= (tp__real<T>)1 / (tp__real<T>)t.n_in;
+        for (int a = 0; a < t.n_out; a++) tp__put((T *)t.out[a], i, sum);
+    }
+}
+template <class I> TP_KERNEL tp__all_reduce_whole(const __grid_constant__ tp__towers_sum t)
+{
+    TP_EACH(i, t.n)
+    {
+        uint64_t sum = 0; /* wraps */
+        for (int a = 0; a < t.n_in; a++) sum += (uint64_t)((const I *)t.in[a])[i];
+        for (int a = 0; a < t.n_out; a++) ((I *)t.out[a])[i] = (I)sum;
+    }
+}
+static void tp__all_reduce_cuda(const tp_call *k)
+{
+    tp__towers_sum t;
+    memset(&t, 0, sizeof t);
+    if (k->n_in > TP__MAX_TOWERS) {
+        tp__broken(tp__cuda_of(k), "all_reduce", "more than 64 values were given");
+        return;
+    }
+    for (int a = 0; a < k->n_in; a++) t.in[t.n_in++] = k->in[a].data;
+    for (int a = 0; a < k->n_out; a++)
+        if (k->out[a].data) t.out[t.n_out++] = k->out[a].data;
+    t.mean = ((const tp__all_reduce_attrs *)k->attrs)->mean;
+    t.n = tp__size(&k->out[0]);
+    if (k->in[0].dtype == TP_I32) TP_RUN(k, (tp__all_reduce_whole<int32_t>), t.n, t);
+    else if (k->in[0].dtype == TP_I64) TP_RUN(k, (tp__all_reduce_whole<int64_t>), t.n, t);
+    else TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__all_reduce_kernel<T>), t.n, t););
+}
+
 /* copy: the plan's own */
 static void tp__copy_cuda(const tp_call *k)
 {
@@ -1175,6 +1221,7 @@ static void tp__copy_cuda(const tp_call *k)
 
 static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda, NULL},
                                                        {"add_n", tp__add_n_cuda, NULL},
+                                                       {"all_reduce", tp__all_reduce_cuda, NULL},
                                                        {"copy", tp__copy_cuda, NULL},
                                                        {NULL, NULL, NULL}};
 

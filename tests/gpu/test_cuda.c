@@ -464,4 +464,239 @@ TEST(folded_bias_relu_and_mask)
 #undef POOL
 #undef NORM
 
+/* ==== >>reductions, >>rows ============================================================================ */
+/* Larger and odder shapes than the table's: several blocks, parts, partial last ones, every form of each kernel. */
+
+typedef struct wide_case {
+    const char *op, *attr; /* "axes 0 2;n_axes 2" */
+    const char *in[5]; /* as in a case's file; "coarse" at its end: multiples of a quarter, so that there are ties */
+} wide_case;
+
+static void run_wide_case(const wide_case *w, tp_dtype dtype, tp_device *gpu, int line)
+{
+    op_case c;
+    int n = 0;
+    memset(&c, 0, sizeof c);
+    c.file = "test_cuda.c";
+    c.line = line;
+    c.tol = 4e-5; /* the CPU's naive loops keep some of their sums in float */
+    snprintf(c.op, sizeof c.op, "%s", w->op);
+    for (const char *a = w->attr; a && *a;) {
+        const size_t length = strcspn(a, ";");
+        snprintf(c.attr[c.n_attr++], sizeof c.attr[0], "%.*s", (int)length, a);
+        a += length + (a[length] == ';');
+    }
+    for (; c.n_in < 5 && w->in[c.n_in]; c.n_in++) {
+        char text[128];
+        snprintf(text, sizeof text, "%s", w->in[c.n_in]);
+        tp_tensor *t = &c.in[c.n_in];
+        if (!CHECK_MSG(parse_tensor(text, t, tp_random_key((uint64_t)line, (uint64_t)c.n_in)), "%s", w->in[c.n_in]))
+            return;
+        for (int64_t i = 0; strstr(w->in[c.n_in], "coarse") && i < tp_tensor_size(t); i++)
+            tp_tensor_set(t, i, round(4 * tp_tensor_get(t, i)) / 4);
+    }
+    const tp_op *row = tp_op_find(c.op);
+    if (CHECK_MSG(row != NULL, "no op '%s'", c.op)) compare_devices(&c, row, dtype, gpu, &n);
+    CHECK_MSG(n == 1 || dtype != TP_F32, "case %d, %s, did not run", line, c.op);
+    for (int i = 0; i < c.n_in; i++) tp_tensor_free(&c.in[i]);
+}
+/* Each on float32 and, in turn, on one of the other types. */
+static void run_wide_cases(const wide_case *w, int n)
+{
+    static const tp_dtype other[3] = {TP_BF16, TP_F64, TP_F16};
+    tp_device *gpu = tp_cuda_open(0);
+    tp_set_log(quiet, NULL);
+    if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error()))
+        for (int i = 0; i < n; i++) {
+            run_wide_case(&w[i], TP_F32, gpu, i);
+            run_wide_case(&w[i], other[i % 3], gpu, i);
+        }
+    tp_set_log(NULL, NULL);
+    if (gpu) gpu->close(gpu);
+}
+#define RUN_WIDE_CASES(list_) run_wide_cases(list_, (int)(sizeof(list_) / sizeof *(list_)))
+
+TEST(wide_reductions)
+{
+    static const wide_case list[] = {
+        {"reduce_sum", NULL, {"float32 2 300 101 rand -1 2"}}, /* everything, in parts */
+        {"reduce_max", NULL, {"float32 2 300 101 rand -1 1"}},
+        {"reduce_min", NULL, {"float32 2 77 101 rand -1 1"}},
+        {"reduce_mean", "axes 1;n_axes 1", {"float32 2 7 5000 rand -1 2"}}, /* long rows: a block each */
+        {"reduce_sum", "axes 1;n_axes 1", {"float32 2 5 9001 rand -1 2"}},  /* not fours, in parts */
+        {"reduce_max", "axes 1;n_axes 1", {"float32 2 5 9001 rand -1 1"}},
+        {"reduce_sum", "axes 1;n_axes 1", {"float32 2 3001 10 rand -1 2"}}, /* short rows: some lanes each */
+        {"reduce_sum", "axes 1;n_axes 1", {"float32 2 300 100 rand -1 2"}},
+        {"reduce_mean", "axes 1;n_axes 1", {"float32 2 300 3 rand -1 2"}},
+        {"reduce_sum", "axes 0 2 3;n_axes 3", {"float32 4 6 5 14 14 rand -1 2"}}, /* NCHW */
+        {"reduce_sum", "axes 0 2 3;n_axes 3", {"float32 4 6 5 7 7 rand -1 2"}},
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 3000 3 rand -1 2"}}, /* columns: rows side by side */
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 700 64 rand -1 2"}},
+        {"reduce_min", "axes 0;n_axes 1", {"float32 2 700 64 rand -1 2"}},
+        {"reduce_mean", "axes 0 1;n_axes 2", {"float32 3 20 50 18 rand -1 2"}},
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 45 1001 rand -1 2"}},
+        {"reduce_max", "axes 0;n_axes 1", {"float32 2 45 1001 rand -1 2"}},
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 35 2052 rand -1 2"}}, /* several tiles of columns */
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 35 1501 rand -1 2"}},
+        {"reduce_sum", "axes 1;n_axes 1", {"float32 3 3 500 36 rand -1 2"}}, /* in the middle */
+        {"reduce_sum", "axes 1;n_axes 1", {"float32 3 3 333 7 rand -1 2"}},
+        {"reduce_mean", "axes 1;n_axes 1", {"float32 3 2 3 33000 rand -1 2"}}, /* a thread an output */
+        {"reduce_sum", "axes 0 2;n_axes 2", {"float32 4 40 6 20 9 rand -1 2"}},
+        {"reduce_max", "axes 0 2;n_axes 2;keep_dims 1", {"float32 4 40 6 20 9 rand -1 2"}},
+        {"reduce_sum", "axes 1;n_axes 1", {"int32 2 5 5000 rand -9 9"}},
+        {"reduce_sum", "axes 0;n_axes 1", {"int64 2 900 5 rand -9 9"}},
+        {"reduce_max", "axes 0;n_axes 1", {"int64 2 900 5 rand -9 9"}},
+        {"reduce_min", NULL, {"int32 1 9999 rand -1000000 1000000"}},
+        {"reduce_prod", "axes 0;n_axes 1", {"int32 2 200 5 rand 1 9"}}, /* wraps around */
+        {"reduce_prod", "axes 1;n_axes 1", {"float32 2 5 900 rand 0.9 1.1"}},
+        {"reduce_prod_grad", "axes 1;n_axes 1", {"float32 2 5 90 rand 0.9 1.1", "float32 1 5 rand -1 1"}},
+        {"reduce_prod_grad", "axes 0;n_axes 1", {"float32 2 9 500 rand -1 1 coarse", "float32 1 500 rand -1 1"}},
+        {"reduce_all", NULL, {"bool 2 300 101 rand 1 1"}},
+        {"reduce_all", "axes 0;n_axes 1", {"bool 2 300 101 rand 0 1"}},
+        {"reduce_any", NULL, {"bool 2 300 101 rand 0 0"}},
+        {"reduce_any", "axes 1;n_axes 1", {"bool 2 300 101 rand 0 1"}},
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 0 5 rand 0 1"}}, /* nothing to add, nobody to get it */
+        {"reduce_mean", "axes 0;n_axes 1", {"float32 2 0 5 rand 0 1"}},
+        {"reduce_max", "axes 1;n_axes 1", {"float32 2 5 0 rand 0 1"}},
+        {"reduce_sum", "axes 0;n_axes 1", {"float32 2 5 0 rand 0 1"}},
+        {"sum_to_like", NULL, {"float32 4 40 6 20 9 rand -1 2", "float32 3 6 1 9 rand 0 1"}},
+        {"sum_to_like", NULL, {"float32 3 9 70 64 rand -1 2", "float32 1 64 rand 0 1"}},
+        {"broadcast_like", NULL, {"float32 1 9 rand -1 2", "float32 2 400 9 rand 0 1"}},
+        {"broadcast_like", NULL, {"float32 1 64 rand -1 2", "float32 2 300 64 rand 0 1"}},
+        {"broadcast_like", NULL, {"float32 2 30 1 rand -1 2", "float32 2 30 64 rand 0 1"}},
+        {"broadcast_like", NULL, {"float32 2 30 1 rand -1 2", "float32 2 30 7 rand 0 1"}},
+        {"broadcast_like", NULL, {"float32 0 rand -1 2", "float32 2 333 7 rand 0 1"}},
+        {"broadcast_like", NULL, {"float32 3 6 1 9 rand -1 2", "float32 4 20 6 10 9 rand 0 1"}},
+        {"broadcast_like", NULL, {"bool 3 6 1 9 rand 0 1", "float32 4 5 6 10 9 rand 0 1"}},
+        {"broadcast_like", NULL, {"int64 2 33 1 rand 0 99", "float32 2 33 101 rand 0 1"}},
+        {"l2_loss", NULL, {"float32 2 300 301 rand -1 1"}},
+        {"global_norm", NULL, {"float32 2 300 101 rand -1 1", "float32 1 0 rand 0 1", "float32 1 17001 rand -1 1"}},
+        {"zero_fraction", NULL, {"float32 2 300 101 rand -1 1 coarse"}},
+    };
+    RUN_WIDE_CASES(list);
+}
+TEST(wide_orders)
+{
+    static const wide_case list[] = {
+        {"argmax", "axis 1", {"float32 2 3 5000 rand -1 1 coarse"}},
+        {"argmax", "axis 1", {"float32 2 900 12 rand -1 1 coarse"}},
+        {"argmax", "axis 1", {"float32 3 50 9 100 rand -1 1 coarse"}},
+        {"argmax", "axis 0", {"int32 2 300 7 rand -5 5"}},
+        {"argmax", "axis 1", {"int64 2 300 40 rand -5 5"}},
+        {"cumsum", "axis 1;exclusive 0;reverse 0", {"float32 2 3 5000 rand -1 2"}},
+        {"cumsum", "axis 1;exclusive 1;reverse 0", {"float32 2 3 1500 rand -1 2"}},
+        {"cumsum", "axis 1;exclusive 0;reverse 1", {"float32 2 3 1500 rand -1 2"}},
+        {"cumsum", "axis 0;exclusive 1;reverse 1", {"float32 2 1100 5 rand -1 2"}},
+        {"cumsum", "axis 1;exclusive 0;reverse 1", {"float32 3 50 35 90 rand -1 2"}},
+        {"cumsum", "axis 1;exclusive 1;reverse 0", {"int32 2 3 2500 rand -9 9"}},
+        {"cumsum", "axis 1;exclusive 0;reverse 0", {"int64 2 500 7 rand -9 9"}},
+        {"top_k", "k 3", {"float32 2 3 5000 rand -1 1 coarse"}},
+        {"top_k", "k 5", {"float32 2 300 40 rand -1 1 coarse"}},
+        {"top_k", "k 7", {"float32 2 300 40 rand -1 1"}},
+        {"top_k", "k 40", {"float32 2 2 5000 rand -1 1 coarse"}}, /* sorted, in several pieces */
+        {"top_k", "k 300", {"float32 2 2 5000 rand -1 1"}},
+        {"top_k", "k 90", {"float32 2 7 90 rand -1 1 coarse"}},
+        {"top_k", "k 50", {"float32 2 7 2048 rand -1 1 coarse"}},
+        {"take_last", NULL, {"float32 2 30 500 rand -1 1", "int32 2 30 40 rand 0 499"}},
+        {"put_last", NULL, {"float32 2 30 40 rand -1 1", "int32 2 30 40 rand 0 9", "float32 2 30 500 rand 0 1"}},
+        {"put_last", NULL, {"float32 2 3 600 rand -1 1", "int32 2 3 600 rand 0 599", "float32 2 3 600 rand 0 1"}},
+        {"in_top_k", "k 300", {"float32 2 300 1000 rand -1 1 coarse", "int64 1 300 rand -1 1000"}},
+        {"in_top_k", "k 2", {"float32 2 900 10 rand -1 1 coarse", "int32 1 900 rand -1 10"}},
+    };
+    RUN_WIDE_CASES(list);
+}
+TEST(wide_rows)
+{
+    static const wide_case list[] = {
+        {"softmax", NULL, {"float32 2 3001 10 rand -4 4"}},
+        {"softmax", NULL, {"float32 3 7 30 100 rand -4 4"}},
+        {"softmax", NULL, {"float32 2 70 101 rand -4 4"}},
+        {"log_softmax", NULL, {"float32 2 70 500 rand -4 4"}},
+        {"softmax", NULL, {"float32 2 33 333 rand -4 4"}},
+        {"log_softmax", NULL, {"float32 2 33 1 rand -4 4"}},
+        {"softmax", NULL, {"float32 2 9 1000 rand -4 4"}},
+        {"log_softmax", NULL, {"float32 2 9 1001 rand -4 4"}},
+        {"softmax", NULL, {"float32 2 9 4096 rand -4 4"}},
+        {"softmax", NULL, {"float32 2 9 4095 rand -4 4"}},
+        {"softmax", NULL, {"float32 2 9 5001 rand -90 90"}}, /* too long for registers */
+        {"log_softmax", NULL, {"float32 2 9 5001 rand -90 90"}},
+        {"sparse_softmax_cross_entropy", NULL, {"float32 2 3001 10 rand -4 4", "int32 1 3001 rand 0 9"}},
+        {"sparse_softmax_cross_entropy", NULL, {"float32 2 70 100 rand -4 4", "int64 1 70 rand 0 99"}},
+        {"sparse_softmax_cross_entropy", NULL, {"float32 2 9 1000 rand -4 4", "int64 1 9 rand 0 999"}},
+        {"sparse_softmax_cross_entropy", NULL, {"float32 2 5 5001 rand -4 4", "int32 1 5 rand 0 5000"}},
+        {"sparse_softmax_cross_entropy", NULL, {"float32 2 5 5001 rand -4 4", "int32 1 5 rand 5001 5001"}}, /* faults */
+        {"sparse_softmax_cross_entropy", NULL, {"float32 2 70 10 rand -4 4", "int32 1 70 rand -1 -1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 300 24 rand -1 3", "float32 1 24 rand 0 2", "float32 1 24 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 90 128 rand -1 3", "float32 1 128 rand 0 2", "float32 1 128 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 90 130 rand -1 3", "float32 1 130 rand 0 2", "float32 1 130 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 30 512 rand -1 3", "float32 1 512 rand 0 2", "float32 1 512 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 9 768 rand -1 3", "float32 1 768 rand 0 2", "float32 1 768 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 9 777 rand -1 3", "float32 1 777 rand 0 2", "float32 1 777 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 9 4000 rand -1 3", "float32 1 4000 rand 0 2", "float32 1 4000 rand -1 1"}},
+        {"layer_norm",
+         "epsilon 1e-5",
+         {"float32 2 9 4099 rand -1 3", "float32 1 4099 rand 0 2", "float32 1 4099 rand -1 1"}},
+#define LN_BACK(rows_, C_)                                                                                        \
+    {                                                                                                             \
+        "layer_norm_grad", "epsilon 1e-5",                                                                        \
+        {                                                                                                         \
+            "float32 2 " rows_ " " C_ " rand -1 1", "float32 2 " rows_ " " C_ " rand -1 3",                       \
+                "float32 1 " C_ " rand 0 2", "float32 1 " rows_ " rand 0.8 1.2", "float32 1 " rows_ " rand 0.7 1" \
+        }                                                                                                         \
+    }
+        LN_BACK("200", "20"),
+        LN_BACK("700", "128"),
+        LN_BACK("101", "99"),
+        LN_BACK("90", "400"),
+        LN_BACK("90", "401"),
+        LN_BACK("33", "768"),
+        LN_BACK("33", "767"),
+        LN_BACK("33", "2048"),
+        LN_BACK("17", "4095"),
+        LN_BACK("40", "4099"),
+#undef LN_BACK
+    };
+    RUN_WIDE_CASES(list);
+}
+/* More tensors than one list of the kernel takes, and values whose squares are no floats. */
+TEST(norm_of_many)
+{
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x[300], *one = tp_placeholder(g, "x", TP_F32, tp_make_shape(3));
+    float large[3] = {3e25f, -4e25f, 0};
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = one;
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(3), large);
+    for (int i = 0; i < 300; i++) x[i] = one;
+    tp_node *y = tp_global_norm(x, 300);
+    tp_session_config sc;
+    memset(&sc, 0, sizeof sc);
+    sc.devices = &gpu;
+    sc.n_devices = 1;
+    tp_session *s = tp_session_new(g, &sc);
+    const tp_tensor *value;
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_run(s, &feed, 1, &y, 1, &value)))
+        CHECK_NEAR(tp_tensor_get(value, 0), 5e25 * sqrt(300.0), 0, 1e-6);
+    tp_session_free(s);
+    tp_graph_free(g);
+    gpu->close(gpu);
+}
+
 TEST_MAIN()

@@ -1497,11 +1497,16 @@ template <class T> __device__ __forceinline__ T tp__pattern(float value, int dty
         uint64_t word[2];
         T unit;
     } p;
-    tp__cell c;
-    c.d = (double)value;
-    c = tp__cell_cast(c, TP_F64, dtype);
-    p.word[0] = 0;
-    tp__cell_put(p.word, dtype, 0, c);
+    switch (dtype) {
+    case TP_F32: p.word[0] = __float_as_uint(value); break;
+    case TP_F64: p.word[0] = (uint64_t)__double_as_longlong((double)value); break;
+    case TP_F16: p.word[0] = tp__f16_of_f32(value); break;
+    case TP_BF16: p.word[0] = tp__bf16_of_f32(value); break;
+    case TP_I32: p.word[0] = (uint32_t)tp__whole((double)value, -2147483648.0, 2147483647.0); break;
+    case TP_I64: p.word[0] = (uint64_t)tp__whole((double)value, -9223372036854775808.0, 9223372036854775807.0); break;
+    case TP_U8: p.word[0] = (uint64_t)tp__whole((double)value, 0.0, 255.0); break;
+    default: p.word[0] = value != 0; break;
+    }
     if (dtype == TP_U8 || dtype == TP_BOOL) p.word[0] |= p.word[0] << 8;
     if (dtype == TP_U8 || dtype == TP_BOOL || dtype == TP_F16 || dtype == TP_BF16) p.word[0] |= p.word[0] << 16;
     if (dtype != TP_F64 && dtype != TP_I64) p.word[0] |= p.word[0] << 32;

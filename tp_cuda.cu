@@ -1487,7 +1487,8 @@ template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i,
         for (int j = 0; j < 4; j++) tp__put(t.v, j, x[j]);
         *(tp__four<T> *)(p + i) = t;
     } else
-        for (int j = 0; j < m; j++) tp__put(p, i + j, x[j]);
+        for (int j = 0; j < 4; j++) /* a loop of known length: x stays in registers */
+            if (j < m) tp__put(p, i + j, x[j]);
 }
 
 /* A number as an element of any type, repeated as often as a unit holds it. */
@@ -2110,7 +2111,7 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 /* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || *(volatile int64_t *)f.words != 0) return;
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -2481,10 +2482,9 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
         const int m = n - i < 4 ? (int)(n - i) : 4;
         tp__real<T> v[4];
         tp__get_four(x, i, m, v);
-        for (int j = 0; j < m; j++) {
-            tp__put(y, i + j, v[j]);
+        for (int j = 0; j < 4; j++) /* behind the end it is 0 */
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
-        }
+        tp__put_four(y, i, m, v);
     }
     bad = tp__block_max(bad, room);
     if (threadIdx.x == 0) first[blockIdx.x] = bad;

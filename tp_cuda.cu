@@ -2757,7 +2757,8 @@ template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i,
         for (int j = 0; j < 4; j++) tp__put(t.v, j, x[j]);
         *(tp__four<T> *)(p + i) = t;
     } else
-        for (int j = 0; j < m; j++) tp__put(p, i + j, x[j]);
+        for (int j = 0; j < 4; j++) /* a loop of known length: x stays in registers */
+            if (j < m) tp__put(p, i + j, x[j]);
 }
 
 /* A number as an element of any type, repeated as often as a unit holds it. */
@@ -2767,11 +2768,16 @@ template <class T> __device__ __forceinline__ T tp__pattern(float value, int dty
         uint64_t word[2];
         T unit;
     } p;
-    tp__cell c;
-    c.d = (double)value;
-    c = tp__cell_cast(c, TP_F64, dtype);
-    p.word[0] = 0;
-    tp__cell_put(p.word, dtype, 0, c);
+    switch (dtype) {
+    case TP_F32: p.word[0] = __float_as_uint(value); break;
+    case TP_F64: p.word[0] = (uint64_t)__double_as_longlong((double)value); break;
+    case TP_F16: p.word[0] = tp__f16_of_f32(value); break;
+    case TP_BF16: p.word[0] = tp__bf16_of_f32(value); break;
+    case TP_I32: p.word[0] = (uint32_t)tp__whole((double)value, -2147483648.0, 2147483647.0); break;
+    case TP_I64: p.word[0] = (uint64_t)tp__whole((double)value, -9223372036854775808.0, 9223372036854775807.0); break;
+    case TP_U8: p.word[0] = (uint64_t)tp__whole((double)value, 0.0, 255.0); break;
+    default: p.word[0] = value != 0; break;
+    }
     if (dtype == TP_U8 || dtype == TP_BOOL) p.word[0] |= p.word[0] << 8;
     if (dtype == TP_U8 || dtype == TP_BOOL || dtype == TP_F16 || dtype == TP_BF16) p.word[0] |= p.word[0] << 16;
     if (dtype != TP_F64 && dtype != TP_I64) p.word[0] |= p.word[0] << 32;
@@ -3363,7 +3369,7 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 /* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || *(volatile int64_t *)f.words != 0) return;
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -3734,10 +3740,9 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
         const int m = n - i < 4 ? (int)(n - i) : 4;
         tp__real<T> v[4];
         tp__get_four(x, i, m, v);
-        for (int j = 0; j < m; j++) {
-            tp__put(y, i + j, v[j]);
+        for (int j = 0; j < 4; j++) /* behind the end it is 0 */
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
-        }
+        tp__put_four(y, i, m, v);
     }
     bad = tp__block_max(bad, room);
     if (threadIdx.x == 0) first[blockIdx.x] = bad;

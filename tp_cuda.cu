@@ -2224,7 +2224,8 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
         const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
         char *px = (char *)x + (size_t)(at * g->xb) * size, *py = (char *)y + (size_t)(at * g->yb) * size;
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
-        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, at > 0);
+        const bool add = j->what == TP__CONV_FILTER && at > 0;
+        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
         if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) return false; /* or a shade of it */
         if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
         if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);

@@ -965,3 +965,287 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t h, const void *alpha,
                            alpha, beta, x, dw, dy, workspace, workspace_bytes);
 }
 } /* extern "C" */
+
+/* ==== >>nccl ========================================================================================== */
+
+namespace
+{
+enum Collective { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER };
+const char *const collective_names[] = {"ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclAllGather",
+                                        "ncclReduceScatter"};
+struct Clique;
+/* One collective, from its first rank's call to its last one's. */
+struct Gathering {
+    Collective what;
+    size_t count;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    int root;
+    std::vector<const void *> send;
+    std::vector<void *> recv;
+    std::vector<bool> come;
+    std::shared_ptr<tp_shim::Meeting> meeting;
+};
+struct Clique {
+    int n = 0;
+    std::vector<bool> joined;
+    std::vector<size_t> turn; /* of each rank: how many collectives it has called */
+    size_t finished = 0;      /* how many all have called */
+    std::vector<std::shared_ptr<Gathering>> open;
+};
+/* Called by one thread at a time, as all of the shim's NCCL. */
+std::map<std::string, std::shared_ptr<Clique>> &cliques = *new std::map<std::string, std::shared_ptr<Clique>>;
+int group_depth, next_id;
+
+size_t nccl_size(ncclDataType_t t)
+{
+    switch (t) {
+    case ncclInt8:
+    case ncclUint8: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32: return 4;
+    default: return 8;
+    }
+}
+/* long double holds every element exactly */
+FAST long double nccl_load(ncclDataType_t t, const void *p, size_t i)
+{
+    switch (t) {
+    case ncclInt8: return ((const int8_t *)p)[i];
+    case ncclUint8: return ((const uint8_t *)p)[i];
+    case ncclInt32: return ((const int32_t *)p)[i];
+    case ncclUint32: return ((const uint32_t *)p)[i];
+    case ncclInt64: return (long double)((const int64_t *)p)[i];
+    case ncclUint64: return (long double)((const uint64_t *)p)[i];
+    case ncclFloat16: return (long double)load(F16, p, i);
+    case ncclBfloat16: return (long double)load(BF16, p, i);
+    case ncclFloat32: return (long double)load(F32, p, i);
+    default: return (long double)load(F64, p, i);
+    }
+}
+FAST void nccl_store(ncclDataType_t t, void *p, size_t i, long double v)
+{
+    switch (t) {
+    case ncclInt8: ((int8_t *)p)[i] = (int8_t)(int64_t)v; break;
+    case ncclUint8: ((uint8_t *)p)[i] = (uint8_t)(uint64_t)v; break;
+    case ncclInt32: ((int32_t *)p)[i] = (int32_t)(int64_t)v; break;
+    case ncclUint32: ((uint32_t *)p)[i] = (uint32_t)(uint64_t)v; break;
+    case ncclInt64: ((int64_t *)p)[i] = (int64_t)v; break;
+    case ncclUint64: ((uint64_t *)p)[i] = (uint64_t)v; break;
+    case ncclFloat16: store(F16, p, i, (double)v); break;
+    case ncclBfloat16: store(BF16, p, i, (double)v); break;
+    case ncclFloat32: store(F32, p, i, (double)v); break;
+    default: store(F64, p, i, (double)v);
+    }
+}
+
+FAST void collect(const Gathering &g)
+{
+    size_t n = g.send.size(), total = g.what == ALL_GATHER || g.what == REDUCE_SCATTER ? g.count * n : g.count;
+    std::vector<long double> v(total);
+    for (size_t i = 0; i < total; i++) {
+        if (g.what == BROADCAST) v[i] = nccl_load(g.type, g.send[(size_t)g.root], i);
+        else if (g.what == ALL_GATHER) v[i] = nccl_load(g.type, g.send[i / g.count], i % g.count);
+        else {
+            long double s = nccl_load(g.type, g.send[0], i);
+            for (size_t r = 1; r < n; r++) {
+                long double x = nccl_load(g.type, g.send[r], i);
+                if (g.op == ncclProd) s *= x;
+                else if (g.op == ncclMax) s = x > s ? x : s;
+                else if (g.op == ncclMin) s = x < s ? x : s;
+                else s += x;
+            }
+            v[i] = g.op == ncclAvg ? s / (long double)n : s;
+        }
+    }
+    for (size_t r = 0; r < n; r++) {
+        if (g.what == REDUCE && (int)r != g.root) continue;
+        size_t from = g.what == REDUCE_SCATTER ? r * g.count : 0;
+        size_t many = g.what == REDUCE_SCATTER ? g.count : total;
+        for (size_t i = 0; i < many; i++) nccl_store(g.type, g.recv[r], i, v[from + i]);
+    }
+}
+} // namespace
+
+struct tp_shim_comm {
+    std::shared_ptr<Clique> clique;
+    int rank = 0, device = 0;
+};
+
+namespace
+{
+ncclResult_t collective(Collective what, const void *send, void *recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    const char *name = collective_names[what];
+    if (injected(name)) return ncclUnhandledCudaError;
+    if (!comm || root < 0 || root >= comm->clique->n) {
+        say("%s: no communicator, or a root outside it", name);
+        return ncclInvalidArgument;
+    }
+    if (!tp_shim::stream_ok(stream)) return ncclInvalidArgument;
+    Clique &c = *comm->clique;
+    size_t n = (size_t)c.n, rank = (size_t)comm->rank, bytes = count * nccl_size(type);
+    bool sends = what != BROADCAST || comm->rank == root, receives = what != REDUCE || comm->rank == root;
+    std::string words = name;
+    if (sends) check_device(send, what == REDUCE_SCATTER ? bytes * n : bytes, (words + ", send").c_str());
+    if (receives) check_device(recv, what == ALL_GATHER ? bytes * n : bytes, (words + ", receive").c_str());
+    size_t turn = c.turn[rank]++ - c.finished;
+    if (turn == c.open.size()) {
+        auto g = std::make_shared<Gathering>();
+        g->what = what, g->count = count, g->type = type, g->op = op, g->root = root;
+        g->send.resize(n), g->recv.resize(n), g->come.resize(n);
+        g->meeting = tp_shim::meeting(c.n, name, [p = g.get()] { collect(*p); });
+        c.open.push_back(g);
+    }
+    std::shared_ptr<Gathering> g = c.open[turn];
+    if (g->what != what || g->count != count || g->type != type || g->op != op || g->root != root)
+        tp_shim::fault("rank %zu calls %s of %zu elements where another called %s of %zu, or their types differ", rank,
+                       name, count, collective_names[g->what], g->count);
+    g->send[rank] = send;
+    g->recv[rank] = recv;
+    g->come[rank] = true;
+    cudaError_t e = n == 1 ? tp_shim::queue(stream, name, [g] { collect(*g); }) : tp_shim::join(g->meeting, stream);
+    if (std::find(g->come.begin(), g->come.end(), false) == g->come.end()) {
+        /* the queue keeps it until it has run */
+        if (n > 1) e = e == cudaSuccess ? tp_shim::queue(stream, name, [g] {}) : e;
+        c.open.erase(c.open.begin());
+        c.finished++;
+    }
+    return e == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+} // namespace
+
+extern "C" {
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    if (injected("ncclGetUniqueId")) return ncclSystemError;
+    memset(id, 0, sizeof *id);
+    snprintf(id->internal, sizeof id->internal, "shim %d", ++next_id);
+    return ncclSuccess;
+}
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+{
+    *comm = nullptr;
+    if (injected("ncclCommInitRank")) return ncclSystemError;
+    if (ranks < 1 || rank < 0 || rank >= ranks) return ncclInvalidArgument;
+    auto &c = cliques[std::string(id.internal, sizeof id.internal)];
+    if (!c) {
+        c = std::make_shared<Clique>();
+        c->n = ranks;
+        c->joined.resize((size_t)ranks);
+        c->turn.resize((size_t)ranks);
+    }
+    if (c->n != ranks || c->joined[(size_t)rank]) {
+        say("ncclCommInitRank: rank %d of %d is there already, or another number of ranks was said", rank, ranks);
+        return ncclInvalidUsage;
+    }
+    c->joined[(size_t)rank] = true;
+    make<tp_shim_comm>(comm, "NCCL communicator");
+    (*comm)->clique = c;
+    (*comm)->rank = rank;
+    (*comm)->device = tp_shim::current_device();
+    return ncclSuccess;
+}
+ncclResult_t ncclCommInitAll(ncclComm_t *comm, int n, const int *devices)
+{
+    ncclUniqueId id;
+    ncclResult_t r = ncclGetUniqueId(&id);
+    for (int i = 0; i < n; i++) comm[i] = nullptr;
+    for (int i = 0; i < n && r == ncclSuccess; i++) {
+        r = ncclCommInitRank(&comm[i], n, id, i);
+        if (r == ncclSuccess) comm[i]->device = devices ? devices[i] : i;
+    }
+    for (int i = 0; i < n && r != ncclSuccess; i++) {
+        ncclCommDestroy(comm[i]);
+        comm[i] = nullptr;
+    }
+    return r;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    unmake(comm, "NCCL communicator");
+    return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDestroy(comm); }
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t *error)
+{
+    *error = ncclSuccess;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
+{
+    *count = comm->clique->n;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
+{
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
+{
+    *device = comm->device;
+    return ncclSuccess;
+}
+const char *ncclGetErrorString(ncclResult_t r)
+{
+    switch (r) {
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error";
+    case ncclSystemError: return "unhandled system error";
+    case ncclInternalError: return "internal error";
+    case ncclInvalidArgument: return "invalid argument";
+    case ncclInvalidUsage: return "invalid usage";
+    case ncclRemoteError: return "remote process exited or there was a network error";
+    case ncclInProgress: return "operation in progress";
+    }
+    return "unknown result code";
+}
+const char *ncclGetLastError(ncclComm_t) { return tp_shim_sentence(); }
+ncclResult_t ncclGroupStart(void)
+{
+    group_depth++;
+    return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd(void)
+{
+    if (group_depth < 1) return ncclInvalidUsage;
+    group_depth--;
+    return ncclSuccess;
+}
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(ALL_REDUCE, send, recv, count, type, op, 0, comm, stream);
+}
+ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(REDUCE, send, recv, count, type, op, root, comm, stream);
+}
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return collective(BROADCAST, send, recv, count, type, ncclSum, root, comm, stream);
+}
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t send_count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return collective(ALL_GATHER, send, recv, send_count, type, ncclSum, 0, comm, stream);
+}
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t recv_count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(REDUCE_SCATTER, send, recv, recv_count, type, op, 0, comm, stream);
+}
+} /* extern "C" */

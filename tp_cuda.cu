@@ -4372,11 +4372,16 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
                                      (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
 }
 
+#ifndef TP__INT_ELEMENTS                      /* tests make these two small */
+#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* more need indices of 64 bits */
+#define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* as many of an operand go to cuDNN at a time */
+#endif
+
 /* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
  * bits, which divide several times faster, if they suffice. */
 #define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                      \
     do {                                                                                             \
-        if ((n_most_) >= (int64_t)1 << 30) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
+        if ((n_most_) >= TP__INT_ELEMENTS) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
         else if (four_) TP_RUN(k_, (kernel_<T_, 4, int>), (n_) / 4, __VA_ARGS__);                    \
         else TP_RUN(k_, (kernel_<T_, 1, int>), (n_), __VA_ARGS__);                                   \
     } while (0)
@@ -4788,7 +4793,7 @@ static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dt
 #define TP__FRAME(T_)                                                                                    \
     do {                                                                                                 \
         const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                          \
-        if (N * more_H * more_W * C < (int64_t)1 << 30)                                                  \
+        if (N * more_H * more_W * C < TP__INT_ELEMENTS)                                                  \
             TP_RUN(k, (tp__frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
         else TP_RUN(k, (tp__frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
     } while (0)
@@ -4881,8 +4886,8 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
                strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
     const cudnnMathType_t asked = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
-    int algo[TP__CONV_ALGOS + 1], n = 0;
-    cudnnMathType_t math[TP__CONV_ALGOS + 1];
+    int algo[TP__CONV_ALGOS + 2], n = 0;
+    cudnnMathType_t math[TP__CONV_ALGOS + 2];
     cudnnStatus_t st = tp__conv_describe(s);
     if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionMathType(s->conv, asked);
     if (st != CUDNN_STATUS_SUCCESS) return st;
@@ -4905,8 +4910,12 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
                                                                                      TP__CONV_ALGOS, &m, found));
 #undef TP__CONV_CANDIDATES
-    algo[n] = 1; /* the implicit product: of each of the three, deterministic and of small workspace */
+    algo[n] = 1; /* implicit products, where nothing was found: deterministic, of small workspace */
     math[n++] = asked;
+    if (what == TP__CONV_FORWARD) {
+        algo[n] = 0;
+        math[n++] = asked;
+    }
     for (int i = 0; i < n; i++) {
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
                        tp__conv_is_rough(what, algo[i])))
@@ -5009,7 +5018,8 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     const tp__conv_shape *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
     const int64_t reach = g->KH * g->KW * (g->C / g->groups), image_x = g->C * (g->H + g->more_h) * (g->W + g->more_w),
-                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y, most = INT32_MAX;
+                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
+                  most = TP__CONV_ELEMENTS;
     j.way = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* sums over nothing */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
@@ -5019,7 +5029,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         j.way = TP__BY_PRODUCT;
         return j;
     }
-    if (g->groups == g->C && g->C > 1 && g->B * image < most / 2) {
+    if (g->groups == g->C && g->C > 1 && g->B * image < (int64_t)1 << 30) {
         j.way = TP__BY_DEPTH;
         if (what != TP__CONV_FILTER) return j;
         const tp__depth_cut s = tp__depth_cut_of(g);
@@ -5120,8 +5130,9 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
         const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
         char *px = (char *)x + (size_t)(at * g->xb) * size, *py = (char *)y + (size_t)(at * g->yb) * size;
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
-        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, at > 0);
-        if (st == CUDNN_STATUS_NOT_SUPPORTED) return false;
+        const bool add = j->what == TP__CONV_FILTER && at > 0;
+        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
+        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) return false; /* or a shade of it */
         if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
         if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
     }
@@ -5459,6 +5470,8 @@ template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scal
     return tp__fused(x - mean, scale, beta);
 }
 
+template <class R> __device__ __forceinline__ R tp__finite(R x) { return x - x == 0 ? x : (R)0; }
+
 /* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
  * squares around one of n values are at most about n times those around their mean. */
 template <class R, int V> struct tp__bn_sums {
@@ -5466,7 +5479,7 @@ template <class R, int V> struct tp__bn_sums {
     __device__ __forceinline__ void begin(const R (&x)[V])
     {
         for (int e = 0; e < V; e++) {
-            shift[e] = x[e] - x[e] == 0 ? x[e] : 0; /* finite */
+            shift[e] = tp__finite(x[e]);
             sum[e] = squares[e] = 0;
         }
     }
@@ -5544,9 +5557,11 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     const int wide = s.lanes * V, n = (int)(b.to - b.from);
     const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
     for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
+        const R near = means[t]; /* differences from it are small, and keep their bits */
         R total = 0, squares = 0;
-        for (int w = 0; w < b.slots && w < n; w++) total += (R)((n - w + b.slots - 1) / b.slots) * means[w * wide + t];
-        const R all = total / (R)n;
+        for (int w = 1; w < b.slots && w < n; w++)
+            total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
+        const R all = near + total / (R)n;
         for (int w = 0; w < b.slots && w < n; w++) {
             const R d = means[w * wide + t] - all;
             squares += arounds[w * wide + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
@@ -5625,15 +5640,20 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
     R mean[V], scale[V], beta[V];
     for (int e = 0; e < V; e++)
         mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
-#pragma unroll 4
-    for (int r = 0; r < rows; r++) {
-        R v[V];
-        tp__load(p + r * stride, v);
-        for (int e = 0; e < V; e++) {
-            v[e] = tp__bn_value(v[e], mean[e], scale[e], beta[e]);
-            if (relu && 0 > v[e]) v[e] = 0;
+    for (int r = 0; r < rows; r += 4) { /* four rows are under way before the first is written */
+        R v[4][V];
+#pragma unroll
+        for (int u = 0; u < 4; u++)
+            if (r + u < rows) tp__load(p + (r + u) * stride, v[u]);
+#pragma unroll
+        for (int u = 0; u < 4; u++) {
+            if (r + u >= rows) break;
+            for (int e = 0; e < V; e++) {
+                v[u][e] = tp__bn_value(v[u][e], mean[e], scale[e], beta[e]);
+                if (relu && 0 > v[u][e]) v[u][e] = 0;
+            }
+            tp__store(q + (r + u) * stride, v[u]);
         }
-        tp__store(q + r * stride, v);
     }
 }
 /* stat: gamma inv, dbeta/N, inv dgamma/N */
@@ -5651,16 +5671,23 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
     tp__load(in.mean + b.c, mean);
     if (in.beta) tp__load(in.beta + b.c, beta);
     for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
-#pragma unroll 4
-    for (int r = 0; r < rows; r++) {
-        R u[V], d[V];
-        tp__load(p + r * stride, u);
-        tp__load(q + r * stride, d);
-        for (int e = 0; e < V; e++) {
-            if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
-            d[e] = scale[e] * (d[e] - c1[e] - (u[e] - mean[e]) * c2[e]);
+    for (int r = 0; r < rows; r += 2) {
+        R v[2][V], d[2][V];
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            if (r + u >= rows) break;
+            tp__load(p + (r + u) * stride, v[u]);
+            tp__load(q + (r + u) * stride, d[u]);
         }
-        tp__store(to + r * stride, d);
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            if (r + u >= rows) break;
+            for (int e = 0; e < V; e++) {
+                if (in.beta && !(tp__bn_value(v[u][e], mean[e], scale[e], beta[e]) > 0)) d[u][e] = 0;
+                d[u][e] = scale[e] * (d[u][e] - c1[e] - (v[u][e] - mean[e]) * c2[e]);
+            }
+            tp__store(to + (r + u) * stride, d[u]);
+        }
     }
 }
 
@@ -5697,9 +5724,10 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
         }
         sums.end(n, mean, around);
     }
+    const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    for (int v = 0; v < V; v++) total += n * mean[v];
-    const R all = tp__block_sum(total, room) / (R)(to - from);
+    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, and keep their bits */
+    const R all = near + tp__block_sum(total, room) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
     squares = tp__block_sum(squares, room);
     if (threadIdx.x) return;
@@ -5865,7 +5893,7 @@ TP_KERNEL tp__bn_given(const T *gamma, const T *beta, const T *mean, const T *va
 #define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
     do {                                                                                                          \
         const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
-        if ((s_).n * (s_).C >= (int64_t)1 << 30)                                                                  \
+        if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                  \
             TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
         else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
         else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \

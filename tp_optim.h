@@ -449,7 +449,9 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     if (!s || !(s->name = tp_graph_strdup(g, slot))) return tp_poison(g);
     d->name = full;
     d->trainable = TP_NO;
+    tp_device_enter(g, var ? tp_node_device(var) : 0);
     s->node = tp__new_variable(g, d, full);
+    tp_device_leave(g);
     s->var = var;
     s->next = o->slots;
     if (!tp_is_poison(s->node)) o->slots = s;
@@ -498,7 +500,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 
 /* ==== >>optimizers ==================================================================================== */
 
-/* One fused update handles a group of variables of one dtype. This is what a group's update is made of. */
+/* One fused update handles a group of variables of one dtype and device. This is what a group's update is made of. */
 typedef struct tp__apply_group {
     tp_node **var, **grad, **slot[3];
     int n;
@@ -507,37 +509,57 @@ typedef struct tp__apply_group {
 
 typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
 
+/* The pairs of one dtype whose variables live on one device, as one update. room: 5 n nodes. */
+static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_dtype dtype, int device,
+                                    tp__group_fn fn, const float *initial)
+{
+    tp_graph *g = o->graph;
+    tp__apply_group group;
+    memset(&group, 0, sizeof group);
+    tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *room);
+    if (!room) return tp_poison(g);
+    group.var = room;
+    group.grad = room + n;
+    for (int q = 0; q < 3; q++) group.slot[q] = room + (2 + q) * n;
+    tp_device_enter(g, device);
+    for (int i = 0; i < n; i++) {
+        tp_node *v = gvs[i].var;
+        if (v->dtype != dtype || tp_node_device(v) != device) continue;
+        group.var[group.n] = v;
+        group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
+        for (int q = 0; q < o->n_slots; q++)
+            group.slot[q][group.n] =
+                tp_optimizer_slot(o, v, o->slot_names[q], NULL, tp_init_constant(initial ? initial[q] : 0.0f));
+        group.n++;
+    }
+    group.lr = tp__as_dtype(o->learning_rate, dtype);
+    tp_node *op = tp_graph_status(g) == TP_OK ? fn(o, &group) : tp_poison(g);
+    tp_device_leave(g);
+    return op;
+}
+
 /* Sort the pairs into groups by dtype, in the order in which the dtypes appear, and make each group's update. `slot` names
- * the slots, n_slots of them, which start at `initial` (NULL: zeros). ops gets one node a group (room for TP_DTYPE_COUNT). */
+ * the slots, n_slots of them, which start at `initial` (NULL: zeros). ops gets one node a dtype (room for TP_DTYPE_COUNT). */
 static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp__group_fn fn, const float *initial,
                               tp_node **ops)
 {
     tp_graph *g = o->graph;
     int n_ops = 0;
     bool done[TP_DTYPE_COUNT] = {false};
+    tp_node **part = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *part);
+    if (!part) return 0;
     for (int first = 0; first < n && tp_graph_status(g) == TP_OK; first++) {
         const tp_dtype dtype = gvs[first].var->dtype;
         if (done[dtype]) continue;
         done[dtype] = true;
-        tp__apply_group group;
-        memset(&group, 0, sizeof group);
-        tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *room);
-        if (!room) break;
-        group.var = room;
-        group.grad = room + n;
-        for (int q = 0; q < 3; q++) group.slot[q] = room + (2 + q) * n;
-        for (int i = first; i < n; i++) {
-            tp_node *v = gvs[i].var;
-            if (v->dtype != dtype) continue;
-            group.var[group.n] = v;
-            group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
-            for (int q = 0; q < o->n_slots; q++)
-                group.slot[q][group.n] =
-                    tp_optimizer_slot(o, v, o->slot_names[q], NULL, tp_init_constant(initial ? initial[q] : 0.0f));
-            group.n++;
+        int n_part = 0;
+        for (int i = first; i < n && tp_graph_status(g) == TP_OK; i++) {
+            bool made = gvs[i].var->dtype != dtype;
+            for (int k = first; k < i && !made; k++)
+                made = gvs[k].var->dtype == dtype && tp_node_device(gvs[k].var) == tp_node_device(gvs[i].var);
+            if (!made) part[n_part++] = tp__apply_one_group(o, gvs, n, dtype, tp_node_device(gvs[i].var), fn, initial);
         }
-        group.lr = tp__as_dtype(o->learning_rate, dtype);
-        if (tp_graph_status(g) == TP_OK) ops[n_ops++] = fn(o, &group);
+        if (tp_graph_status(g) == TP_OK) ops[n_ops++] = n_part == 1 ? part[0] : tp_group(g, part, n_part, "devices");
     }
     return n_ops;
 }

@@ -2,8 +2,8 @@
  * that tp_cuda.cu uses, written to find mistakes rather than to be fast.
  *
  *     g++ -std=c++17 -DTP_CUDA_SHIM -Itests/gpu/shim -I. -x c++ -c tp_cuda.cu -o tp_cuda.o
- *     g++ -std=c++17 -Itests/gpu/shim -c tests/gpu/shim/shim.cpp -o shim.o
- *     g++ test.o tp_cuda.o shim.o -lpthread
+ *     g++ -std=c++17 -O2 -Itests/gpu/shim -c tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp
+ *     g++ test.o tp_cuda.o shim.o libraries.o -lpthread
  *
  * -fsanitize=address adds out-of-bounds accesses of device and shared memory and the host touching device memory,
  * -fsanitize=thread adds data races between the threads of a kernel (a missing __syncthreads or __syncwarp).

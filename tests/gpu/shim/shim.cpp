@@ -351,7 +351,7 @@ NO_TSAN void set_now(int l)
  * of one block or of different ones but barriers and atomics. */
 char tsan_start, tsan_end, tsan_barrier[2], tsan_warp[MAX_THREADS / 32][2];
 int tsan_epoch, lane_epoch[MAX_THREADS];
-bool lane_barrier_parity[MAX_THREADS], lane_warp_parity[MAX_THREADS];
+bool barrier_parity, warp_parity[MAX_THREADS / 32]; /* change when a barrier is complete */
 Fiber *lane_fiber[MAX_THREADS];
 #endif
 
@@ -553,11 +553,14 @@ NO_TSAN int tp_shim_sync(tp_shim_wait_kind kind, int predicate, int line)
     a.kind = kind;
     a.line = line;
 #if TP_SHIM_TSAN
-    bool parity = lane_barrier_parity[l] = !lane_barrier_parity[l];
+    bool parity = barrier_parity;
     __tsan_release(&tsan_barrier[parity]);
 #endif
     if (++run.n_arrived == run.n) {
         run.n_arrived = 0;
+#if TP_SHIM_TSAN
+        barrier_parity = !barrier_parity;
+#endif
         for (int i = 0; i < run.n; i++) make_ready(i, (uint64_t)run.accumulator);
     }
     give_way();
@@ -591,11 +594,8 @@ NO_TSAN static uint64_t warp_wait(tp_shim_wait_kind kind, unsigned mask, uint64_
     a.source = source;
 #if TP_SHIM_TSAN
     /* of all, only __syncwarp orders memory */
-    bool parity = false;
-    if (kind == TP_SHIM_WARP_SYNC) {
-        parity = lane_warp_parity[l] = !lane_warp_parity[l];
-        __tsan_release(&tsan_warp[l / 32][parity]);
-    }
+    bool parity = warp_parity[l / 32];
+    if (kind == TP_SHIM_WARP_SYNC) __tsan_release(&tsan_warp[l / 32][parity]);
 #endif
     bool all = true;
     unsigned ballot = 0, named = 0;
@@ -607,6 +607,9 @@ NO_TSAN static uint64_t warp_wait(tp_shim_wait_kind kind, unsigned mask, uint64_
         ballot |= (unsigned)(b.value & 1u) << i;
     }
     if (all) {
+#if TP_SHIM_TSAN
+        if (kind == TP_SHIM_WARP_SYNC) warp_parity[l / 32] = !warp_parity[l / 32];
+#endif
         for (int i = 0; i < in_warp; i++) {
             if (!(mask >> i & 1u)) continue;
             uint64_t result = 0;
@@ -774,9 +777,10 @@ struct State {
     bool peer[MAX_DEVICES][MAX_DEVICES] = {};
     std::map<uintptr_t, Block> blocks;
     std::map<uintptr_t, size_t> pinned;
-    std::deque<std::pair<uintptr_t, size_t>> freed; /* the last ones, for sentences */
-    int shown = -2;                                 /* the device whose memory is open; -1: all, -2: none */
-    std::set<cudaStream_t> streams;                 /* the default streams too */
+    std::deque<Block> freed; /* the last ones */
+    size_t freed_bytes = 0;
+    int shown = -2;                 /* the device whose memory is open; -1: all, -2: none */
+    std::set<cudaStream_t> streams; /* the default streams too */
     std::set<cudaEvent_t> events;
     std::set<cudaGraph_t> graphs;
     std::set<cudaGraphExec_t> execs;
@@ -877,8 +881,8 @@ bool is_pinned(const void *p)
 }
 bool was_freed(const void *p)
 {
-    for (auto &f : S.freed)
-        if ((uintptr_t)p >= f.first && (uintptr_t)p < f.first + std::max<size_t>(f.second, 1)) return true;
+    for (const Block &f : S.freed)
+        if ((uintptr_t)p >= (uintptr_t)f.p && (uintptr_t)p < (uintptr_t)f.p + f.bytes) return true;
     return false;
 }
 void check_range(const void *p, size_t bytes, const char *what)
@@ -926,6 +930,17 @@ bool fails(const char *what, bool allocation)
     return false;
 }
 
+/* What was freed is kept for a while, so that nothing else lies there; the address sanitizer does that by itself. */
+void let_go(const Block &b)
+{
+#if !TP_SHIM_ASAN
+    for (size_t i = 0; i < b.bytes; i++)
+        if (b.p[i] != (char)0xff) fault("a device allocation of %zu bytes was written to after it was freed", b.bytes);
+    free(b.base);
+#else
+    (void)b;
+#endif
+}
 void forget(const Block &b)
 {
     Block gone = b;
@@ -933,9 +948,18 @@ void forget(const Block &b)
     block_edges(gone, true);
     S.used[gone.device] -= gone.bytes;
     S.blocks.erase((uintptr_t)gone.p);
-    S.freed.emplace_back((uintptr_t)gone.p, gone.bytes);
-    if (S.freed.size() > 1000) S.freed.pop_front();
+#if TP_SHIM_ASAN
     free(gone.base);
+#else
+    memset(gone.p, 0xff, gone.bytes);
+#endif
+    S.freed.push_back(gone);
+    S.freed_bytes += gone.bytes;
+    while (S.freed.size() > 500 || S.freed_bytes > (size_t)64 << 20) {
+        let_go(S.freed.front());
+        S.freed_bytes -= S.freed.front().bytes;
+        S.freed.pop_front();
+    }
 }
 
 /* ==== >>queues ======================================================================================== */
@@ -2100,7 +2124,6 @@ void tp_shim_launch_bound(const char *name, const void *fn, std::shared_ptr<tp_s
 
 /* ==== >>library ======================================================================================= */
 
-const int tp_shim::device_count_max = MAX_DEVICES;
 bool tp_shim::injected(const char *what)
 {
     Lock lock(S.mutex);
@@ -2121,6 +2144,57 @@ cudaError_t tp_shim::queue(cudaStream_t stream, const std::string &name, std::fu
     q.name = name;
     q.device = -1;
     q.work = std::move(work);
+    return enqueue(lock, s, std::move(q));
+}
+struct tp_shim::Meeting {
+    int streams, come = 0;
+    std::string name;
+    std::function<void()> run;
+    std::vector<std::shared_ptr<Mark>> arrived;
+    std::shared_ptr<Mark> done = std::make_shared<Mark>();
+};
+std::shared_ptr<tp_shim::Meeting> tp_shim::meeting(int streams, const std::string &name, std::function<void()> run)
+{
+    auto m = std::make_shared<Meeting>();
+    m->streams = streams;
+    m->name = name;
+    m->run = std::move(run);
+    return m;
+}
+cudaError_t tp_shim::join(const std::shared_ptr<Meeting> &m, cudaStream_t stream)
+{
+    Lock lock(S.mutex);
+    cudaError_t e;
+    cudaStream_t s = stream_of(stream, m->name.c_str(), &e);
+    if (!s) return e;
+    if (s->capture || is_default(s)) {
+        say("%s among several devices: the shim neither captures it nor has it in a default stream", m->name.c_str());
+        if (s->capture) s->capture->invalid = true;
+        return cudaErrorStreamCaptureUnsupported;
+    }
+    Queued q;
+    q.name = m->name;
+    if (++m->come < m->streams) {
+        m->arrived.push_back(std::make_shared<Mark>());
+        q.kind = RECORD;
+        q.mark = m->arrived.back();
+        e = enqueue(lock, s, q);
+        q.kind = WAIT;
+        q.mark = m->done;
+        return e == cudaSuccess ? enqueue(lock, s, std::move(q)) : e;
+    }
+    /* the last to come waits for the others, works, and lets them go */
+    for (auto &a : m->arrived) {
+        Queued wait = q;
+        wait.kind = WAIT;
+        wait.mark = a;
+        enqueue(lock, s, std::move(wait));
+    }
+    q.device = -1;
+    q.work = m->run;
+    enqueue(lock, s, q);
+    q.kind = RECORD;
+    q.mark = m->done;
     return enqueue(lock, s, std::move(q));
 }
 void tp_shim::count_live(const char *what, int by)

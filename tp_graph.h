@@ -4507,7 +4507,19 @@ static size_t tp__step_scratch(const tp__step *s)
 {
     tp_device *d = s->call.device;
     if (d->scratch) return d->scratch(d, &s->call);
-    return s->row->scratch ? s->row->scratch(&s->call) : 0;
+    if (!s->row->scratch) return 0;
+    tp_operand op[64];
+    tp_call k = s->call;
+    const int n = k.n_in + k.n_out + k.n_var;
+    if (!s->convert || n > 64) return s->row->scratch(&k);
+    for (int i = 0; i < n; i++) { /* what its float kernel will see */
+        op[i] = s->operand[i];
+        if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
+    }
+    k.in = op;
+    k.out = op + k.n_in;
+    k.var = op + k.n_in + k.n_out;
+    return s->row->scratch(&k);
 }
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }

@@ -1,6 +1,7 @@
 /* Sessions with several devices: where ops run and variables live, what is copied between devices and when, recordings, and a
  * device whose memory the host cannot read. All of it must give the bits of one device. */
 #define TP_IMPLEMENTATION
+#include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
 #include "tp_test.h"
@@ -924,6 +925,37 @@ TEST(statistics_of_all_towers_on_devices_of_their_own_memory)
         }
     }
     tp_graph_free(g);
+}
+
+/* A file of C has one memory: the placement is left behind, and the numbers stay. */
+TEST(exported_to_c_all_of_it_is_one_device)
+{
+    tp_graph *g[2];
+    tp_buf text[2];
+    for (int i = 0; i < 2; i++) {
+        tp_device *d[2];
+        tp_export_c_info info;
+        g[i] = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g[i], "x", TP_F32, tp_make_shape(TP_ANY, 3)), *w = NULL, *y = NULL;
+        TP_DEVICE(g[i], i)
+        {
+            w = tp_get_variable_as(g[i], "w", TP_F32, tp_make_shape(3, 2), tp_init_ones());
+            y = tp_tanh(tp_matmul(x, w));
+        }
+        y = tp_named(tp_affine(y, 2, 1), "y");
+        CHECK_OK(tp_cpu_devices_new(2, 1, NULL, d));
+        tp_session *s = open_on(g[i], d, 2);
+        memset(&text[i], 0, sizeof text[i]);
+        CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &text[i], NULL, &info));
+        CHECK(info.kernels == 2);
+        tp_session_free(s);
+        for (int k = 0; k < 2; k++) d[k]->close(d[k]);
+    }
+    CHECK_STR(text[1].data, text[0].data);
+    for (int i = 0; i < 2; i++) {
+        tp_buf_free(&text[i]);
+        tp_graph_free(g[i]);
+    }
 }
 
 TEST(wrong_placement_is_a_sentence)

@@ -2858,7 +2858,9 @@ static void tp__towers_run(tp__towers *t, int i)
             snprintf(why, sizeof why, "%.500s", tp_last_error());
             tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
             b->done = true;
-        } else tp__towers_pass(t, i, -1);
+        } else {
+            tp__towers_pass(t, i, -1);
+        }
     } else {
         tp__tower_body(b);
         b->done = true;

@@ -200,249 +200,6 @@ TEST(every_row_has_a_kernel)
     gpu->close(gpu);
 }
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-<<<<<<< HEAD
-=======
-/* ==== sequences and images ============================================================================= */
-/* Sizes that several blocks share, with a last one that is not full, against the CPU. */
-
-static void seq_case(op_case *c, const char *op)
-{
-    memset(c, 0, sizeof *c);
-    c->file = op;
-    snprintf(c->op, sizeof c->op, "%s", op);
-}
-static void seq_attr(op_case *c, const char *name, double value)
-{
-    snprintf(c->attr[c->n_attr++], sizeof c->attr[0], "%s %.9g", name, value);
-}
-static tp_tensor *seq_in(op_case *c, tp_dtype dtype, const int64_t *dim, int ndim, double low, double high)
-{
-    tp_tensor *t = &c->in[c->n_in++];
-    if (!CHECK_OK(tp_tensor_resize(t, dtype, tp_make_shape_n(ndim, dim)))) return t;
-    for (int64_t i = 0; i < tp_tensor_size(t); i++) {
-        const double u = (double)tp_random_uniform(17, (uint64_t)c->n_in, (uint64_t)i);
-        tp_tensor_set(t, i, dtype == TP_F32 ? low + (high - low) * u : floor(low + (high - low) * u));
-    }
-    return t;
-}
-static tp_tensor *seq_in3(op_case *c, int64_t a, int64_t b, int64_t d, double low, double high)
-{
-    const int64_t dim[3] = {a, b, d};
-    return seq_in(c, TP_F32, dim, 3, low, high);
-}
-static tp_tensor *seq_in2(op_case *c, int64_t a, int64_t b, double low, double high)
-{
-    const int64_t dim[2] = {a, b};
-    return seq_in(c, TP_F32, dim, 2, low, high);
-}
-/* Run it as these types, and forget it. */
-static void seq_compare(op_case *c, int line, const char *types)
-{
-    static const tp_dtype all[4] = {TP_F32, TP_F64, TP_BF16, TP_F16};
-    const tp_op *row = tp_op_find(c->op);
-    c->line = line;
-    tp_set_log(quiet, NULL);
-    tp_device *gpu = tp_cuda_open(0);
-    int n = 0;
-    if (CHECK_MSG(gpu && row, "%s: no GPU or no such op: %s", c->op, tp_last_error()))
-        for (int i = 0; i < 4; i++)
-            if (strchr(types, "fdbh"[i])) compare_devices(c, row, all[i], gpu, &n);
-    CHECK_MSG(n == (int)strlen(types), "%s:%d: it ran as %d types", c->op, line, n);
-    if (gpu) gpu->close(gpu);
-    tp_set_log(NULL, NULL);
-    free_case_as(c);
-}
-
-static void lstm_on_gpu(int64_t T, int64_t B, int64_t I, int64_t H, bool batch_major, const char *types)
-{
-    op_case c;
-    const int64_t d0 = batch_major ? B : T, d1 = batch_major ? T : B, g = 4 * H;
-    for (int back = 0; back < 2; back++) {
-        seq_case(&c, back ? "lstm_grad" : "lstm");
-        seq_attr(&c, "forget_bias", 1);
-        seq_attr(&c, "batch_major", batch_major);
-        if (back) {
-            seq_in3(&c, d0, d1, H, -1, 1);
-            for (int i = 0; i < 2; i++) seq_in2(&c, B, H, -1, 1);
-        }
-        seq_in3(&c, d0, d1, I, -1, 1);
-        seq_in2(&c, I + H, g, -0.3, 0.3);
-        if (!back) seq_in(&c, TP_F32, &g, 1, -1, 1);
-        for (int i = 0; i < 2; i++) seq_in2(&c, B, H, -1, 1);
-        if (back) {
-            seq_in3(&c, d0, d1, H, -1, 1);
-            seq_in3(&c, d0, d1, g, 0, 1);
-            seq_in3(&c, d0, d1, H, -1, 1);
-        }
-        seq_compare(&c, (int)T, types);
-    }
-}
-static void gru_on_gpu(int64_t T, int64_t B, int64_t I, int64_t H, bool batch_major, const char *types)
-{
-    op_case c;
-    const int64_t d0 = batch_major ? B : T, d1 = batch_major ? T : B, g = 2 * H;
-    for (int back = 0; back < 2; back++) {
-        seq_case(&c, back ? "gru_grad" : "gru");
-        seq_attr(&c, "batch_major", batch_major);
-        if (back) {
-            seq_in3(&c, d0, d1, H, -1, 1);
-            seq_in2(&c, B, H, -1, 1);
-        }
-        seq_in3(&c, d0, d1, I, -1, 1);
-        seq_in2(&c, I + H, g, -0.3, 0.3);
-        if (!back) seq_in(&c, TP_F32, &g, 1, -1, 1);
-        seq_in2(&c, I + H, H, -0.3, 0.3);
-        if (!back) seq_in(&c, TP_F32, &H, 1, -1, 1);
-        seq_in2(&c, B, H, -1, 1);
-        if (back) {
-            seq_in3(&c, d0, d1, H, -1, 1);
-            seq_in3(&c, d0, d1, 3 * H, 0, 1);
-        }
-        seq_compare(&c, (int)T, types);
-    }
-}
-TEST(recurrent_layers_of_several_blocks)
-{
-    for (int batch_major = 0; batch_major < 2; batch_major++) {
-        lstm_on_gpu(6, 37, 9, 33, batch_major != 0, batch_major ? "fdbh" : "f");
-        gru_on_gpu(6, 37, 9, 33, batch_major != 0, batch_major ? "f" : "fdbh");
-        lstm_on_gpu(1, 5, 3, 2, batch_major != 0, "f");
-        gru_on_gpu(1, 5, 3, 2, batch_major != 0, "f");
-    }
-    lstm_on_gpu(700, 1, 2, 3, false, "f"); /* long chunks in the sums of biases */
-    lstm_on_gpu(0, 3, 4, 5, false, "f");
-    gru_on_gpu(0, 3, 4, 5, true, "f");
-    lstm_on_gpu(4, 0, 4, 5, true, "f");
-    gru_on_gpu(4, 0, 4, 5, false, "f");
-}
-
-static void attention_on_gpu(int64_t B, int64_t Tq, int64_t Tk, int64_t D, int heads, bool causal, const char *types)
-{
-    op_case c;
-    const int64_t C = D * heads;
-    for (int back = 0; back < 2; back++) {
-        seq_case(&c, back ? "attention_grad" : "attention");
-        seq_attr(&c, "heads", heads);
-        seq_attr(&c, "causal", causal);
-        if (back) seq_in3(&c, B, Tq, C, -1, 1);
-        seq_in3(&c, B, Tq, C, -2, 2);
-        for (int i = 0; i < 2; i++) seq_in3(&c, B, Tk, C, -2, 2);
-        if (back) {
-            seq_in3(&c, B, Tq, C, -1, 1);
-            seq_in3(&c, B, heads, Tq, log((double)Tk), log((double)Tk) + 1);
-        }
-        seq_compare(&c, (int)D, types);
-    }
-}
-TEST(attention_over_several_tiles)
-{
-    attention_on_gpu(2, 70, 131, 20, 2, false, "fdbh");
-    attention_on_gpu(1, 130, 130, 7, 1, true, "fd");
-    attention_on_gpu(1, 67, 150, 64, 1, true, "fbh");
-    attention_on_gpu(1, 33, 70, 72, 2, true, "fdbh");
-    attention_on_gpu(1, 65, 66, 128, 1, false, "f");
-    attention_on_gpu(1, 3, 5, 301, 1, false, "fd"); /* a head in three slices */
-    attention_on_gpu(3, 1, 140, 8, 3, true, "f");
-    attention_on_gpu(1, 0, 3, 4, 1, false, "f");
-}
-
-static void ctc_on_gpu(int64_t T, int64_t B, int64_t C, int64_t L, int blank, bool batch_major, bool long_ints,
-                       int64_t bad, const char *types)
-{
-    op_case c;
-    const int64_t l[2] = {B, L};
-    const tp_dtype dtype = long_ints ? TP_I64 : TP_I32;
-    seq_case(&c, "ctc_loss");
-    seq_attr(&c, "blank", blank);
-    seq_attr(&c, "batch_major", batch_major);
-    seq_attr(&c, "zero_infinity", B % 2 == 0);
-    if (batch_major) seq_in3(&c, B, T, C, -3, 3);
-    else seq_in3(&c, T, B, C, -3, 3);
-    tp_tensor *labels = seq_in(&c, dtype, l, 2, blank == 0 ? 1 : 0, (double)(blank == 0 ? C : C - 1));
-    tp_tensor *lengths = seq_in(&c, dtype, l, 1, 0, (double)L + 1), *steps = seq_in(&c, dtype, l, 1, 0, (double)T + 1);
-    for (int64_t b = 0; b < B; b++) { /* one of all steps and labels, one of none, one whose labels do not fit */
-        if (b % 4 == 0) tp_tensor_set(lengths, b, (double)L), tp_tensor_set(steps, b, (double)T);
-        if (b % 4 == 1) tp_tensor_set(lengths, b, 0);
-        if (b % 4 == 2) tp_tensor_set(steps, b, b % 8 == 2 ? 0 : 1);
-    }
-    if (bad) tp_tensor_set(labels, 0, (double)bad);
-    seq_compare(&c, (int)L, types);
-}
-TEST(ctc_with_many_and_long_labels)
-{
-    ctc_on_gpu(21, 9, 11, 5, 0, false, false, 0, "fdbh");
-    ctc_on_gpu(40, 8, 70, 17, -1, true, true, 0, "fd");
-    ctc_on_gpu(300, 3, 9, 133, 0, false, true, 0, "fd"); /* more places than threads */
-    ctc_on_gpu(9, 40, 5, 3, 0, true, false, 77, "f");
-    ctc_on_gpu(9, 2, 5, 0, 0, true, false, 0, "f");
-    ctc_on_gpu(0, 3, 5, 2, 0, false, false, 0, "f");
-}
-
-static void resize_on_gpu(const int64_t *x, int h, int w, int how, bool nearest, bool nchw, const char *types)
-{
-    op_case c;
-    for (int back = 0; back < 2; back++) {
-        seq_case(&c, back ? "resize_grad" : "resize");
-        seq_attr(&c, "out_h", h);
-        seq_attr(&c, "out_w", w);
-        seq_attr(&c, "align_corners", how == 1);
-        seq_attr(&c, "half_pixel_centers", how == 2);
-        seq_attr(&c, "nearest", nearest);
-        seq_attr(&c, "data_format", nchw ? TP_NCHW : TP_NHWC);
-        int64_t y[4] = {x[0], x[1], x[2], x[3]};
-        y[nchw ? 2 : 1] = h;
-        y[nchw ? 3 : 2] = w;
-        if (back) seq_in(&c, TP_F32, y, 4, -1, 1);
-        seq_in(&c, TP_F32, x, 4, -1, 1);
-        seq_compare(&c, how, types);
-    }
-}
-TEST(images_resized_both_ways)
-{
-    const int64_t fours[4] = {2, 13, 9, 8}, odd[4] = {2, 9, 17, 3}, planes[4] = {2, 3, 17, 11}, one[4] = {1, 1, 1, 5};
-    for (int how = 0; how < 3; how++)
-        for (int nearest = 0; nearest < 2; nearest++) {
-            resize_on_gpu(fours, 20, 5, how, nearest != 0, false, how ? "f" : "fdbh");
-            resize_on_gpu(odd, 4, 40, how, nearest != 0, false, how == 1 ? "fdbh" : "f");
-            resize_on_gpu(planes, 31, 31, how, nearest != 0, true, "f");
-            resize_on_gpu(one, 7, 6, how, nearest != 0, false, "f");
-            resize_on_gpu(planes, 1, 1, how, nearest != 0, true, "f");
-        }
-}
-
-static void sampler_on_gpu(int64_t B, int64_t H, int64_t W, int64_t C, int64_t h, int64_t w, int border, double low,
-                           double high, const char *types)
-{
-    op_case c;
-    const int64_t x[4] = {B, H, W, C}, y[4] = {B, h, w, C}, at[4] = {B, h, w, 2};
-    for (int back = 0; back < 2; back++) {
-        seq_case(&c, back ? "bilinear_sampler_grad" : "bilinear_sampler");
-        seq_attr(&c, "border", border);
-        if (back) seq_in(&c, TP_F32, y, 4, -1, 1);
-        seq_in(&c, TP_F32, x, 4, -1, 1);
-        tp_tensor *coords = seq_in(&c, TP_F32, at, 4, low, high);
-        for (int64_t i = 0; i < tp_tensor_size(coords); i += 7) /* in steps that every type holds */
-            tp_tensor_set(coords, i, floor(tp_tensor_get(coords, i)));
-        if (!back && B == 3) tp_tensor_set(coords, 5, (double)NAN);
-        seq_compare(&c, (int)C, types);
-    }
-}
-TEST(bilinear_sampling_at_many_places)
-{
-    sampler_on_gpu(3, 19, 23, 3, 41, 45, TP_BORDER_REPEAT, -3, 26, "fdbh"); /* chunks of the sort */
-    sampler_on_gpu(2, 19, 23, 1, 41, 45, TP_BORDER_CONSTANT, -3, 26, "f");
-    sampler_on_gpu(2, 9, 300, 8, 17, 13, TP_BORDER_CONSTANT, -1, 9, "fdbh");
-    sampler_on_gpu(2, 7, 5, 37, 9, 11, TP_BORDER_REPEAT, -1, 7, "f");
-    sampler_on_gpu(1, 7, 5, 36, 9, 11, TP_BORDER_REPEAT, -1, 7, "fd");
-    sampler_on_gpu(1, 6, 6, 2, 60, 61, TP_BORDER_REPEAT, 2.25, 2.25, "f"); /* all at one pixel */
-    sampler_on_gpu(1, 1, 1, 4, 3, 3, TP_BORDER_REPEAT, -1, 1, "f");
-    sampler_on_gpu(2, 3, 4, 4, 0, 3, TP_BORDER_REPEAT, -1, 1, "f");
-}
-
->>>>>>> 3c322e01067af4659cccda7344db8e65fec08f24
-=======
 /* ==== >>steps ========================================================================================= */
 /* What a training step asks of the device once it has been run a few times. */
 
@@ -581,7 +338,6 @@ TEST(a_step_is_one_replay_and_allocates_nothing)
     tp_set_log(NULL, NULL);
 }
 
->>>>>>> 8d6f53b16e203280477987d8861a74ba7f2d8f3f
 /* ==== >>convolution, >>normalisation ================================================================== */
 /* Shapes that take several blocks, warps and pieces, odd ends, and every way that a kernel has. */
 
@@ -1089,7 +845,8 @@ TEST(norm_of_many)
     tp_session_free(s);
     tp_graph_free(g);
     gpu->close(gpu);
-=======
+}
+
 /* ==== >>moves, >>random, >>variables ================================================================== */
 /* Graphs larger than a block, run on the CPU's naive loops and twice on the GPU. */
 
@@ -1555,7 +1312,260 @@ TEST(optimizers_in_half_precision)
 {
     optimizers(TP_BF16, 9, 3e-2);
     optimizers(TP_F16, 9, 4e-3);
->>>>>>> de55b01087c81e5d053b8f1345325f8be6aae7e8
+}
+
+/* ==== sequences and images ============================================================================= */
+/* Sizes that several blocks share, with a last one that is not full, against the CPU. */
+
+static void seq_case(op_case *c, const char *op)
+{
+    memset(c, 0, sizeof *c);
+    c->file = op;
+    snprintf(c->op, sizeof c->op, "%s", op);
+}
+static void seq_attr(op_case *c, const char *name, double value)
+{
+    snprintf(c->attr[c->n_attr++], sizeof c->attr[0], "%s %.9g", name, value);
+}
+static tp_tensor *seq_in(op_case *c, tp_dtype dtype, const int64_t *dim, int ndim, double low, double high)
+{
+    tp_tensor *t = &c->in[c->n_in++];
+    if (!CHECK_OK(tp_tensor_resize(t, dtype, tp_make_shape_n(ndim, dim)))) return t;
+    for (int64_t i = 0; i < tp_tensor_size(t); i++) {
+        const double u = (double)tp_random_uniform(17, (uint64_t)c->n_in, (uint64_t)i);
+        tp_tensor_set(t, i, dtype == TP_F32 ? low + (high - low) * u : floor(low + (high - low) * u));
+    }
+    return t;
+}
+static tp_tensor *seq_in3(op_case *c, int64_t a, int64_t b, int64_t d, double low, double high)
+{
+    const int64_t dim[3] = {a, b, d};
+    return seq_in(c, TP_F32, dim, 3, low, high);
+}
+static tp_tensor *seq_in2(op_case *c, int64_t a, int64_t b, double low, double high)
+{
+    const int64_t dim[2] = {a, b};
+    return seq_in(c, TP_F32, dim, 2, low, high);
+}
+static tp_device *seq_gpu; /* of the running test */
+static bool seq_open(void)
+{
+    tp_set_log(quiet, NULL);
+    seq_gpu = tp_cuda_open(0);
+    return CHECK_MSG(seq_gpu != NULL, "no GPU: %s", tp_last_error());
+}
+static void seq_close(void)
+{
+    seq_gpu->close(seq_gpu);
+    tp_set_log(NULL, NULL);
+}
+/* Run it as these types, and forget it. */
+static void seq_compare(op_case *c, int line, const char *types)
+{
+    static const tp_dtype all[4] = {TP_F32, TP_F64, TP_BF16, TP_F16};
+    const tp_op *row = tp_op_find(c->op);
+    int n = 0;
+    c->line = line;
+    for (int i = 0; i < 4 && row; i++)
+        if (strchr(types, "fdbh"[i])) compare_devices(c, row, all[i], seq_gpu, &n);
+    CHECK_MSG(n == (int)strlen(types), "%s:%d: it ran as %d types", c->op, line, n);
+    free_case_as(c);
+}
+
+static void lstm_on_gpu(int64_t T, int64_t B, int64_t I, int64_t H, bool batch_major, const char *types)
+{
+    op_case c;
+    const int64_t d0 = batch_major ? B : T, d1 = batch_major ? T : B, g = 4 * H;
+    for (int back = 0; back < 2; back++) {
+        seq_case(&c, back ? "lstm_grad" : "lstm");
+        seq_attr(&c, "forget_bias", 1);
+        seq_attr(&c, "batch_major", batch_major);
+        if (back) {
+            seq_in3(&c, d0, d1, H, -1, 1);
+            for (int i = 0; i < 2; i++) seq_in2(&c, B, H, -1, 1);
+        }
+        seq_in3(&c, d0, d1, I, -1, 1);
+        seq_in2(&c, I + H, g, -0.3, 0.3);
+        if (!back) seq_in(&c, TP_F32, &g, 1, -1, 1);
+        for (int i = 0; i < 2; i++) seq_in2(&c, B, H, -1, 1);
+        if (back) {
+            seq_in3(&c, d0, d1, H, -1, 1);
+            seq_in3(&c, d0, d1, g, 0, 1);
+            seq_in3(&c, d0, d1, H, -1, 1);
+        }
+        seq_compare(&c, (int)T, types);
+    }
+}
+static void gru_on_gpu(int64_t T, int64_t B, int64_t I, int64_t H, bool batch_major, const char *types)
+{
+    op_case c;
+    const int64_t d0 = batch_major ? B : T, d1 = batch_major ? T : B, g = 2 * H;
+    for (int back = 0; back < 2; back++) {
+        seq_case(&c, back ? "gru_grad" : "gru");
+        seq_attr(&c, "batch_major", batch_major);
+        if (back) {
+            seq_in3(&c, d0, d1, H, -1, 1);
+            seq_in2(&c, B, H, -1, 1);
+        }
+        seq_in3(&c, d0, d1, I, -1, 1);
+        seq_in2(&c, I + H, g, -0.3, 0.3);
+        if (!back) seq_in(&c, TP_F32, &g, 1, -1, 1);
+        seq_in2(&c, I + H, H, -0.3, 0.3);
+        if (!back) seq_in(&c, TP_F32, &H, 1, -1, 1);
+        seq_in2(&c, B, H, -1, 1);
+        if (back) {
+            seq_in3(&c, d0, d1, H, -1, 1);
+            seq_in3(&c, d0, d1, 3 * H, 0, 1);
+        }
+        seq_compare(&c, (int)T, types);
+    }
+}
+TEST(recurrent_layers_of_several_blocks)
+{
+    if (!seq_open()) return;
+    for (int batch_major = 0; batch_major < 2; batch_major++) {
+        lstm_on_gpu(6, 37, 9, 33, batch_major != 0, batch_major ? "fdbh" : "f");
+        gru_on_gpu(6, 37, 9, 33, batch_major != 0, batch_major ? "f" : "fdbh");
+        lstm_on_gpu(1, 5, 3, 2, batch_major != 0, "f");
+        gru_on_gpu(1, 5, 3, 2, batch_major != 0, "f");
+    }
+    lstm_on_gpu(700, 1, 2, 3, false, "f"); /* long chunks in the sums of biases */
+    lstm_on_gpu(0, 3, 4, 5, false, "f");
+    gru_on_gpu(0, 3, 4, 5, true, "f");
+    lstm_on_gpu(4, 0, 4, 5, true, "f");
+    gru_on_gpu(4, 0, 4, 5, false, "f");
+    seq_close();
+}
+
+static void attention_on_gpu(int64_t B, int64_t Tq, int64_t Tk, int64_t D, int heads, bool causal, const char *types)
+{
+    op_case c;
+    const int64_t C = D * heads;
+    for (int back = 0; back < 2; back++) {
+        seq_case(&c, back ? "attention_grad" : "attention");
+        seq_attr(&c, "heads", heads);
+        seq_attr(&c, "causal", causal);
+        if (back) seq_in3(&c, B, Tq, C, -1, 1);
+        seq_in3(&c, B, Tq, C, -2, 2);
+        for (int i = 0; i < 2; i++) seq_in3(&c, B, Tk, C, -2, 2);
+        if (back) {
+            seq_in3(&c, B, Tq, C, -1, 1);
+            seq_in3(&c, B, heads, Tq, log((double)Tk), log((double)Tk) + 1);
+        }
+        seq_compare(&c, (int)D, types);
+    }
+}
+TEST(attention_over_several_tiles)
+{
+    if (!seq_open()) return;
+    attention_on_gpu(2, 70, 131, 20, 2, false, "fdbh");
+    attention_on_gpu(1, 130, 130, 7, 1, true, "fd");
+    attention_on_gpu(1, 67, 150, 64, 1, true, "fbh");
+    attention_on_gpu(1, 33, 70, 72, 2, true, "fdbh");
+    attention_on_gpu(1, 65, 66, 128, 1, false, "f");
+    attention_on_gpu(1, 3, 5, 301, 1, false, "fd"); /* a head in three slices */
+    attention_on_gpu(3, 1, 140, 8, 3, true, "f");
+    attention_on_gpu(1, 0, 3, 4, 1, false, "f");
+    seq_close();
+}
+
+static void ctc_on_gpu(int64_t T, int64_t B, int64_t C, int64_t L, int blank, bool batch_major, bool long_ints,
+                       int64_t bad, const char *types)
+{
+    op_case c;
+    const int64_t l[2] = {B, L};
+    const tp_dtype dtype = long_ints ? TP_I64 : TP_I32;
+    seq_case(&c, "ctc_loss");
+    seq_attr(&c, "blank", blank);
+    seq_attr(&c, "batch_major", batch_major);
+    seq_attr(&c, "zero_infinity", B % 2 == 0);
+    if (batch_major) seq_in3(&c, B, T, C, -3, 3);
+    else seq_in3(&c, T, B, C, -3, 3);
+    tp_tensor *labels = seq_in(&c, dtype, l, 2, blank == 0 ? 1 : 0, (double)(blank == 0 ? C : C - 1));
+    tp_tensor *lengths = seq_in(&c, dtype, l, 1, 0, (double)L + 1), *steps = seq_in(&c, dtype, l, 1, 0, (double)T + 1);
+    for (int64_t b = 0; b < B; b++) { /* one of all steps and labels, one of none, one whose labels do not fit */
+        if (b % 4 == 0) tp_tensor_set(lengths, b, (double)L), tp_tensor_set(steps, b, (double)T);
+        if (b % 4 == 1) tp_tensor_set(lengths, b, 0);
+        if (b % 4 == 2) tp_tensor_set(steps, b, b % 8 == 2 ? 0 : 1);
+    }
+    if (bad) tp_tensor_set(labels, 0, (double)bad);
+    seq_compare(&c, (int)L, types);
+}
+TEST(ctc_with_many_and_long_labels)
+{
+    if (!seq_open()) return;
+    ctc_on_gpu(21, 9, 11, 5, 0, false, false, 0, "fdbh");
+    ctc_on_gpu(40, 8, 70, 17, -1, true, true, 0, "fd");
+    ctc_on_gpu(300, 3, 9, 133, 0, false, true, 0, "fd"); /* more places than threads */
+    ctc_on_gpu(9, 40, 5, 3, 0, true, false, 77, "f");
+    ctc_on_gpu(9, 2, 5, 0, 0, true, false, 0, "f");
+    ctc_on_gpu(0, 3, 5, 2, 0, false, false, 0, "f");
+    seq_close();
+}
+
+static void resize_on_gpu(const int64_t *x, int h, int w, int how, bool nearest, bool nchw, const char *types)
+{
+    op_case c;
+    for (int back = 0; back < 2; back++) {
+        seq_case(&c, back ? "resize_grad" : "resize");
+        seq_attr(&c, "out_h", h);
+        seq_attr(&c, "out_w", w);
+        seq_attr(&c, "align_corners", how == 1);
+        seq_attr(&c, "half_pixel_centers", how == 2);
+        seq_attr(&c, "nearest", nearest);
+        seq_attr(&c, "data_format", nchw ? TP_NCHW : TP_NHWC);
+        int64_t y[4] = {x[0], x[1], x[2], x[3]};
+        y[nchw ? 2 : 1] = h;
+        y[nchw ? 3 : 2] = w;
+        if (back) seq_in(&c, TP_F32, y, 4, -1, 1);
+        seq_in(&c, TP_F32, x, 4, -1, 1);
+        seq_compare(&c, how, types);
+    }
+}
+TEST(images_resized_both_ways)
+{
+    if (!seq_open()) return;
+    const int64_t fours[4] = {2, 13, 9, 8}, odd[4] = {2, 9, 17, 3}, planes[4] = {2, 3, 17, 11}, one[4] = {1, 1, 1, 5};
+    for (int how = 0; how < 3; how++)
+        for (int nearest = 0; nearest < 2; nearest++) {
+            resize_on_gpu(fours, 20, 5, how, nearest != 0, false, how ? "f" : "fdbh");
+            resize_on_gpu(odd, 4, 40, how, nearest != 0, false, how == 1 ? "fdbh" : "f");
+            resize_on_gpu(planes, 31, 31, how, nearest != 0, true, "f");
+            resize_on_gpu(one, 7, 6, how, nearest != 0, false, "f");
+            resize_on_gpu(planes, 1, 1, how, nearest != 0, true, "f");
+        }
+    seq_close();
+}
+
+static void sampler_on_gpu(int64_t B, int64_t H, int64_t W, int64_t C, int64_t h, int64_t w, int border, double low,
+                           double high, const char *types)
+{
+    op_case c;
+    const int64_t x[4] = {B, H, W, C}, y[4] = {B, h, w, C}, at[4] = {B, h, w, 2};
+    for (int back = 0; back < 2; back++) {
+        seq_case(&c, back ? "bilinear_sampler_grad" : "bilinear_sampler");
+        seq_attr(&c, "border", border);
+        if (back) seq_in(&c, TP_F32, y, 4, -1, 1);
+        seq_in(&c, TP_F32, x, 4, -1, 1);
+        tp_tensor *coords = seq_in(&c, TP_F32, at, 4, low, high);
+        for (int64_t i = 0; i < tp_tensor_size(coords); i += 7) /* in steps that every type holds */
+            tp_tensor_set(coords, i, floor(tp_tensor_get(coords, i)));
+        if (!back && B == 3) tp_tensor_set(coords, 5, (double)NAN);
+        seq_compare(&c, (int)C, types);
+    }
+}
+TEST(bilinear_sampling_at_many_places)
+{
+    if (!seq_open()) return;
+    sampler_on_gpu(3, 19, 23, 3, 41, 45, TP_BORDER_REPEAT, -3, 26, "fdbh"); /* chunks of the sort */
+    sampler_on_gpu(2, 19, 23, 1, 41, 45, TP_BORDER_CONSTANT, -3, 26, "f");
+    sampler_on_gpu(2, 9, 300, 8, 17, 13, TP_BORDER_CONSTANT, -1, 9, "fdbh");
+    sampler_on_gpu(2, 7, 5, 37, 9, 11, TP_BORDER_REPEAT, -1, 7, "f");
+    sampler_on_gpu(1, 7, 5, 36, 9, 11, TP_BORDER_REPEAT, -1, 7, "fd");
+    sampler_on_gpu(1, 6, 6, 2, 60, 61, TP_BORDER_REPEAT, 2.25, 2.25, "f"); /* all at one pixel */
+    sampler_on_gpu(1, 1, 1, 4, 3, 3, TP_BORDER_REPEAT, -1, 1, "f");
+    sampler_on_gpu(2, 3, 4, 4, 0, 3, TP_BORDER_REPEAT, -1, 1, "f");
+    seq_close();
 }
 
 TEST_MAIN()

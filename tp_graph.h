@@ -10783,8 +10783,9 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
             const int64_t Y = b * g.yb + i * g.yh + j * g.yw, h = i * g.sh - g.top, v = j * g.sw - g.left;
             const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
             if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
-            k->device->isa->pool(g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap, index,
-                                 (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
+            tp__pool_of[k->device->isa->level](g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw,
+                                               tap, index, (float *)k->out[0].data + Y,
+                                               k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
         }
     }
 }
@@ -10804,7 +10805,8 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
                 const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
                 const float *dy = (const float *)k->in[0].data + Y;
                 if (tiles)
-                    k->device->isa->unpool(g.C, n, dy, arg + Y, tap, dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, tap,
+                                                         dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
                 else
                     for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
             }
@@ -10941,10 +10943,10 @@ static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
             const int n = tp__pool_window(&g, i, j, tap, index);
-            k->device->isa->mean_taps(g.C, n,
-                                      (const float *)k->in[0].data + b * g.xb + (i * g.sh - g.top) * g.xh +
-                                          (j * g.sw - g.left) * g.xw,
-                                      tap, (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
+            tp__mean_taps_of[k->device->isa->level](g.C, n,
+                                                    (const float *)k->in[0].data + b * g.xb +
+                                                        (i * g.sh - g.top) * g.xh + (j * g.sw - g.left) * g.xw,
+                                                    tap, (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
         }
     }
 }
@@ -10957,8 +10959,9 @@ static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++)
-            k->device->isa->spread(g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
-                                   (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+            tp__spread_of[k->device->isa->level](
+                g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
+                (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
     }
 }
 #endif
@@ -11486,7 +11489,7 @@ static void tp__bn_piece(void *user, int64_t piece)
     for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
     for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
         const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        j->isa->bn_sums(&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
+        tp__bn_sums_of[j->isa->level](&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
         if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s, NULL, s + C, NULL, (double)n);
         else
             for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
@@ -11512,8 +11515,8 @@ static void tp__bn_rows(void *user, int64_t piece)
     const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
     for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
         const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        if (j->dy) j->isa->bn_back(&j->ch, n, j->dy + r * C, j->x + r * C, j->dx + r * C);
-        else j->isa->bn_apply(&j->ch, n, j->x + r * C, j->dx + r * C);
+        if (j->dy) tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->dx + r * C);
+        else tp__bn_apply_of[j->isa->level](&j->ch, n, j->x + r * C, j->dx + r * C);
     }
 }
 static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
@@ -11828,9 +11831,9 @@ static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
     const int64_t C = k->in[1].shape.dim[0];
     for (int64_t r = from; r < to; r++) {
         float mean, inv;
-        k->device->isa->ln_row(C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
-                               (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
-                               (float *)k->out[0].data + r * C, &mean, &inv);
+        tp__ln_row_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
+                                             (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
+                                             (float *)k->out[0].data + r * C, &mean, &inv);
         if (k->out[1].data) ((float *)k->out[1].data)[r] = mean;
         if (k->out[2].data) ((float *)k->out[2].data)[r] = inv;
     }
@@ -11847,10 +11850,10 @@ static void tp__ln_piece(void *user, int64_t piece)
     float *part = (float *)k->scratch + piece * 2 * C;
     memset(part, 0, (size_t)(2 * C) * sizeof *part);
     for (int64_t r = piece * j->rows / j->pieces; r < (piece + 1) * j->rows / j->pieces; r++)
-        k->device->isa->ln_back(C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data + r * C,
-                                (const float *)k->in[2].data, ((const float *)k->in[3].data)[r],
-                                ((const float *)k->in[4].data)[r],
-                                k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
+        tp__ln_back_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C,
+                                              (const float *)k->in[1].data + r * C, (const float *)k->in[2].data,
+                                              ((const float *)k->in[3].data)[r], ((const float *)k->in[4].data)[r],
+                                              k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
 }
 #endif
 static void tp__layer_norm_fast(const tp_call *k)
@@ -11984,8 +11987,9 @@ static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
     for (int64_t r = from; isa && C >= TP__SOFTMAX_LONG && r < to; r++) {
         const float *x = (const float *)k->in[0].data + r * C;
         float *y = (float *)k->out[0].data + r * C;
-        const float m = isa->max(C, x), z = isa->exp_sum(C, x, m, logarithm ? NULL : y), l = logarithm ? tp_logf(z) : 0;
-        if (!logarithm) isa->divide(C, y, z);
+        const float m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, logarithm ? NULL : y),
+                    l = logarithm ? tp_logf(z) : 0;
+        if (!logarithm) tp__divide_of[isa->level](C, y, z);
         for (int64_t c = 0; logarithm && c < C; c++) y[c] = x[c] - m - l;
     }
     if (isa && C >= TP__SOFTMAX_LONG) return;
@@ -12069,8 +12073,8 @@ static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
             tp_kernel_fault(k, label);
             continue;
         }
-        const float of_label = x[label], m = isa->max(C, x), z = isa->exp_sum(C, x, m, soft);
-        if (soft) isa->divide(C, soft, z);
+        const float of_label = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
+        if (soft) tp__divide_of[isa->level](C, soft, z);
         if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (of_label - m);
     }
 }
@@ -12531,7 +12535,8 @@ static void tp__lstm_block(void *user, int64_t block)
             float *c = cells ? cells + row * H : j->c + b * H;
             const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
             if (step + 1 < r->T) tp__fetch_row(j->gates + (row + r->st) * G, G);
-            j->isa->lstm_cell(H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
+            tp__lstm_cell_of[j->isa->level](H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H,
+                                            j->forget_bias);
         }
     }
     for (int64_t b = b0; b < b1; b++) {
@@ -12565,8 +12570,8 @@ static void tp__lstm_grad_block(void *user, int64_t block)
                 tp__fetch_row(j->gates + (row - r->st) * G, G);
                 tp__fetch_row(dy + (row - r->st) * H, H);
             }
-            j->isa->lstm_back(H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H, j->c + b * H,
-                              j->gates + row * G);
+            tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
+                                            j->c + b * H, j->gates + row * G);
             sum[0] = db, sum[1] = j->gates + row * G;
             j->isa->vec[TP_VEC_ADD](G, db, sum);
             memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
@@ -12892,11 +12897,11 @@ static void tp__gru_block(void *user, int64_t block)
         float *g = j->gates + row0 * 3 * H;
         tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
         for (int64_t b = b0; b < b1; b++)
-            j->isa->gru_gates(H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
+            tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
         tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
         for (int64_t b = b0; b < b1; b++)
-            j->isa->gru_cell(H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
-                             y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
+            tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
+                                           y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
     }
     for (int64_t b = b0; b < b1 && j->k->out[1].data; b++) {
         const float *h = r->T == 0 ? h0 + b * H : y ? y + ((r->T - 1) * r->st + b * r->sb) * H : j->h + b * H;
@@ -12921,7 +12926,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
             const int64_t row = step * r->st + b * r->sb;
             const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
             const float *g = gates + row * 3 * H, *in[2];
-            j->isa->gru_back(H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H, j->gates + row * 3 * H);
+            tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
+                                           j->gates + row * 3 * H);
             for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
             memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
             in[0] = g, in[1] = h0;
@@ -12932,8 +12938,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             const float *in[2];
-            j->isa->gru_back_reset(H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H, j->h + b * H,
-                                   j->gates + row * 3 * H);
+            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H,
+                                                 j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
             j->isa->vec[TP_VEC_ADD](3 * H, db, in);
         }
@@ -13200,10 +13206,10 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
     for (int64_t i = i0; i < i1; i++) {
         float *row = p + (i - i0) * h->Tk;
         const int64_t seen = tp__keys_seen(h, i);
-        if (have_lse) j->isa->exp_sum(seen, row, lse[i], row);
+        if (have_lse) tp__exp_sum_of[j->isa->level](seen, row, lse[i], row);
         else {
-            const float most = j->isa->max(seen, row), z = j->isa->exp_sum(seen, row, most, row);
-            j->isa->divide(seen, row, z);
+            const float most = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, most, row);
+            tp__divide_of[j->isa->level](seen, row, z);
             if (lse) lse[i] = most + tp_logf(z);
         }
         memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
@@ -13259,8 +13265,8 @@ static void tp__attention_chunk(void *user, int64_t chunk)
                 tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
             }
             for (int64_t i = 0; i < m; i++)
-                j->isa->attention_ds(n, p + i * Tk, dp + i * Tk, j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C),
-                                     scale);
+                tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
+                                                   j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
             if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
             if (dk) {
                 tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
@@ -13402,9 +13408,9 @@ static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* fro
     uint32_t words[1024];
     for (int64_t i = from; i < to; i += 1024) {
         const int64_t n = to - i < 1024 ? to - i : 1024;
-        isa->philox((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
-        isa->dropout(n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
-                     1.0f / (1.0f - rate));
+        tp__philox_of[isa->level]((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
+        tp__dropout_of[isa->level](n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
+                                   1.0f / (1.0f - rate));
     }
 }
 #endif

@@ -2848,6 +2848,7 @@ typedef struct tp__bn {
 /* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
 struct tp__isa {
     const char *name;
+    int level;  /* 0: the compiler's own target, then upwards; indexes the tables of kernels that few ops need */
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
@@ -2860,35 +2861,6 @@ struct tp__isa {
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
-    void (*adam)(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2, float eps);
-    void (*taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
-                 bool relu);
-    void (*tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step, float *acc);
-    void (*pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
-                 uint8_t *which);
-    void (*unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
-    void (*mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
-    void (*spread)(int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
-    void (*bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
-    void (*bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y);
-    void (*bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
-    void (*ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
-                   float *mean, float *inv);
-    void (*ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv, float *dx,
-                    float *dgamma, float *dbeta);
-    void (*attention_ds)(int64_t n, const float *p, float *dp, float less, float scale);
-    float (*exp_sum)(int64_t n, const float *x, float less, float *e);
-    void (*divide)(int64_t n, float *y, float by);
-    void (*gru_gates)(int64_t H, float *gates, const float *h0, float *rh);
-    void (*gru_cell)(int64_t H, float *gates, const float *h0, float *h);
-    void (*gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
-    void (*gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh, float *dg);
-    void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
-    void (*lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy, const float *dh,
-                      float *dc, float *dg);
-    void (*philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
-    void (*normal)(int64_t blocks, const uint32_t *words, double *out);
-    void (*dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
     tp_vec_fn vec[TP_VEC_COUNT];
 };
 
@@ -2943,19 +2915,23 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
 /* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
 #if defined(__SSE2__)
 #define TP__ISA_BASE   tp__isa_sse2
+#define TP__BASE(f_)   f_##_sse2
 #define TP__ISA_SUFFIX sse2
 #define TP__ISA_NAME   "sse2"
 #elif defined(__aarch64__)
 #define TP__ISA_BASE   tp__isa_neon
+#define TP__BASE(f_)   f_##_neon
 #define TP__ISA_SUFFIX neon
 #define TP__ISA_NAME   "neon"
 #else
 #define TP__ISA_BASE   tp__isa_generic
+#define TP__BASE(f_)   f_##_generic
 #define TP__ISA_SUFFIX generic
 #define TP__ISA_NAME   "generic"
 #endif
-#define TP__VW 4
-#define TP__MR 6
+#define TP__ISA_LEVEL 0
+#define TP__VW        4
+#define TP__MR        6
 #if defined(__SSE2__)
 TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compile, is enough */
 #endif
@@ -2965,6 +2941,7 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #endif
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
 #undef TP__VW
 #undef TP__MR
 
@@ -2981,11 +2958,13 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #endif
 #define TP__ISA_SUFFIX avx2
 #define TP__ISA_NAME   "avx2"
+#define TP__ISA_LEVEL  1
 #define TP__VW         8
 #define TP__MR         6
 #include TP_TENSOR_FILE
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
 #undef TP__VW
 #undef TP__MR
 #if defined(__clang__)
@@ -3004,11 +2983,13 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #endif
 #define TP__ISA_SUFFIX avx512
 #define TP__ISA_NAME   "avx512"
+#define TP__ISA_LEVEL  2
 #define TP__VW         16
 #define TP__MR         14
 #include TP_TENSOR_FILE
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
 #undef TP__VW
 #undef TP__MR
 #if defined(__clang__)
@@ -3021,6 +3002,49 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #define TP__ISA_X86 0
 #endif
 
+/* 3. Kernels that few ops need: a table for each, by level, so that a program without these ops is without their kernels.
+ * They are called as tp__lstm_cell_of[isa->level](...). */
+/* clang-format off */
+#define TP__KERNEL(returns_, name_, ...) TP__UNUSED static returns_ (*const tp__##name_##_of[])(__VA_ARGS__) = TP__LEVELS(tp__##name_)
+#if TP__ISA_X86
+#define TP__LEVELS(f_) {TP__BASE(f_), f_##_avx2, f_##_avx512}
+#else
+#define TP__LEVELS(f_) {TP__BASE(f_)}
+#endif
+    /* clang-format on */
+    TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+               float eps);
+TP__KERNEL(void, taps, int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
+           bool relu);
+TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
+           float *acc);
+TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
+           uint8_t *which);
+TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
+TP__KERNEL(void, mean_taps, int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
+TP__KERNEL(void, spread, int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
+TP__KERNEL(void, bn_sums, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
+TP__KERNEL(void, bn_apply, const tp__bn *b, int64_t rows, const float *x, float *y);
+TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
+TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
+           float *mean, float *inv);
+TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
+           float *dx, float *dgamma, float *dbeta);
+TP__KERNEL(void, attention_ds, int64_t n, const float *p, float *dp, float less, float scale);
+TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
+TP__KERNEL(void, divide, int64_t n, float *y, float by);
+TP__KERNEL(void, gru_gates, int64_t H, float *gates, const float *h0, float *rh);
+TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
+TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
+TP__KERNEL(void, gru_back_reset, int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+           float *dg);
+TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
+TP__KERNEL(void, lstm_back, int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
+           const float *dh, float *dc, float *dg);
+TP__KERNEL(void, philox, int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
+TP__KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out);
+TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
+
 #else /* !TP__FAST */
 
 struct tp__isa {
@@ -3029,11 +3053,7 @@ struct tp__isa {
 
 #endif
 
-    static const char *
-    tp__isa_name(const struct tp__isa *isa)
-{
-    return isa ? isa->name : "naive";
-}
+static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? isa->name : "naive"; }
 
 /* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
@@ -4261,8 +4281,9 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
                     x[n] = src + ((b * in_h + h) * in_w + v) * a->C;
                     k[n++] = a->w + (r * a->KW + s) * a->C;
                 }
-            w->isa->taps(a->C, n, x, k, dst + (row * out_w + col) * a->C, w->input_grad ? NULL : a->epilogue.bias,
-                         !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
+            tp__taps_of[w->isa->level](a->C, n, x, k, dst + (row * out_w + col) * a->C,
+                                       w->input_grad ? NULL : a->epilogue.bias,
+                                       !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
         }
     tp__slot_give(&w->slots, slot);
 }
@@ -4282,9 +4303,9 @@ static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
                 int64_t q0 = at < 0 ? tp__ceil_div(-at, a->stride_w) : 0;
                 int64_t q1 = at < a->W ? tp__min64(a->OW, (a->W - 1 - at) / a->stride_w + 1) : 0;
                 if (h < 0 || h >= a->H || q0 >= q1) continue;
-                w->isa->tap_grad(a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C,
-                                 a->stride_w * a->C, a->dy + (row * a->OW + q0) * a->C, a->C,
-                                 dw + (r * a->KW + s) * a->C);
+                tp__tap_grad_of[w->isa->level](
+                    a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C, a->stride_w * a->C,
+                    a->dy + (row * a->OW + q0) * a->C, a->C, dw + (r * a->KW + s) * a->C);
             }
 }
 
@@ -4506,7 +4527,7 @@ static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t s
 {
 #if TP__FAST
     if (isa) {
-        isa->philox(blocks, out, key, first, step);
+        tp__philox_of[isa->level](blocks, out, key, first, step);
         return;
     }
 #endif
@@ -4519,7 +4540,7 @@ static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const 
 {
 #if TP__FAST
     if (isa) {
-        isa->normal(blocks, words, out);
+        tp__normal_of[isa->level](blocks, words, out);
         return;
     }
 #endif
@@ -4575,7 +4596,7 @@ static void tp__adam_chunk(void *user, int64_t chunk)
     int64_t i = chunk * TP__ADAM_PIECE, n = a->n - i < TP__ADAM_PIECE ? a->n - i : TP__ADAM_PIECE;
 #if TP__FAST
     if (a->d->isa) {
-        a->d->isa->adam(n, a->w + i, a->m + i, a->v + i, a->g + i, a->lr, a->c1, a->c2, a->eps);
+        tp__adam_of[a->d->isa->level](n, a->w + i, a->m + i, a->v + i, a->g + i, a->lr, a->c1, a->c2, a->eps);
         return;
     }
 #endif
@@ -7742,6 +7763,7 @@ TP__COLD_END
 /* Compiled once per instruction set, between the pragmas that switch it on. Before the include stand:
  *     TP__ISA_SUFFIX   avx512: names here become tp__tile_14x2_avx512
  *     TP__ISA_NAME     "avx512": what people call it
+ *     TP__ISA_LEVEL    2: its place in the tables of single kernels (TP__KERNEL)
  *     TP__VW           floats in a vector: 16, 8 or 4
  *     TP__MR           rows of the largest register tile: 14 or 6
  * Vectors are the compiler's own (`a + b` adds lanes). Multiply-and-add is fused only where vfma() says so: a product
@@ -8988,6 +9010,7 @@ static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *
 /* -- the table ------------------------------------------------------------------------------------------- */
 
 static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
+                                                                 TP__ISA_LEVEL,
                                                                  TP__VW,
                                                                  TP__MR,
                                                                  {TP__TILES(1), TP__TILES(2)},
@@ -9007,30 +9030,6 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(sum),
                                                                  TP__F(dot),
                                                                  TP__F(max),
-                                                                 TP__F(adam),
-                                                                 TP__F(taps),
-                                                                 TP__F(tap_grad),
-                                                                 TP__F(pool),
-                                                                 TP__F(unpool),
-                                                                 TP__F(mean_taps),
-                                                                 TP__F(spread),
-                                                                 TP__F(bn_sums),
-                                                                 TP__F(bn_apply),
-                                                                 TP__F(bn_back),
-                                                                 TP__F(ln_row),
-                                                                 TP__F(ln_back),
-                                                                 TP__F(attention_ds),
-                                                                 TP__F(exp_sum),
-                                                                 TP__F(divide),
-                                                                 TP__F(gru_gates),
-                                                                 TP__F(gru_cell),
-                                                                 TP__F(gru_back),
-                                                                 TP__F(gru_back_reset),
-                                                                 TP__F(lstm_cell),
-                                                                 TP__F(lstm_back),
-                                                                 TP__F(philox),
-                                                                 TP__F(normal),
-                                                                 TP__F(dropout),
                                                                  {NULL,
                                                                   TP__F(vec_add),
                                                                   TP__F(vec_sub),

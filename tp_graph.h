@@ -1134,6 +1134,15 @@ TP__COLD_BEGIN
 #endif
 
 /* ==== >>core ========================================================================================== */
+
+/* Beside TP_OP_ in a row's flags: ops that the planner knows how to join with others. It asks for these marks rather than
+ * for the row's address, by which every program would hold the op and its kernels. */
+enum {
+    TP__OP_CONV2D = 1 << 16,
+    TP__OP_BATCH_NORM = 1 << 17,
+    TP__OP_BATCH_NORM_INFER = 1 << 18,
+    TP__OP_BATCH_NORM_GRAD = 1 << 19
+};
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
 
@@ -3601,7 +3610,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
 {
     if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false;
-    if (o->row == &tp__op_conv2d) {
+    if (o->row->flags & TP__OP_CONV2D) {
         const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
         return a->data_format != TP_NCHW;
     }
@@ -3646,8 +3655,7 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
 static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id];
-    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || c->value[v].type.dtype != TP_F32)
-        return -1;
+    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || c->value[v].type.dtype != TP_F32) return -1;
     const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
@@ -3656,7 +3664,7 @@ static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 
 static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 {
-    if (o->row != &tp__op_batch_norm_grad || c->value[c->first_value[o->id]].type.dtype != TP_F32) return -1;
+    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || c->value[c->first_value[o->id]].type.dtype != TP_F32) return -1;
     const tp_operation *mask = o->in[0]->op;
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
     const int v = c->first_value[mask->id];
@@ -3665,7 +3673,7 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     if (relu->row != &tp__op_relu) return -1;
     const tp_node *y = tp__unnamed(relu->in[0]);
     const tp_operation *bn = y->op;
-    if (bn->row != &tp__op_batch_norm || y->index != 0) return -1;
+    if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return -1;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3]) return -1;
     /* nobody fed a value in between, and beta is still what it was */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
@@ -4297,7 +4305,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         memcpy(attrs, o->attrs, o->row->attr_size);
         if (!bias) {
             ((tp__bn_attrs *)attrs)->relu_ = true;
-        } else if (o->row == &tp__op_conv2d) {
+        } else if (o->row->flags & TP__OP_CONV2D) {
             ((tp_conv2d_attrs *)attrs)->fused_bias = 1;
             ((tp_conv2d_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
         } else {
@@ -10483,7 +10491,7 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
 }
 
 static const tp_op tp__op_conv2d =
-    TP__ROW("conv2d", "Conv2D", TP_OP_PURE, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
+    TP__ROW("conv2d", "Conv2D", TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
             tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops,
             tp__conv2d_scratch, 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad =
@@ -11697,8 +11705,8 @@ static void tp__batch_norm_grad_back(tp_grad *g)
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
 static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_PURE, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
-            tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema,
+            sizeof(tp__bn_attrs), tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
 static void tp__batch_norm_back(tp_grad *g)
@@ -11718,10 +11726,10 @@ static void tp__batch_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_PURE, 3, 3, 4, tp__bn_schema,
-                                               sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
-                                               TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
-                                               tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
+static const tp_op tp__op_batch_norm = TP__ROW(
+    "batch_norm", "FusedBatchNorm", TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs),
+    tp__batch_norm_shape, tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
+    tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
@@ -11743,8 +11751,8 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
-    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_PURE, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
-            tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
+    TP__ROW("batch_norm_infer", "BatchNormInference", TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema,
+            sizeof(tp__bn_attrs), tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
             TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
             tp__bn_scratch, 0, "BatchNormalization", NULL);
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,

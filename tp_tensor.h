@@ -2907,6 +2907,7 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
 #endif
 
 #if defined(__SSE2__)
+#include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -3055,6 +3056,20 @@ struct tp__isa {
 
 static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? isa->name : "naive"; }
 
+#if TP__FAST && TP__ISA_X86
+/* 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL; as the processor has it and the system saves its registers. Asked
+ * directly, because __builtin_cpu_supports brings 4 KiB of names with it. */
+static int tp__x86_level(void)
+{
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* OSXSAVE, FMA */
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if ((saved & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+    return (saved & 0xe6u) == 0xe6u && (b & avx512) == avx512 ? 2 : 1;
+}
+#endif
+
 /* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
 {
@@ -3065,12 +3080,9 @@ static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
     int n = 0;
     have[n++] = &TP__ISA_BASE;
 #if TP__ISA_X86
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (avx2) have[n++] = &tp__isa_avx2;
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        have[n++] = &tp__isa_avx512;
+    const int level = tp__x86_level();
+    if (level >= 1) have[n++] = &tp__isa_avx2;
+    if (level >= 2) have[n++] = &tp__isa_avx512;
 #endif
     if (!name || !*name) return have[n - 1];
     for (int i = 0; i < n; i++)

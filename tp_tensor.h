@@ -31,6 +31,8 @@
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
  *     TP_NO_SAFETENSORS         without this format; its functions say so
  *     TP_NO_TF_CHECKPOINT       likewise
+ *     TP_NO_UNWIND              C only: no unwind tables for this unit, an eighth of a program. Debuggers still find their way (in
+ *                               an unstripped program), backtrace() and exceptions thrown through C callbacks do not
  *     TP_MALLOC TP_REALLOC TP_FREE   all three or none: the default allocator beneath the hooks
  *     TP_ASSERT(x)              our own bugs only, never a user's mistake
  *     TP_TENSOR_FILE            this file's name, if you renamed it (it includes itself once per instruction set)
@@ -624,6 +626,10 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #define TP__UNUSED __attribute__((unused))
 #else
 #define TP__UNUSED
+#endif
+
+#if defined(TP_NO_UNWIND) && defined(__GNUC__) && defined(__ELF__) && !defined(__cplusplus)
+__asm__(".cfi_sections .debug_frame"); /* into a section that is not loaded, and goes when the program is stripped */
 #endif
 
 #ifdef TP_NO_THREADS

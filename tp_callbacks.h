@@ -3310,6 +3310,7 @@ static tp_status tp__best_trigger(tp_callback *cb)
     const char *word = b->reverse ? "maximum" : "minimum";
     char latest[1100], from[1200];
     tp_stat stat;
+    memset(&stat, 0, sizeof stat); /* gcc sees no further than this function */
     if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK) return TP_OK;
     if (b->have && !(b->reverse ? stat.value > b->best : stat.value < b->best)) return TP_OK;
     b->have = true;

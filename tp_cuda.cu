@@ -64,7 +64,8 @@ typedef struct tp__cuda {
     char *stage[TP__STAGES]; /* pinned */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
-    char *late_room; /* pinned: what small downloads arrive in */
+    cudaEvent_t mark; /* for copies between GPUs */
+    char *late_room;  /* pinned: what small downloads arrive in */
     size_t late_used;
     struct {
         void *to;
@@ -75,6 +76,7 @@ typedef struct tp__cuda {
     tp_status status; /* the first failure of a kernel; wait() tells of it */
     char error[512];
     tp__product product[TP__PRODUCTS];
+    struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
@@ -233,6 +235,28 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     tp__cuda *c = (tp__cuda *)d;
     cudaSetDevice(c->ordinal);
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
+}
+
+/* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
+static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
+{
+    tp__cuda *c = (tp__cuda *)d, *f = (tp__cuda *)from;
+    if (from->host) return tp__cuda_upload(d, dst, src, bytes);
+    if (from->copy_from != tp__cuda_copy_from)
+        return c->fail(TP_ERR_UNSUPPORTED, "%s cannot copy from %s", d->name, from->name);
+    if (c == f) return tp__cuda_copy(d, dst, src, bytes);
+    cudaSetDevice(f->ordinal);
+    tp_status st = tp__cuda_status(f, cudaEventRecord(f->mark, f->stream), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(c, cudaStreamWaitEvent(c->stream, f->mark, 0), "a copy from another GPU");
+    if (st == TP_OK)
+        st = tp__cuda_status(c, cudaMemcpyPeerAsync(dst, c->ordinal, src, f->ordinal, bytes, c->stream),
+                             "a copy from another GPU");
+    if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->mark, c->stream), "a copy from another GPU");
+    cudaSetDevice(f->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(f, cudaStreamWaitEvent(f->stream, c->mark, 0), "a copy to another GPU");
+    cudaSetDevice(c->ordinal);
+    return st;
 }
 
 /* A step as one CUDA graph. */
@@ -994,14 +1018,11 @@ static void tp__instr_attrs(tp__cuda_instr *s, const void *attrs)
     }
 }
 
-/* Is everything in it float, half or bool? Numbers of one byte may come from memory and go there, not be computed with. */
+/* Is everything in it float, half, bool or a byte? */
 static bool tp__is_float_chain(const tp__cuda_program *P)
 {
-    for (int j = 0; j < P->n_instr; j++) {
-        const tp__cuda_instr *s = &P->instr[j];
-        if (!tp__float_like(s->dtype) || !tp__float_like(s->out_dtype)) return false;
-        if (s->code == TP__DO_cast && (s->dtype == TP_U8 || s->dtype == TP_BOOL) && s->out_dtype == TP_U8) continue;
-    }
+    for (int j = 0; j < P->n_instr; j++)
+        if (!tp__float_like(P->instr[j].dtype) || !tp__float_like(P->instr[j].out_dtype)) return false;
     return true;
 }
 
@@ -1072,6 +1093,42 @@ static void tp__fused_cuda(const tp_call *k)
     tp__launch_program(k, &P);
 }
 
+/* One element-wise op by itself, as a chain of one: how the plan runs those of half precision. */
+static void tp__map_cuda(const tp_call *k)
+{
+    const tp_operand *y = &k->out[0];
+    tp__cuda_program P;
+    memset(&P, 0, sizeof P);
+    P.n = tp__size(y);
+    P.ndim = y->shape.ndim;
+    for (int d = 0; d < P.ndim; d++) P.dim[d] = y->shape.dim[d];
+    P.n_instr = 1;
+    P.out[0].data = y->data;
+    P.out[0].dtype = y->dtype;
+    tp__cuda_instr *s = &P.instr[0];
+    s->code = (uint8_t)tp__map_code(k->op->name);
+    s->dtype = (uint8_t)k->in[k->n_in - 1].dtype;
+    s->out_dtype = (uint8_t)y->dtype;
+    s->n_in = (uint8_t)k->n_in;
+    s->to = TP__FROM_OUT;
+    tp__instr_attrs(s, k->attrs);
+    for (int i = 0; i < k->n_in && i < 3; i++) {
+        const tp_shape *x = &k->in[i].shape;
+        const int lead = y->shape.ndim - x->ndim;
+        int64_t stride = 1;
+        P.ext[i].data = k->in[i].data;
+        P.ext[i].dtype = k->in[i].dtype;
+        for (int d = x->ndim - 1; d >= 0; d--) {
+            P.ext[i].stride[d + lead] = x->dim[d] == 1 ? 0 : stride;
+            stride *= x->dim[d];
+        }
+        P.ext[i].how = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
+        s->from[i] = TP__FROM_EXT;
+        s->in[i] = (uint8_t)i;
+    }
+    tp__launch_program(k, &P);
+}
+
 /* add_n: y = x_0 + x_1 + ..., left to right; as many at a time as a chain takes. */
 static void tp__add_n_cuda(const tp_call *k)
 {
@@ -1130,7 +1187,15 @@ typedef struct tp__gemm_shape {
     float alpha;
     tp_dtype dtype;
     tp_precision precision;
+    uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
 } tp__gemm_shape;
+
+/* What an algorithm may count on: cuBLASLt assumes 256 bytes where nothing else is said. */
+static uint32_t tp__alignment(const void *p)
+{
+    const uintptr_t u = (uintptr_t)p | 256u;
+    return (uint32_t)(u & (0u - u));
+}
 
 static uint64_t tp__hash_bytes(const void *p, size_t n)
 {
@@ -1162,7 +1227,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
     const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
     const cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
-                                        : g->dtype == TP_F32 && g->precision == TP_PRECISION_TF32
+                                        : g->dtype == TP_F32 && g->precision != TP_PRECISION_F32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
     cublasStatus_t st = cublasLtMatmulDescCreate(&op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);
@@ -1197,6 +1262,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
     key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
     key.dtype = g->dtype, key.precision = g->precision;
+    key.align[0] = tp__alignment(a), key.align[1] = tp__alignment(b), key.align[2] = tp__alignment(c);
     const uint64_t h = tp__hash_bytes(&key, sizeof key);
     tp__product *slot = &u->product[h & (TP__PRODUCTS - 1)];
     if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) {
@@ -1206,6 +1272,12 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
         if (st == CUBLAS_STATUS_SUCCESS)
             st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                       &u->workspace_bytes, sizeof u->workspace_bytes);
+        const cublasLtMatmulPreferenceAttributes_t which[4] = {
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b goes first */
+        for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
+            st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
         if (st == CUBLAS_STATUS_SUCCESS)
             st = cublasLtMatmulAlgoGetHeuristic(u->blas, op, lb, la, lc, lc, pref, 1, &found, &n);
         if (st == CUBLAS_STATUS_SUCCESS && n == 0) st = CUBLAS_STATUS_NOT_SUPPORTED;
@@ -1332,40 +1404,6605 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
     {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_room}, {NULL, NULL, NULL}};
 
 /* ==== >>reductions ==================================================================================== */
+/* A reduction sees x as kept dimensions and reduced ones; neighbours of one kind are merged and those of one element left
+ * out. Three kernels:
+ *   rows      `lanes` threads (1 to 32, or a block) share the elements of an output: long contiguous runs, and one thread an
+ *             output where outputs are neighbours in memory and there are enough of them
+ *   columns   x as (A, R, B), summed over R: a block takes up to 1024 neighbours of a row, or several short rows side by side
+ *   join      the second stage, where the elements of an output were cut into parts
+ * Who adds what to what follows from the shapes alone. Some neighbours are added as they are, these sums in double. */
 
-static const tp__cuda_kernel tp__cuda_reductions[] = {{NULL, NULL, NULL}};
+/* Division by a number known at launch: a product and a shift for dividends below 2^31. */
+typedef struct tp__reduce_divisor {
+    int64_t d;
+    uint32_t factor;
+    int shift; /* -1: what the processor does */
+} tp__reduce_divisor;
+static tp__reduce_divisor tp__reduce_divisor_of(int64_t d, int64_t most)
+{
+    tp__reduce_divisor v = {d > 0 ? d : 1, 0, -1};
+    if (most >= (int64_t)1 << 31 || v.d >= (int64_t)1 << 31) return v;
+    for (v.shift = 0; ((int64_t)1 << v.shift) < v.d;) v.shift++;
+    v.factor = (uint32_t)(((uint64_t)(((int64_t)1 << v.shift) - v.d) << 32) / (uint64_t)v.d + 1);
+    return v;
+}
+__device__ __forceinline__ int64_t tp__reduce_divide(const tp__reduce_divisor &v, int64_t n)
+{
+    if (v.shift < 0) return n / v.d;
+    return (int64_t)((__umulhi((unsigned)n, v.factor) + (unsigned)n) >> v.shift);
+}
+
+typedef struct tp__folded {
+    int64_t n_out, n_sum; /* n_sum: elements behind each output */
+    int n_keep, n_reduce; /* merged dimensions, innermost first */
+    bool inner_kept;      /* the innermost of all is a kept one: outputs are neighbours in memory */
+    tp__reduce_divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
+    int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
+} tp__folded;
+
+static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
+{
+    tp__folded f;
+    int64_t stride = 1, most = 1;
+    int last = -1;
+    memset(&f, 0, sizeof f);
+    f.n_out = f.n_sum = 1;
+    for (int d = 0; d < x->ndim; d++) most *= x->dim[d];
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        const int64_t n = x->dim[d];
+        const int kind = reduced[d] ? 1 : 0;
+        if (kind) f.n_sum *= n;
+        else f.n_out *= n;
+        if (n == 1) continue;
+        if (last < 0) f.inner_kept = kind == 0;
+        tp__reduce_divisor *size = kind ? f.reduce : f.keep;
+        int *count = kind ? &f.n_reduce : &f.n_keep;
+        if (kind == last) {
+            size[*count - 1] = tp__reduce_divisor_of(size[*count - 1].d * n, most);
+        } else {
+            size[*count] = tp__reduce_divisor_of(n, most);
+            (kind ? f.reduce_stride : f.keep_stride)[(*count)++] = stride;
+        }
+        last = kind;
+        stride *= n;
+    }
+    return f;
+}
+static tp__folded tp__fold_axes(const tp_call *k)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)k->attrs;
+    const tp_shape *x = &k->in[0].shape;
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < x->ndim; d++) reduced[d] = t->n_axes == 0;
+    for (int i = 0; i < t->n_axes; i++) reduced[tp__axis(t->axes[i], x->ndim)] = true;
+    return tp__fold(x, reduced);
+}
+/* The dimensions along which `small` is broadcast to `large`. */
+static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
+{
+    const int lead = large->ndim - small->ndim;
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < large->ndim; d++) reduced[d] = d < lead || (small->dim[d - lead] == 1 && large->dim[d] != 1);
+    return tp__fold(large, reduced);
+}
+/* Where the elements of output o begin, and how much further its element j lies. */
+__device__ __forceinline__ int64_t tp__folded_at(int n, const tp__reduce_divisor *size, const int64_t *stride,
+                                                 int64_t i)
+{
+    int64_t at = 0;
+    for (int d = 0; d + 1 < n; d++) {
+        const int64_t q = tp__reduce_divide(size[d], i);
+        at += (i - q * size[d].d) * stride[d];
+        i = q;
+    }
+    return n > 0 ? at + i * stride[n - 1] : 0;
+}
+__device__ __forceinline__ int64_t tp__out_begin(const tp__folded &f, int64_t o)
+{
+    return tp__folded_at(f.n_keep, f.keep, f.keep_stride, o);
+}
+__device__ __forceinline__ int64_t tp__element_at(const tp__folded &f, int64_t j)
+{
+    return tp__folded_at(f.n_reduce, f.reduce, f.reduce_stride, j);
+}
+
+/* Numbers of any type: what they are computed as, what they are added up in, how a result is stored. */
+enum { TP__REDUCED_AS_IS, TP__REDUCED_MEAN, TP__REDUCED_HALF, TP__REDUCED_ROOT };
+template <class T> struct tp__number {
+    typedef tp__real<T> value;
+    typedef double sum;
+    static __device__ __forceinline__ value get(const T *p, int64_t i) { return tp__get(p, i); }
+    static __device__ __forceinline__ value lowest() { return -(value)INFINITY; }
+    static __device__ __forceinline__ value highest() { return (value)INFINITY; }
+    static __device__ __forceinline__ void put(T *y, int64_t i, double v, int how, double n)
+    {
+        v = how == TP__REDUCED_MEAN ? v / n : how == TP__REDUCED_HALF ? 0.5 * v : how == TP__REDUCED_ROOT ? sqrt(v) : v;
+        tp__put(y, i, (value)v);
+    }
+};
+template <class T, class U> struct tp__whole_number { /* U: sums wrap around */
+    typedef T value;
+    typedef U sum;
+    static __device__ __forceinline__ T get(const T *p, int64_t i) { return p[i]; }
+    static __device__ __forceinline__ T lowest() { return (T)((U)1 << (8 * sizeof(T) - 1)); }
+    static __device__ __forceinline__ T highest() { return (T) ~((U)1 << (8 * sizeof(T) - 1)); }
+    template <class V> static __device__ __forceinline__ void put(T *y, int64_t i, V v, int, double) { y[i] = (T)v; }
+};
+template <> struct tp__number<int32_t> : tp__whole_number<int32_t, uint32_t> {
+};
+template <> struct tp__number<int64_t> : tp__whole_number<int64_t, unsigned long long> {
+};
+template <> struct tp__number<uint8_t> : tp__whole_number<uint8_t, uint32_t> {
+};
+
+/* What is done to the elements: `of` takes one, `join` joins a few of them, and then sums of such. */
+template <class T> struct tp__do_sum {
+    typedef typename tp__number<T>::sum sum;
+    typedef typename tp__number<T>::value few;
+    static __device__ __forceinline__ few of(few x) { return x; }
+    template <class R> static __device__ __forceinline__ R join(R a, R b) { return a + b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+template <> struct tp__do_sum<int32_t> { /* without a sign: overflow is defined */
+    typedef uint32_t sum, few;
+    static __device__ __forceinline__ few of(int32_t x) { return (few)x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a + b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+template <> struct tp__do_sum<int64_t> {
+    typedef unsigned long long sum, few;
+    static __device__ __forceinline__ few of(int64_t x) { return (few)x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a + b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+template <class T> struct tp__do_count_zeros : tp__do_sum<T> {
+    typedef typename tp__number<T>::value few;
+    static __device__ __forceinline__ few of(few x) { return x == 0 ? (few)1 : (few)0; }
+};
+template <class T> struct tp__do_product {
+    typedef typename tp__number<T>::sum sum, few;
+    static __device__ __forceinline__ few of(typename tp__number<T>::value x) { return (few)x; }
+    static __device__ __forceinline__ sum join(sum a, sum b) { return a * b; }
+    static __device__ __forceinline__ sum none() { return 1; }
+};
+template <class T> struct tp__do_max { /* NaN wins */
+    typedef typename tp__number<T>::value sum, few;
+    static __device__ __forceinline__ few of(few x) { return x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a != a || a > b ? a : b; }
+    static __device__ __forceinline__ sum none() { return tp__number<T>::lowest(); }
+};
+template <class T> struct tp__do_min {
+    typedef typename tp__number<T>::value sum, few;
+    static __device__ __forceinline__ few of(few x) { return x; }
+    static __device__ __forceinline__ few join(few a, few b) { return a != a || a < b ? a : b; }
+    static __device__ __forceinline__ sum none() { return tp__number<T>::highest(); }
+};
+template <class T> struct tp__do_all {
+    typedef uint32_t sum, few;
+    static __device__ __forceinline__ few of(uint8_t x) { return x != 0; }
+    static __device__ __forceinline__ few join(few a, few b) { return a & b; }
+    static __device__ __forceinline__ sum none() { return 1; }
+};
+template <class T> struct tp__do_any {
+    typedef uint32_t sum, few;
+    static __device__ __forceinline__ few of(uint8_t x) { return x != 0; }
+    static __device__ __forceinline__ few join(few a, few b) { return a | b; }
+    static __device__ __forceinline__ sum none() { return 0; }
+};
+
+/* Four neighbours; in one go where their address allows. */
+template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) tp__four {
+    T v[4];
+};
+template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p, bool aligned)
+{
+    if (aligned) return *(const tp__four<T> *)p;
+    tp__four<T> f;
+    for (int i = 0; i < 4; i++) f.v[i] = p[i];
+    return f;
+}
+/* Are fours at multiples of 4 elements from here aligned? */
+template <class T> static bool tp__fours_fit(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
+
+/* What `lanes` neighbouring threads have, joined; they all get it. lanes: a power of two up to 32, or the block of 256, with
+ * room for 8. All threads of the block must come here. */
+template <class K>
+__device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int lanes, typename K::sum *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x = K::join(x, __shfl_xor_sync(0xffffffffu, x, d));
+    if (lanes <= 32) return x;
+    __syncthreads(); /* room may still be read by an earlier call */
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = K::join(x, room[w]);
+    return x;
+}
+
+typedef struct tp__reduce_cut {
+    bool columns;
+    int lanes;                    /* rows: threads of an item, which is a part of an output's elements */
+    bool fours;                   /* they take four neighbours at a time */
+    int64_t n_part, chunk;        /* parts of an output; elements (columns: passes) of a part */
+    int64_t A, R, B;              /* columns */
+    int64_t width, pitch, n_tile; /* elements that a block takes in a pass, from pass to pass, and so many such tiles */
+} tp__reduce_cut;
+
+#define TP__REDUCE_BLOCKS 1024 /* about so many fill any GPU; a constant, so that sums do not depend on it */
+#define TP__REDUCE_TILE   1024 /* columns of a block: four a thread */
+
+static __host__ __device__ __forceinline__ int64_t tp__reduce_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static tp__reduce_cut tp__cut_rows(const tp__folded *f)
+{
+    tp__reduce_cut c;
+    memset(&c, 0, sizeof c);
+    c.fours = f->n_reduce > 0 && !f->inner_kept && (f->n_reduce == 1 || f->reduce[0].d % 4 == 0);
+    for (int d = 0; d < f->n_keep; d++) c.fours = c.fours && f->keep_stride[d] % 4 == 0;
+    for (int d = 1; d < f->n_reduce; d++) c.fours = c.fours && f->reduce_stride[d] % 4 == 0;
+    const int64_t units = tp__reduce_up(f->n_sum, c.fours ? 4 : 1);
+    c.n_part = c.lanes = 1;
+    if (f->inner_kept) { /* neighbouring threads have neighbouring outputs; parts where these are few */
+        const int64_t want = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), most = units / 16;
+        c.n_part = want < most ? want : most;
+        if (c.n_part > TP__REDUCE_BLOCKS) c.n_part = TP__REDUCE_BLOCKS;
+    } else if (units >= 1024 || (units >= 128 && f->n_out < 2048)) {
+        const int64_t want = TP__REDUCE_BLOCKS / (f->n_out > 0 ? f->n_out : 1), most = units / 1024;
+        c.lanes = TP__THREADS;
+        c.n_part = want < most ? want : most;
+    } else {
+        while (c.lanes < 32 && c.lanes * 4 < units) c.lanes *= 2;
+    }
+    if (c.n_part < 1) c.n_part = 1;
+    c.chunk = tp__reduce_up(tp__reduce_up(f->n_sum, c.n_part), 4) * 4;
+    return c;
+}
+static tp__reduce_cut tp__cut_columns(const tp__folded *f)
+{
+    tp__reduce_cut c;
+    memset(&c, 0, sizeof c);
+    c.columns = true;
+    c.R = f->n_sum;
+    c.B = f->keep[0].d;
+    c.A = f->n_out / c.B;
+    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows and whole fours */
+    if (c.B <= TP__REDUCE_TILE) {
+        c.fours = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
+        c.width = c.pitch = c.fours ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
+        c.n_tile = 1;
+    } else {
+        c.fours = c.B % 4 == 0;
+        c.width = TP__REDUCE_TILE;
+        c.pitch = c.B;
+        c.n_tile = tp__reduce_up(c.B, TP__REDUCE_TILE);
+    }
+    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), want = TP__REDUCE_BLOCKS / (c.A * c.n_tile),
+                  most = passes / 16;
+    c.n_part = want < most ? want : most;
+    if (c.n_part > 512) c.n_part = 512;
+    if (c.n_part < 1) c.n_part = 1;
+    c.chunk = tp__reduce_up(passes, c.n_part);
+    return c;
+}
+/* columns: there is such a kernel. It is worth it where a block has enough to do and one thread an output would be too few
+ * threads, or would read too far apart. */
+static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
+{
+    if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
+        const int64_t B = f->keep[0].d;
+        if (f->n_sum * B >= 1024 && (f->n_out < 65536 || B < 32)) return tp__cut_columns(f);
+    }
+    return tp__cut_rows(f);
+}
+
+/* The elements of an output that thread `lane` of `lanes` takes from [from, to): several loads are on their way at a time. */
+template <class K, class T>
+__device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f, const T *p, int64_t from, int64_t to,
+                                                            int lane, int lanes, bool aligned)
+{
+    typedef tp__number<T> N;
+    typedef typename K::few few;
+    typename K::sum total = K::none();
+    const bool run = f.n_reduce == 1;
+    const int64_t step = 4 * (int64_t)lanes;
+    int64_t j = from + 4 * (int64_t)lane;
+    for (; j + 3 * step + 3 < to; j += 4 * step) {
+        tp__four<T> u[4];
+        few s[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            u[i] = tp__four_at(p + (run ? j + i * step : tp__element_at(f, j + i * step)), aligned);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            s[i] = K::join(K::join(K::of(N::get(u[i].v, 0)), K::of(N::get(u[i].v, 1))),
+                           K::join(K::of(N::get(u[i].v, 2)), K::of(N::get(u[i].v, 3))));
+        total = K::join(total, (typename K::sum)K::join(K::join(s[0], s[1]), K::join(s[2], s[3])));
+    }
+    for (; j < to; j += step) {
+        const T *q = p + (run ? j : tp__element_at(f, j));
+        for (int i = 0; i < 4 && j + i < to; i++) total = K::join(total, (typename K::sum)K::of(N::get(q, i)));
+    }
+    return total;
+}
+template <class K, class T>
+__device__ __forceinline__ typename K::sum tp__reduce_ones(const tp__folded &f, const T *p, int64_t from, int64_t to,
+                                                           int lane, int lanes)
+{
+    typedef tp__number<T> N;
+    typedef typename K::few few;
+    typename K::sum total = K::none();
+    const bool run = f.n_reduce == 1;
+    const int64_t stride = f.reduce_stride[0];
+    int64_t j = from + lane;
+    for (; j + 7 * (int64_t)lanes < to; j += 8 * (int64_t)lanes) {
+        few s[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int64_t e = j + i * (int64_t)lanes;
+            s[i] = K::of(N::get(p, run ? e * stride : tp__element_at(f, e)));
+        }
+        total = K::join(total, (typename K::sum)K::join(K::join(K::join(s[0], s[1]), K::join(s[2], s[3])),
+                                                        K::join(K::join(s[4], s[5]), K::join(s[6], s[7]))));
+    }
+    for (; j < to; j += lanes)
+        total = K::join(total, (typename K::sum)K::of(N::get(p, run ? j * stride : tp__element_at(f, j))));
+    return total;
+}
+
+template <class K, class T>
+TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_constant__ tp__reduce_cut c, const T *x,
+                          T *y, typename K::sum *partial, bool aligned, int how)
+{
+    TP_SHARED(typename K::sum, room, 8);
+    const int lane = (int)threadIdx.x & (c.lanes - 1), groups = TP__THREADS / c.lanes;
+    const int64_t items = f.n_out * c.n_part;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < items; first += (int64_t)gridDim.x * groups) {
+        const int64_t item = first + (int)threadIdx.x / c.lanes;
+        int64_t part = 0, o = item;
+        typename K::sum total = K::none();
+        if (item < items) {
+            if (c.n_part > 1) part = item / f.n_out, o = item - part * f.n_out;
+            const int64_t from = part * c.chunk, to = from + c.chunk < f.n_sum ? from + c.chunk : f.n_sum;
+            const T *p = x + tp__out_begin(f, o);
+            total = c.fours ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
+                            : tp__reduce_ones<K, T>(f, p, from, to, lane, c.lanes);
+        }
+        total = tp__lanes_join<K>(total, c.lanes, room);
+        if (item >= items || lane != 0) continue;
+        if (c.n_part > 1) partial[item] = total;
+        else tp__number<T>::put(y, o, total, how, (double)f.n_sum);
+    }
+}
+
+/* A block takes the same positions in every pass: four a thread, neighbours or a block apart. */
+template <class K, class T>
+TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *x, T *y, typename K::sum *partial,
+                             bool aligned, int how)
+{
+    typedef tp__number<T> N;
+    typedef typename K::few few;
+    typedef typename K::sum sum;
+    TP_SHARED(sum, room, TP__REDUCE_TILE);
+    const int64_t n_out = c.A * c.B, tile = blockIdx.x % c.n_tile, at = blockIdx.x / c.n_tile, part = at % c.n_part,
+                  a = at / c.n_part, begin = a * c.R * c.B + tile * TP__REDUCE_TILE,
+                  limit = c.R * c.B - tile * TP__REDUCE_TILE;
+    const int width = (int)(c.n_tile == 1 || c.B - tile * TP__REDUCE_TILE > c.width ? c.width
+                                                                                    : c.B - tile * TP__REDUCE_TILE),
+              t = (int)threadIdx.x;
+    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), from = part * c.chunk,
+                  to = from + c.chunk < passes ? from + c.chunk : passes,
+                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may lack some rows */
+    const T *p = x + begin;
+    sum total[4];
+#pragma unroll
+    for (int v = 0; v < 4; v++) total[v] = K::none();
+    int64_t pass = c.fours && 4 * t >= width ? to : from;
+    for (; pass + 4 <= whole; pass += 4) {
+        few s[4][4];
+        if (c.fours) {
+            tp__four<T> u[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) u[i] = tp__four_at(p + (pass + i) * c.pitch + 4 * t, aligned);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int v = 0; v < 4; v++) s[i][v] = K::of(N::get(u[i].v, v));
+#pragma unroll
+            for (int v = 0; v < 4; v++)
+                total[v] = K::join(total[v], (sum)K::join(K::join(s[0][v], s[1][v]), K::join(s[2][v], s[3][v])));
+        } else {
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const int e = t + v * TP__THREADS;
+                if (e >= width) continue;
+#pragma unroll
+                for (int i = 0; i < 4; i++) s[i][v] = K::of(N::get(p, (pass + i) * c.pitch + e));
+                total[v] = K::join(total[v], (sum)K::join(K::join(s[0][v], s[1][v]), K::join(s[2][v], s[3][v])));
+            }
+        }
+    }
+    for (; pass < to; pass++)
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const int e = c.fours ? 4 * t + v : t + v * TP__THREADS;
+            if (e < width && pass * c.pitch + e < limit)
+                total[v] = K::join(total[v], (sum)K::of(N::get(p, pass * c.pitch + e)));
+        }
+#pragma unroll
+    for (int v = 0; v < 4; v++) {
+        const int e = c.fours ? 4 * t + v : t + v * TP__THREADS;
+        if (e < width) room[e] = total[v];
+    }
+    const int n = c.n_tile == 1 ? (int)c.B : width;
+    for (int rows = width / n; rows > 1;) { /* rows side by side: the upper half onto the lower */
+        const int half = (rows + 1) / 2;
+        __syncthreads();
+        for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
+        rows = half;
+    }
+    __syncthreads();
+    for (int i = t; i < n; i += TP__THREADS) {
+        const int64_t o = a * c.B + tile * TP__REDUCE_TILE + i;
+        if (c.n_part > 1) partial[part * n_out + o] = room[i];
+        else N::put(y, o, room[i], how, (double)c.R);
+    }
+}
+
+/* y of the parts, which lie (n_part, n_out). W neighbouring outputs (a power of two up to 32) a block. */
+template <class K, class T>
+TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_t n_out, int W, T *y, int how, double n)
+{
+    typedef typename K::sum sum;
+    TP_SHARED(sum, room, TP__THREADS);
+    const int t = (int)threadIdx.x, lane = t / W, lanes = TP__THREADS / W;
+    const int64_t o = (int64_t)blockIdx.x * W + t % W;
+    sum total = K::none();
+    if (o < n_out) {
+        int64_t part = lane;
+        for (; part + 3 * lanes < n_part; part += 4 * lanes) {
+            const sum a = partial[part * n_out + o], b = partial[(part + lanes) * n_out + o],
+                      c = partial[(part + 2 * lanes) * n_out + o], d = partial[(part + 3 * lanes) * n_out + o];
+            total = K::join(total, K::join(K::join(a, b), K::join(c, d)));
+        }
+        for (; part < n_part; part += lanes) total = K::join(total, partial[part * n_out + o]);
+    }
+    room[t] = total;
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane < half) room[t] = K::join(room[t], room[t + half * W]);
+    }
+    if (lane == 0 && o < n_out) tp__number<T>::put(y, o, room[t], how, n);
+}
+template <class K, class T>
+static void tp__run_join(const tp_call *k, const void *partial, int64_t n_part, int64_t n_out, void *y, int how,
+                         double n)
+{
+    int W = 1;
+    while (W < 32 && W < n_out) W *= 2;
+    TP_RUN_BLOCKS(k, (tp__reduce_join<K, T>), tp__reduce_up(n_out, W), TP__THREADS, 0, (const typename K::sum *)partial,
+                  n_part, n_out, W, (T *)y, how, n);
+}
+
+template <class K, class T, bool COLUMNS> static void tp__run_reduction(const tp_call *k, const tp__folded *f, int how)
+{
+    typedef typename K::sum sum;
+    const tp__reduce_cut c = tp__cut_reduction(f, COLUMNS);
+    const T *x = (const T *)k->in[0].data;
+    T *y = (T *)k->out[0].data;
+    sum *partial = (sum *)k->scratch;
+    const bool aligned = tp__fours_fit<T>(x);
+    if (f->n_out == 0) return;
+    if constexpr (COLUMNS) {
+        if (c.columns)
+            TP_RUN_BLOCKS(k, (tp__reduce_columns<K, T>), c.A * c.n_tile * c.n_part, TP__THREADS, 0, c, x, y, partial,
+                          aligned && c.width % 4 == 0 && c.pitch % 4 == 0 && (c.A == 1 || c.R * c.B % 4 == 0), how);
+    }
+    if (!c.columns)
+        TP_RUN(k, (tp__reduce_rows<K, T>), f->n_out * c.n_part * c.lanes, *f, c, x, y, partial, aligned, how);
+    if (c.n_part > 1) tp__run_join<K, T>(k, partial, c.n_part, f->n_out, y, how, (double)f->n_sum);
+}
+/* K of the operand's type. */
+template <template <class> class K, bool COLUMNS>
+static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int how)
+{
+    if (k->in[0].dtype == TP_I32) tp__run_reduction<K<int32_t>, int32_t, false>(k, f, how);
+    else if (k->in[0].dtype == TP_I64) tp__run_reduction<K<int64_t>, int64_t, false>(k, f, how);
+    else TP_REALS(k->in[0].dtype, (tp__run_reduction<K<T>, T, COLUMNS>(k, f, how)););
+}
+static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool columns)
+{
+    const tp_dtype d = k->in[0].dtype;
+    const tp__reduce_cut c =
+        tp__cut_reduction(f, columns && (d == TP_F32 || d == TP_F64 || d == TP_F16 || d == TP_BF16));
+    return c.n_part > 1 ? (size_t)(c.n_part * f->n_out) * sizeof(double) : 0;
+}
+/* Of ops with a kernel for columns, and of those without. */
+static size_t tp__reduce_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    return tp__reduction_room(k, &f, true);
+}
+static size_t tp__reduce_rows_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    return tp__reduction_room(k, &f, false);
+}
+
+/* reduce_sum */
+static void tp__reduce_sum_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_sum, true>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* size_ratio: from shapes alone */
+template <class T> TP_KERNEL tp__put_one(T *y, double v)
+{
+    if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
+}
+static void tp__size_ratio_cuda(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[1]);
+    const double ratio = n > 0 ? (double)(tp__size(&k->in[0]) / n) : 0;
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__put_one<T>), 1, (T *)k->out[0].data, ratio););
+}
+
+/* reduce_mean */
+static void tp__reduce_mean_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_MEAN)););
+}
+
+/* reduce_max, reduce_min */
+static void tp__reduce_max_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_max, true>(k, &f, TP__REDUCED_AS_IS);
+}
+static void tp__reduce_min_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_min, true>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* reduce_prod */
+static void tp__reduce_prod_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__reduce_numbers<tp__do_product, false>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* reduce_prod_grad: a warp an output. Each lane has a stretch of its elements: the products of whole stretches tell what
+ * stands before and after; then it goes along its own, forth and back. What stood before is kept in dx, or as float in
+ * scratch where dx is half precision. */
+template <class T>
+TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x, const T *dy, T *dx,
+                               tp__real<T> *before_all)
+{
+    const int lane = (int)threadIdx.x & 31;
+    const int64_t warps = (int64_t)gridDim.x * (TP__THREADS / 32), each = (f.n_sum + 31) / 32;
+    for (int64_t o = (int64_t)blockIdx.x * (TP__THREADS / 32) + (threadIdx.x >> 5); o < f.n_out; o += warps) {
+        const int64_t begin = tp__out_begin(f, o), from = lane * each < f.n_sum ? lane * each : f.n_sum,
+                      to = from + each < f.n_sum ? from + each : f.n_sum;
+        double mine = 1, before = 1, after = 1;
+        for (int64_t j = from; j < to; j++) mine *= (double)tp__get(x, begin + tp__element_at(f, j));
+        for (int l = 0; l < 32; l++) {
+            const double other = __shfl_sync(0xffffffffu, mine, l);
+            if (l < lane) before *= other;
+            if (l > lane) after *= other;
+        }
+        before *= (double)tp__get(dy, o);
+        for (int64_t j = from; j < to; j++) {
+            const int64_t at = begin + tp__element_at(f, j);
+            before_all[at] = (tp__real<T>)before;
+            before *= (double)tp__get(x, at);
+        }
+        for (int64_t j = to - 1; j >= from; j--) {
+            const int64_t at = begin + tp__element_at(f, j);
+            tp__put(dx, at, (tp__real<T>)((double)before_all[at] * after));
+            after *= (double)tp__get(x, at);
+        }
+    }
+}
+static void tp__reduce_prod_grad_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    TP_REALS(k->in[0].dtype,
+             TP_RUN(k, (tp__reduce_prod_back<T>), f.n_out * 32, f, (const T *)k->in[0].data, (const T *)k->in[1].data,
+                    (T *)k->out[0].data, (tp__real<T> *)(sizeof(T) == 2 ? k->scratch : k->out[0].data)););
+}
+static size_t tp__reduce_prod_grad_room(const tp_call *k)
+{
+    return tp__dtype_size(k->in[0].dtype) == 2 ? (size_t)tp__size(&k->in[0]) * sizeof(float) : 0;
+}
+
+/* reduce_all, reduce_any */
+static void tp__reduce_all_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__run_reduction<tp__do_all<uint8_t>, uint8_t, false>(k, &f, TP__REDUCED_AS_IS);
+}
+static void tp__reduce_any_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_axes(k);
+    tp__run_reduction<tp__do_any<uint8_t>, uint8_t, false>(k, &f, TP__REDUCED_AS_IS);
+}
+
+/* sum_to_like */
+static void tp__sum_to_like_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
+    TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_AS_IS)););
+}
+static size_t tp__sum_to_like_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
+    return tp__reduction_room(k, &f, true);
+}
+
+/* broadcast_like: a thread writes 16 bytes of y. Dimensions of y, innermost first; those along which x is repeated have
+ * stride 0. */
+typedef struct tp__spread {
+    int n;
+    tp__reduce_divisor size[TP_MAX_DIMS];
+    int64_t stride[TP_MAX_DIMS], total;
+    int inner; /* of 16 bytes of y, elements: 0 lie anywhere in x; 1 side by side; 2 are one */
+} tp__spread;
+__device__ __forceinline__ int64_t tp__spread_at(const tp__spread &s, int64_t i)
+{
+    return tp__folded_at(s.n, s.size, s.stride, i);
+}
+template <class T> struct alignas(16) tp__sixteen_bytes {
+    T v[16 / sizeof(T)];
+};
+template <class T> TP_KERNEL tp__broadcast_kernel(const __grid_constant__ tp__spread s, const T *x, T *y)
+{
+    const int V = 16 / (int)sizeof(T);
+    TP_EACH(q, (s.total + V - 1) / V)
+    {
+        const int64_t i = q * V;
+        tp__sixteen_bytes<T> u;
+        if (s.inner == 1) u = *(const tp__sixteen_bytes<T> *)(x + tp__spread_at(s, i));
+        else if (s.inner == 2) {
+            const T one = x[tp__spread_at(s, i)];
+            for (int v = 0; v < V; v++) u.v[v] = one;
+        } else {
+            for (int v = 0; v < V; v++) u.v[v] = i + v < s.total ? x[tp__spread_at(s, i + v)] : (T)0;
+        }
+        if (i + V <= s.total) {
+            *(tp__sixteen_bytes<T> *)(y + i) = u;
+            continue;
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            if (i + v < s.total) y[i + v] = u.v[v];
+    }
+}
+template <class T> TP_KERNEL tp__broadcast_ones(const __grid_constant__ tp__spread s, const T *x, T *y)
+{
+    TP_EACH(i, s.total) y[i] = x[tp__spread_at(s, i)];
+}
+static void tp__broadcast_like_cuda(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    const int lead = y->ndim - x->ndim;
+    const int64_t V = 16 / (int64_t)tp__dtype_size(k->out[0].dtype);
+    int64_t stride = 1;
+    int last = -1;
+    tp__spread s;
+    memset(&s, 0, sizeof s);
+    s.total = tp__size(&k->out[0]);
+    if (s.total == 0) return;
+    for (int d = y->ndim - 1; d >= 0; d--) {
+        const int64_t n = y->dim[d];
+        const int repeated = d < lead || x->dim[d - lead] == 1;
+        if (n == 1) continue;
+        if (repeated == last) {
+            s.size[s.n - 1] = tp__reduce_divisor_of(s.size[s.n - 1].d * n, s.total);
+        } else {
+            s.stride[s.n] = repeated ? 0 : stride;
+            s.size[s.n++] = tp__reduce_divisor_of(n, s.total);
+        }
+        if (!repeated) stride *= n;
+        last = repeated;
+    }
+    const bool fits = (uintptr_t)k->in[0].data % 16 == 0, to_fits = (uintptr_t)k->out[0].data % 16 == 0;
+    if (s.n == 0) s.inner = 2;
+    else if (s.stride[0] == 0) s.inner = s.size[0].d % V == 0 || s.n == 1 ? 2 : 0;
+    else s.inner = s.size[0].d % V == 0 && fits ? 1 : 0;
+    if (to_fits)
+        TP_SIZES(k->out[0].dtype, TP_RUN(k, (tp__broadcast_kernel<T>), (s.total + V - 1) / V, s,
+                                         (const T *)k->in[0].data, (T *)k->out[0].data););
+    else
+        TP_SIZES(k->out[0].dtype,
+                 TP_RUN(k, (tp__broadcast_ones<T>), s.total, s, (const T *)k->in[0].data, (T *)k->out[0].data););
+}
+
+/* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double as the CPU does: the square of a
+ * float may be too large for a float. Tensors go by value in lists, several launches if there are many. */
+#define TP__SQUARES_LIST 128
+typedef struct tp__squares_list {
+    int n;
+    int64_t piece; /* elements */
+    struct {
+        const void *data;
+        int64_t size;
+        int first; /* block of this list */
+        int dtype;
+    } tensor[TP__SQUARES_LIST];
+} tp__squares_list;
+template <class T> __device__ __forceinline__ double tp__squares_of(const T *p, int64_t from, int64_t to, bool aligned)
+{
+    double total = 0;
+    int64_t j = from + 4 * (int64_t)threadIdx.x;
+    for (; j + 3 * 4 * TP__THREADS + 3 < to; j += 4 * 4 * TP__THREADS) {
+        tp__four<T> u[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) u[i] = tp__four_at(p + j + i * 4 * TP__THREADS, aligned);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const double x = (double)tp__get(u[i].v, v);
+                total += x * x;
+            }
+    }
+    for (; j < to; j += 4 * TP__THREADS)
+        for (int v = 0; v < 4 && j + v < to; v++) {
+            const double x = (double)tp__get(p, j + v);
+            total += x * x;
+        }
+    return total;
+}
+TP_KERNEL tp__squares(const __grid_constant__ tp__squares_list l, double *partial)
+{
+    TP_SHARED(double, room, 8);
+    int low = 0, high = l.n; /* the last tensor that begins at this block or before */
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (l.tensor[middle].first <= (int)blockIdx.x) low = middle;
+        else high = middle;
+    }
+    const void *p = l.tensor[low].data;
+    const int64_t from = ((int)blockIdx.x - l.tensor[low].first) * l.piece,
+                  to = from + l.piece < l.tensor[low].size ? from + l.piece : l.tensor[low].size;
+    const bool aligned = (uintptr_t)p % 16 == 0;
+    double sum;
+    switch (l.tensor[low].dtype) {
+    case TP_F64: sum = tp__squares_of((const double *)p, from, to, aligned); break;
+    case TP_F16: sum = tp__squares_of((const tp__f16 *)p, from, to, aligned); break;
+    case TP_BF16: sum = tp__squares_of((const tp__bf16 *)p, from, to, aligned); break;
+    default: sum = tp__squares_of((const float *)p, from, to, aligned); break;
+    }
+    sum = tp__block_sum(sum, room);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+static int64_t tp__squares_piece(const tp_call *k)
+{
+    int64_t n = 0;
+    for (int i = 0; i < k->n_in; i++) n += tp__size(&k->in[i]);
+    return n < (int64_t)1 << 25 ? 16384 : 65536;
+}
+static int64_t tp__squares_pieces(const tp_call *k)
+{
+    int64_t n = 0;
+    for (int i = 0; i < k->n_in; i++) n += tp__reduce_up(tp__size(&k->in[i]), tp__squares_piece(k));
+    return n;
+}
+static size_t tp__squares_room(const tp_call *k) { return (size_t)tp__squares_pieces(k) * sizeof(double); }
+static void tp__run_squares(const tp_call *k, int how)
+{
+    double *partial = (double *)k->scratch;
+    tp__squares_list l;
+    l.n = 0;
+    l.piece = tp__squares_piece(k);
+    int64_t blocks = 0;
+    for (int i = 0; i < k->n_in; i++) {
+        const int64_t size = tp__size(&k->in[i]);
+        if (size > 0) {
+            l.tensor[l.n].data = k->in[i].data;
+            l.tensor[l.n].size = size;
+            l.tensor[l.n].first = (int)blocks;
+            l.tensor[l.n++].dtype = (int)k->in[i].dtype;
+            blocks += tp__reduce_up(size, l.piece);
+        }
+        if (l.n == 0 || (l.n < TP__SQUARES_LIST && i + 1 < k->n_in)) continue;
+        TP_RUN_BLOCKS(k, tp__squares, blocks, TP__THREADS, 0, l, partial);
+        partial += blocks;
+        l.n = 0;
+        blocks = 0;
+    }
+    TP_REALS(k->out[0].dtype,
+             (tp__run_join<tp__do_sum<double>, T>(k, k->scratch, tp__squares_pieces(k), 1, k->out[0].data, how, 1.0)););
+}
+static void tp__l2_loss_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_HALF); }
+static void tp__global_norm_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_ROOT); }
+
+/* zero_fraction */
+static tp__folded tp__fold_all(const tp_call *k)
+{
+    bool reduced[TP_MAX_DIMS];
+    for (int d = 0; d < TP_MAX_DIMS; d++) reduced[d] = true;
+    return tp__fold(&k->in[0].shape, reduced);
+}
+static void tp__zero_fraction_cuda(const tp_call *k)
+{
+    const tp__folded f = tp__fold_all(k);
+    TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_count_zeros<T>, T, false>(k, &f, TP__REDUCED_MEAN)););
+}
+static size_t tp__zero_fraction_room(const tp_call *k)
+{
+    const tp__folded f = tp__fold_all(k);
+    return tp__reduction_room(k, &f, false);
+}
+
+/* The order of top_k and argmax: NaN first, then the larger, then the lower index. An index below 0 is nothing. */
+template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t i, R b, int64_t j)
+{
+    if (i < 0 || j < 0) return i >= 0;
+    const bool na = a != a, nb = b != b;
+    if (na != nb) return na;
+    if (!na && a != b) return a > b;
+    return i < j;
+}
+/* The first in rank of what `lanes` neighbouring threads have; they all get it. */
+template <class R>
+__device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        const R w = __shfl_xor_sync(0xffffffffu, v, d);
+        const int64_t j = __shfl_xor_sync(0xffffffffu, i, d);
+        if (tp__ranks_before(w, j, v, i)) v = w, i = j;
+    }
+    if (lanes <= 32) return;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room_v[threadIdx.x >> 5] = v, room_i[threadIdx.x >> 5] = i;
+    __syncthreads();
+    v = room_v[0], i = room_i[0];
+    for (int w = 1; w < TP__THREADS / 32; w++)
+        if (tp__ranks_before(room_v[w], room_i[w], v, i)) v = room_v[w], i = room_i[w];
+}
+/* How many threads share a row of n elements of which there are `rows`. */
+static int tp__row_lanes(int64_t n, int64_t rows)
+{
+    if (n >= 4096 || (n >= 512 && rows < 2048)) return TP__THREADS;
+    int lanes = 1;
+    while (lanes < 32 && lanes * 4 < n) lanes *= 2;
+    return lanes;
+}
+
+/* argmax: x as (A, n, B) */
+template <class T> TP_KERNEL tp__argmax_kernel(const T *x, int64_t *y, int64_t rows, int64_t n, int64_t B, int lanes)
+{
+    typedef tp__number<T> N;
+    typedef typename N::value R;
+    TP_SHARED(R, room_v, 8);
+    TP_SHARED(int64_t, room_i, 8);
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / lanes;
+        R best = 0;
+        int64_t at = -1;
+        if (row < rows) {
+            const T *p = x + row / B * n * B + row % B;
+            for (int64_t i = lane; i < n; i += lanes) {
+                const R v = N::get(p, i * B);
+                if (tp__ranks_before(v, i, best, at)) best = v, at = i;
+            }
+        }
+        tp__lanes_first(best, at, lanes, room_v, room_i);
+        if (row < rows && lane == 0) y[row] = at;
+    }
+}
+template <class T> static void tp__run_argmax(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, s->ndim);
+    const int64_t n = s->dim[axis], B = tp__product_of(s, axis + 1, s->ndim), rows = tp__size(&k->out[0]);
+    const int lanes = B > 8 && rows >= 4096 ? 1 : tp__row_lanes(n, rows);
+    TP_RUN(k, (tp__argmax_kernel<T>), rows * lanes, (const T *)k->in[0].data, (int64_t *)k->out[0].data, rows, n, B,
+           lanes);
+}
+static void tp__argmax_cuda(const tp_call *k)
+{
+    if (k->in[0].dtype == TP_I32) tp__run_argmax<int32_t>(k);
+    else if (k->in[0].dtype == TP_I64) tp__run_argmax<int64_t>(k);
+    else TP_REALS(k->in[0].dtype, tp__run_argmax<T>(k););
+}
+
+/* cumsum: a thread a line where there are many, else a block: 1024 elements at a time, four a thread, and what came before. */
+typedef struct tp__cumsum_job {
+    int64_t lines, n, B;
+    bool exclusive, reverse;
+} tp__cumsum_job;
+template <class T> TP_KERNEL tp__cumsum_threads(const T *x, T *y, const tp__cumsum_job j)
+{
+    typedef tp__do_sum<T> K;
+    TP_EACH(line, j.lines)
+    {
+        const int64_t at = line / j.B * j.n * j.B + line % j.B;
+        typename K::sum sum = 0;
+        for (int64_t q = 0; q < j.n; q++) {
+            const int64_t i = at + (j.reverse ? j.n - 1 - q : q) * j.B;
+            const typename K::sum before = sum;
+            sum += (typename K::sum)K::of(tp__number<T>::get(x, i));
+            tp__number<T>::put(y, i, j.exclusive ? before : sum, TP__REDUCED_AS_IS, 1);
+        }
+    }
+}
+template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsum_job j)
+{
+    typedef tp__do_sum<T> K;
+    typedef typename K::sum sum;
+    TP_SHARED(sum, room, 8);
+    const int t = (int)threadIdx.x, lane = t & 31, warp = t >> 5;
+    for (int64_t line = blockIdx.x; line < j.lines; line += gridDim.x) {
+        const int64_t at = line / j.B * j.n * j.B + line % j.B;
+        sum carry = 0;
+        for (int64_t from = 0; from < j.n; from += 4 * TP__THREADS) {
+            sum v[4], mine = 0;
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int64_t q = from + 4 * t + e, i = j.reverse ? j.n - 1 - q : q;
+                v[e] = q < j.n ? (sum)K::of(tp__number<T>::get(x, at + i * j.B)) : (sum)0;
+                mine += v[e];
+            }
+            sum upto = mine; /* of the lanes up to this one */
+            for (int d = 1; d < 32; d <<= 1) {
+                const sum other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
+                if (lane >= d) upto += other;
+            }
+            __syncthreads();
+            if (lane == 31) room[warp] = upto;
+            __syncthreads();
+            sum before = carry;
+            for (int w = 0; w < TP__THREADS / 32; w++) {
+                if (w < warp) before += room[w];
+                carry += room[w];
+            }
+            const sum left = __shfl_up_sync(0xffffffffu, upto, 1u);
+            if (lane > 0) before += left;
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int64_t q = from + 4 * t + e, i = j.reverse ? j.n - 1 - q : q;
+                const sum after = before + v[e];
+                if (q < j.n) tp__number<T>::put(y, at + i * j.B, j.exclusive ? before : after, TP__REDUCED_AS_IS, 1);
+                before = after;
+            }
+        }
+    }
+}
+template <class T> static void tp__run_cumsum(const tp_call *k)
+{
+    const tp__cumsum_attrs *t = (const tp__cumsum_attrs *)k->attrs;
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = tp__axis(t->axis, s->ndim);
+    const int64_t size = tp__size(&k->in[0]);
+    if (size == 0) return;
+    tp__cumsum_job j;
+    j.n = s->dim[axis];
+    j.B = tp__product_of(s, axis + 1, s->ndim);
+    j.lines = size / j.n;
+    j.exclusive = t->exclusive;
+    j.reverse = t->reverse;
+    const T *x = (const T *)k->in[0].data;
+    T *y = (T *)k->out[0].data;
+    if (j.n <= 32 || (j.lines >= 4096 && j.B >= 8)) TP_RUN(k, (tp__cumsum_threads<T>), j.lines, x, y, j);
+    else TP_RUN(k, (tp__cumsum_blocks<T>), j.lines * TP__THREADS, x, y, j);
+}
+static void tp__cumsum_cuda(const tp_call *k)
+{
+    if (k->in[0].dtype == TP_I32) tp__run_cumsum<int32_t>(k);
+    else if (k->in[0].dtype == TP_I64) tp__run_cumsum<int64_t>(k);
+    else TP_REALS(k->in[0].dtype, tp__run_cumsum<T>(k););
+}
+
+/* top_k: for a few, each is looked for among those that rank after the one before. For many, a row is sorted: keys of eight
+ * bytes in scratch, the value in an order of integers and the index, by a bitonic network; what fits into shared memory is
+ * one kernel. Doubles, whose keys would be longer, are always looked for. */
+#define TP__TOP_K_FEW  32
+#define TP__SORT_PIECE 2048
+template <class T>
+TP_KERNEL tp__top_k_few(const T *x, T *y, int32_t *index, int64_t rows, int64_t n, int64_t K, int lanes)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room_v, 8);
+    TP_SHARED(int64_t, room_i, 8);
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / lanes;
+        const T *p = x + row * n;
+        R last = 0;
+        int64_t last_at = -1;
+        for (int64_t j = 0; j < K; j++) {
+            R best = 0;
+            int64_t at = -1;
+            if (row < rows)
+                for (int64_t i = lane; i < n; i += lanes) {
+                    const R v = tp__get(p, i);
+                    if ((last_at < 0 || tp__ranks_before(last, last_at, v, i)) && tp__ranks_before(v, i, best, at))
+                        best = v, at = i;
+                }
+            tp__lanes_first(best, at, lanes, room_v, room_i);
+            last = best, last_at = at;
+            if (row >= rows || lane != 0) continue;
+            if (y) y[row * K + j] = p[at];
+            if (index) index[row * K + j] = (int32_t)at;
+        }
+    }
+}
+/* In ascending order as top_k's is descending. */
+__device__ __forceinline__ unsigned long long tp__sort_key(float v, int64_t i)
+{
+    unsigned u = __float_as_uint(v);
+    if (v != v) u = 0;                              /* NaN first */
+    else if (v == 0) u = 0x7fffffffu;               /* -0 is 0 */
+    else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* the larger the smaller */
+    return (unsigned long long)u << 32 | (unsigned)i;
+}
+template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, int64_t rows, int64_t n, int64_t P)
+{
+    TP_EACH(i, rows * P)
+    {
+        const int64_t row = i / P, at = i - row * P;
+        key[i] = at < n ? tp__sort_key((float)tp__get(x, row * n + at), at) : ~0ull;
+    }
+}
+/* Rows of P keys, in pieces of `piece` a block: the network's steps from `size` to `last_size`, distances below the piece. */
+TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t size, int64_t last_size)
+{
+    TP_SHARED(unsigned long long, room, TP__SORT_PIECE);
+    unsigned long long *mine = key + (int64_t)blockIdx.x * piece;
+    const int64_t at = (int64_t)blockIdx.x * piece % P;
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) room[i] = mine[i];
+    for (; size <= last_size; size *= 2)
+        for (int distance = (int)(size / 2 < piece ? size / 2 : piece / 2); distance > 0; distance /= 2) {
+            __syncthreads();
+            for (int i = (int)threadIdx.x; i < piece / 2; i += TP__THREADS) {
+                const int a = i / distance * 2 * distance + i % distance, b = a + distance;
+                const bool up = ((at + a) & size) == 0;
+                const unsigned long long u = room[a], v = room[b];
+                if ((u > v) == up) room[a] = v, room[b] = u;
+            }
+        }
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) mine[i] = room[i];
+}
+/* One step of the network, of a distance beyond a piece. */
+TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
+{
+    TP_EACH(i, pairs)
+    {
+        const int64_t a = i / distance * 2 * distance + i % distance, b = a + distance;
+        const bool up = (a & (P - 1) & size) == 0;
+        const unsigned long long u = key[a], v = key[b];
+        if ((u > v) == up) key[a] = v, key[b] = u;
+    }
+}
+template <class T>
+TP_KERNEL tp__sort_take(const unsigned long long *key, const T *x, T *y, int32_t *index, int64_t rows, int64_t n,
+                        int64_t K, int64_t P)
+{
+    TP_EACH(i, rows * K)
+    {
+        const int64_t row = i / K;
+        const unsigned at = (unsigned)key[row * P + i - row * K];
+        if (y) y[i] = x[row * n + at];
+        if (index) index[i] = (int32_t)at;
+    }
+}
+static bool tp__top_k_sorts(const tp_call *k)
+{
+    return ((const tp__top_k_attrs *)k->attrs)->k > TP__TOP_K_FEW && k->in[0].dtype != TP_F64;
+}
+static int64_t tp__sort_length(int64_t n)
+{
+    int64_t P = 64;
+    while (P < n) P *= 2;
+    return P;
+}
+static size_t tp__top_k_room(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    if (!tp__top_k_sorts(k)) return 0;
+    return (size_t)(tp__product_of(s, 0, s->ndim - 1) * tp__sort_length(s->dim[s->ndim - 1])) * 8;
+}
+template <class T> static void tp__run_top_k(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], rows = tp__product_of(s, 0, s->ndim - 1);
+    const int64_t K = ((const tp__top_k_attrs *)k->attrs)->k;
+    const T *x = (const T *)k->in[0].data;
+    T *y = (T *)k->out[0].data;
+    int32_t *index = (int32_t *)k->out[1].data;
+    if (!tp__top_k_sorts(k)) {
+        const int lanes = tp__row_lanes(n, rows);
+        TP_RUN(k, (tp__top_k_few<T>), rows * lanes, x, y, index, rows, n, K, lanes);
+        return;
+    }
+    unsigned long long *key = (unsigned long long *)k->scratch;
+    const int64_t P = tp__sort_length(n);
+    const int piece = P < TP__SORT_PIECE ? (int)P : TP__SORT_PIECE;
+    TP_RUN(k, (tp__sort_keys<T>), rows * P, x, key, rows, n, P);
+    TP_RUN_BLOCKS(k, tp__sort_piece, rows * P / piece, TP__THREADS, 0, key, P, piece, (int64_t)2, (int64_t)piece);
+    for (int64_t size = 2 * (int64_t)piece; size <= P; size *= 2) {
+        for (int64_t distance = size / 2; distance >= piece; distance /= 2)
+            TP_RUN(k, tp__sort_step, rows * P / 2, key, rows * P / 2, P, size, distance);
+        TP_RUN_BLOCKS(k, tp__sort_piece, rows * P / piece, TP__THREADS, 0, key, P, piece, size, size);
+    }
+    TP_RUN(k, (tp__sort_take<T>), rows * K, (const unsigned long long *)key, x, y, index, rows, n, K, P);
+}
+static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_top_k<T>(k);); }
+
+/* take_last */
+template <class T>
+TP_KERNEL tp__take_last_kernel(const T *x, const int32_t *index, T *y, int64_t total, int64_t n, int64_t m)
+{
+    TP_EACH(i, total) y[i] = x[i / m * n + index[i]];
+}
+static void tp__take_last_cuda(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], total = tp__size(&k->out[0]);
+    TP_SIZES(k->in[0].dtype, TP_RUN(k, (tp__take_last_kernel<T>), total, (const T *)k->in[0].data,
+                                    (const int32_t *)k->in[1].data, (T *)k->out[0].data, total, n, m););
+}
+/* put_last: zeros; then the first of those that go to one place adds up all of them, in order. */
+template <class T> TP_KERNEL tp__put_last_zeros(T *y, int64_t total)
+{
+    TP_EACH(i, total) tp__put(y, i, (tp__real<T>)0);
+}
+template <class T>
+TP_KERNEL tp__put_last_kernel(const T *dy, const int32_t *index, T *y, int64_t total, int64_t m, int64_t n)
+{
+    TP_EACH(i, total)
+    {
+        const int64_t row = i / m, end = (row + 1) * m;
+        const int32_t to = index[i];
+        bool first = true;
+        for (int64_t j = row * m; j < i && first; j++) first = index[j] != to;
+        if (!first) continue;
+        tp__real<T> sum = 0;
+        for (int64_t j = i; j < end; j++)
+            if (index[j] == to) sum += tp__get(dy, j);
+        tp__put(y, row * n + to, sum);
+    }
+}
+static void tp__put_last_cuda(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t m = s->dim[s->ndim - 1], n = o->dim[o->ndim - 1], total = tp__size(&k->in[0]),
+                  zeros = tp__size(&k->out[0]);
+    TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__put_last_zeros<T>), zeros, (T *)k->out[0].data, zeros);
+             TP_RUN(k, (tp__put_last_kernel<T>), total, (const T *)k->in[0].data, (const int32_t *)k->in[1].data,
+                    (T *)k->out[0].data, total, m, n););
+}
+
+/* in_top_k: how many are strictly larger */
+template <class T>
+TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, uint8_t *y, int64_t rows, int64_t C,
+                              int K, int lanes)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(uint32_t, room, 8);
+    const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / lanes;
+        bool yes = false;
+        uint32_t larger = 0;
+        if (row < rows) {
+            const int64_t label =
+                long_labels ? ((const int64_t *)labels)[row] : (int64_t)((const int32_t *)labels)[row];
+            const R of_label = label >= 0 && label < C ? tp__get(x, row * C + label) : (R)INFINITY;
+            yes = of_label - of_label == 0; /* finite */
+            for (int64_t c = lane; c < C && yes; c += lanes) larger += tp__get(x, row * C + c) > of_label;
+        }
+        larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, room);
+        if (row < rows && lane == 0) y[row] = yes && (int64_t)larger < K;
+    }
+}
+static void tp__in_top_k_cuda(const tp_call *k)
+{
+    const int64_t rows = k->in[0].shape.dim[0], C = k->in[0].shape.dim[1];
+    const int K = ((const tp__top_k_attrs *)k->attrs)->k, lanes = tp__row_lanes(C, rows);
+    TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__in_top_k_kernel<T>), rows * lanes, (const T *)k->in[0].data, k->in[1].data,
+                                    k->in[1].dtype == TP_I64, (uint8_t *)k->out[0].data, rows, C, K, lanes););
+}
+
+static const tp__cuda_kernel tp__cuda_reductions[] = {
+    {"reduce_sum", tp__reduce_sum_cuda, tp__reduce_room},
+    {"size_ratio", tp__size_ratio_cuda, NULL},
+    {"reduce_mean", tp__reduce_mean_cuda, tp__reduce_room},
+    {"reduce_max", tp__reduce_max_cuda, tp__reduce_room},
+    {"reduce_min", tp__reduce_min_cuda, tp__reduce_room},
+    {"reduce_prod", tp__reduce_prod_cuda, tp__reduce_rows_room},
+    {"reduce_prod_grad", tp__reduce_prod_grad_cuda, tp__reduce_prod_grad_room},
+    {"reduce_all", tp__reduce_all_cuda, tp__reduce_rows_room},
+    {"reduce_any", tp__reduce_any_cuda, tp__reduce_rows_room},
+    {"sum_to_like", tp__sum_to_like_cuda, tp__sum_to_like_room},
+    {"l2_loss", tp__l2_loss_cuda, tp__squares_room},
+    {"global_norm", tp__global_norm_cuda, tp__squares_room},
+    {"zero_fraction", tp__zero_fraction_cuda, tp__zero_fraction_room},
+    {"argmax", tp__argmax_cuda, NULL},
+    {"cumsum", tp__cumsum_cuda, NULL},
+    {"top_k", tp__top_k_cuda, tp__top_k_room},
+    {"take_last", tp__take_last_cuda, NULL},
+    {"put_last", tp__put_last_cuda, NULL},
+    {"in_top_k", tp__in_top_k_cuda, NULL},
+    {"broadcast_like", tp__broadcast_like_cuda, NULL},
+    {NULL, NULL, NULL}};
 
 /* ==== >>moves ========================================================================================= */
+/* Rows that move elements without looking at them move units: 1, 2, 4, 8 or 16 bytes, as many elements at a time as divide
+ * every run, distance and address. A thread has four units under way, a block apart. */
 
-static const tp__cuda_kernel tp__cuda_moves[] = {{NULL, NULL, NULL}};
+/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
+typedef struct tp__divisor {
+    int64_t d;
+    uint32_t factor, shift;
+    bool small;
+} tp__divisor;
+static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
+{
+    tp__divisor v;
+    memset(&v, 0, sizeof v);
+    v.d = d > 0 ? d : 1;
+    v.small = numerators <= INT32_MAX && v.d <= INT32_MAX;
+    if (v.small) {
+        while (((int64_t)1 << v.shift) < v.d) v.shift++;
+        v.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << v.shift) - (uint64_t)v.d)) / (uint64_t)v.d + 1);
+    }
+    return v;
+}
+__device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
+{
+    if (!v.small) return i / v.d;
+    return (int64_t)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
+}
+
+/* The body with T as a unit of so many bytes. */
+#define TP__UNITS(bytes_, ...)  \
+    do {                        \
+        switch (bytes_) {       \
+        case 1: {               \
+            typedef uint8_t T;  \
+            __VA_ARGS__         \
+        } break;                \
+        case 2: {               \
+            typedef uint16_t T; \
+            __VA_ARGS__         \
+        } break;                \
+        case 4: {               \
+            typedef uint32_t T; \
+            __VA_ARGS__         \
+        } break;                \
+        case 8: {               \
+            typedef uint2 T;    \
+            __VA_ARGS__         \
+        } break;                \
+        default: {              \
+            typedef uint4 T;    \
+            __VA_ARGS__         \
+        } break;                \
+        }                       \
+    } while (0)
+/* The largest unit that divides all numbers whose bits are in `bits`. */
+static int64_t tp__unit_of(uint64_t bits)
+{
+    int64_t unit = 16;
+    while (bits & (uint64_t)(unit - 1)) unit /= 2;
+    return unit;
+}
+
+/* Four neighbours in one access; every operand begins at a multiple of 64 bytes. m of them exist. */
+template <class T> struct alignas(4 * sizeof(T)) tp__four {
+    T v[4];
+};
+template <class T> __device__ __forceinline__ void tp__get_four(const T *p, int64_t i, int m, tp__real<T> x[4])
+{
+    if (m == 4) {
+        const tp__four<T> t = *(const tp__four<T> *)(p + i);
+        for (int j = 0; j < 4; j++) x[j] = tp__get(t.v, j);
+    } else
+        for (int j = 0; j < 4; j++) x[j] = j < m ? tp__get(p, i + j) : 0;
+}
+template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i, int m, const tp__real<T> x[4])
+{
+    if (m == 4) {
+        tp__four<T> t;
+        for (int j = 0; j < 4; j++) tp__put(t.v, j, x[j]);
+        *(tp__four<T> *)(p + i) = t;
+    } else
+        for (int j = 0; j < m; j++) tp__put(p, i + j, x[j]);
+}
+
+/* A number as an element of any type, repeated as often as a unit holds it. */
+template <class T> __device__ __forceinline__ T tp__pattern(float value, int dtype)
+{
+    union {
+        uint64_t word[2];
+        T unit;
+    } p;
+    tp__cell c;
+    c.d = (double)value;
+    c = tp__cell_cast(c, TP_F64, dtype);
+    p.word[0] = 0;
+    tp__cell_put(p.word, dtype, 0, c);
+    if (dtype == TP_U8 || dtype == TP_BOOL) p.word[0] |= p.word[0] << 8;
+    if (dtype == TP_U8 || dtype == TP_BOOL || dtype == TP_F16 || dtype == TP_BF16) p.word[0] |= p.word[0] << 16;
+    if (dtype != TP_F64 && dtype != TP_I64) p.word[0] |= p.word[0] << 32;
+    p.word[1] = p.word[0];
+    return p.unit;
+}
+
+/* -- group: nothing */
+static void tp__group_cuda(const tp_call *k) { (void)k; }
+
+/* -- fill_like */
+template <class T> TP_KERNEL tp__fill_units(T *y, int64_t n, float value, int dtype)
+{
+    const T v = tp__pattern<T>(value, dtype);
+    TP_EACH(i, n) y[i] = v;
+}
+static void tp__fill_like_cuda(const tp_call *k)
+{
+    const tp_operand *y = &k->out[0];
+    const int64_t bytes = tp__size(y) * (int64_t)tp__dtype_size(y->dtype);
+    const int64_t unit = tp__unit_of((uint64_t)bytes | (uint64_t)(uintptr_t)y->data);
+    const float value = ((const tp__fill_attrs *)k->attrs)->value;
+    TP__UNITS(unit, TP_RUN(k, (tp__fill_units<T>), bytes / unit, (T *)y->data, bytes / unit, value, (int)y->dtype););
+}
+
+/* -- strided moves: dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; distances count elements */
+#define TP__MOVE_MOST (2 * TP_MAX_DIMS)
+typedef struct tp__moving {
+    int ndim;
+    int64_t dim[TP__MOVE_MOST], ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
+    char *dst;
+    const char *src;
+    int64_t size; /* bytes of an element */
+} tp__moving;
+
+static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
+{
+    tp__moving m;
+    memset(&m, 0, sizeof m);
+    m.dst = (char *)y->data;
+    m.src = (const char *)x->data;
+    m.size = (int64_t)tp__dtype_size(x->dtype);
+    return m;
+}
+/* One more dimension, further in than the last; one run with it where distances allow. */
+static void tp__moving_add(tp__moving *m, int64_t dim, int64_t ds, int64_t ss)
+{
+    const int d = m->ndim - 1;
+    if (dim == 1) return;
+    if (d >= 0 && m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
+        m->dim[d] *= dim, m->ds[d] = ds, m->ss[d] = ss;
+        return;
+    }
+    m->dim[m->ndim] = dim, m->ds[m->ndim] = ds, m->ss[m->ndim++] = ss;
+}
+
+typedef struct tp__move_plan {
+    int64_t n;
+    int ndim;
+    tp__divisor dim[TP__MOVE_MOST];
+    int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
+} tp__move_plan;
+
+/* In the order of dst: neighbouring threads write neighbours. */
+template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_constant__ tp__move_plan m)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
+    for (int64_t at = (int64_t)blockIdx.x * blockDim.x * 4 + threadIdx.x; at < m.n; at += step) {
+        T unit[4];
+        int64_t to[4];
+        for (int j = 0; j < 4; j++) {
+            int64_t i = at + (int64_t)j * blockDim.x, from = 0;
+            if (i >= m.n) break;
+            to[j] = 0;
+            for (int d = m.ndim - 1; d > 0; d--) {
+                const int64_t q = tp__quotient(i, m.dim[d]), r = i - q * m.dim[d].d;
+                to[j] += r * m.ds[d];
+                from += r * m.ss[d];
+                i = q;
+            }
+            to[j] += i * m.ds[0];
+            unit[j] = src[from + i * m.ss[0]];
+        }
+        for (int j = 0; j < 4; j++)
+            if (at + (int64_t)j * blockDim.x < m.n) dst[to[j]] = unit[j];
+    }
+}
+
+/* Where dst runs along one dimension and src along another: squares go through shared memory. */
+typedef struct tp__tile_plan {
+    int64_t rows, cols, ds_row, ss_col; /* dst[row ds_row + col] = src[row + col ss_col] */
+    tp__divisor across, down;           /* squares side by side, and one below the other */
+    int ndim;                           /* the other dimensions */
+    tp__divisor dim[TP__MOVE_MOST];
+    int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
+} tp__tile_plan;
+
+template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const __grid_constant__ tp__tile_plan m)
+{
+    TP_SHARED(T, tile, SIDE * (SIDE + 1));
+    int64_t rest = blockIdx.x, q = tp__quotient(rest, m.across);
+    const int64_t col0 = (rest - q * m.across.d) * SIDE;
+    rest = q;
+    q = tp__quotient(rest, m.down);
+    const int64_t row0 = (rest - q * m.down.d) * SIDE;
+    rest = q;
+    for (int d = m.ndim - 1; d >= 0; d--) {
+        q = tp__quotient(rest, m.dim[d]);
+        dst += (rest - q * m.dim[d].d) * m.ds[d];
+        src += (rest - q * m.dim[d].d) * m.ss[d];
+        rest = q;
+    }
+    const int x = (int)threadIdx.x % SIDE, y0 = (int)threadIdx.x / SIDE;
+    for (int j = 0; j < SIDE * SIDE / TP__THREADS; j++) {
+        const int y = y0 + j * (TP__THREADS / SIDE);
+        if (col0 + y < m.cols && row0 + x < m.rows) tile[y * (SIDE + 1) + x] = src[(col0 + y) * m.ss_col + row0 + x];
+    }
+    __syncthreads();
+    for (int j = 0; j < SIDE * SIDE / TP__THREADS; j++) {
+        const int y = y0 + j * (TP__THREADS / SIDE);
+        if (row0 + y < m.rows && col0 + x < m.cols) dst[(row0 + y) * m.ds_row + col0 + x] = tile[x * (SIDE + 1) + y];
+    }
+}
+
+/* True if it went through squares. */
+static bool tp__move_turned(const tp_call *k, const tp__moving *m)
+{
+    const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
+    int row = -1;
+    for (int d = 0; d < last; d++)
+        if (m->ss[d] == 1) row = d;
+    if (row < 0 || m->ds[last] != 1 || m->ss[last] == 1 || m->dim[row] < 8 || m->dim[last] < 8) return false;
+    tp__tile_plan p;
+    memset(&p, 0, sizeof p);
+    p.rows = m->dim[row], p.cols = m->dim[last];
+    p.ds_row = m->ds[row], p.ss_col = m->ss[last];
+    const int64_t across = (p.cols + side - 1) / side, down = (p.rows + side - 1) / side;
+    int64_t blocks = across * down;
+    for (int d = 0; d < last; d++)
+        if (d != row) blocks *= m->dim[d];
+    if (blocks > INT32_MAX) return false;
+    p.across = tp__divide_by(across, blocks), p.down = tp__divide_by(down, blocks);
+    for (int d = 0; d < last; d++) {
+        if (d == row) continue;
+        p.dim[p.ndim] = tp__divide_by(m->dim[d], blocks);
+        p.ds[p.ndim] = m->ds[d], p.ss[p.ndim++] = m->ss[d];
+    }
+    switch (m->size) {
+    case 1:
+        TP_RUN_BLOCKS(k, (tp__move_tile<uint8_t, 64>), blocks, TP__THREADS, 0, (uint8_t *)m->dst,
+                      (const uint8_t *)m->src, p);
+        break;
+    case 2:
+        TP_RUN_BLOCKS(k, (tp__move_tile<uint16_t, 64>), blocks, TP__THREADS, 0, (uint16_t *)m->dst,
+                      (const uint16_t *)m->src, p);
+        break;
+    case 4:
+        TP_RUN_BLOCKS(k, (tp__move_tile<uint32_t, 32>), blocks, TP__THREADS, 0, (uint32_t *)m->dst,
+                      (const uint32_t *)m->src, p);
+        break;
+    default:
+        TP_RUN_BLOCKS(k, (tp__move_tile<uint64_t, 32>), blocks, TP__THREADS, 0, (uint64_t *)m->dst,
+                      (const uint64_t *)m->src, p);
+        break;
+    }
+    return true;
+}
+
+static void tp__move_cuda(const tp_call *k, const tp__moving *move)
+{
+    tp__moving m = *move;
+    tp__move_plan p;
+    memset(&p, 0, sizeof p);
+    p.n = 1;
+    for (int d = 0; d < m.ndim; d++) p.n *= m.dim[d];
+    if (p.n == 0) return;
+    if (m.ndim == 0 || (m.ndim == 1 && m.ds[0] == 1 && m.ss[0] == 1)) {
+        const cudaError_t e =
+            cudaMemcpyAsync(m.dst, m.src, (size_t)(p.n * m.size), cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
+        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        return;
+    }
+    if (tp__move_turned(k, &m)) return;
+    const int last = m.ndim - 1;
+    if (m.ds[last] == 1 && m.ss[last] == 1) { /* larger units */
+        uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
+        for (int d = 0; d < last; d++) bits |= (uint64_t)(m.ds[d] * m.size) | (uint64_t)(m.ss[d] * m.size);
+        const int64_t times = tp__unit_of(bits) / m.size;
+        for (int d = 0; d < last; d++) m.ds[d] /= times, m.ss[d] /= times;
+        m.dim[last] /= times, m.size *= times, p.n /= times;
+    }
+    p.ndim = m.ndim;
+    for (int d = 0; d < m.ndim; d++) {
+        p.dim[d] = tp__divide_by(m.dim[d], p.n);
+        p.ds[d] = m.ds[d], p.ss[d] = m.ss[d];
+    }
+    TP__UNITS(m.size, TP_RUN(k, (tp__move_units<T>), (p.n + 3) / 4, (T *)m.dst, (const T *)m.src, p););
+}
+
+/* -- broadcast_like: no distance along what is repeated */
+static void tp__broadcast_like_cuda(const tp_call *k)
+{
+    const tp__dims y = tp__dims_of(&k->out[0].shape), x = tp__dims_of(&k->in[0].shape);
+    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
+    for (int d = 0; d < y.n; d++) {
+        const int e = d - (y.n - x.n);
+        tp__moving_add(&m, y.dim[d], y.stride[d], e < 0 || x.dim[e] == 1 ? 0 : x.stride[e]);
+    }
+    tp__move_cuda(k, &m);
+}
+
+/* -- transpose */
+static void tp__transpose_cuda(const tp_call *k)
+{
+    const tp__transpose_attrs *t = (const tp__transpose_attrs *)k->attrs;
+    const tp__dims y = tp__dims_of(&k->out[0].shape), x = tp__dims_of(&k->in[0].shape);
+    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
+    for (int d = 0; d < y.n; d++)
+        tp__moving_add(&m, y.dim[d], y.stride[d], x.stride[t->n == 0 ? x.n - 1 - d : tp__axis(t->perm[d], x.n)]);
+    tp__move_cuda(k, &m);
+}
+
+/* -- reverse: along some axes src is read from its end */
+static void tp__reverse_cuda(const tp_call *k)
+{
+    const tp__reduce_attrs *t = (const tp__reduce_attrs *)k->attrs;
+    const tp__dims x = tp__dims_of(&k->in[0].shape);
+    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
+    if (tp__size(&k->in[0]) == 0) return;
+    for (int d = 0; d < x.n; d++) {
+        bool turned = t->n_axes == 0;
+        for (int a = 0; a < t->n_axes; a++) turned = turned || tp__axis(t->axes[a], x.n) == d;
+        if (turned) m.src += (x.dim[d] - 1) * x.stride[d] * m.size;
+        tp__moving_add(&m, x.dim[d], x.stride[d], turned ? -x.stride[d] : x.stride[d]);
+    }
+    tp__move_cuda(k, &m);
+}
+
+/* -- concat, concat_grad, split, stack, unstack: `whole` is rows, and each part has a piece of every row. One launch for up
+ * to 64 parts: a block works on one part. */
+#define TP__PARTS_MOST 64
+typedef struct tp__part_list {
+    int n;
+    int64_t row; /* units of a row of the whole */
+    void *part[TP__PARTS_MOST];
+    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* units of a part, and where it stands in a row */
+    tp__divisor width[TP__PARTS_MOST];                /* its units of a row */
+    uint32_t first[TP__PARTS_MOST + 1];               /* its first block */
+} tp__part_list;
+
+template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
+{
+    int low = 0, high = p.n - 1;
+    while (low < high) { /* the last part that begins no later */
+        const int middle = (low + high + 1) / 2;
+        if (p.first[middle] <= blockIdx.x) low = middle;
+        else high = middle - 1;
+    }
+    T *part = (T *)p.part[low];
+    const int64_t i0 = (int64_t)(blockIdx.x - p.first[low]) * TP__THREADS * 4 + threadIdx.x, n = p.size[low];
+    T unit[4];
+    int64_t at[4];
+    for (int j = 0; j < 4; j++) {
+        const int64_t i = i0 + j * TP__THREADS;
+        if (i >= n) break;
+        const int64_t row = tp__quotient(i, p.width[low]);
+        at[j] = row * p.row + p.at[low] + (i - row * p.width[low].d);
+        unit[j] = JOIN ? part[i] : whole[at[j]];
+    }
+    for (int j = 0; j < 4; j++) {
+        const int64_t i = i0 + j * TP__THREADS;
+        if (i >= n) break;
+        if (JOIN) whole[at[j]] = unit[j];
+        else part[i] = unit[j];
+    }
+}
+
+/* part: n operands, whose data may be NULL. They have the axis as well, or (stack, unstack) the whole alone does. */
+static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_operand *part, int n, int axis,
+                           bool join)
+{
+    const int64_t size = (int64_t)tp__dtype_size(whole->dtype);
+    axis = tp__axis(axis, whole->shape.ndim);
+    const int64_t rows = tp__product_of(&whole->shape, 0, axis),
+                  row = tp__product_of(&whole->shape, axis, whole->shape.ndim);
+    int64_t at = 0;
+    if (rows == 0 || row == 0) return;
+    for (int i = 0; i < n;) {
+        tp__part_list p;
+        memset(&p, 0, sizeof p);
+        uint64_t bits = (uint64_t)(uintptr_t)whole->data | (uint64_t)(row * size);
+        for (; i < n && p.n < TP__PARTS_MOST; i++) {
+            const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
+            if (part[i].data && width > 0) {
+                p.part[p.n] = part[i].data;
+                p.size[p.n] = width; /* in elements of a row, till the unit is known */
+                p.at[p.n++] = at;
+                bits |= (uint64_t)(uintptr_t)part[i].data | (uint64_t)(width * size) | (uint64_t)(at * size);
+            }
+            at += width;
+        }
+        const int64_t unit = tp__unit_of(bits);
+        int64_t blocks = 0;
+        p.row = row * size / unit;
+        for (int j = 0; j < p.n; j++) {
+            const int64_t width = p.size[j] * size / unit;
+            p.size[j] = rows * width;
+            p.at[j] = p.at[j] * size / unit;
+            p.width[j] = tp__divide_by(width, p.size[j]);
+            p.first[j] = (uint32_t)blocks;
+            blocks += (p.size[j] + TP__THREADS * 4 - 1) / (TP__THREADS * 4);
+        }
+        if (blocks > INT32_MAX) {
+            tp__broken(tp__cuda_of(k), k->op->name, "its values are too large");
+            return;
+        }
+        if (join)
+            TP__UNITS(unit, TP_RUN_BLOCKS(k, (tp__move_parts<T, true>), blocks, TP__THREADS, 0, (T *)whole->data, p););
+        else
+            TP__UNITS(unit, TP_RUN_BLOCKS(k, (tp__move_parts<T, false>), blocks, TP__THREADS, 0, (T *)whole->data, p););
+    }
+}
+static void tp__concat_cuda(const tp_call *k)
+{
+    tp__parts_cuda(k, &k->out[0], k->in, k->n_in, ((const tp__axis_attrs *)k->attrs)->axis, true);
+}
+static void tp__concat_grad_cuda(const tp_call *k)
+{
+    tp__parts_cuda(k, &k->in[0], k->out, k->n_out, ((const tp__axis_attrs *)k->attrs)->axis, false);
+}
+static void tp__split_cuda(const tp_call *k) /* unstack too */
+{
+    tp__parts_cuda(k, &k->in[0], k->out, k->n_out, ((const tp__parts_attrs *)k->attrs)->axis, false);
+}
+
+/* -- slice */
+static void tp__slice_cuda(const tp_call *k)
+{
+    const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
+    const tp__dims y = tp__dims_of(&k->out[0].shape), x = tp__dims_of(&k->in[0].shape);
+    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
+    for (int d = 0; d < y.n; d++) {
+        m.src += begin[d] * x.stride[d] * m.size;
+        tp__moving_add(&m, y.dim[d], y.stride[d], x.stride[d]);
+    }
+    tp__move_cuda(k, &m);
+}
+
+/* -- pad, slice_grad: each element of y finds the one of x that stands there; outside of x, the border's value */
+typedef struct tp__border {
+    int64_t n;
+    int ndim, mode;
+    tp__divisor y[TP_MAX_DIMS];
+    int64_t x[TP_MAX_DIMS], before[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+} tp__border;
+
+/* The index in x, n long, of place i; outside of [0, n) it is the border of a constant. */
+__device__ __forceinline__ int64_t tp__mirrored(int64_t i, int64_t n, int mode)
+{
+    if (i >= 0 && i < n) return i;
+    if (mode == TP_PAD_REFLECT) return i < 0 ? -i : 2 * (n - 1) - i;
+    if (mode == TP_PAD_SYMMETRIC) return i < 0 ? -i - 1 : 2 * n - 1 - i;
+    return -1;
+}
+template <class T>
+TP_KERNEL tp__pad_units(T *y, const T *x, const __grid_constant__ tp__border b, float value, int dtype)
+{
+    const T border = tp__pattern<T>(value, dtype);
+    const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
+    for (int64_t to = (int64_t)blockIdx.x * blockDim.x * 4 + threadIdx.x; to < b.n; to += step) {
+        T unit[4];
+        for (int j = 0; j < 4; j++) {
+            int64_t i = to + (int64_t)j * blockDim.x, from = 0;
+            bool inside = true;
+            if (i >= b.n) break;
+            for (int d = b.ndim - 1; d >= 0; d--) {
+                const int64_t q = tp__quotient(i, b.y[d]);
+                const int64_t at = tp__mirrored(i - q * b.y[d].d - b.before[d], b.x[d], b.mode);
+                inside = inside && at >= 0;
+                from += at * b.stride[d];
+                i = q;
+            }
+            unit[j] = inside ? x[from] : border;
+        }
+        for (int j = 0; j < 4; j++)
+            if (to + (int64_t)j * blockDim.x < b.n) y[to + (int64_t)j * blockDim.x] = unit[j];
+    }
+}
+static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, float value)
+{
+    const tp_operand *y = &k->out[0], *x = &k->in[0];
+    int64_t ydim[TP_MAX_DIMS], size = (int64_t)tp__dtype_size(y->dtype), stride = 1;
+    tp__border b;
+    memset(&b, 0, sizeof b);
+    b.mode = mode;
+    b.n = tp__size(y);
+    if (b.n == 0) return;
+    for (int d = 0; d < y->shape.ndim; d++) {
+        const int64_t n = y->shape.dim[d], m = x->shape.dim[d];
+        const int e = b.ndim - 1;
+        /* a dimension without a border is one with the next outer one, which must have none either if it is mirrored */
+        if (e >= 0 && n == m && n > 0 && (mode == TP_PAD_CONSTANT || ydim[e] == b.x[e]))
+            ydim[e] *= n, b.x[e] *= n, b.before[e] *= n;
+        else ydim[b.ndim] = n, b.x[b.ndim] = m, b.before[b.ndim++] = before[d];
+    }
+    const int last = b.ndim - 1;
+    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* larger units */
+        const int64_t times =
+            tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last] * size) |
+                        (uint64_t)(b.x[last] * size) | (uint64_t)(b.before[last] * size)) /
+            size;
+        ydim[last] /= times, b.x[last] /= times, b.before[last] /= times, size *= times, b.n /= times;
+    }
+    for (int d = last; d >= 0; d--) {
+        b.y[d] = tp__divide_by(ydim[d], b.n);
+        b.stride[d] = stride;
+        stride *= b.x[d];
+    }
+    TP__UNITS(size,
+              TP_RUN(k, (tp__pad_units<T>), (b.n + 3) / 4, (T *)y->data, (const T *)x->data, b, value, (int)y->dtype););
+}
+static void tp__pad_cuda(const tp_call *k)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    tp__border_cuda(k, t->before, t->mode, t->value);
+}
+static void tp__slice_grad_cuda(const tp_call *k)
+{
+    tp__border_cuda(k, ((const tp__slice_attrs *)k->attrs)->begin, TP_PAD_CONSTANT, 0.0f);
+}
+
+/* -- pad_grad: an element of x has up to three places along each dimension; their gradients are added in order */
+typedef struct tp__places {
+    int64_t n;
+    int ndim, mode;
+    tp__divisor x[TP_MAX_DIMS];
+    int64_t y[TP_MAX_DIMS], before[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+} tp__places;
+template <class T> TP_KERNEL tp__pad_grad_sum(T *dx, const T *dy, const __grid_constant__ tp__places p)
+{
+    TP_EACH(i, p.n)
+    {
+        int64_t place[TP_MAX_DIMS][3], rest = i;
+        int n[TP_MAX_DIMS], at[TP_MAX_DIMS];
+        for (int d = p.ndim - 1; d >= 0; d--) {
+            const int64_t q = tp__quotient(rest, p.x[d]), e = rest - q * p.x[d].d, size = p.x[d].d;
+            const int64_t edge = p.mode == TP_PAD_REFLECT ? 0 : 1; /* reflect: the edge is not doubled */
+            const int64_t low = p.before[d] - e - edge, high = p.before[d] + 2 * size - 2 + edge - e;
+            n[d] = at[d] = 0;
+            if (p.mode != TP_PAD_CONSTANT && low >= 0 && low < p.before[d]) place[d][n[d]++] = low * p.stride[d];
+            place[d][n[d]++] = (p.before[d] + e) * p.stride[d];
+            if (p.mode != TP_PAD_CONSTANT && high >= p.before[d] + size && high < p.y[d])
+                place[d][n[d]++] = high * p.stride[d];
+            rest = q;
+        }
+        tp__real<T> sum = 0;
+        for (int d = 0; d >= 0;) { /* all combinations, row by row */
+            int64_t from = 0;
+            for (d = 0; d < p.ndim; d++) from += place[d][at[d]];
+            sum += tp__get(dy, from);
+            for (d = p.ndim - 1; d >= 0 && ++at[d] == n[d]; d--) at[d] = 0;
+        }
+        tp__put(dx, i, sum);
+    }
+}
+static void tp__pad_grad_cuda(const tp_call *k)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp__dims y = tp__dims_of(&k->in[0].shape), x = tp__dims_of(&k->out[0].shape);
+    if (t->mode == TP_PAD_CONSTANT) { /* the box inside of it */
+        tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
+        for (int d = 0; d < y.n; d++) {
+            m.src += t->before[d] * y.stride[d] * m.size;
+            tp__moving_add(&m, x.dim[d], x.stride[d], y.stride[d]);
+        }
+        tp__move_cuda(k, &m);
+        return;
+    }
+    tp__places p;
+    memset(&p, 0, sizeof p);
+    p.n = tp__size(&k->out[0]);
+    p.ndim = x.n;
+    p.mode = t->mode;
+    for (int d = 0; d < x.n; d++) {
+        p.x[d] = tp__divide_by(x.dim[d], p.n);
+        p.y[d] = y.dim[d], p.before[d] = t->before[d], p.stride[d] = y.stride[d];
+    }
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__pad_grad_sum<T>), p.n, (T *)k->out[0].data, (const T *)k->in[0].data, p););
+}
+
+/* -- tile */
+static void tp__tile_cuda(const tp_call *k)
+{
+    const int64_t *times = ((const tp__tile_attrs *)k->attrs)->multiples;
+    const tp__dims y = tp__dims_of(&k->out[0].shape), x = tp__dims_of(&k->in[0].shape);
+    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
+    for (int d = 0; d < x.n; d++) {
+        tp__moving_add(&m, times[d], y.stride[d] * x.dim[d], 0);
+        tp__moving_add(&m, x.dim[d], y.stride[d], x.stride[d]);
+    }
+    tp__move_cuda(k, &m);
+}
+
+/* -- tile_grad: the sum over the copies, in order. When x is small and the copies are many, they are cut into pieces, whose
+ * sums are added by a second launch. */
+typedef struct tp__copies {
+    int64_t n, copies, piece; /* elements of x; copies of each, and of a piece */
+    int ndim;
+    tp__divisor x[TP_MAX_DIMS], times[TP_MAX_DIMS];
+    int64_t stride[TP_MAX_DIMS]; /* of y */
+} tp__copies;
+template <class T, class P> TP_KERNEL tp__tile_grad_sum(P *sums, const T *dy, const __grid_constant__ tp__copies p)
+{
+    const int64_t pieces = (p.copies + p.piece - 1) / p.piece;
+    TP_EACH(i, p.n * pieces)
+    {
+        const int64_t piece = i / p.n, to = (piece + 1) * p.piece < p.copies ? (piece + 1) * p.piece : p.copies;
+        int64_t rest = i - piece * p.n, first = 0;
+        for (int d = p.ndim - 1; d >= 0; d--) {
+            const int64_t q = tp__quotient(rest, p.x[d]);
+            first += (rest - q * p.x[d].d) * p.stride[d];
+            rest = q;
+        }
+        tp__real<T> sum = 0;
+        for (int64_t c = piece * p.piece; c < to; c++) {
+            int64_t from = first;
+            rest = c;
+            for (int d = p.ndim - 1; d >= 0; d--) {
+                const int64_t q = tp__quotient(rest, p.times[d]);
+                from += (rest - q * p.times[d].d) * p.x[d].d * p.stride[d];
+                rest = q;
+            }
+            sum += tp__get(dy, from);
+        }
+        tp__put(sums, i, sum);
+    }
+}
+template <class T> TP_KERNEL tp__tile_grad_end(T *dx, const tp__real<T> *sums, int64_t n, int64_t pieces)
+{
+    TP_EACH(i, n)
+    {
+        tp__real<T> sum = 0;
+        for (int64_t p = 0; p < pieces; p++) sum += sums[p * n + i];
+        tp__put(dx, i, sum);
+    }
+}
+/* From shapes alone: about 65536 sums are under way. */
+static int64_t tp__tile_grad_pieces(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->out[0]), copies = n ? tp__size(&k->in[0]) / n : 0;
+    int64_t pieces = n ? 65536 / n : 0;
+    if (pieces > copies / 16) pieces = copies / 16;
+    return pieces > 1 ? pieces : 1;
+}
+static size_t tp__tile_grad_room(const tp_call *k)
+{
+    const int64_t pieces = tp__tile_grad_pieces(k);
+    return pieces > 1 ? (size_t)(pieces * tp__size(&k->out[0])) * sizeof(double) : 0;
+}
+static void tp__tile_grad_cuda(const tp_call *k)
+{
+    const tp__dims y = tp__dims_of(&k->in[0].shape), x = tp__dims_of(&k->out[0].shape);
+    const int64_t pieces = tp__tile_grad_pieces(k);
+    tp__copies p;
+    memset(&p, 0, sizeof p);
+    p.n = tp__size(&k->out[0]);
+    if (p.n == 0) return;
+    p.copies = tp__size(&k->in[0]) / p.n;
+    p.piece = p.copies ? (p.copies + pieces - 1) / pieces : 1;
+    p.ndim = x.n;
+    for (int d = 0; d < x.n; d++) {
+        p.x[d] = tp__divide_by(x.dim[d], p.n);
+        p.times[d] = tp__divide_by(y.dim[d] / x.dim[d], p.copies);
+        p.stride[d] = y.stride[d];
+    }
+    const int64_t made = p.copies ? (p.copies + p.piece - 1) / p.piece : 0;
+    TP_REALS(
+        k->out[0].dtype, const T *dy = (const T *)k->in[0].data; T *dx = (T *)k->out[0].data;
+        tp__real<T> *sums = (tp__real<T> *)k->scratch;
+        if (made == 1) TP_RUN(k, (tp__tile_grad_sum<T, T>), p.n, dx, dy, p); else {
+            TP_RUN(k, (tp__tile_grad_sum<T, tp__real<T>>), p.n * made, sums, dy, p);
+            TP_RUN(k, (tp__tile_grad_end<T>), p.n, dx, (const tp__real<T> *)sums, p.n, made);
+        });
+}
+
+/* -- gather */
+typedef struct tp__indices {
+    const void *data;
+    bool wide; /* int64 */
+    int64_t n, rows;
+} tp__indices;
+static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
+{
+    tp__indices s = {x->data, x->dtype == TP_I64, tp__size(x), rows};
+    return s;
+}
+__device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
+{
+    return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
+}
+/* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
+__device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
+{
+    if (!f.words || *(volatile int64_t *)f.words != 0) return;
+    for (int64_t i = 0; i <= met; i++) {
+        const int64_t row = tp__row_of(s, i);
+        if (row >= 0 && row < s.rows) continue;
+        tp__report(f, row);
+        return;
+    }
+}
+template <class T> TP_KERNEL tp__gather_units(T *y, const T *params, tp__indices s, tp__divisor width, tp__fault f)
+{
+    const int64_t n = s.n * width.d, step = (int64_t)gridDim.x * blockDim.x * 4;
+    for (int64_t to = (int64_t)blockIdx.x * blockDim.x * 4 + threadIdx.x; to < n; to += step) {
+        T unit[4];
+        for (int j = 0; j < 4; j++) {
+            const int64_t e = to + (int64_t)j * blockDim.x;
+            if (e >= n) break;
+            const int64_t i = tp__quotient(e, width), col = e - i * width.d, row = tp__row_of(s, i);
+            if (row >= 0 && row < s.rows) unit[j] = params[row * width.d + col];
+            else {
+                unit[j] = T();
+                if (col == 0) tp__report_index(s, i, f);
+            }
+        }
+        for (int j = 0; j < 4; j++)
+            if (to + (int64_t)j * blockDim.x < n) y[to + (int64_t)j * blockDim.x] = unit[j];
+    }
+}
+TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f) /* rows without elements; indices are looked at all the same */
+{
+    TP_EACH(i, s.n)
+    {
+        const int64_t row = tp__row_of(s, i);
+        if (row < 0 || row >= s.rows) tp__report_index(s, i, f);
+    }
+}
+static void tp__gather_cuda(const tp_call *k)
+{
+    const tp_operand *p = &k->in[0];
+    const tp__indices s = tp__indices_of(&k->in[1], p->shape.dim[0]);
+    const int64_t bytes = tp__product_of(&p->shape, 1, p->shape.ndim) * (int64_t)tp__dtype_size(p->dtype);
+    if (bytes == 0) {
+        TP_RUN(k, tp__gather_nothing, s.n, s, tp__fault_of(k));
+        return;
+    }
+    const int64_t unit =
+        tp__unit_of((uint64_t)bytes | (uint64_t)(uintptr_t)p->data | (uint64_t)(uintptr_t)k->out[0].data);
+    const tp__divisor width = tp__divide_by(bytes / unit, s.n * (bytes / unit));
+    TP__UNITS(unit, TP_RUN(k, (tp__gather_units<T>), (s.n * width.d + 3) / 4, (T *)k->out[0].data, (const T *)p->data,
+                           s, width, tp__fault_of(k)););
+}
+
+/* -- gather_grad: indices are sorted by row, places of one row in order (a radix sort, eight bits at a time: count, then
+ * sum, then place); each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
+ * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
+#define TP__SORT_TILE  2048 /* places that a block sorts: 8 of each thread */
+#define TP__SORT_PIECE 128
+
+TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
+{
+    TP_EACH(i, s.n)
+    {
+        const int64_t row = tp__row_of(s, i);
+        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* those outside go last */
+        place[i] = (uint32_t)i;
+    }
+}
+/* How often each digit occurs in each tile. */
+TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int shift)
+{
+    TP_SHARED(uint32_t, mine, 256);
+    mine[threadIdx.x] = 0;
+    __syncthreads();
+    for (int j = 0; j < TP__SORT_TILE / TP__THREADS; j++) {
+        const int64_t i = (int64_t)blockIdx.x * TP__SORT_TILE + j * TP__THREADS + threadIdx.x;
+        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* whole numbers: any order */
+    }
+    __syncthreads();
+    count[(int64_t)blockIdx.x * 256 + threadIdx.x] = mine[threadIdx.x];
+}
+/* Counts become places: behind all smaller digits and the same digit of earlier tiles. One block. */
+TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
+{
+    TP_SHARED(uint32_t, total, 256);
+    const int digit = (int)threadIdx.x;
+    uint32_t sum = 0, at = 0;
+    for (int64_t t = 0; t < tiles; t++) sum += count[t * 256 + digit];
+    total[digit] = sum;
+    __syncthreads();
+    for (int d = 0; d < digit; d++) at += total[d];
+    for (int64_t t = 0; t < tiles; t += 8) {
+        uint32_t part[8];
+        for (int j = 0; j < 8; j++) part[j] = t + j < tiles ? count[(t + j) * 256 + digit] : 0;
+        for (int j = 0; j < 8; j++) {
+            if (t + j < tiles) count[(t + j) * 256 + digit] = at;
+            at += part[j];
+        }
+    }
+}
+/* A warp takes 256 places in their order; lanes of one digit find each other bit by bit. */
+TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *key, const uint32_t *place,
+                         const uint32_t *begin, int64_t n, int shift)
+{
+    TP_SHARED(uint32_t, count, 8 * 256);
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int64_t first = (int64_t)blockIdx.x * TP__SORT_TILE + warp * 256 + lane;
+    uint32_t k[8], rank[8];
+    for (int w = 0; w < 8; w++) count[w * 256 + threadIdx.x] = 0;
+    __syncthreads();
+    for (int j = 0; j < 8; j++) {
+        const bool live = first + j * 32 < n;
+        k[j] = live ? key[first + j * 32] : 0;
+        const uint32_t digit = k[j] >> shift & 255u;
+        uint32_t same = __ballot_sync(0xffffffffu, live);
+        for (int b = 0; b < 8; b++) {
+            const uint32_t set = __ballot_sync(0xffffffffu, (int)(digit >> b & 1u));
+            same &= digit >> b & 1u ? set : ~set;
+        }
+        const uint32_t before = (uint32_t)__popc(same & ((1u << lane) - 1u));
+        rank[j] = count[warp * 256 + digit] + before;
+        __syncwarp();
+        if (live && before == 0) count[warp * 256 + digit] += (uint32_t)__popc(same);
+        __syncwarp();
+    }
+    __syncthreads();
+    uint32_t at = begin[(int64_t)blockIdx.x * 256 + threadIdx.x];
+    for (int w = 0; w < 8; w++) { /* a digit: where each warp's begin */
+        const uint32_t m = count[w * 256 + threadIdx.x];
+        count[w * 256 + threadIdx.x] = at;
+        at += m;
+    }
+    __syncthreads();
+    for (int j = 0; j < 8; j++) {
+        if (first + j * 32 >= n) break;
+        const uint32_t to = count[warp * 256 + (k[j] >> shift & 255u)] + rank[j];
+        key_to[to] = k[j];
+        place_to[to] = place[first + j * 32];
+    }
+}
+/* Where a row's places begin and end; both 0 for rows that nobody names. */
+TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, int64_t n, uint32_t rows)
+{
+    TP_EACH(i, n)
+    {
+        const uint32_t row = key[i];
+        if (row >= rows) continue;
+        if (i == 0 || key[i - 1] != row) begin[row] = (uint32_t)i;
+        if (i == n - 1 || key[i + 1] != row) end[row] = (uint32_t)i + 1;
+    }
+}
+/* V neighbouring columns of a row. */
+template <class T, int V> struct alignas(V * sizeof(T)) tp__columns {
+    T v[V];
+};
+template <class T, int V>
+__device__ __forceinline__ void tp__add_columns(tp__real<T> sum[V], const T *dy, const uint32_t *place, uint32_t from,
+                                                uint32_t to, int64_t width, int64_t col)
+{
+    for (uint32_t p = from; p < to; p++) {
+        const tp__columns<T, V> x = *(const tp__columns<T, V> *)(dy + (int64_t)place[p] * width + col);
+        for (int j = 0; j < V; j++) sum[j] += tp__get(x.v, j);
+    }
+}
+template <class T, int V>
+TP_KERNEL tp__gather_grad_pieces(tp__real<T> *sums, const T *dy, const uint32_t *key, const uint32_t *place,
+                                 int64_t pieces, uint32_t rows, tp__divisor across)
+{
+    TP_EACH(i, pieces * across.d)
+    {
+        const int64_t piece = tp__quotient(i, across), col = (i - piece * across.d) * V, width = across.d * V;
+        const uint32_t from = (uint32_t)piece * TP__SORT_PIECE, row = key[from];
+        if (row >= rows || key[from + TP__SORT_PIECE - 1] != row) continue;
+        tp__real<T> sum[V];
+        for (int j = 0; j < V; j++) sum[j] = 0;
+        tp__add_columns<T, V>(sum, dy, place, from, from + TP__SORT_PIECE, width, col);
+        for (int j = 0; j < V; j++) sums[piece * width + col + j] = sum[j];
+    }
+}
+template <class T, int V>
+TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, const uint32_t *place,
+                               const uint32_t *begin, const uint32_t *end, int64_t rows, tp__divisor across)
+{
+    TP_EACH(i, rows * across.d)
+    {
+        const int64_t row = tp__quotient(i, across), col = (i - row * across.d) * V, width = across.d * V;
+        uint32_t from = begin[row], piece = (from + TP__SORT_PIECE - 1) / TP__SORT_PIECE;
+        const uint32_t to = end[row];
+        tp__real<T> sum[V];
+        for (int j = 0; j < V; j++) sum[j] = 0;
+        if ((piece + 1) * TP__SORT_PIECE <= to) {
+            tp__add_columns<T, V>(sum, dy, place, from, piece * TP__SORT_PIECE, width, col);
+            for (; (piece + 1) * TP__SORT_PIECE <= to; piece++)
+                for (int j = 0; j < V; j++) sum[j] += sums[piece * width + col + j];
+            from = piece * TP__SORT_PIECE;
+        }
+        tp__add_columns<T, V>(sum, dy, place, from, to, width, col);
+        tp__columns<T, V> y;
+        for (int j = 0; j < V; j++) tp__put(y.v, j, sum[j]);
+        *(tp__columns<T, V> *)(dp + row * width + col) = y;
+    }
+}
+/* Scratch: keys and places twice, counts, bounds, sums of pieces. */
+typedef struct tp__sort_room {
+    int64_t n, rows, width, tiles;
+    size_t keys, counts, bounds, sums; /* bytes */
+} tp__sort_room;
+static tp__sort_room tp__sort_room_of(const tp_call *k)
+{
+    tp__sort_room r;
+    r.n = tp__size(&k->in[1]);
+    r.rows = k->out[0].shape.dim[0];
+    r.width = tp__product_of(&k->out[0].shape, 1, k->out[0].shape.ndim);
+    r.tiles = (r.n + TP__SORT_TILE - 1) / TP__SORT_TILE;
+    r.keys = ((size_t)r.n * 4 + 63) & ~(size_t)63;
+    r.counts = (size_t)r.tiles * 256 * 4;
+    r.bounds = ((size_t)r.rows * 4 + 63) & ~(size_t)63;
+    r.sums = (size_t)(r.n / TP__SORT_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
+    return r;
+}
+static size_t tp__gather_grad_room(const tp_call *k)
+{
+    const tp__sort_room r = tp__sort_room_of(k);
+    return 4 * r.keys + r.counts + 2 * r.bounds + r.sums;
+}
+template <class T, int V>
+static void tp__gather_grad_sum(const tp_call *k, const tp__sort_room *r, void *sums, const uint32_t *key,
+                                const uint32_t *place, const uint32_t *begin, const uint32_t *end)
+{
+    const int64_t pieces = r->n / TP__SORT_PIECE, across = r->width / V, most = r->rows > pieces ? r->rows : pieces;
+    const tp__divisor d = tp__divide_by(across, most * across);
+    const T *dy = (const T *)k->in[0].data;
+    TP_RUN(k, (tp__gather_grad_pieces<T, V>), pieces * across, (tp__real<T> *)sums, dy, key, place, pieces,
+           (uint32_t)r->rows, d);
+    TP_RUN(k, (tp__gather_grad_rows<T, V>), r->rows * across, (T *)k->out[0].data, dy, (const tp__real<T> *)sums, place,
+           begin, end, r->rows, d);
+}
+static void tp__gather_grad_cuda(const tp_call *k)
+{
+    const tp__sort_room r = tp__sort_room_of(k);
+    const tp__indices s = tp__indices_of(&k->in[1], r.rows);
+    tp__cuda *c = tp__cuda_of(k);
+    if (r.rows == 0 || r.width == 0) return;
+    if (r.n > INT32_MAX || r.rows > INT32_MAX) {
+        tp__broken(c, k->op->name, "more than 2^31 rows or indices are not sorted on a GPU");
+        return;
+    }
+    char *at = (char *)k->scratch;
+    uint32_t *key[2], *place[2];
+    for (int i = 0; i < 2; i++, at += 2 * r.keys) key[i] = (uint32_t *)at, place[i] = (uint32_t *)(at + r.keys);
+    uint32_t *count = (uint32_t *)at, *begin = (uint32_t *)(at + r.counts),
+             *end = (uint32_t *)((char *)begin + r.bounds);
+    void *sums = (char *)end + r.bounds;
+    int now = 0;
+    const cudaError_t e = cudaMemsetAsync(begin, 0, 2 * r.bounds, c->stream);
+    if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
+    TP_RUN(k, tp__sort_begin, r.n, key[0], place[0], s);
+    for (int shift = 0; r.rows >> shift; shift += 8, now ^= 1) { /* rows itself is a key */
+        TP_RUN_BLOCKS(k, tp__sort_count, r.tiles, TP__THREADS, 0, count, key[now], r.n, shift);
+        if (r.tiles) TP_RUN_BLOCKS(k, tp__sort_sum, 1, TP__THREADS, 0, count, r.tiles);
+        TP_RUN_BLOCKS(k, tp__sort_place, r.tiles, TP__THREADS, 0, key[now ^ 1], place[now ^ 1], key[now], place[now],
+                      count, r.n, shift);
+    }
+    TP_RUN(k, tp__sort_bounds, r.n, begin, end, key[now], r.n, (uint32_t)r.rows);
+    if (r.width % 4 == 0)
+        TP_REALS(k->out[0].dtype, (tp__gather_grad_sum<T, 4>(k, &r, sums, key[now], place[now], begin, end)););
+    else TP_REALS(k->out[0].dtype, (tp__gather_grad_sum<T, 1>(k, &r, sums, key[now], place[now], begin, end)););
+}
+
+/* -- one_hot */
+TP_KERNEL tp__one_hot_kernel(float *y, tp__indices s, tp__divisor depth, float on, float off)
+{
+    TP_EACH(e, s.n * depth.d)
+    {
+        const int64_t i = tp__quotient(e, depth);
+        y[e] = e - i * depth.d == tp__row_of(s, i) ? on : off;
+    }
+}
+static void tp__one_hot_cuda(const tp_call *k)
+{
+    const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
+    const tp__indices s = tp__indices_of(&k->in[0], t->depth);
+    TP_RUN(k, tp__one_hot_kernel, s.n * t->depth, (float *)k->out[0].data, s, tp__divide_by(t->depth, s.n * t->depth),
+           t->on, t->off);
+}
+
+/* -- print: sums in a fixed order and the first elements, in one struct, which goes to pinned memory; the line is written by
+ * the CPU's function of the row, on a thread of the driver. The next print of this stream waits for it. */
+#define TP__LOOK_BLOCKS 1024
+static int64_t tp__look_blocks(const tp_call *k) /* from the shape alone */
+{
+    const int64_t want = (tp__size(&k->in[0]) + 4095) / 4096;
+    return want < TP__LOOK_BLOCKS ? want : TP__LOOK_BLOCKS;
+}
+__device__ __forceinline__ double tp__double_at(const void *x, int dtype, int64_t i)
+{
+    const tp__cell c = tp__cell_at(x, dtype, i);
+    return tp__holds_real(dtype) ? c.d : dtype == TP_BOOL ? (double)(c.l != 0) : (double)c.l;
+}
+TP_KERNEL tp__look(double *sums, const void *x, int dtype, int64_t n)
+{
+    TP_SHARED(double, room, 8);
+    double sum = 0, squares = 0;
+    TP_EACH(i, n)
+    {
+        const double v = tp__double_at(x, dtype, i);
+        sum += v;
+        squares += v * v;
+    }
+    sum = tp__block_sum(sum, room);
+    squares = tp__block_sum(squares, room);
+    if (threadIdx.x == 0) {
+        sums[2 * blockIdx.x] = sum;
+        sums[2 * blockIdx.x + 1] = squares;
+    }
+}
+TP_KERNEL tp__look_end(tp__glance *g, const double *sums, int64_t blocks, const void *x, int dtype, int64_t n)
+{
+    TP_SHARED(double, room, 8);
+    double sum = 0, squares = 0;
+    for (int64_t b = threadIdx.x; b < blocks; b += TP__THREADS) {
+        sum += sums[2 * b];
+        squares += sums[2 * b + 1];
+    }
+    sum = tp__block_sum(sum, room);
+    squares = tp__block_sum(squares, room);
+    if (threadIdx.x == 0) g->sum = sum, g->squares = squares;
+    if (threadIdx.x < TP__GLANCE) g->first[threadIdx.x] = threadIdx.x < n ? tp__double_at(x, dtype, threadIdx.x) : 0;
+}
+static void tp__print_line(void *call)
+{
+    const tp_call *k = (const tp_call *)call; /* lives as long as its plan */
+    tp_call line = *k;
+    tp_operand x = k->in[0];
+    x.data = NULL;
+    line.in = &x;
+    line.scratch = tp__cuda_of(k)->late_room + TP__STAGE_BYTES;
+    k->op->naive_f32(&line);
+}
+static size_t tp__print_room(const tp_call *k)
+{
+    return sizeof(tp__glance) + (size_t)tp__look_blocks(k) * 2 * sizeof(double);
+}
+static void tp__print_cuda(const tp_call *k)
+{
+    const tp_operand *x = &k->in[0];
+    tp__cuda *c = tp__cuda_of(k);
+    const int64_t n = tp__size(x), blocks = tp__look_blocks(k);
+    tp__glance *g = (tp__glance *)k->scratch;
+    double *sums = (double *)(void *)(g + 1);
+    cudaError_t e = cudaSuccess;
+    if (n > 0)
+        e = cudaMemcpyAsync(k->out[0].data, x->data, (size_t)n * tp__dtype_size(x->dtype), cudaMemcpyDeviceToDevice,
+                            c->stream);
+    TP_RUN_BLOCKS(k, tp__look, blocks, TP__THREADS, 0, sums, x->data, (int)x->dtype, n);
+    TP_RUN_BLOCKS(k, tp__look_end, 1, TP__THREADS, 0, g, sums, blocks, x->data, (int)x->dtype, n);
+    if (e == cudaSuccess)
+        e = cudaMemcpyAsync(c->late_room + TP__STAGE_BYTES, g, sizeof *g, cudaMemcpyDeviceToHost, c->stream);
+    if (e == cudaSuccess) e = cudaLaunchHostFunc(c->stream, tp__print_line, (void *)(uintptr_t)k);
+    if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
+}
+
+/* -- check_numerics: y = x; the first bad element of each block, and then of all */
+template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
+{
+    TP_SHARED(double, room, 8);
+    double bad = -1e300; /* minus the index, which a double holds exactly: the largest is the first */
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int64_t i = 4 * f;
+        const int m = n - i < 4 ? (int)(n - i) : 4;
+        tp__real<T> v[4];
+        tp__get_four(x, i, m, v);
+        for (int j = 0; j < m; j++) {
+            tp__put(y, i + j, v[j]);
+            if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
+        }
+    }
+    bad = tp__block_max(bad, room);
+    if (threadIdx.x == 0) first[blockIdx.x] = bad;
+}
+TP_KERNEL tp__check_end(const double *first, int blocks, tp__fault f)
+{
+    TP_SHARED(double, room, 8);
+    double bad = -1e300;
+    for (int b = (int)threadIdx.x; b < blocks; b += TP__THREADS) bad = bad > first[b] ? bad : first[b];
+    bad = tp__block_max(bad, room);
+    if (threadIdx.x == 0 && bad > -1e299) tp__report(f, (int64_t)-bad);
+}
+static size_t tp__check_room(const tp_call *k) { return (size_t)tp__cuda_of(k)->n_processor * 16 * sizeof(double); }
+static void tp__check_numerics_cuda(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[0]);
+    double *first = (double *)k->scratch;
+    if (n == 0) return;
+    TP_REALS(k->in[0].dtype,
+             TP_RUN(k, (tp__check_copy<T>), (n + 3) / 4, (T *)k->out[0].data, (const T *)k->in[0].data, n, first););
+    TP_RUN_BLOCKS(k, tp__check_end, 1, TP__THREADS, 0, first, (int)tp__blocks(k, (n + 3) / 4), tp__fault_of(k));
+}
+
+static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL},
+                                                 {"fill_like", tp__fill_like_cuda, NULL},
+                                                 {"broadcast_like", tp__broadcast_like_cuda, NULL},
+                                                 {"transpose", tp__transpose_cuda, NULL},
+                                                 {"reverse", tp__reverse_cuda, NULL},
+                                                 {"concat", tp__concat_cuda, NULL},
+                                                 {"concat_grad", tp__concat_grad_cuda, NULL},
+                                                 {"split", tp__split_cuda, NULL},
+                                                 {"stack", tp__concat_cuda, NULL},
+                                                 {"unstack", tp__split_cuda, NULL},
+                                                 {"slice", tp__slice_cuda, NULL},
+                                                 {"slice_grad", tp__slice_grad_cuda, NULL},
+                                                 {"pad", tp__pad_cuda, NULL},
+                                                 {"pad_grad", tp__pad_grad_cuda, NULL},
+                                                 {"tile", tp__tile_cuda, NULL},
+                                                 {"tile_grad", tp__tile_grad_cuda, tp__tile_grad_room},
+                                                 {"gather", tp__gather_cuda, NULL},
+                                                 {"gather_grad", tp__gather_grad_cuda, tp__gather_grad_room},
+                                                 {"one_hot", tp__one_hot_cuda, NULL},
+                                                 {"print", tp__print_cuda, tp__print_room},
+                                                 {"check_numerics", tp__check_numerics_cuda, tp__check_room},
+                                                 {NULL, NULL, NULL}};
 
 /* ==== >>random ======================================================================================== */
+/* The CPU's numbers, bit for bit: the same operations in the same order, each rounded. A thread makes four neighbours. */
 
-static const tp__cuda_kernel tp__cuda_random[] = {{NULL, NULL, NULL}};
+/* a b + c with two roundings: tp__mul_add */
+__device__ __forceinline__ double tp__mul_then_add(double a, double b, double c)
+{
+    return __dadd_rn(__dmul_rn(a, b), c);
+}
+
+/* ln(u), u = k/2^53 in (0,1]: tp__log_unit */
+__device__ __forceinline__ double tp__ln_unit(double u)
+{
+    const uint64_t bits = (uint64_t)__double_as_longlong(u);
+    int e = (int)(bits >> 52) - 1023;
+    double m = __longlong_as_double((long long)((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull));
+    if (m > 1.4142135623730951) {
+        m *= 0.5;
+        e++;
+    }
+    const double f = __ddiv_rn(__dadd_rn(m, -1.0), __dadd_rn(m, 1.0)), s = __dmul_rn(f, f);
+    double sum = 0.0;
+    for (int k = 11; k >= 1; k--) sum = tp__mul_then_add(sum, s, 1.0 / (double)(2 * k + 1));
+    const double ln_m = tp__mul_then_add(__dmul_rn(__dmul_rn(2.0, f), s), sum, __dmul_rn(2.0, f));
+    return tp__mul_then_add((double)e, 0x1.62e42fefap-1, tp__mul_then_add((double)e, 0x1.cf79abc9e3b3ap-40, ln_m));
+}
+/* cos and sin of 2 pi u, u in [0,1): tp__turn */
+__device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
+{
+    const double rounder = 6755399441055744.0, quarters = tp__mul_then_add(4.0, u, rounder);
+    const uint64_t quarter = (uint64_t)__double_as_longlong(quarters);
+    const double rest = __dadd_rn(u, -__dmul_rn(0.25, __dadd_rn(quarters, -rounder)));
+    const double x = __dmul_rn(6.283185307179586477, rest), xx = -__dmul_rn(x, x);
+    double sum_c = 1.0, sum_s = 1.0;
+    for (int k = 9; k >= 1; k--) {
+        sum_c = tp__mul_then_add(__dmul_rn(xx, 1.0 / (double)(2 * k * (2 * k - 1))), sum_c, 1.0);
+        sum_s = tp__mul_then_add(__dmul_rn(xx, 1.0 / (double)(2 * k * (2 * k + 1))), sum_s, 1.0);
+    }
+    sum_s = __dmul_rn(sum_s, x);
+    switch (quarter & 3) {
+    case 0: *c = sum_c, *s = sum_s; break;
+    case 1: *c = -sum_s, *s = sum_c; break;
+    case 2: *c = -sum_c, *s = -sum_s; break;
+    default: *c = sum_s, *s = -sum_c; break;
+    }
+}
+/* Two normals from a block of words: tp__normal_pair */
+__device__ __forceinline__ void tp__box_muller(const uint32_t r[4], double normal[2])
+{
+    const uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
+    const double unit = 1.0 / 9007199254740992.0;
+    const double radius = __dsqrt_rn(__dmul_rn(-2.0, tp__ln_unit(__dmul_rn((double)(a + 1), unit))));
+    double c, s;
+    tp__cos_sin(__dmul_rn((double)b, unit), &c, &s);
+    normal[0] = __dmul_rn(radius, c);
+    normal[1] = __dmul_rn(radius, s);
+}
+
+__device__ __forceinline__ double tp__of_double(double x, const double *) { return x; }
+__device__ __forceinline__ float tp__of_double(double x, const float *) { return (float)x; }
+__device__ __forceinline__ float tp__of_double(double x, const tp__f16 *) { return tp__odd_float(x); }
+__device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { return tp__odd_float(x); }
+
+/* -- random: uniform in [a,b), or normal with mean a and deviation b, which truncation redraws beyond two deviations */
+template <class T>
+TP_KERNEL tp__random_fours(T *y, int64_t n, int kind, double a, double b, uint64_t key, const uint64_t *step_word)
+{
+    const uint64_t step = *step_word;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int64_t i = 4 * f;
+        double v[4];
+        tp__real<T> out[4];
+        uint32_t r[4];
+        if (kind == 0) {
+            tp__philox(key, (uint64_t)f, step, r);
+            const double size = __dadd_rn(b, -a);
+            for (int j = 0; j < 4; j++) v[j] = tp__mul_then_add(size, (double)(r[j] >> 8) * (1.0 / 16777216.0), a);
+        } else {
+            for (int h = 0; h < 2; h++) {
+                tp__philox(key, (uint64_t)(2 * f + h), step, r);
+                tp__box_muller(r, v + 2 * h);
+            }
+            for (int j = 0; j < 4; j++) {
+                for (uint64_t again = 1; kind == 2 && !(v[j] >= -2.0 && v[j] <= 2.0) && again < 1000; again++) {
+                    double pair[2];
+                    tp__philox(key, (uint64_t)(i + j) / 2, step + (again << 40), r);
+                    tp__box_muller(r, pair);
+                    v[j] = pair[j % 2];
+                }
+                v[j] = tp__mul_then_add(b, v[j], a);
+            }
+        }
+        for (int j = 0; j < 4; j++) out[j] = tp__of_double(v[j], (const T *)NULL);
+        tp__put_four(y, i, n - i < 4 ? (int)(n - i) : 4, out);
+    }
+}
+static void tp__random_cuda(const tp_call *k)
+{
+    const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
+    const int64_t n = tp__size(&k->out[0]);
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__random_fours<T>), (n + 3) / 4, (T *)k->out[0].data, n, t->kind,
+                                     (double)t->a, (double)t->b, k->key, k->step););
+}
+
+/* -- dropout */
+template <class T>
+TP_KERNEL tp__dropout_fours(T *y, const T *x, int64_t n, float rate, uint64_t key, const uint64_t *step_word)
+{
+    const tp__real<T> scale = (tp__real<T>)1 / ((tp__real<T>)1 - (tp__real<T>)rate);
+    const uint64_t step = *step_word;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int64_t i = 4 * f;
+        const int m = n - i < 4 ? (int)(n - i) : 4;
+        tp__real<T> v[4];
+        uint32_t u[4];
+        tp__get_four(x, i, m, v);
+        tp__philox(key, (uint64_t)f, step, u);
+        for (int j = 0; j < 4; j++) v[j] = (float)(u[j] >> 8) * 5.9604644775390625e-8f >= rate ? v[j] * scale : 0;
+        tp__put_four(y, i, m, v);
+    }
+}
+static void tp__dropout_cuda(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[0]);
+    TP_REALS(k->in[0].dtype,
+             TP_RUN(k, (tp__dropout_fours<T>), (n + 3) / 4, (T *)k->out[0].data, (const T *)k->in[0].data, n,
+                    ((const tp__dropout_attrs *)k->attrs)->rate, k->key, k->step););
+}
+
+static const tp__cuda_kernel tp__cuda_random[] = {
+    {"random", tp__random_cuda, NULL}, {"dropout", tp__dropout_cuda, NULL}, {NULL, NULL, NULL}};
 
 /* ==== >>variables ===================================================================================== */
+/* Written in place. Predicates, rates and powers are read by the kernels: a recording stays right when they change. */
 
-static const tp__cuda_kernel tp__cuda_variables[] = {{NULL, NULL, NULL}};
+static const uint8_t *tp__pred_of(const tp_call *k, int at)
+{
+    return k->n_in > at ? (const uint8_t *)k->in[at].data : NULL;
+}
+
+/* -- assign */
+template <class T> TP_KERNEL tp__assign_units(T *v, const T *x, int64_t n, const uint8_t *pred)
+{
+    if (!*pred) return;
+    TP_EACH(i, n) v[i] = x[i];
+}
+static void tp__assign_cuda(const tp_call *k)
+{
+    const tp_operand *v = &k->var[0], *x = &k->in[0];
+    const int64_t bytes = tp__size(v) * (int64_t)tp__dtype_size(v->dtype);
+    if (!bytes || v->data == x->data) return;
+    if (!tp__pred_of(k, 1)) {
+        const cudaError_t e =
+            cudaMemcpyAsync(v->data, x->data, (size_t)bytes, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
+        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        return;
+    }
+    const int64_t unit = tp__unit_of((uint64_t)bytes | (uint64_t)(uintptr_t)v->data | (uint64_t)(uintptr_t)x->data);
+    TP__UNITS(unit, TP_RUN(k, (tp__assign_units<T>), bytes / unit, (T *)v->data, (const T *)x->data, bytes / unit,
+                           tp__pred_of(k, 1)););
+}
+
+/* -- assign_add, assign_sub: integers wrap around */
+template <class T> TP_KERNEL tp__assign_sum_reals(T *v, const T *x, int64_t n, int sign, const uint8_t *pred)
+{
+    if (pred && !*pred) return;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int m = n - 4 * f < 4 ? (int)(n - 4 * f) : 4;
+        tp__real<T> a[4], b[4];
+        tp__get_four(v, 4 * f, m, a);
+        tp__get_four(x, 4 * f, m, b);
+        for (int j = 0; j < 4; j++) a[j] += sign > 0 ? b[j] : -b[j];
+        tp__put_four(v, 4 * f, m, a);
+    }
+}
+template <class T> TP_KERNEL tp__assign_sum_wholes(T *v, const T *x, int64_t n, int sign, const uint8_t *pred)
+{
+    if (pred && !*pred) return;
+    TP_EACH(i, n) v[i] = (T)(sign > 0 ? v[i] + x[i] : v[i] - x[i]);
+}
+static void tp__assign_sum_cuda(const tp_call *k, int sign)
+{
+    const tp_operand *v = &k->var[0];
+    const void *x = k->in[0].data;
+    const uint8_t *pred = tp__pred_of(k, 1);
+    const int64_t n = tp__size(v);
+    switch (v->dtype) {
+    case TP_I32:
+        TP_RUN(k, (tp__assign_sum_wholes<uint32_t>), n, (uint32_t *)v->data, (const uint32_t *)x, n, sign, pred);
+        break;
+    case TP_I64:
+        TP_RUN(k, (tp__assign_sum_wholes<uint64_t>), n, (uint64_t *)v->data, (const uint64_t *)x, n, sign, pred);
+        break;
+    case TP_U8:
+    case TP_BOOL: tp__broken(tp__cuda_of(k), k->op->name, "bytes are not added to"); break;
+    default:
+        TP_REALS(v->dtype,
+                 TP_RUN(k, (tp__assign_sum_reals<T>), (n + 3) / 4, (T *)v->data, (const T *)x, n, sign, pred););
+        break;
+    }
+}
+static void tp__assign_add_cuda(const tp_call *k) { tp__assign_sum_cuda(k, 1); }
+static void tp__assign_sub_cuda(const tp_call *k) { tp__assign_sum_cuda(k, -1); }
+
+/* -- assign_moving_average */
+template <class T> TP_KERNEL tp__assign_average(T *v, const T *x, int64_t n, float decay, const uint8_t *pred)
+{
+    const tp__real<T> rest = (tp__real<T>)1 - (tp__real<T>)decay;
+    if (pred && !*pred) return;
+    TP_EACH(f, (n + 3) / 4)
+    {
+        const int m = n - 4 * f < 4 ? (int)(n - 4 * f) : 4;
+        tp__real<T> a[4], b[4];
+        tp__get_four(v, 4 * f, m, a);
+        tp__get_four(x, 4 * f, m, b);
+        for (int j = 0; j < 4; j++) a[j] -= rest * (a[j] - b[j]);
+        tp__put_four(v, 4 * f, m, a);
+    }
+}
+static void tp__assign_average_cuda(const tp_call *k)
+{
+    const tp_operand *v = &k->var[0];
+    const int64_t n = tp__size(v);
+    TP_REALS(v->dtype, TP_RUN(k, (tp__assign_average<T>), (n + 3) / 4, (T *)v->data, (const T *)k->in[0].data, n,
+                              ((const tp__assign_attrs *)k->attrs)->decay, tp__pred_of(k, 1)););
+}
+
+/* -- ema_debias: scalars; decay^n by squaring */
+TP_KERNEL tp__ema_debias_kernel(float *y, float *biased, float *n, const float *x, double decay)
+{
+    if (blockIdx.x || threadIdx.x) return;
+    double power = 1, square = decay;
+    *n += 1.0f;
+    *biased = (float)((double)*biased - ((double)*biased - (double)*x) * (1.0 - decay));
+    for (int64_t left = (int64_t)*n; left > 0; left >>= 1, square *= square)
+        if (left & 1) power *= square;
+    if (y) *y = (float)((double)*biased / (1.0 - power));
+}
+static void tp__ema_debias_cuda(const tp_call *k)
+{
+    TP_RUN_BLOCKS(k, tp__ema_debias_kernel, 1, 32, 0, (float *)k->out[0].data, (float *)k->var[0].data,
+                  (float *)k->var[1].data, (const float *)k->in[0].data,
+                  (double)((const tp__assign_attrs *)k->attrs)->decay);
+}
+
+/* -- apply_...: all variables of an optimizer in one launch, or several when the list is longer than what a launch takes. A
+ * block works on 4096 elements of one variable. */
+#define TP__APPLY_MOST  64
+#define TP__APPLY_CHUNK 4096
+typedef struct tp__apply_list {
+    int n;
+    bool nesterov;
+    float a, b, epsilon, decay;
+    int dtype, rates_dtype; /* of variables; of the three scalars */
+    const void *lr, *power1, *power2;
+    const uint8_t *pred;
+    void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
+    const void *g[TP__APPLY_MOST];
+    int64_t size[TP__APPLY_MOST];
+    uint32_t first[TP__APPLY_MOST + 1]; /* its first block */
+} tp__apply_list;
+
+/* Which variable is this block's? */
+__device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
+{
+    int low = 0, high = p.n - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (p.first[middle] <= blockIdx.x) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+template <class R> struct tp__apply_rates {
+    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_: 1 - it */
+    R left1, left2, adam, keep;                 /* 1 - beta^t; Adam's corrected rate */
+    bool nesterov, decays;
+};
+template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates_of(const tp__apply_list &p)
+{
+    tp__apply_rates<R> r;
+    r.lr = (R)tp__cell_at(p.lr, p.rates_dtype, 0).d;
+    r.a = (R)p.a, r.b = (R)p.b, r.rest_a = 1 - r.a, r.rest_b = 1 - r.b;
+    r.epsilon = (R)p.epsilon, r.decay = (R)p.decay;
+    r.nesterov = p.nesterov, r.decays = p.decay != 0;
+    r.keep = 1 - r.lr * r.decay;
+    r.left1 = r.left2 = 1;
+    if (p.power1) {
+        r.left1 = 1 - (R)tp__cell_at(p.power1, p.rates_dtype, 0).d;
+        r.left2 = 1 - (R)tp__cell_at(p.power2, p.rates_dtype, 0).d;
+    }
+    r.adam = r.lr * sqrt(r.left2) / r.left1;
+    return r;
+}
+__device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
+
+/* One element: its weight, gradient and slots. The formulas of tp__apply_piece. */
+template <int KIND, class R>
+__device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
+{
+    switch (KIND) {
+    case TP__DESCENT: w -= tp__rounded_product(r.lr, g); break;
+    case TP__MOMENTUM:
+        a = r.a * a + g;
+        w -= r.nesterov ? r.lr * (g + r.a * a) : r.lr * a;
+        break;
+    case TP__ADAM:
+        if (r.decays) w *= r.keep;
+        a += (g - a) * r.rest_a;
+        v += (g * g - v) * r.rest_b;
+        w -= r.adam * a / (sqrt(v) + r.epsilon);
+        break;
+    case TP__RMSPROP:
+    case TP__RMSPROP_CENTERED: {
+        R less = 0;
+        a += (g * g - a) * r.rest_a;
+        if (KIND == TP__RMSPROP_CENTERED) {
+            mg += (g - mg) * r.rest_a;
+            less = tp__rounded_product(mg, mg);
+        }
+        v = r.b * v + r.lr * g / sqrt(a - less + r.epsilon);
+        w -= v;
+        break;
+    }
+    case TP__ADAGRAD:
+        a += g * g;
+        w -= r.lr * g / sqrt(a);
+        break;
+    case TP__ADADELTA: {
+        a += (g * g - a) * r.rest_a;
+        const R d = g * sqrt(v + r.epsilon) / sqrt(a + r.epsilon);
+        v += (d * d - v) * r.rest_a;
+        w -= r.lr * d;
+        break;
+    }
+    case TP__FTRL: { /* a: -lr_power, b: l1, epsilon: l2, decay: the shrinkage */
+        const R sum = a + g * g, half = (R)0.5;
+        const R before = r.a == half ? sqrt(a) : exp(r.a * log(a));
+        const R after = r.a == half ? sqrt(sum) : exp(r.a * log(sum));
+        v += g + 2 * r.decay * w - (after - before) / r.lr * w;
+        a = sum;
+        w = fabs(v) > r.b ? ((v < 0 ? -r.b : r.b) - v) / (after / r.lr + 2 * r.epsilon) : 0;
+        break;
+    }
+    default: break;
+    }
+}
+template <int KIND, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp__apply_list p)
+{
+    const int slots = KIND == TP__DESCENT                           ? 0
+                      : KIND == TP__MOMENTUM || KIND == TP__ADAGRAD ? 1
+                      : KIND == TP__RMSPROP_CENTERED                ? 3
+                                                                    : 2;
+    if (p.pred && !*p.pred) return;
+    const tp__apply_rates<tp__real<T>> r = tp__apply_rates_of<tp__real<T>>(p);
+    const int i = tp__apply_of(p);
+    const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
+    const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
+    const T *g_at = (const T *)p.g[i] + from;
+    T *w_at = (T *)p.w[i] + from, *slot[3];
+    for (int s = 0; s < slots; s++) slot[s] = (T *)p.slot[s][i] + from;
+    for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
+        const int m = n - e < 4 ? n - e : 4;
+        tp__real<T> g[4], w[4], s[3][4];
+        tp__get_four(g_at, e, m, g);
+        tp__get_four(w_at, e, m, w);
+        for (int q = 0; q < slots; q++) tp__get_four(slot[q], e, m, s[q]);
+        for (int j = 0; j < 4; j++) tp__apply_one<KIND>(r, g[j], w[j], s[0][j], s[1][j], s[2][j]);
+        tp__put_four(w_at, e, m, w);
+        for (int q = 0; q < slots; q++) tp__put_four(slot[q], e, m, s[q]);
+    }
+}
+
+/* LAMB: the averages and both squared norms of each block; the norms of each variable; the step. r is made twice. */
+template <class R> __device__ __forceinline__ R tp__lamb_r(const tp__apply_rates<R> &r, R w, R m, R v)
+{
+    return m / r.left1 / (sqrt(v / r.left2) + r.epsilon) + r.decay * w;
+}
+template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply_list p, double *squares)
+{
+    TP_SHARED(double, room, 8);
+    typedef tp__real<T> R;
+    if (p.pred && !*p.pred) return;
+    const tp__apply_rates<R> r = tp__apply_rates_of<R>(p);
+    const int i = tp__apply_of(p);
+    const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
+    const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
+    const T *g_at = (const T *)p.g[i] + from, *w_at = (const T *)p.w[i] + from;
+    T *m_at = (T *)p.slot[0][i] + from, *v_at = (T *)p.slot[1][i] + from;
+    double ww = 0, rr = 0;
+    for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
+        const int many = n - e < 4 ? n - e : 4;
+        R g[4], w[4], m[4], v[4];
+        tp__get_four(g_at, e, many, g);
+        tp__get_four(w_at, e, many, w);
+        tp__get_four(m_at, e, many, m);
+        tp__get_four(v_at, e, many, v);
+        for (int j = 0; j < many; j++) {
+            m[j] += (g[j] - m[j]) * r.rest_a;
+            v[j] += (g[j] * g[j] - v[j]) * r.rest_b;
+            const double x = (double)tp__lamb_r(r, w[j], m[j], v[j]);
+            ww += (double)w[j] * (double)w[j];
+            rr += x * x;
+        }
+        tp__put_four(m_at, e, many, m);
+        tp__put_four(v_at, e, many, v);
+    }
+    ww = tp__block_sum(ww, room);
+    rr = tp__block_sum(rr, room);
+    if (threadIdx.x == 0) {
+        squares[2 * (int64_t)blockIdx.x] = ww;
+        squares[2 * (int64_t)blockIdx.x + 1] = rr;
+    }
+}
+TP_KERNEL tp__lamb_norms(double *ratio, const double *squares, const __grid_constant__ tp__apply_list p)
+{
+    TP_SHARED(double, room, 8);
+    double ww = 0, rr = 0;
+    if (p.pred && !*p.pred) return;
+    for (int64_t b = (int64_t)p.first[blockIdx.x] + threadIdx.x; b < p.first[blockIdx.x + 1]; b += TP__THREADS) {
+        ww += squares[2 * b];
+        rr += squares[2 * b + 1];
+    }
+    ww = tp__block_sum(ww, room);
+    rr = tp__block_sum(rr, room);
+    if (threadIdx.x == 0) ratio[blockIdx.x] = ww > 0 && rr > 0 ? sqrt(ww / rr) : 1.0;
+}
+template <class T> TP_KERNEL tp__lamb_step(const double *ratio, const __grid_constant__ tp__apply_list p)
+{
+    typedef tp__real<T> R;
+    if (p.pred && !*p.pred) return;
+    const tp__apply_rates<R> r = tp__apply_rates_of<R>(p);
+    const int i = tp__apply_of(p);
+    const R step = r.lr * (R)ratio[i];
+    const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
+    const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
+    const T *m_at = (const T *)p.slot[0][i] + from, *v_at = (const T *)p.slot[1][i] + from;
+    T *w_at = (T *)p.w[i] + from;
+    for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
+        const int many = n - e < 4 ? n - e : 4;
+        R w[4], m[4], v[4];
+        tp__get_four(w_at, e, many, w);
+        tp__get_four(m_at, e, many, m);
+        tp__get_four(v_at, e, many, v);
+        for (int j = 0; j < 4; j++) w[j] -= step * tp__lamb_r(r, w[j], m[j], v[j]);
+        tp__put_four(w_at, e, many, w);
+    }
+}
+
+static int64_t tp__apply_blocks_of(const tp_operand *v)
+{
+    return (tp__size(v) + TP__APPLY_CHUNK - 1) / TP__APPLY_CHUNK;
+}
+static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums of each block */
+{
+    size_t blocks = 0;
+    for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
+    return (TP__APPLY_MOST + 2 * blocks) * sizeof(double);
+}
+static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const int64_t blocks = p->first[p->n];
+#define TP__APPLY_KIND(kind_) \
+    case kind_: TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__apply_step<kind_, T>), blocks, TP__THREADS, 0, *p);); break;
+    switch (t->kind) {
+        TP__APPLY_KIND(TP__DESCENT)
+        TP__APPLY_KIND(TP__MOMENTUM)
+        TP__APPLY_KIND(TP__ADAM)
+        TP__APPLY_KIND(TP__RMSPROP)
+        TP__APPLY_KIND(TP__RMSPROP_CENTERED)
+        TP__APPLY_KIND(TP__ADAGRAD)
+        TP__APPLY_KIND(TP__ADADELTA)
+        TP__APPLY_KIND(TP__FTRL)
+    case TP__LAMB: {
+        double *ratio = (double *)k->scratch, *squares = ratio + TP__APPLY_MOST;
+        TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_averages<T>), blocks, TP__THREADS, 0, *p, squares););
+        TP_RUN_BLOCKS(k, tp__lamb_norms, p->n, TP__THREADS, 0, ratio, (const double *)squares, *p);
+        TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_step<T>), blocks, TP__THREADS, 0, (const double *)ratio, *p););
+        break;
+    }
+    default: tp__broken(tp__cuda_of(k), k->op->name, "there is no kernel for this optimizer"); break;
+    }
+#undef TP__APPLY_KIND
+}
+static void tp__apply_cuda(const tp_call *k)
+{
+    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const int n = t->n, slots = k->n_var / n - 1, scalars = t->kind == TP__ADAM || t->kind == TP__LAMB ? 3 : 1;
+    tp__apply_list p;
+    memset(&p, 0, sizeof p);
+    p.nesterov = t->nesterov;
+    p.a = t->a, p.b = t->b, p.epsilon = t->epsilon, p.decay = t->decay;
+    p.rates_dtype = (int)k->in[n].dtype;
+    p.lr = k->in[n].data;
+    p.power1 = scalars == 3 ? k->in[n + 1].data : NULL;
+    p.power2 = scalars == 3 ? k->in[n + 2].data : NULL;
+    p.pred = tp__pred_of(k, n + scalars);
+    for (int i = 0; i < n; i++) {
+        const tp_operand *v = &k->var[i];
+        const int64_t blocks = tp__apply_blocks_of(v);
+        bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
+        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* named twice: one step after the other */
+        if (blocks == 0) continue;
+        if (full && p.n > 0) {
+            tp__apply_launch(k, &p);
+            p.n = 0;
+        }
+        p.dtype = (int)v->dtype;
+        p.w[p.n] = v->data;
+        p.g[p.n] = k->in[i].data;
+        for (int s = 0; s < slots; s++) p.slot[s][p.n] = k->var[(s + 1) * n + i].data;
+        p.size[p.n] = tp__size(v);
+        p.first[p.n + 1] = p.first[p.n] + (uint32_t)blocks;
+        p.n++;
+    }
+    if (p.n > 0) tp__apply_launch(k, &p);
+}
+
+static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda, NULL},
+                                                     {"assign_add", tp__assign_add_cuda, NULL},
+                                                     {"assign_sub", tp__assign_sub_cuda, NULL},
+                                                     {"assign_moving_average", tp__assign_average_cuda, NULL},
+                                                     {"ema_debias", tp__ema_debias_cuda, NULL},
+                                                     {"apply_gradient_descent", tp__apply_cuda, NULL},
+                                                     {"apply_momentum", tp__apply_cuda, NULL},
+                                                     {"apply_adam", tp__apply_cuda, NULL},
+                                                     {"apply_rmsprop", tp__apply_cuda, NULL},
+                                                     {"apply_adagrad", tp__apply_cuda, NULL},
+                                                     {"apply_adadelta", tp__apply_cuda, NULL},
+                                                     {"apply_ftrl", tp__apply_cuda, NULL},
+                                                     {"apply_lamb", tp__apply_cuda, tp__lamb_room},
+                                                     {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */
+/* A convolution takes one of four ways: 1 x 1 in NHWC is a matrix product; a depthwise one (groups = C) has kernels of its
+ * own, as it waits for memory alone; the others are cuDNN's; what cuDNN refuses, one thread sums for each result. All sums
+ * have a fixed order: of cuDNN's algorithms those it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never asked. */
 
-static const tp__cuda_kernel tp__cuda_convolution[] = {{NULL, NULL, NULL}};
+/* -- four neighbours at a time: kernels are templates over V, 4 or 1 */
+
+template <class T, class R, int V> __device__ __forceinline__ void tp__load(const T *p, R (&x)[V])
+{
+    for (int e = 0; e < V; e++) x[e] = tp__get(p, e);
+}
+__device__ __forceinline__ void tp__load(const float *p, float (&x)[4])
+{
+    const float4 v = *(const float4 *)p;
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+}
+__device__ __forceinline__ void tp__load(const tp__bf16 *p, float (&x)[4])
+{
+    const uint2 v = *(const uint2 *)(const void *)p;
+    x[0] = __uint_as_float(v.x << 16), x[1] = __uint_as_float(v.x & 0xffff0000u);
+    x[2] = __uint_as_float(v.y << 16), x[3] = __uint_as_float(v.y & 0xffff0000u);
+}
+__device__ __forceinline__ void tp__load(const tp__f16 *p, float (&x)[4])
+{
+    const uint2 v = *(const uint2 *)(const void *)p;
+    x[0] = tp__f32_of_f16((uint16_t)v.x), x[1] = tp__f32_of_f16((uint16_t)(v.x >> 16));
+    x[2] = tp__f32_of_f16((uint16_t)v.y), x[3] = tp__f32_of_f16((uint16_t)(v.y >> 16));
+}
+template <class T, class R, int V> __device__ __forceinline__ void tp__store(T *p, const R (&x)[V])
+{
+    for (int e = 0; e < V; e++) tp__put(p, e, x[e]);
+}
+__device__ __forceinline__ void tp__store(float *p, const float (&x)[4])
+{
+    *(float4 *)p = make_float4(x[0], x[1], x[2], x[3]);
+}
+__device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[4])
+{
+    *(uint2 *)(void *)p = make_uint2((unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16,
+                                     (unsigned)tp__bf16_of_f32(x[2]) | (unsigned)tp__bf16_of_f32(x[3]) << 16);
+}
+__device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
+{
+    *(uint2 *)(void *)p = make_uint2((unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16,
+                                     (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
+}
+
+/* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
+ * bits, which divide several times faster, if they suffice. */
+#define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                      \
+    do {                                                                                             \
+        if ((n_most_) >= (int64_t)1 << 30) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
+        else if (four_) TP_RUN(k_, (kernel_<T_, 4, int>), (n_) / 4, __VA_ARGS__);                    \
+        else TP_RUN(k_, (kernel_<T_, 1, int>), (n_), __VA_ARGS__);                                   \
+    } while (0)
+/* The loop of such a kernel: `at_` is the first of V elements. */
+#define TP__EACH_FOUR(I_, V_, at_, n_)                                                            \
+    for (I_ at_ = ((I_)blockIdx.x * (I_)blockDim.x + (I_)threadIdx.x) * V_, at_##_end = (I_)(n_), \
+            at_##_step = (I_)gridDim.x * (I_)blockDim.x * V_;                                     \
+         at_ < at_##_end; at_ += at_##_step)
+
+/* Element `at` of a picture in NHWC or NCHW. */
+template <class I> struct tp__pixel {
+    I b, h, w, c;
+};
+template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I H, I W, I C, bool nchw)
+{
+    tp__pixel<I> p;
+    I q;
+    if (nchw) {
+        q = at / W, p.w = at - q * W, at = q;
+        q = at / H, p.h = at - q * H, at = q;
+        q = at / C, p.c = at - q * C;
+    } else {
+        q = at / C, p.c = at - q * C, at = q;
+        q = at / W, p.w = at - q * W, at = q;
+        q = at / H, p.h = at - q * H;
+    }
+    p.b = q;
+    return p;
+}
+
+/* -- conv2d: geometry */
+
+/* What a call is about; strides of x and y make one loop serve NHWC and NCHW. */
+typedef struct tp__conv_shape {
+    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
+    int64_t xb, xh, xw, xc, yb, yh, yw, yc;
+    int more_h, more_w; /* 1: SAME wants one more row or column after the picture than before */
+    bool nchw;
+} tp__conv_shape;
+
+static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
+                              int64_t *before, int *more)
+{
+    const int64_t reach = (k - 1) * dilation + 1;
+    *before = 0;
+    *more = 0;
+    if (padding == TP_VALID) {
+        *out = in >= reach ? (in - reach) / stride + 1 : 0;
+        return;
+    }
+    *out = (in + stride - 1) / stride;
+    const int64_t pad = (*out - 1) * stride + reach - in;
+    if (pad <= 0) return;
+    *before = pad / 2;
+    *more = (int)(pad & 1);
+}
+
+static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
+{
+    tp__conv_shape g;
+    memset(&g, 0, sizeof g);
+    g.nchw = a->data_format == TP_NCHW;
+    g.sh = a->stride_h ? a->stride_h : 1;
+    g.sw = a->stride_w ? a->stride_w : 1;
+    g.dh = a->dilation_h ? a->dilation_h : 1;
+    g.dw = a->dilation_w ? a->dilation_w : 1;
+    g.groups = a->groups ? a->groups : 1;
+    g.B = x->dim[0];
+    g.C = x->dim[g.nchw ? 1 : 3];
+    g.H = x->dim[g.nchw ? 2 : 1];
+    g.W = x->dim[g.nchw ? 3 : 2];
+    g.KH = w->dim[0];
+    g.KW = w->dim[1];
+    g.O = w->dim[3];
+    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top, &g.more_h);
+    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left, &g.more_w);
+    if (g.nchw) {
+        g.xw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc;
+        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.O * g.yc;
+    } else {
+        g.xc = 1, g.xw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh;
+        g.yc = 1, g.yw = g.O, g.yh = g.OW * g.O, g.yb = g.OH * g.yh;
+    }
+    return g;
+}
+
+/* -- conv2d: bias and ReLU behind it, and bias_add */
+
+template <class T, int V, class I>
+TP_KERNEL tp__bias_kernel(const T *x, const T *b, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
+{
+    TP__EACH_FOUR(I, V, at, n)
+    {
+        tp__real<T> v[V];
+        const I c = (inner == 1 ? at : at / (I)inner) % (I)C;
+        tp__load(x + at, v);
+        for (int e = 0; e < V; e++) {
+            v[e] += tp__get(b, c + (inner == 1 ? e : 0));
+            if (relu && !(v[e] > 0)) v[e] = 0;
+        }
+        tp__store(y + at, v);
+    }
+}
+static void tp__run_bias(const tp_call *k, const void *x, const tp_operand *b, const tp_operand *y, int64_t inner,
+                         bool relu)
+{
+    const int64_t n = tp__size(y), C = b->shape.dim[0];
+    if (n == 0) return;
+    TP_REALS(y->dtype, TP__RUN_FOURS(k, tp__bias_kernel, T, inner == 1 ? C % 4 == 0 : inner % 4 == 0, n, n,
+                                     (const T *)x, (const T *)b->data, (T *)y->data, n, C, inner, relu););
+}
+
+/* -- conv2d: one thread for each result */
+
+template <class T> TP_KERNEL tp__conv_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int64_t n)
+{
+    const int64_t cg = g.C / g.groups, og = g.O / g.groups;
+    TP_EACH(at, n)
+    {
+        const tp__pixel<int64_t> o = tp__pixel_of<int64_t>(at, g.OH, g.OW, g.O, g.nchw);
+        const int64_t c0 = o.c / og * cg;
+        tp__real<T> sum = 0;
+        for (int64_t p = 0; p < g.KH; p++) {
+            const int64_t h = o.h * g.sh + p * g.dh - g.top;
+            if (h < 0 || h >= g.H) continue;
+            for (int64_t q = 0; q < g.KW; q++) {
+                const int64_t v = o.w * g.sw + q * g.dw - g.left;
+                if (v < 0 || v >= g.W) continue;
+                const int64_t X = o.b * g.xb + h * g.xh + v * g.xw + c0 * g.xc, F = (p * g.KW + q) * cg * g.O + o.c;
+                for (int64_t c = 0; c < cg; c++) sum += tp__get(x, X + c * g.xc) * tp__get(w, F + c * g.O);
+            }
+        }
+        tp__put(y, at, sum);
+    }
+}
+template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy, const T *w, T *dx, int64_t n)
+{
+    const int64_t cg = g.C / g.groups, og = g.O / g.groups;
+    TP_EACH(at, n)
+    {
+        const tp__pixel<int64_t> x = tp__pixel_of<int64_t>(at, g.H, g.W, g.C, g.nchw);
+        const int64_t group = x.c / cg, c = x.c - group * cg;
+        tp__real<T> sum = 0;
+        for (int64_t p = 0; p < g.KH; p++) { /* which results looked at this x through tap (p,q)? */
+            const int64_t h = x.h + g.top - p * g.dh, i = h / g.sh;
+            if (h < 0 || i * g.sh != h || i >= g.OH) continue;
+            for (int64_t q = 0; q < g.KW; q++) {
+                const int64_t v = x.w + g.left - q * g.dw, j = v / g.sw;
+                if (v < 0 || j * g.sw != v || j >= g.OW) continue;
+                const int64_t Y = x.b * g.yb + i * g.yh + j * g.yw, F = ((p * g.KW + q) * cg + c) * g.O;
+                for (int64_t o = group * og; o < (group + 1) * og; o++)
+                    sum += tp__get(dy, Y + o * g.yc) * tp__get(w, F + o);
+            }
+        }
+        tp__put(dx, at, sum);
+    }
+}
+template <class T> TP_KERNEL tp__conv_filter(const tp__conv_shape g, const T *x, const T *dy, T *dw, int64_t n)
+{
+    const int64_t cg = g.C / g.groups, og = g.O / g.groups;
+    TP_EACH(at, n)
+    {
+        const int64_t o = at % g.O, c = at / g.O % cg, q = at / g.O / cg % g.KW, p = at / g.O / cg / g.KW;
+        const int64_t X = (o / og * cg + c) * g.xc, Y = o * g.yc;
+        tp__real<T> sum = 0;
+        for (int64_t b = 0; b < g.B; b++)
+            for (int64_t i = 0; i < g.OH; i++) {
+                const int64_t h = i * g.sh + p * g.dh - g.top;
+                if (h < 0 || h >= g.H) continue;
+                for (int64_t j = 0; j < g.OW; j++) {
+                    const int64_t v = j * g.sw + q * g.dw - g.left;
+                    if (v < 0 || v >= g.W) continue;
+                    sum += tp__get(x, X + b * g.xb + h * g.xh + v * g.xw) *
+                           tp__get(dy, Y + b * g.yb + i * g.yh + j * g.yw);
+                }
+            }
+        tp__put(dw, at, sum);
+    }
+}
+
+/* -- conv2d, depthwise in NHWC with one filter a channel, 4 | C: four channels of four neighbours in a row for each thread,
+ * which reads a weight once for the four. */
+
+#define TP__DEPTH_ROW 4
+
+template <class T> TP_KERNEL tp__depthwise_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int n)
+{
+    typedef tp__real<T> R;
+    const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
+              runs = (OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sw = (int)g.sw, dw = (int)g.dw;
+    TP__EACH_FOUR(int, 1, at, n)
+    {
+        const tp__pixel<int> o = tp__pixel_of<int>(at, OH, runs, C4, false);
+        const int c = o.c * 4, j0 = o.w * TP__DEPTH_ROW;
+        R sum[TP__DEPTH_ROW][4] = {};
+        for (int p = 0; p < (int)g.KH; p++) {
+            const int h = o.h * (int)g.sh + p * (int)g.dh - (int)g.top;
+            if (h < 0 || h >= H) continue;
+            const T *row = x + (int64_t)(o.b * H + h) * W * C + c;
+            for (int q = 0; q < (int)g.KW; q++) {
+                R f[4];
+                tp__load(w + (p * (int)g.KW + q) * C + c, f);
+                for (int u = 0; u < TP__DEPTH_ROW; u++) {
+                    const int v = (j0 + u) * sw + q * dw - (int)g.left;
+                    if (v < 0 || v >= W) continue;
+                    R a[4];
+                    tp__load(row + (int64_t)v * C, a);
+                    for (int e = 0; e < 4; e++) sum[u][e] += a[e] * f[e];
+                }
+            }
+        }
+        T *to = y + ((int64_t)(o.b * OH + o.h) * OW + j0) * C + c;
+        for (int u = 0; u < TP__DEPTH_ROW; u++)
+            if (j0 + u < OW) tp__store(to + (int64_t)u * C, sum[u]);
+    }
+}
+template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T *dy, const T *w, T *dx, int n)
+{
+    typedef tp__real<T> R;
+    const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
+              runs = (W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sh = (int)g.sh, sw = (int)g.sw, dw = (int)g.dw;
+    TP__EACH_FOUR(int, 1, at, n)
+    {
+        const tp__pixel<int> x = tp__pixel_of<int>(at, H, runs, C4, false);
+        const int c = x.c * 4, v0 = x.w * TP__DEPTH_ROW;
+        R sum[TP__DEPTH_ROW][4] = {};
+        for (int p = 0; p < (int)g.KH; p++) {
+            const int h = x.h + (int)g.top - p * (int)g.dh, i = sh == 1 ? h : h / sh;
+            if (h < 0 || i * sh != h || i >= OH) continue;
+            const T *row = dy + (int64_t)(x.b * OH + i) * OW * C + c;
+            for (int q = 0; q < (int)g.KW; q++) {
+                R f[4];
+                tp__load(w + (p * (int)g.KW + q) * C + c, f);
+                for (int u = 0; u < TP__DEPTH_ROW; u++) {
+                    const int v = v0 + u + (int)g.left - q * dw, j = sw == 1 ? v : v / sw;
+                    if (v < 0 || j * sw != v || j >= OW) continue;
+                    R a[4];
+                    tp__load(row + (int64_t)j * C, a);
+                    for (int e = 0; e < 4; e++) sum[u][e] += a[e] * f[e];
+                }
+            }
+        }
+        T *to = dx + ((int64_t)(x.b * H + x.h) * W + v0) * C + c;
+        for (int u = 0; u < TP__DEPTH_ROW; u++)
+            if (v0 + u < W) tp__store(to + (int64_t)u * C, sum[u]);
+    }
+}
+
+/* The filter gradient of a depthwise convolution, any number of filters a channel: sums over pieces of the B OH OW places,
+ * for nine taps at a time, so that dy is read once for a 3 x 3; then the pieces are added up. */
+
+#define TP__DEPTH_TAPS 9
+
+typedef struct tp__depth_cut {
+    int64_t places, per, pieces, tiles, passes, taps; /* tiles of 32 filters (NHWC) or of one (NCHW) */
+} tp__depth_cut;
+static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* by shape alone */
+{
+    tp__depth_cut s;
+    s.places = g->B * g->OH * g->OW;
+    s.taps = g->KH * g->KW;
+    s.passes = (s.taps + TP__DEPTH_TAPS - 1) / TP__DEPTH_TAPS;
+    s.tiles = g->nchw ? g->O : (g->O + 31) / 32;
+    int64_t want = 2048 / (s.tiles * s.passes);
+    if (want < 1) want = 1;
+    s.per = (s.places + want - 1) / want;
+    const int64_t least = g->nchw ? 1024 : 128;
+    if (s.per < least) s.per = least;
+    s.pieces = (s.places + s.per - 1) / s.per;
+    return s;
+}
+/* Tap t of place r, as an offset of x without its channel; negative when it lies outside. */
+__device__ __forceinline__ int64_t tp__depth_tap(const tp__conv_shape &g, int b, int i, int j, int t)
+{
+    const int p = t / (int)g.KW, q = t - p * (int)g.KW;
+    const int h = i * (int)g.sh + p * (int)g.dh - (int)g.top, v = j * (int)g.sw + q * (int)g.dw - (int)g.left;
+    if (h < 0 || h >= (int)g.H || v < 0 || v >= (int)g.W) return -1;
+    return b * g.xb + h * g.xh + v * g.xw;
+}
+template <class T>
+TP_KERNEL tp__depthwise_part_nhwc(const tp__conv_shape g, const tp__depth_cut s, const T *x, const T *dy,
+                                  tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8 * TP__DEPTH_TAPS * 32);
+    const int lane = (int)(threadIdx.x & 31), slot = (int)(threadIdx.x >> 5), tile = (int)(blockIdx.x % s.tiles);
+    const int pass = (int)(blockIdx.x / s.tiles % s.passes), piece = (int)(blockIdx.x / s.tiles / s.passes);
+    const int o = tile * 32 + lane, t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
+    const int end = (int)(s.places - piece * s.per < s.per ? s.places : (piece + 1) * s.per);
+    R sum[TP__DEPTH_TAPS] = {};
+    if (o < (int)g.O) {
+        const int c = o / (int)(g.O / g.C);
+        for (int r = (int)(piece * s.per) + slot; r < end; r += 8) {
+            const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
+            const R d = tp__get(dy, (int64_t)r * g.O + o);
+#pragma unroll
+            for (int t = 0; t < TP__DEPTH_TAPS; t++) {
+                const int64_t at = t0 + t < taps ? tp__depth_tap(g, b, i, j, t0 + t) : -1;
+                if (at >= 0) sum[t] += tp__get(x, at + c) * d;
+            }
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < TP__DEPTH_TAPS; t++) room[(slot * TP__DEPTH_TAPS + t) * 32 + lane] = sum[t];
+    __syncthreads();
+    for (int e = (int)threadIdx.x; e < TP__DEPTH_TAPS * 32; e += (int)blockDim.x) {
+        const int t = t0 + e / 32, to = tile * 32 + e % 32;
+        if (t >= taps || to >= (int)g.O) continue;
+        R all = 0;
+        for (int w = 0; w < 8; w++) all += room[w * TP__DEPTH_TAPS * 32 + e];
+        part[((int64_t)piece * taps + t) * g.O + to] = all;
+    }
+}
+template <class T>
+TP_KERNEL tp__depthwise_part_nchw(const tp__conv_shape g, const tp__depth_cut s, const T *x, const T *dy,
+                                  tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int o = (int)(blockIdx.x % s.tiles), pass = (int)(blockIdx.x / s.tiles % s.passes),
+              piece = (int)(blockIdx.x / s.tiles / s.passes);
+    const int t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
+    const int end = (int)(s.places - piece * s.per < s.per ? s.places : (piece + 1) * s.per);
+    const int64_t C0 = o / (g.O / g.C) * g.xc;
+    R sum[TP__DEPTH_TAPS] = {};
+    for (int r = (int)(piece * s.per) + (int)threadIdx.x; r < end; r += (int)blockDim.x) {
+        const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
+        const R d = tp__get(dy, b * g.yb + o * g.yc + i * OW + j);
+#pragma unroll
+        for (int t = 0; t < TP__DEPTH_TAPS; t++) {
+            const int64_t at = t0 + t < taps ? tp__depth_tap(g, b, i, j, t0 + t) : -1;
+            if (at >= 0) sum[t] += tp__get(x, at + C0) * d;
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < TP__DEPTH_TAPS; t++) {
+        const R all = tp__block_sum(sum[t], room);
+        if (threadIdx.x == 0 && t0 + t < taps) part[((int64_t)piece * taps + t0 + t) * g.O + o] = all;
+    }
+}
+/* y[e] = sum of part[p][e]: 32 columns and 8 pieces side by side. */
+template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_t n, int64_t pieces)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 256);
+    const int64_t e = (int64_t)blockIdx.x * 32 + (threadIdx.x & 31);
+    R sum = 0;
+    if (e < n)
+        for (int64_t p = threadIdx.x >> 5; p < pieces; p += 8) sum += part[p * n + e];
+    room[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32 || e >= n) return;
+    for (int w = 1; w < 8; w++) sum += room[w * 32 + threadIdx.x];
+    tp__put(y, e, sum);
+}
+
+/* -- conv2d: what cuDNN wants otherwise */
+
+/* A filter (S, I, O) as (O, S, I), which is what NHWC goes with: then I = rows, S = 1; or as (O, I, S) for NCHW. back: the
+ * other way. Tiles of 32 by 32, so that both sides are read and written along their rows. */
+template <class T>
+TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
+{
+    TP_SHARED(T, tile, 32 * 33);
+    const int x = (int)(threadIdx.x & 31), y = (int)(threadIdx.x >> 5);
+    const int64_t across = (O + 31) / 32, r0 = blockIdx.x / across * 32, o0 = blockIdx.x % across * 32;
+    for (int u = y; u < 32; u += 8) {
+        const int64_t r = r0 + (back ? x : u), o = o0 + (back ? u : x);
+        if (r < rows && o < O) tile[u * 33 + x] = back ? from[o * rows + r % I * S + r / I] : from[r * O + o];
+    }
+    __syncthreads();
+    for (int u = y; u < 32; u += 8) {
+        const int64_t r = r0 + (back ? u : x), o = o0 + (back ? x : u);
+        if (r >= rows || o >= O) continue;
+        if (back) to[r * O + o] = tile[x * 33 + u];
+        else to[o * rows + r % I * S + r / I] = tile[x * 33 + u];
+    }
+}
+static void tp__run_turn_filter(const tp_call *k, const tp__conv_shape *g, tp_dtype dtype, const void *from, void *to,
+                                bool back)
+{
+    const int64_t I = g->C / g->groups, S = g->KH * g->KW, rows = I * S;
+    const int64_t blocks = (rows + 31) / 32 * ((g->O + 31) / 32);
+    TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__turn_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows, g->O,
+                                  g->nchw ? I : rows, g->nchw ? S : 1, back););
+}
+
+/* (N, H, W, C) of T with more rows and columns, zeros, or fewer. */
+template <class T, class I>
+TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64_t to_H, int64_t to_W, int64_t C)
+{
+    TP__EACH_FOUR(I, 1, at, n)
+    {
+        const tp__pixel<I> p = tp__pixel_of<I>(at, (I)to_H, (I)to_W, (I)C, false);
+        T v;
+        memset(&v, 0, sizeof v);
+        if (p.h < (I)H && p.w < (I)W) v = from[((p.b * (I)H + p.h) * (I)W + p.w) * (I)C + p.c];
+        to[at] = v;
+    }
+}
+static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dtype, int64_t images, const void *from,
+                          void *to, bool back)
+{
+    const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
+                  bytes = g->nchw ? size : g->C * size;
+    const int64_t more_H = g->H + g->more_h, more_W = g->W + g->more_w;
+    const int64_t H = back ? more_H : g->H, W = back ? more_W : g->W, to_H = back ? g->H : more_H,
+                  to_W = back ? g->W : more_W;
+#define TP__FRAME(T_)                                                                                    \
+    do {                                                                                                 \
+        const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                          \
+        if (N * more_H * more_W * C < (int64_t)1 << 30)                                                  \
+            TP_RUN(k, (tp__frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
+        else TP_RUN(k, (tp__frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
+    } while (0)
+    if (bytes % 16 == 0) TP__FRAME(uint4);
+    else TP_SIZES(dtype, TP__FRAME(T););
+#undef TP__FRAME
+}
+
+/* -- conv2d: cuDNN */
+
+#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* no algorithm that wants more */
+
+enum { TP__CONV_FORWARD, TP__CONV_INPUT, TP__CONV_FILTER };
+
+/* All that cuDNN's choice depends on. */
+typedef struct tp__conv_key {
+    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
+    int32_t what, dtype, precision, nchw;
+} tp__conv_key;
+typedef struct tp__conv_choice {
+    struct tp__conv_choice *next;
+    tp__conv_key key;
+    cudnnTensorDescriptor_t x, y;
+    cudnnFilterDescriptor_t w;
+    cudnnConvolutionDescriptor_t conv;
+    int algo;
+    size_t workspace;
+    bool usable; /* false: cuDNN refuses it */
+} tp__conv_choice;
+
+static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
+{
+    const tp__conv_key *p = &s->key;
+    const cudnnTensorFormat_t format = p->nchw ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
+    const cudnnDataType_t type = p->dtype == TP_F64    ? CUDNN_DATA_DOUBLE
+                                 : p->dtype == TP_F16  ? CUDNN_DATA_HALF
+                                 : p->dtype == TP_BF16 ? CUDNN_DATA_BFLOAT16
+                                                       : CUDNN_DATA_FLOAT;
+    cudnnStatus_t st = cudnnCreateTensorDescriptor(&s->x);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnCreateTensorDescriptor(&s->y);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnCreateFilterDescriptor(&s->w);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnCreateConvolutionDescriptor(&s->conv);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetTensor4dDescriptor(s->x, format, type, (int)p->B, (int)p->C, (int)p->H, (int)p->W);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetTensor4dDescriptor(s->y, format, type, (int)p->B, (int)p->O, (int)p->OH, (int)p->OW);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetFilter4dDescriptor(s->w, type, format, (int)p->O, (int)(p->C / p->groups), (int)p->KH, (int)p->KW);
+    if (st == CUDNN_STATUS_SUCCESS)
+        st = cudnnSetConvolution2dDescriptor(s->conv, (int)p->top, (int)p->left, (int)p->sh, (int)p->sw, (int)p->dh,
+                                             (int)p->dw, CUDNN_CROSS_CORRELATION,
+                                             p->dtype == TP_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionGroupCount(s->conv, (int)p->groups);
+    return st;
+}
+
+static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, int algo, size_t *bytes)
+{
+    switch (s->key.what) {
+    case TP__CONV_FORWARD:
+        return cudnnGetConvolutionForwardWorkspaceSize(c->dnn, s->x, s->w, s->conv, s->y,
+                                                       (cudnnConvolutionFwdAlgo_t)algo, bytes);
+    case TP__CONV_INPUT:
+        return cudnnGetConvolutionBackwardDataWorkspaceSize(c->dnn, s->w, s->y, s->conv, s->x,
+                                                            (cudnnConvolutionBwdDataAlgo_t)algo, bytes);
+    default:
+        return cudnnGetConvolutionBackwardFilterWorkspaceSize(c->dnn, s->x, s->y, s->conv, s->w,
+                                                              (cudnnConvolutionBwdFilterAlgo_t)algo, bytes);
+    }
+}
+
+/* Fourier transforms and the large Winograd tiles spread a rounding error over many results: not what TP_PRECISION_F32 says. */
+static bool tp__conv_is_rough(int what, int algo)
+{
+    if (what == TP__CONV_FORWARD)
+        return algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT || algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+               algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+    if (what == TP__CONV_INPUT)
+        return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
+               algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+    return algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
+           algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+}
+
+/* The first deterministic algorithm in cuDNN's order that keeps to precision and workspace. */
+#define TP__CONV_ALGOS 16
+static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
+{
+    const int what = s->key.what;
+    const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
+               strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
+    const cudnnMathType_t asked = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    int algo[TP__CONV_ALGOS + 1], n = 0;
+    cudnnMathType_t math[TP__CONV_ALGOS + 1];
+    cudnnStatus_t st = tp__conv_describe(s);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionMathType(s->conv, asked);
+    if (st != CUDNN_STATUS_SUCCESS) return st;
+#define TP__CONV_CANDIDATES(kind_, ...)                                                                 \
+    do {                                                                                                \
+        cudnnConvolution##kind_##AlgoPerf_t found[TP__CONV_ALGOS];                                      \
+        int m = 0;                                                                                      \
+        if (__VA_ARGS__ != CUDNN_STATUS_SUCCESS) break;                                                 \
+        for (int i = 0; i < m; i++)                                                                     \
+            if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].determinism == CUDNN_DETERMINISTIC) \
+                algo[n] = (int)found[i].algo, math[n++] = found[i].mathType;                            \
+    } while (0)
+    if (what == TP__CONV_FORWARD)
+        TP__CONV_CANDIDATES(
+            Fwd, cudnnGetConvolutionForwardAlgorithm_v7(c->dnn, s->x, s->w, s->conv, s->y, TP__CONV_ALGOS, &m, found));
+    else if (what == TP__CONV_INPUT)
+        TP__CONV_CANDIDATES(BwdData, cudnnGetConvolutionBackwardDataAlgorithm_v7(c->dnn, s->w, s->y, s->conv, s->x,
+                                                                                 TP__CONV_ALGOS, &m, found));
+    else
+        TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
+                                                                                     TP__CONV_ALGOS, &m, found));
+#undef TP__CONV_CANDIDATES
+    algo[n] = 1; /* the implicit product: of each of the three, deterministic and of small workspace */
+    math[n++] = asked;
+    for (int i = 0; i < n; i++) {
+        if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
+                       tp__conv_is_rough(what, algo[i])))
+            continue;
+        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* to half precision */
+        size_t bytes = 0;
+        st = cudnnSetConvolutionMathType(s->conv, strict ? CUDNN_FMA_MATH : math[i]);
+        if (st == CUDNN_STATUS_SUCCESS) st = tp__conv_workspace(c, s, algo[i], &bytes);
+        if (st != CUDNN_STATUS_SUCCESS || bytes > TP__CONV_WORKSPACE) continue;
+        s->algo = algo[i];
+        s->workspace = bytes;
+        s->usable = true;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* The choice for `images` pictures, made once; NULL when memory is full. */
+static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g, int what, tp_dtype dtype,
+                                           tp_precision precision, int64_t images)
+{
+    tp__conv_key key;
+    memset(&key, 0, sizeof key);
+    key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
+    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row, padding is the same on both sides */
+    key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
+    key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
+    key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
+    for (tp__conv_choice *s = c->convolution; s; s = s->next)
+        if (memcmp(&s->key, &key, sizeof key) == 0) return s;
+    tp__conv_choice *s = (tp__conv_choice *)calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->key = key;
+    cudaSetDevice(c->ordinal);
+    tp__conv_choose(c, s);
+    s->next = c->convolution;
+    c->convolution = s;
+    return s;
+}
+static void tp__conv_free_choices(tp__cuda *c)
+{
+    while (c->convolution) {
+        tp__conv_choice *s = c->convolution;
+        c->convolution = s->next;
+        if (s->conv) cudnnDestroyConvolutionDescriptor(s->conv);
+        if (s->w) cudnnDestroyFilterDescriptor(s->w);
+        if (s->y) cudnnDestroyTensorDescriptor(s->y);
+        if (s->x) cudnnDestroyTensorDescriptor(s->x);
+        free(s);
+    }
+}
+
+/* add: to what is there, for the filter gradient of further pictures. */
+static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *room,
+                                       bool add)
+{
+    const double one64 = 1, beta64 = add ? 1 : 0;
+    const float one32 = 1, beta32 = add ? 1 : 0;
+    const bool f64 = s->key.dtype == TP_F64;
+    const void *one = f64 ? (const void *)&one64 : (const void *)&one32,
+               *beta = f64 ? (const void *)&beta64 : (const void *)&beta32;
+    switch (s->key.what) {
+    case TP__CONV_FORWARD:
+        return cudnnConvolutionForward(c->dnn, one, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo, room,
+                                       s->workspace, beta, s->y, y);
+    case TP__CONV_INPUT:
+        return cudnnConvolutionBackwardData(c->dnn, one, s->w, w, s->y, y, s->conv,
+                                            (cudnnConvolutionBwdDataAlgo_t)s->algo, room, s->workspace, beta, s->x, x);
+    default:
+        return cudnnConvolutionBackwardFilter(c->dnn, one, s->x, x, s->y, y, s->conv,
+                                              (cudnnConvolutionBwdFilterAlgo_t)s->algo, room, s->workspace, beta, s->w,
+                                              w);
+    }
+}
+
+/* -- conv2d: the three ops */
+
+enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
+
+typedef struct tp__conv_job {
+    tp__conv_shape g;
+    int what, way;
+    tp_dtype dtype;
+    int64_t images;               /* cuDNN gets as many at a time: it counts elements in 32 bits */
+    tp__conv_choice *most, *last; /* for so many, and for those that are left over; NULL: none */
+    size_t filter, frame, room;   /* bytes of scratch: the turned filter, framed pictures, the rest */
+} tp__conv_job;
+
+static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
+
+static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
+{
+    tp__cuda *c = tp__cuda_of(k);
+    tp__conv_job j;
+    memset(&j, 0, sizeof j);
+    j.what = what;
+    j.dtype = k->out[0].dtype;
+    j.g = tp__conv_shape_of((const tp_conv2d_attrs *)k->attrs, &k->in[what == TP__CONV_INPUT ? 2 : 0].shape,
+                            &k->in[what == TP__CONV_FILTER ? 2 : 1].shape);
+    const tp__conv_shape *g = &j.g;
+    const size_t size = tp__dtype_size(j.dtype);
+    const int64_t reach = g->KH * g->KW * (g->C / g->groups), image_x = g->C * (g->H + g->more_h) * (g->W + g->more_w),
+                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y, most = INT32_MAX;
+    j.way = TP__BY_ITSELF;
+    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* sums over nothing */
+    const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
+               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
+                       g->top == 0 && g->left == 0;
+    if (!g->nchw && g->groups == 1 && (point || whole)) {
+        j.way = TP__BY_PRODUCT;
+        return j;
+    }
+    if (g->groups == g->C && g->C > 1 && g->B * image < most / 2) {
+        j.way = TP__BY_DEPTH;
+        if (what != TP__CONV_FILTER) return j;
+        const tp__depth_cut s = tp__depth_cut_of(g);
+        j.room = (size_t)(s.pieces * s.taps * g->O) * (j.dtype == TP_F64 ? sizeof(double) : sizeof(float));
+        return j;
+    }
+#ifndef TP_CUDA_DIRECT_CONV
+    if (image > most || reach * g->O > most) return j;
+    j.images = most / image < g->B ? most / image : g->B;
+    j.most = tp__conv_choice_of(c, g, what, j.dtype, k->precision, j.images);
+    if (!j.most || !j.most->usable) return j;
+    j.room = j.most->workspace;
+    if (g->B % j.images) {
+        j.last = tp__conv_choice_of(c, g, what, j.dtype, k->precision, g->B % j.images);
+        if (!j.last || !j.last->usable) return j;
+        if (j.last->workspace > j.room) j.room = j.last->workspace;
+    }
+    j.way = TP__BY_CUDNN;
+    j.filter = tp__round256((size_t)(reach * g->O) * size);
+    if (g->more_h || g->more_w) j.frame = tp__round256((size_t)(j.images * image_x) * size);
+#else
+    (void)c, (void)size, (void)most;
+#endif
+    return j;
+}
+static size_t tp__conv_room(const tp_call *k, int what)
+{
+    const tp__conv_job j = tp__conv_job_of(k, what);
+    return j.way == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.room;
+}
+
+static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y, const void *bias,
+                             bool relu)
+{
+    const int64_t places = j->g.B * j->g.OH * j->g.OW, taps = j->g.KH * j->g.KW * j->g.C, O = j->g.O;
+    tp__gemm_shape s;
+    memset(&s, 0, sizeof s);
+    s.batch = 1;
+    s.alpha = 1;
+    s.dtype = j->dtype;
+    s.precision = k->precision;
+    if (j->what == TP__CONV_FORWARD) {
+        s.M = places, s.N = O, s.K = taps, s.bias = bias != NULL, s.relu = relu;
+        tp__gemm(k, &s, x, w, y, bias);
+    } else if (j->what == TP__CONV_INPUT) {
+        s.M = places, s.N = taps, s.K = O, s.tb = true;
+        tp__gemm(k, &s, y, w, x, NULL);
+    } else {
+        s.M = taps, s.N = O, s.K = places, s.ta = true;
+        tp__gemm(k, &s, x, y, w, NULL);
+    }
+}
+static void tp__conv_depthwise(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const tp__conv_shape *g = &j->g;
+    const int64_t C4 = g->C / 4, n = j->what == TP__CONV_FORWARD
+                                         ? g->B * g->OH * ((g->OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4
+                                         : g->B * g->H * ((g->W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4;
+    if (j->what == TP__CONV_FORWARD)
+        TP_REALS(j->dtype, TP_RUN(k, (tp__depthwise_forward<T>), n, *g, (const T *)x, (const T *)w, (T *)y, (int)n););
+    else TP_REALS(j->dtype, TP_RUN(k, (tp__depthwise_input<T>), n, *g, (const T *)y, (const T *)w, (T *)x, (int)n););
+}
+static void tp__conv_depthwise_filter(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const tp__conv_shape *g = &j->g;
+    const tp__depth_cut s = tp__depth_cut_of(g);
+    const int64_t blocks = s.pieces * s.passes * s.tiles, n = s.taps * g->O;
+    TP_REALS(j->dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        if (g->nchw)
+            TP_RUN_BLOCKS(k, (tp__depthwise_part_nchw<T>), blocks, TP__THREADS, 0, *g, s, (const T *)x, (const T *)y,
+                          part);
+        else
+            TP_RUN_BLOCKS(k, (tp__depthwise_part_nhwc<T>), blocks, TP__THREADS, 0, *g, s, (const T *)x, (const T *)y,
+                          part);
+        TP_RUN_BLOCKS(k, (tp__add_parts<T>), (n + 31) / 32, TP__THREADS, 0, (const tp__real<T> *)part, (T *)w, n,
+                      s.pieces);
+    });
+}
+static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const int64_t n = tp__size(&k->out[0]);
+    if (j->what == TP__CONV_FORWARD)
+        TP_REALS(j->dtype, TP_RUN(k, (tp__conv_forward<T>), n, j->g, (const T *)x, (const T *)w, (T *)y, n););
+    else if (j->what == TP__CONV_INPUT)
+        TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
+    else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
+}
+/* The pictures in one go or in several; false if cuDNN does not do what it said it could. */
+static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+{
+    const tp__conv_shape *g = &j->g;
+    tp__cuda *c = tp__cuda_of(k);
+    const size_t size = tp__dtype_size(j->dtype);
+    char *filter = (char *)k->scratch, *frame = filter + j->filter, *room = frame + j->frame;
+    if (j->what != TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, w, filter, false);
+    for (int64_t at = 0; at < g->B; at += j->images) {
+        const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
+        char *px = (char *)x + (size_t)(at * g->xb) * size, *py = (char *)y + (size_t)(at * g->yb) * size;
+        if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
+        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, at > 0);
+        if (st == CUDNN_STATUS_NOT_SUPPORTED) return false;
+        if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
+        if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
+    }
+    if (j->what == TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, filter, w, true);
+    return true;
+}
+
+static void tp__conv_run(const tp_call *k, int what)
+{
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
+    tp__conv_job j = tp__conv_job_of(k, what);
+    void *x = what == TP__CONV_INPUT ? k->out[0].data : k->in[0].data;
+    void *w = what == TP__CONV_FILTER ? k->out[0].data : k->in[1].data;
+    void *y = what == TP__CONV_FORWARD ? k->out[0].data : what == TP__CONV_INPUT ? k->in[0].data : k->in[1].data;
+    const bool bias = what == TP__CONV_FORWARD && t->fused_bias, relu = bias && t->fused_act != 0;
+    if (tp__size(&k->out[0]) == 0) return;
+    if (j.way == TP__BY_PRODUCT) {
+        const bool with_it = bias && j.dtype != TP_F64; /* cuBLASLt adds no bias of doubles */
+        tp__conv_product(k, &j, x, w, y, with_it ? k->in[2].data : NULL, with_it && relu);
+        if (with_it) return;
+    } else if (j.way == TP__BY_CUDNN) {
+        if (!tp__conv_pictures(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
+    } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER) tp__conv_depthwise_filter(k, &j, x, w, y);
+    else if (j.way == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
+    else tp__conv_directly(k, &j, x, w, y);
+    if (bias) tp__run_bias(k, y, &k->in[2], &k->out[0], j.g.yc, relu);
+}
+static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
+static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT); }
+static void tp__conv2d_filter_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER); }
+static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT); }
+static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER); }
+
+static void tp__bias_add_cuda(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape;
+    const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : x->ndim - 1;
+    tp__run_bias(k, k->in[0].data, &k->in[1], &k->out[0], tp__product_of(x, axis + 1, x->ndim), false);
+}
+
+/* -- max_pool, avg_pool. The gradients gather: an element of x looks at the windows that it lies in, in their order. */
+
+typedef struct tp__pool_shape {
+    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: elements */
+    bool nchw, four;                                               /* four channels a thread */
+} tp__pool_shape;
+
+static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)k->attrs;
+    tp__pool_shape g;
+    int more;
+    memset(&g, 0, sizeof g);
+    g.nchw = a->data_format == TP_NCHW;
+    g.kh = a->size_h;
+    g.kw = a->size_w;
+    g.sh = a->stride_h ? a->stride_h : g.kh;
+    g.sw = a->stride_w ? a->stride_w : g.kw;
+    g.B = x->dim[0];
+    g.C = x->dim[g.nchw ? 1 : 3];
+    g.H = x->dim[g.nchw ? 2 : 1];
+    g.W = x->dim[g.nchw ? 3 : 2];
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top, &more);
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left, &more);
+    g.nx = g.B * g.H * g.W * g.C;
+    g.ny = g.B * g.OH * g.OW * g.C;
+    g.four = !g.nchw && g.C % 4 == 0;
+    return g;
+}
+#define TP__RUN_POOL(k_, kernel_, T_, g_, n_, ...) \
+    TP__RUN_FOURS(k_, kernel_, T_, (g_).four, n_, (g_).nx > (g_).ny ? (g_).nx : (g_).ny, g_, __VA_ARGS__)
+
+template <class I> __device__ __forceinline__ I tp__pool_x(const tp__pool_shape &g, I b, I h, I w, I c)
+{
+    return g.nchw ? ((b * (I)g.C + c) * (I)g.H + h) * (I)g.W + w : ((b * (I)g.H + h) * (I)g.W + w) * (I)g.C + c;
+}
+template <class I> __device__ __forceinline__ I tp__pool_y(const tp__pool_shape &g, I b, I i, I j, I c)
+{
+    return g.nchw ? ((b * (I)g.C + c) * (I)g.OH + i) * (I)g.OW + j : ((b * (I)g.OH + i) * (I)g.OW + j) * (I)g.C + c;
+}
+/* The first and the last window that element h lies in; `before` is the padding before the picture. */
+template <class I> __device__ __forceinline__ I tp__first_window(I h, int64_t before, int64_t size, int64_t stride)
+{
+    const I at = h + (I)before - (I)size;
+    return at < 0 ? 0 : at / (I)stride + 1;
+}
+template <class I> __device__ __forceinline__ I tp__last_window(I h, int64_t before, int64_t stride, int64_t n)
+{
+    const I at = (h + (I)before) / (I)stride;
+    return at < (I)n ? at : (I)n - 1;
+}
+/* Where in their windows four neighbours were largest: bytes, or 32 bits. */
+template <int V>
+__device__ __forceinline__ void tp__load_places(const uint8_t *at8, const int32_t *at32, int64_t at, int (&w)[V])
+{
+    if (at8 && V == 4) {
+        const unsigned four = *(const unsigned *)(const void *)(at8 + at);
+        for (int e = 0; e < V; e++) w[e] = (int)(four >> 8 * e & 255u);
+    } else
+        for (int e = 0; e < V; e++) w[e] = at8 ? (int)at8[at + e] : at32[at + e];
+}
+
+template <class T, int V, class I>
+TP_KERNEL tp__max_pool_kernel(const tp__pool_shape g, const T *x, T *y, uint8_t *at8, int32_t *at32)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.ny)
+    {
+        const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
+        R most[V] = {};
+        int best[V];
+        for (int e = 0; e < V; e++) best[e] = -1;
+        for (I p = 0; p < (I)g.kh; p++) {
+            const I h = o.h * (I)g.sh + p - (I)g.top;
+            if (h < 0 || h >= (I)g.H) continue;
+            for (I q = 0; q < (I)g.kw; q++) {
+                const I v = o.w * (I)g.sw + q - (I)g.left;
+                if (v < 0 || v >= (I)g.W) continue;
+                R a[V];
+                tp__load(x + tp__pool_x<I>(g, o.b, h, v, o.c), a);
+                for (int e = 0; e < V; e++)
+                    if (best[e] < 0 || a[e] > most[e] || (a[e] != a[e] && most[e] == most[e])) {
+                        best[e] = (int)(p * (I)g.kw + q);
+                        most[e] = a[e];
+                    }
+            }
+        }
+        if (y) tp__store(y + at, most);
+        if (at8 && V == 4) {
+            unsigned four = 0;
+            for (int e = 0; e < V; e++) four |= (unsigned)(best[e] & 255) << 8 * e;
+            *(unsigned *)(void *)(at8 + at) = four;
+        } else if (at8)
+            for (int e = 0; e < V; e++) at8[at + e] = (uint8_t)best[e];
+        if (at32)
+            for (int e = 0; e < V; e++) at32[at + e] = best[e];
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__max_pool_grad_kernel(const tp__pool_shape g, const T *dy, const uint8_t *at8, const int32_t *at32, T *dx)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.nx)
+    {
+        const tp__pixel<I> x = tp__pixel_of<I>(at, (I)g.H, (I)g.W, (I)g.C, g.nchw);
+        const I i1 = tp__last_window<I>(x.h, g.top, g.sh, g.OH), j0 = tp__first_window<I>(x.w, g.left, g.kw, g.sw),
+                j1 = tp__last_window<I>(x.w, g.left, g.sw, g.OW);
+        R sum[V] = {};
+        for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++)
+            for (I j = j0; j <= j1; j++) {
+                const I from = tp__pool_y<I>(g, x.b, i, j, x.c);
+                const int here = (int)((x.h + (I)g.top - i * (I)g.sh) * (I)g.kw + x.w + (I)g.left - j * (I)g.sw);
+                int w[V];
+                R d[V];
+                tp__load_places(at8, at32, (int64_t)from, w);
+                tp__load(dy + from, d);
+                for (int e = 0; e < V; e++)
+                    if (w[e] == here) sum[e] += d[e];
+            }
+        tp__store(dx + at, sum);
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__max_pool_take_kernel(const tp__pool_shape g, const T *x, const uint8_t *at8, const int32_t *at32, T *y)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.ny)
+    {
+        const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
+        int w[V];
+        R v[V];
+        tp__load_places(at8, at32, (int64_t)at, w);
+        for (int e = 0; e < V; e++)
+            v[e] = tp__get(x, tp__pool_x<I>(g, o.b, o.h * (I)g.sh + (I)(w[e] / (int)g.kw) - (I)g.top,
+                                            o.w * (I)g.sw + (I)(w[e] % (int)g.kw) - (I)g.left, o.c + (I)e));
+        tp__store(y + at, v);
+    }
+}
+template <class T, int V, class I> TP_KERNEL tp__avg_pool_kernel(const tp__pool_shape g, const T *x, T *y)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.ny)
+    {
+        const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
+        R sum[V] = {}, n = 0;
+        for (I p = 0; p < (I)g.kh; p++) {
+            const I h = o.h * (I)g.sh + p - (I)g.top;
+            if (h < 0 || h >= (I)g.H) continue;
+            for (I q = 0; q < (I)g.kw; q++) {
+                const I v = o.w * (I)g.sw + q - (I)g.left;
+                if (v < 0 || v >= (I)g.W) continue;
+                R a[V];
+                tp__load(x + tp__pool_x<I>(g, o.b, h, v, o.c), a);
+                for (int e = 0; e < V; e++) sum[e] += a[e];
+                n += 1;
+            }
+        }
+        for (int e = 0; e < V; e++) sum[e] /= n;
+        tp__store(y + at, sum);
+    }
+}
+template <class T, int V, class I> TP_KERNEL tp__avg_pool_grad_kernel(const tp__pool_shape g, const T *dy, T *dx)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, g.nx)
+    {
+        const tp__pixel<I> x = tp__pixel_of<I>(at, (I)g.H, (I)g.W, (I)g.C, g.nchw);
+        const I i1 = tp__last_window<I>(x.h, g.top, g.sh, g.OH), j0 = tp__first_window<I>(x.w, g.left, g.kw, g.sw),
+                j1 = tp__last_window<I>(x.w, g.left, g.sw, g.OW);
+        R sum[V] = {};
+        for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++) {
+            const I h0 = i * (I)g.sh - (I)g.top, h1 = h0 + (I)g.kh;
+            const I high = (h1 < (I)g.H ? h1 : (I)g.H) - (h0 > 0 ? h0 : 0);
+            for (I j = j0; j <= j1; j++) {
+                const I v0 = j * (I)g.sw - (I)g.left, v1 = v0 + (I)g.kw;
+                const I wide = (v1 < (I)g.W ? v1 : (I)g.W) - (v0 > 0 ? v0 : 0);
+                R d[V];
+                tp__load(dy + tp__pool_y<I>(g, x.b, i, j, x.c), d);
+                for (int e = 0; e < V; e++) sum[e] += d[e] / (R)(high * wide);
+            }
+        }
+        tp__store(dx + at, sum);
+    }
+}
+
+static const uint8_t *tp__bytes_or_null(const tp_operand *x)
+{
+    return x->dtype == TP_U8 ? (const uint8_t *)x->data : NULL;
+}
+static const int32_t *tp__ints_or_null(const tp_operand *x)
+{
+    return x->dtype == TP_U8 ? NULL : (const int32_t *)x->data;
+}
+static void tp__max_pool_cuda(const tp_call *k)
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
+    uint8_t *at8 = (uint8_t *)tp__bytes_or_null(&k->out[1]);
+    int32_t *at32 = (int32_t *)tp__ints_or_null(&k->out[1]);
+    TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.ny, (const T *)k->in[0].data,
+                                          (T *)k->out[0].data, at8, at32););
+}
+static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x for its shape */
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__max_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data,
+                          tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
+}
+static void tp__max_pool_take_cuda(const tp_call *k) /* in: x, argmax */
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__max_pool_take_kernel, T, g, g.ny, (const T *)k->in[0].data,
+                          tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
+}
+static void tp__avg_pool_cuda(const tp_call *k)
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.ny, (const T *)k->in[0].data, (T *)k->out[0].data););
+}
+static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x for its shape */
+{
+    const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
+    TP_REALS(k->in[0].dtype,
+             TP__RUN_POOL(k, tp__avg_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data, (T *)k->out[0].data););
+}
+
+static const tp__cuda_kernel tp__cuda_convolution[] = {
+    {"conv2d", tp__conv2d_cuda, tp__conv2d_room},
+    {"conv2d_input_grad", tp__conv2d_input_grad_cuda, tp__conv2d_input_grad_room},
+    {"conv2d_filter_grad", tp__conv2d_filter_grad_cuda, tp__conv2d_filter_grad_room},
+    {"bias_add", tp__bias_add_cuda, NULL},
+    {"max_pool", tp__max_pool_cuda, NULL},
+    {"max_pool_grad", tp__max_pool_grad_cuda, NULL},
+    {"max_pool_take", tp__max_pool_take_cuda, NULL},
+    {"avg_pool", tp__avg_pool_cuda, NULL},
+    {"avg_pool_grad", tp__avg_pool_grad_cuda, NULL},
+    {NULL, NULL, NULL}};
 
 /* ==== >>normalisation ================================================================================= */
+/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. A
+ * piece's size follows from the shape alone, and so does the order of every sum. Channels last (inner = 1): a block is
+ * `lanes` groups of channels wide, its other threads take further rows. Else a block sums for one channel. */
 
-static const tp__cuda_kernel tp__cuda_normalisation[] = {{NULL, NULL, NULL}};
+typedef struct tp__bn_cut {
+    int64_t C, inner, n; /* n: elements of a channel */
+    int64_t per, pieces; /* elements of a channel in a piece */
+    int64_t tiles;       /* blocks side by side */
+    int lanes;           /* channels last: threads side by side, a power of two */
+    bool four;           /* neighbours a thread reads at once */
+} tp__bn_cut;
+
+static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
+{
+    const int axis = tp__axis(((const tp__bn_attrs *)k->attrs)->axis, x->shape.ndim);
+    tp__bn_cut s;
+    memset(&s, 0, sizeof s);
+    s.C = x->shape.dim[axis];
+    s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
+    s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
+    s.four = s.inner == 1 ? s.C % 4 == 0 : s.inner % 4 == 0;
+    s.tiles = s.C;
+    s.lanes = 1;
+    int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
+    if (s.inner == 1) {
+        const int64_t wide = s.four ? s.C / 4 : s.C;
+        while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
+        s.tiles = (wide + s.lanes - 1) / s.lanes;
+        least = TP__THREADS / s.lanes * 16;
+        most = TP__THREADS / s.lanes * 256;
+    }
+    const int64_t want = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
+    s.per = (s.n + want - 1) / want;
+    if (s.per < least) s.per = least;
+    if (s.per > most) s.per = most;
+    s.per = (s.per + 3) & ~(int64_t)3;
+    s.pieces = (s.n + s.per - 1) / s.per;
+    return s;
+}
+/* Scratch, all tp__real: two sums for each piece and channel, then four vectors of channels. */
+static size_t tp__bn_room(const tp_call *k)
+{
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three: the gradient */
+    const tp__bn_cut s = tp__bn_cut_of(k, x);
+    return (size_t)((2 * s.pieces + 4) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
+}
+
+__device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double tp__fused(double a, double b, double c) { return fma(a, b, c); }
+/* y of batch_norm; its gradient asks for the same bits, to see what a ReLU let through. */
+template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scale, R beta)
+{
+    return tp__fused(x - mean, scale, beta);
+}
+
+/* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
+ * squares around one of n values are at most about n times those around their mean. */
+template <class R, int V> struct tp__bn_sums {
+    R shift[V], sum[V], squares[V];
+    __device__ __forceinline__ void begin(const R (&x)[V])
+    {
+        for (int e = 0; e < V; e++) {
+            shift[e] = x[e] - x[e] == 0 ? x[e] : 0; /* finite */
+            sum[e] = squares[e] = 0;
+        }
+    }
+    __device__ __forceinline__ void add(const R (&x)[V])
+    {
+        for (int e = 0; e < V; e++) {
+            const R d = x[e] - shift[e];
+            sum[e] += d;
+            squares[e] = tp__fused(d, d, squares[e]);
+        }
+    }
+    /* the mean, and the squares around it */
+    __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
+    {
+        for (int e = 0; e < V; e++) {
+            const R d = sum[e] / n;
+            mean[e] = shift[e] + d;
+            around[e] = squares[e] - sum[e] * d;
+            if (around[e] < 0) around[e] = 0;
+        }
+    }
+};
+
+/* -- channels last */
+
+/* Rows [from, to) of this block's piece, which its threads take by turns. */
+struct tp__bn_block {
+    int64_t from, to, c;
+    int lane, slot, slots;
+    bool live;
+};
+template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const tp__bn_cut &s, int64_t block)
+{
+    tp__bn_block b;
+    const int64_t piece = block / s.tiles;
+    b.lane = (int)threadIdx.x & (s.lanes - 1);
+    b.slot = (int)threadIdx.x / s.lanes;
+    b.slots = TP__THREADS / s.lanes;
+    b.from = piece * s.per;
+    b.to = b.from + s.per < s.n ? b.from + s.per : s.n;
+    b.c = ((block - piece * s.tiles) * s.lanes + b.lane) * V;
+    b.live = b.c < s.C;
+    return b;
+}
+
+template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T *x, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, means, TP__THREADS * V);
+    TP_SHARED(R, arounds, TP__THREADS * V);
+    const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    R mean[V] = {}, around[V] = {};
+    if (b.live && first < b.to) {
+        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+        const T *p = x + first * s.C + b.c;
+        tp__bn_sums<R, V> sums;
+        R v[V];
+        tp__load(p, v);
+        sums.begin(v);
+        sums.add(v);
+#pragma unroll 4
+        for (int r = 1; r < rows; r++) {
+            R u[V];
+            tp__load(p + r * stride, u);
+            sums.add(u);
+        }
+        sums.end((R)rows, mean, around);
+    }
+    for (int e = 0; e < V; e++) {
+        means[threadIdx.x * V + e] = mean[e];
+        arounds[threadIdx.x * V + e] = around[e];
+    }
+    __syncthreads();
+    const int wide = s.lanes * V, n = (int)(b.to - b.from);
+    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
+        R total = 0, squares = 0;
+        for (int w = 0; w < b.slots && w < n; w++) total += (R)((n - w + b.slots - 1) / b.slots) * means[w * wide + t];
+        const R all = total / (R)n;
+        for (int w = 0; w < b.slots && w < n; w++) {
+            const R d = means[w * wide + t] - all;
+            squares += arounds[w * wide + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
+        }
+        part[piece * s.C + c0 + t] = all;
+        part[(s.pieces + piece) * s.C + c0 + t] = squares;
+    }
+}
+
+/* Sums of dy, and of dy (x - mean); with beta, of those dy that the ReLU let through. */
+template <class T> struct tp__bn_back { /* what batch_norm_grad reads */
+    const T *dy, *x, *gamma, *mean, *inv, *beta;
+};
+template <class T, int V>
+TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, firsts, TP__THREADS * V);
+    TP_SHARED(R, seconds, TP__THREADS * V);
+    const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    R sum[V] = {}, product[V] = {};
+    if (b.live && first < b.to) {
+        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+        const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+        R mean[V], scale[V] = {}, beta[V] = {};
+        tp__load(in.mean + b.c, mean);
+        if (in.beta) {
+            R inv[V];
+            tp__load(in.gamma + b.c, scale);
+            tp__load(in.inv + b.c, inv);
+            tp__load(in.beta + b.c, beta);
+            for (int e = 0; e < V; e++) scale[e] *= inv[e];
+        }
+#pragma unroll 4
+        for (int r = 0; r < rows; r++) {
+            R u[V], d[V];
+            tp__load(p + r * stride, u);
+            tp__load(q + r * stride, d);
+            for (int e = 0; e < V; e++) {
+                if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) continue;
+                sum[e] += d[e];
+                product[e] = tp__fused(d[e], u[e] - mean[e], product[e]);
+            }
+        }
+    }
+    for (int e = 0; e < V; e++) {
+        firsts[threadIdx.x * V + e] = sum[e];
+        seconds[threadIdx.x * V + e] = product[e];
+    }
+    __syncthreads();
+    const int wide = s.lanes * V;
+    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
+        R a = 0, m = 0;
+        for (int w = 0; w < b.slots; w++) {
+            a += firsts[w * wide + t];
+            m += seconds[w * wide + t];
+        }
+        part[piece * s.C + c0 + t] = a;
+        part[(s.pieces + piece) * s.C + c0 + t] = m;
+    }
+}
+
+/* The passes that write go backwards through the pieces: what the sums read last is still in the cache. */
+template <class T, int V>
+TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+{
+    typedef tp__real<T> R;
+    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    if (!b.live || first >= b.to) return;
+    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const T *p = x + first * s.C + b.c;
+    T *q = y + first * s.C + b.c;
+    R mean[V], scale[V], beta[V];
+    for (int e = 0; e < V; e++)
+        mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
+#pragma unroll 4
+    for (int r = 0; r < rows; r++) {
+        R v[V];
+        tp__load(p + r * stride, v);
+        for (int e = 0; e < V; e++) {
+            v[e] = tp__bn_value(v[e], mean[e], scale[e], beta[e]);
+            if (relu && 0 > v[e]) v[e] = 0;
+        }
+        tp__store(q + r * stride, v);
+    }
+}
+/* stat: gamma inv, dbeta/N, inv dgamma/N */
+template <class T, int V>
+TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
+    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    if (!b.live || first >= b.to) return;
+    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+    T *to = dx + first * s.C + b.c;
+    R mean[V], scale[V], c1[V], c2[V], beta[V] = {};
+    tp__load(in.mean + b.c, mean);
+    if (in.beta) tp__load(in.beta + b.c, beta);
+    for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
+#pragma unroll 4
+    for (int r = 0; r < rows; r++) {
+        R u[V], d[V];
+        tp__load(p + r * stride, u);
+        tp__load(q + r * stride, d);
+        for (int e = 0; e < V; e++) {
+            if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
+            d[e] = scale[e] * (d[e] - c1[e] - (u[e] - mean[e]) * c2[e]);
+        }
+        tp__store(to + r * stride, d);
+    }
+}
+
+/* -- channels before the last axis: (outer, C, inner) */
+
+/* Where element e of channel c lies. */
+template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
+{
+    const I o = e / (I)s.inner;
+    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* (o C + c) inner + e - o inner */
+}
+template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t piece = blockIdx.x / s.C;
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    R mean[V] = {}, around[V] = {}, n = 0;
+    I e = from + (I)threadIdx.x * V;
+    if (e < to) {
+        tp__bn_sums<R, V> sums;
+        R v[V];
+        tp__load(x + tp__bn_at<I>(s, e, c), v);
+        sums.begin(v);
+        sums.add(v);
+        n = 1;
+#pragma unroll 4
+        for (e += step; e < to; e += step) {
+            R u[V];
+            tp__load(x + tp__bn_at<I>(s, e, c), u);
+            sums.add(u);
+            n += 1;
+        }
+        sums.end(n, mean, around);
+    }
+    R total = 0, squares = 0;
+    for (int v = 0; v < V; v++) total += n * mean[v];
+    const R all = tp__block_sum(total, room) / (R)(to - from);
+    for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
+    squares = tp__block_sum(squares, room);
+    if (threadIdx.x) return;
+    part[piece * s.C + c] = all;
+    part[(s.pieces + piece) * s.C + c] = squares;
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t piece = blockIdx.x / s.C;
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    const R mean = tp__get(in.mean, c), scale = tp__get(in.gamma, c) * tp__get(in.inv, c),
+            beta = in.beta ? tp__get(in.beta, c) : (R)0;
+    R sum = 0, product = 0;
+#pragma unroll 4
+    for (I e = from + (I)threadIdx.x * V; e < to; e += step) {
+        const I at = tp__bn_at<I>(s, e, c);
+        R u[V], d[V];
+        tp__load(in.x + at, u);
+        tp__load(in.dy + at, d);
+        for (int v = 0; v < V; v++) {
+            if (in.beta && !(tp__bn_value(u[v], mean, scale, beta) > 0)) continue;
+            sum += d[v];
+            product = tp__fused(d[v], u[v] - mean, product);
+        }
+    }
+    sum = tp__block_sum(sum, room);
+    product = tp__block_sum(product, room);
+    if (threadIdx.x) return;
+    part[piece * s.C + c] = sum;
+    part[(s.pieces + piece) * s.C + c] = product;
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_apply_planes(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, s.n * s.C)
+    {
+        const I c = at / (I)s.inner % (I)s.C;
+        const R mean = stat[c], scale = stat[(I)s.C + c], beta = stat[2 * (I)s.C + c];
+        R v[V];
+        tp__load(x + at, v);
+        for (int e = 0; e < V; e++) {
+            v[e] = tp__bn_value(v[e], mean, scale, beta);
+            if (relu && 0 > v[e]) v[e] = 0;
+        }
+        tp__store(y + at, v);
+    }
+}
+template <class T, int V, class I>
+TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    TP__EACH_FOUR(I, V, at, s.n * s.C)
+    {
+        const I c = at / (I)s.inner % (I)s.C;
+        const R mean = tp__get(in.mean, c), scale = stat[c], c1 = stat[(I)s.C + c], c2 = stat[2 * (I)s.C + c],
+                beta = in.beta ? tp__get(in.beta, c) : (R)0;
+        R u[V], d[V];
+        tp__load(in.x + at, u);
+        tp__load(in.dy + at, d);
+        for (int e = 0; e < V; e++) {
+            if (in.beta && !(tp__bn_value(u[e], mean, scale, beta) > 0)) d[e] = 0;
+            d[e] = scale * (d[e] - c1 - (u[e] - mean) * c2);
+        }
+        tp__store(dx + at, d);
+    }
+}
+
+/* -- for each channel: 8 channels and 32 pieces side by side */
+
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* over the 32; to all of them */
+{
+    __syncthreads();
+    room[threadIdx.x] = x;
+    __syncthreads();
+    for (unsigned d = 128; d >= 8; d >>= 1) {
+        if (threadIdx.x < d) room[threadIdx.x] += room[threadIdx.x + d];
+        __syncthreads();
+    }
+    return room[threadIdx.x & 7];
+}
+/* stat: mean, gamma inv, beta */
+template <class T>
+TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const T *gamma, const T *beta, T *out_mean,
+                         T *out_var, T *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, room, TP__THREADS);
+    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    const int64_t end = c < s.C ? s.pieces : 0;
+    double sum = 0, squares = 0;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
+        sum += (double)part[p * s.C + c] * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+    const double n = (double)s.n, mean = tp__bn_add_slots(sum, room) / n;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+        const double d = (double)part[p * s.C + c] - mean;
+        squares += (double)part[(s.pieces + p) * s.C + c] +
+                   d * d * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+    }
+    const double var = tp__bn_add_slots(squares, room) / n;
+    if (threadIdx.x >= 8 || c >= s.C) return;
+    const R inv = (R)(1.0 / sqrt(var + (double)epsilon));
+    if (out_mean) tp__put(out_mean, c, (R)mean);
+    if (out_var) tp__put(out_var, c, (R)(unbiased && s.n > 1 ? var * (n / (n - 1)) : var));
+    if (out_inv) tp__put(out_inv, c, inv);
+    stat[c] = (R)mean;
+    stat[s.C + c] = inv * tp__get(gamma, c);
+    stat[2 * s.C + c] = tp__get(beta, c);
+}
+template <class T>
+TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const tp__bn_back<T> in, T *dgamma, T *dbeta,
+                              tp__real<T> *stat)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, room, TP__THREADS);
+    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    const int64_t end = c < s.C ? s.pieces : 0;
+    double sum = 0, product = 0;
+#pragma unroll 4
+    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+        sum += (double)part[p * s.C + c];
+        product += (double)part[(s.pieces + p) * s.C + c];
+    }
+    sum = tp__bn_add_slots(sum, room);
+    product = tp__bn_add_slots(product, room);
+    if (threadIdx.x >= 8 || c >= s.C) return;
+    const R inv = tp__get(in.inv, c);
+    const double n = (double)s.n;
+    product *= (double)inv;
+    if (dgamma) tp__put(dgamma, c, (R)product);
+    if (dbeta) tp__put(dbeta, c, (R)sum);
+    stat[c] = tp__get(in.gamma, c) * inv;
+    stat[s.C + c] = (R)(sum / n);
+    stat[2 * s.C + c] = (R)(product / n * (double)inv);
+}
+template <class T>
+TP_KERNEL tp__bn_given(const T *gamma, const T *beta, const T *mean, const T *var, tp__real<T> *stat, int64_t C,
+                       float epsilon)
+{
+    typedef tp__real<T> R;
+    TP_EACH(c, C)
+    {
+        stat[c] = tp__get(mean, c);
+        stat[C + c] = tp__get(gamma, c) / (R)sqrt(tp__get(var, c) + (R)epsilon);
+        stat[2 * C + c] = tp__get(beta, c);
+    }
+}
+
+/* -- the three ops */
+
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                        \
+    do {                                                                                              \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                             \
+        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);           \
+    } while (0)
+#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
+    do {                                                                                                          \
+        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
+        if ((s_).n * (s_).C >= (int64_t)1 << 30)                                                                  \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
+        else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \
+    } while (0)
+
+template <class T>
+static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y, const tp__real<T> *stat)
+{
+    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const int64_t n = s->n * s->C;
+    if (!y) return;
+    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, y, stat, relu);
+    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->four, n, n, *s, x, y, stat, relu);
+}
+static void tp__batch_norm_cuda(const tp_call *k)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
+    TP_REALS(k->in[0].dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        tp__real<T> *stat = part + 2 * s.pieces * s.C;
+        const T *x = (const T *)k->in[0].data;
+        if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_part_rows, T, s, x, part);
+        else TP__RUN_PLANES(k, tp__bn_part_planes, T, s, x, part);
+        TP_RUN_BLOCKS(k, (tp__bn_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
+                      (const T *)k->in[1].data, (const T *)k->in[2].data, (T *)k->out[1].data, (T *)k->out[2].data,
+                      (T *)k->out[3].data, stat, t->epsilon, t->unbiased);
+        tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
+    });
+}
+static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta where a ReLU follows */
+{
+    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
+    const int64_t n = s.n * s.C;
+    TP_REALS(k->in[1].dtype, {
+        tp__real<T> *part = (tp__real<T> *)k->scratch;
+        tp__real<T> *stat = part + 2 * s.pieces * s.C;
+        const tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,
+                                   (const T *)k->in[2].data, (const T *)k->in[3].data,
+                                   (const T *)k->in[4].data, relu ? (const T *)k->in[5].data : NULL};
+        T *dx = (T *)k->out[0].data;
+        if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_part_rows, T, s, in, part);
+        else TP__RUN_PLANES(k, tp__bn_back_part_planes, T, s, in, part);
+        TP_RUN_BLOCKS(k, (tp__bn_back_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part, in,
+                      (T *)k->out[1].data, (T *)k->out[2].data, stat);
+        if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
+        else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.four, n, n, s, in, dx, (const tp__real<T> *)stat);
+    });
+}
+static void tp__batch_norm_infer_cuda(const tp_call *k) /* in: x, gamma, beta, mean, var */
+{
+    const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
+    TP_REALS(k->in[0].dtype, {
+        tp__real<T> *stat = (tp__real<T> *)k->scratch;
+        TP_RUN(k, (tp__bn_given<T>), s.C, (const T *)k->in[1].data, (const T *)k->in[2].data, (const T *)k->in[3].data,
+               (const T *)k->in[4].data, stat, s.C, ((const tp__bn_attrs *)k->attrs)->epsilon);
+        tp__bn_write<T>(k, &s, (const T *)k->in[0].data, (T *)k->out[0].data, stat);
+    });
+}
+
+static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batch_norm_cuda, tp__bn_room},
+                                                         {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_room},
+                                                         {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_room},
+                                                         {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
+/* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
+ * each, so that memory is read once; a block goes several times over rows that are too long for that. FOURS: a thread has
+ * four neighbours at a time, where the length of a row is a multiple of 4 and its address one of 16 bytes. */
 
-static const tp__cuda_kernel tp__cuda_rows[] = {{NULL, NULL, NULL}};
+typedef struct tp__row_shape {
+    int64_t rows;
+    int C, lanes;
+} tp__row_shape;
+
+#define TP__ROW_LONGEST (16 * TP__THREADS) /* elements that fit into registers */
+
+static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
+{
+    tp__row_shape s;
+    s.rows = rows;
+    s.C = (int)C;
+    s.lanes = 1;
+    while (s.lanes < 32 && s.lanes < C) s.lanes *= 2;
+    if (C > 512) s.lanes = TP__THREADS;
+    return s;
+}
+/* The body with N as the elements of a thread. */
+#define TP__ROW_ITEMS(C_, fours_, ...)                                  \
+    do {                                                                \
+        const int64_t row_c_ = (C_);                                    \
+        const bool row_fours_ = (fours_) && row_c_ % 4 == 0;            \
+        if (row_c_ <= 32) {                                             \
+            const int N = 1;                                            \
+            const bool FOURS = false;                                   \
+            __VA_ARGS__                                                 \
+        } else if (row_c_ <= 128 || (row_c_ > 512 && row_c_ <= 1024)) { \
+            const int N = 4;                                            \
+            if (row_fours_) {                                           \
+                const bool FOURS = true;                                \
+                __VA_ARGS__                                             \
+            } else {                                                    \
+                const bool FOURS = false;                               \
+                __VA_ARGS__                                             \
+            }                                                           \
+        } else {                                                        \
+            const int N = 16;                                           \
+            if (row_fours_) {                                           \
+                const bool FOURS = true;                                \
+                __VA_ARGS__                                             \
+            } else {                                                    \
+                const bool FOURS = false;                               \
+                __VA_ARGS__                                             \
+            }                                                           \
+        }                                                               \
+    } while (0)
+
+/* Which element of the row the lane's item i is. */
+template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
+{
+    return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
+}
+/* The lane's items from i on, four or one; `other` where there are none. */
+template <bool FOURS, class T>
+__device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool live,
+                                            tp__real<T> other, tp__real<T> *v)
+{
+    const int c = tp__row_at<FOURS>(s, lane, i);
+    const bool in = live && c < s.C;
+    if constexpr (FOURS) {
+        tp__four<T> u;
+        if (in) u = *(const tp__four<T> *)(p + c);
+#pragma unroll
+        for (int e = 0; e < 4; e++) v[e] = in ? tp__get(u.v, e) : other;
+    } else {
+        *v = in ? tp__get(p, c) : other;
+    }
+}
+template <bool FOURS, class T>
+__device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int lane, int i, const tp__real<T> *v)
+{
+    const int c = tp__row_at<FOURS>(s, lane, i);
+    if (c >= s.C) return;
+    if constexpr (FOURS) {
+        tp__four<T> u;
+#pragma unroll
+        for (int e = 0; e < 4; e++) tp__put(u.v, e, v[e]);
+        *(tp__four<T> *)(p + c) = u;
+    } else {
+        tp__put(p, c, *v);
+    }
+}
+/* All of the lane's items. */
+template <int N, bool FOURS, class T>
+__device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
+                                             tp__real<T> v[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_get<FOURS, T>(s, p, lane, i, live, other, v + i);
+}
+template <int N, bool FOURS, class T>
+__device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int lane, const tp__real<T> v[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_put<FOURS, T>(s, p, lane, i, v + i);
+}
+/* Sums of two numbers of all lanes of a row, and the largest; NaN may lose here. room: 16, shared. All threads come here. */
+template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        a += __shfl_xor_sync(0xffffffffu, a, d);
+        b += __shfl_xor_sync(0xffffffffu, b, d);
+    }
+    if (lanes <= 32) return;
+    __syncthreads(); /* room may still be read by an earlier call */
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = a, room[8 + (threadIdx.x >> 5)] = b;
+    __syncthreads();
+    a = room[0], b = room[8];
+    for (int w = 1; w < TP__THREADS / 32; w++) a += room[w], b += room[8 + w];
+}
+template <class R> __device__ __forceinline__ R tp__row_sum(R x, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
+    if (lanes <= 32) return x;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x += room[w];
+    return x;
+}
+template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *room)
+{
+    for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
+        const R y = __shfl_xor_sync(0xffffffffu, x, d);
+        x = y > x ? y : x;
+    }
+    if (lanes <= 32) return x;
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = room[w] > x ? room[w] : x;
+    return x;
+}
+
+/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. A NaN anywhere makes the sum NaN, and so all of the row. */
+enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
+typedef struct tp__softmax_job {
+    const void *x;
+    void *y, *loss; /* cross entropy: the softmax, and the losses; either may be NULL */
+    const void *label;
+    bool long_labels;
+    int what;
+    tp__fault fault;
+} tp__softmax_job;
+
+/* The label of a row; -1, and the run fails, if there is no such class. */
+__device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
+{
+    const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
+    if (label >= 0 && label < C) return label;
+    if (report) tp__report(j.fault, label);
+    return -1;
+}
+
+template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_shape s, const tp__softmax_job j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / s.lanes;
+        const T *x = (const T *)j.x + row * s.C;
+        bool live = row < s.rows;
+        int64_t label = 0;
+        R v[N], m, z = 0;
+        if (live && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
+        live = live && label >= 0;
+        tp__row_load<N, FOURS, T>(s, x, lane, live, -(R)INFINITY, v);
+        m = v[0];
+#pragma unroll
+        for (int i = 1; i < N; i++) m = v[i] > m ? v[i] : m;
+        m = tp__row_max(m == m ? m : -(R)INFINITY, s.lanes, room);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const R d = v[i] - m, e = tp__row_at<FOURS>(s, lane, i) < s.C ? exp(d) : (R)0;
+            z += e;
+            v[i] = j.what == TP__LOG_SOFTMAX ? d : e;
+        }
+        z = tp__row_sum(z, s.lanes, room);
+        if (!live) continue;
+        if (j.y) {
+            const R scale = 1 / z, l = j.what == TP__LOG_SOFTMAX ? log(z) : (R)0;
+#pragma unroll
+            for (int i = 0; i < N; i++) v[i] = j.what == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
+            tp__row_store<N, FOURS, T>(s, (T *)j.y + row * s.C, lane, v);
+        }
+        if (j.what == TP__CROSS_ENTROPY && j.loss && lane == 0)
+            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+    }
+}
+
+/* Long rows: the first time over them finds the largest and the sum at once, by correcting the sum where a larger one comes. */
+template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp__softmax_job j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int t = (int)threadIdx.x;
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *x = (const T *)j.x + row * C;
+        const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
+        if (label < 0) continue; /* all threads of the block */
+        R m = -(R)INFINITY, z = 0;
+        for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
+            R v[8], most = m;
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
+#pragma unroll
+            for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
+            if (most > m) z *= exp(m - most), m = most; /* from minus infinity on: 0 times 0 */
+            const R base = m == -(R)INFINITY ? 0 : m;
+            R sum = 0;
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum += exp(v[i] - base);
+            z += sum;
+        }
+        const R of_thread = m;
+        m = tp__row_max(m, TP__THREADS, room);
+        z = tp__row_sum(of_thread == m ? z : z * exp(of_thread - m), TP__THREADS, room);
+        if (j.y) {
+            T *y = (T *)j.y + row * C;
+            const R scale = 1 / z, l = log(z);
+            for (int64_t from = t; from < C; from += 4 * TP__THREADS) {
+                R v[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : m;
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (from + i * TP__THREADS < C)
+                        tp__put(y, from + i * TP__THREADS,
+                                j.what == TP__LOG_SOFTMAX ? v[i] - m - l : exp(v[i] - m) * scale);
+            }
+        }
+        if (j.what == TP__CROSS_ENTROPY && j.loss && t == 0)
+            tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
+    }
+}
+
+static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp__softmax_job *job)
+{
+    const tp__softmax_job j = *job;
+    if (C > TP__ROW_LONGEST) {
+        TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__softmax_long<T>), rows * TP__THREADS, rows, C, j););
+        return;
+    }
+    const tp__row_shape s = tp__row_shape_of(rows, C);
+    TP_REALS(k->in[0].dtype, {
+        const bool fours = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
+        TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
+    });
+}
+static void tp__softmax_of(const tp_call *k, int what)
+{
+    const tp_shape *x = &k->in[0].shape;
+    tp__softmax_job j;
+    memset(&j, 0, sizeof j);
+    j.x = k->in[0].data;
+    j.y = k->out[0].data;
+    j.what = what;
+    if (tp__size(&k->in[0]) > 0) tp__run_softmax(k, tp__product_of(x, 0, x->ndim - 1), x->dim[x->ndim - 1], &j);
+}
+static void tp__softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__SOFTMAX); }
+static void tp__log_softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__LOG_SOFTMAX); }
+
+/* sparse_softmax_cross_entropy */
+static void tp__cross_entropy_cuda(const tp_call *k)
+{
+    tp__softmax_job j;
+    memset(&j, 0, sizeof j);
+    j.x = k->in[0].data;
+    j.loss = k->out[0].data;
+    j.y = k->out[1].data;
+    j.label = k->in[1].data;
+    j.long_labels = k->in[1].dtype == TP_I64;
+    j.what = TP__CROSS_ENTROPY;
+    j.fault = tp__fault_of(k);
+    tp__run_softmax(k, k->in[0].shape.dim[0], k->in[0].shape.dim[1], &j);
+}
+
+/* layer_norm: mean, then the variance about it, as the CPU does. Outputs: y, mean, inv. */
+template <class T> struct tp__ln_job {
+    const T *x, *gamma, *beta;
+    T *y, *mean, *inv;
+    tp__real<T> epsilon;
+};
+template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, const tp__ln_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + (int)threadIdx.x / s.lanes;
+        const bool live = row < s.rows;
+        R v[N], sum = 0, var = 0;
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, v);
+#pragma unroll
+        for (int i = 0; i < N; i++) sum += v[i];
+        const R mean = tp__row_sum(sum, s.lanes, room) / (R)s.C;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] -= mean;
+            if (tp__row_at<FOURS>(s, lane, i) < s.C) var += v[i] * v[i];
+        }
+        const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, room) / (R)s.C + j.epsilon);
+        if (!live) continue;
+        if (j.y) {
+#pragma unroll
+            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* piece by piece: fewer registers */
+                R gamma[4], beta[4];
+                tp__row_get<FOURS, T>(s, j.gamma, lane, i, true, (R)0, gamma);
+                tp__row_get<FOURS, T>(s, j.beta, lane, i, true, (R)0, beta);
+#pragma unroll
+                for (int e = 0; e < (FOURS ? 4 : 1); e++) v[i + e] = v[i + e] * inv * gamma[e] + beta[e];
+                tp__row_put<FOURS, T>(s, j.y + row * s.C, lane, i, v + i);
+            }
+        }
+        if (lane == 0 && j.mean) tp__put(j.mean, row, mean);
+        if (lane == 0 && j.inv) tp__put(j.inv, row, inv);
+    }
+}
+template <class T> TP_KERNEL tp__layer_norm_long(int64_t rows, int64_t C, const tp__ln_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *x = j.x + row * C;
+        R sum = 0, var = 0;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) sum += tp__get(x, c);
+        const R mean = tp__row_sum(sum, TP__THREADS, room) / (R)C;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
+            const R d = tp__get(x, c) - mean;
+            var += d * d;
+        }
+        const R inv = 1 / sqrt(tp__row_sum(var, TP__THREADS, room) / (R)C + j.epsilon);
+        for (int64_t c = threadIdx.x; c < C && j.y; c += TP__THREADS)
+            tp__put(j.y, row * C + c, (tp__get(x, c) - mean) * inv * tp__get(j.gamma, c) + tp__get(j.beta, c));
+        if (threadIdx.x == 0 && j.mean) tp__put(j.mean, row, mean);
+        if (threadIdx.x == 0 && j.inv) tp__put(j.inv, row, inv);
+    }
+}
+template <class T> static void tp__run_layer_norm(const tp_call *k)
+{
+    const int64_t C = k->in[1].shape.dim[0], rows = C ? tp__size(&k->in[0]) / C : 0;
+    tp__ln_job<T> j;
+    j.x = (const T *)k->in[0].data;
+    j.gamma = (const T *)k->in[1].data;
+    j.beta = (const T *)k->in[2].data;
+    j.y = (T *)k->out[0].data;
+    j.mean = (T *)k->out[1].data;
+    j.inv = (T *)k->out[2].data;
+    j.epsilon = (tp__real<T>)((const tp__ln_attrs *)k->attrs)->epsilon;
+    if (C > TP__ROW_LONGEST) {
+        TP_RUN(k, (tp__layer_norm_long<T>), rows * TP__THREADS, rows, C, j);
+        return;
+    }
+    const tp__row_shape s = tp__row_shape_of(rows, C);
+    const bool fours =
+        tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
+    TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
+}
+static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
+
+/* layer_norm_grad. The rows are cut into parts, a block each: its threads meet the same columns in every row, keep their
+ * sums dgamma, dbeta in registers and write dx on the way. The second stage is that of the reductions. */
+#define TP__LN_PARTS 512
+template <class T> struct tp__ln_back_job {
+    const T *dy, *x, *gamma, *mean, *inv;
+    T *dx;
+    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not wanted */
+    int64_t parts;
+};
+template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 16);
+    TP_SHARED(R, side, 2 * TP__THREADS);
+    const int t = (int)threadIdx.x, lane = t & (s.lanes - 1), groups = TP__THREADS / s.lanes;
+    const int64_t each = tp__reduce_up(s.rows, j.parts), from = blockIdx.x * each,
+                  to = from + each < s.rows ? from + each : s.rows;
+    R dgamma[N], dbeta[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) dgamma[i] = dbeta[i] = 0;
+    for (int64_t first = from; first < to; first += groups) {
+        const int64_t row = first + t / s.lanes;
+        const bool live = row < to;
+        R dy[N], xhat[N], a = 0, b = 0;
+        tp__row_load<N, FOURS, T>(s, j.dy + row * s.C, lane, live, (R)0, dy);
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, xhat);
+        const R mean = live ? tp__get(j.mean, row) : (R)0, inv = live ? tp__get(j.inv, row) : (R)0;
+#pragma unroll
+        for (int i = 0; i < N; i += FOURS ? 4 : 1) {
+            R gamma[4];
+            tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
+#pragma unroll
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* beyond the row's end dy is 0 */
+                xhat[e] = (xhat[e] - mean) * inv;
+                dgamma[e] += dy[e] * xhat[e];
+                dbeta[e] += dy[e];
+                dy[e] *= gamma[e - i];
+                a += dy[e];
+                b += dy[e] * xhat[e];
+            }
+        }
+        if (!j.dx) continue; /* all threads of the block */
+        tp__row_sums(a, b, s.lanes, room);
+        a /= (R)s.C, b /= (R)s.C;
+        if (!live) continue;
+#pragma unroll
+        for (int i = 0; i < N; i++) dy[i] = inv * (dy[i] - a - xhat[i] * b);
+        tp__row_store<N, FOURS, T>(s, j.dx + row * s.C, lane, dy);
+    }
+    if (!j.partial) return;
+    double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
+#pragma unroll
+    for (int i = 0; i < N; i++) { /* groups of a block, in order */
+        if (groups > 1) {
+            __syncthreads();
+            side[t] = dgamma[i];
+            side[TP__THREADS + t] = dbeta[i];
+            __syncthreads();
+            for (int g = 1; g < groups && t < s.lanes; g++) {
+                dgamma[i] += side[g * s.lanes + t];
+                dbeta[i] += side[TP__THREADS + g * s.lanes + t];
+            }
+        }
+        const int c = tp__row_at<FOURS>(s, lane, i);
+        if (t >= s.lanes || c >= s.C) continue;
+        to_gamma[c] = (double)dgamma[i];
+        to_beta[c] = (double)dbeta[i];
+    }
+}
+/* Rows that are too long for registers: dx a block a row, the sums a thread a column. */
+template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 16);
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const T *dy = j.dy + row * C, *x = j.x + row * C;
+        const R mean = tp__get(j.mean, row), inv = tp__get(j.inv, row);
+        R a = 0, b = 0;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
+            const R g = tp__get(dy, c) * tp__get(j.gamma, c);
+            a += g;
+            b += g * ((tp__get(x, c) - mean) * inv);
+        }
+        tp__row_sums(a, b, TP__THREADS, room);
+        a /= (R)C, b /= (R)C;
+        for (int64_t c = threadIdx.x; c < C; c += TP__THREADS)
+            tp__put(j.dx, row * C + c,
+                    inv * (tp__get(dy, c) * tp__get(j.gamma, c) - a - (tp__get(x, c) - mean) * inv * b));
+    }
+}
+template <class T>
+TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const tp__ln_back_job<T> j)
+{
+    typedef tp__real<T> R;
+    const int64_t part = blockIdx.x / tiles, c = blockIdx.x % tiles * TP__THREADS + threadIdx.x,
+                  each = tp__reduce_up(rows, j.parts), from = part * each, to = from + each < rows ? from + each : rows;
+    if (c >= C) return;
+    R dgamma = 0, dbeta = 0;
+    for (int64_t row = from; row < to; row++) {
+        const R dy = tp__get(j.dy, row * C + c);
+        dgamma += dy * ((tp__get(j.x, row * C + c) - tp__get(j.mean, row)) * tp__get(j.inv, row));
+        dbeta += dy;
+    }
+    j.partial[part * C + c] = (double)dgamma;
+    j.partial[(j.parts + part) * C + c] = (double)dbeta;
+}
+static int64_t tp__ln_parts(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    int64_t parts = rows / 32; /* four rows a warp */
+    if (C > TP__ROW_LONGEST) parts = rows / 16 < 64 ? rows / 16 : 64;
+    else if (C > 512) parts = rows / 8;
+    return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
+}
+static size_t tp__layer_norm_grad_room(const tp_call *k)
+{
+    return (size_t)(2 * tp__ln_parts(k) * k->in[2].shape.dim[0]) * sizeof(double);
+}
+template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    const bool sums = k->out[1].data || k->out[2].data;
+    tp__ln_back_job<T> j;
+    j.dy = (const T *)k->in[0].data;
+    j.x = (const T *)k->in[1].data;
+    j.gamma = (const T *)k->in[2].data;
+    j.mean = (const T *)k->in[3].data;
+    j.inv = (const T *)k->in[4].data;
+    j.dx = (T *)k->out[0].data;
+    j.partial = sums ? (double *)k->scratch : NULL;
+    j.parts = tp__ln_parts(k);
+    if (C == 0) return;
+    if (C > TP__ROW_LONGEST) {
+        const int64_t tiles = tp__reduce_up(C, TP__THREADS);
+        if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
+        if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
+    } else {
+        const tp__row_shape s = tp__row_shape_of(rows, C);
+        const bool fours =
+            tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
+        TP__ROW_ITEMS(C, fours, TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
+    }
+    for (int i = 0; i < 2; i++)
+        if (k->out[1 + i].data)
+            tp__run_join<tp__do_sum<T>, T>(k, j.partial + i * j.parts * C, j.parts, C, k->out[1 + i].data,
+                                           TP__REDUCED_AS_IS, 1.0);
+}
+static void tp__layer_norm_grad_cuda(const tp_call *k) { TP_REALS(k->in[1].dtype, tp__run_layer_norm_grad<T>(k);); }
+
+static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NULL},
+                                                {"log_softmax", tp__log_softmax_cuda, NULL},
+                                                {"sparse_softmax_cross_entropy", tp__cross_entropy_cuda, NULL},
+                                                {"layer_norm", tp__layer_norm_cuda, NULL},
+                                                {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_room},
+                                                {NULL, NULL, NULL}};
 
 /* ==== >>sequences ===================================================================================== */
 
-static const tp__cuda_kernel tp__cuda_sequences[] = {{NULL, NULL, NULL}};
+/* Pieces of the scratch; over NULL only their sum is found. */
+typedef struct tp__seq_room {
+    char *base;
+    size_t used;
+} tp__seq_room;
+static tp__seq_room tp__seq_room_over(void *base)
+{
+    tp__seq_room r;
+    r.base = (char *)base;
+    r.used = 0;
+    return r;
+}
+static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
+{
+    const size_t at = r->used;
+    r->used += ((size_t)n * size + 255) & ~(size_t)255;
+    return r->base ? r->base + at : NULL;
+}
+static void tp__seq_copy(const tp_call *k, void *to, const void *from, int64_t n, size_t size)
+{
+    if (!to || n <= 0) return;
+    const cudaError_t e = cudaMemcpyAsync(to, from, (size_t)n * size, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
+    if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+}
+/* c (M,N) = op(a) op(b), of whole matrices one behind the other */
+static void tp__seq_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t N, int64_t K, bool ta, bool tb,
+                            bool add, const void *a, const void *b, void *c)
+{
+    tp__gemm_shape g;
+    if (!c || M == 0 || N == 0 || (K == 0 && add)) return;
+    if (K == 0) {
+        const cudaError_t e = cudaMemsetAsync(c, 0, (size_t)(M * N) * tp__dtype_size(dtype), tp__cuda_of(k)->stream);
+        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        return;
+    }
+    memset(&g, 0, sizeof g);
+    g.M = M;
+    g.N = N;
+    g.K = K;
+    g.ta = ta;
+    g.tb = tb;
+    g.add = add;
+    g.alpha = 1;
+    g.batch = 1;
+    g.dtype = dtype;
+    g.precision = k->precision;
+    tp__gemm(k, &g, a, b, c, NULL);
+}
+
+/* Division is slow in 64 bits. */
+__device__ __forceinline__ int64_t tp__seq_divide(int64_t a, int64_t b)
+{
+    return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
+}
+
+/* -- ctc_loss: logarithms of the softmax's sums for all steps at once; then a block goes through the steps of a sequence, and
+ * another one through them from the end; then the gradients of all steps at once, in which the first place of a class adds
+ * up the others, whose chain the second block has made. Sums over ways are kept in double, as on the CPU. */
+typedef struct tp__ctc_args {
+    int64_t T, B, C, L, step, row; /* logits: elements from a step, a sequence, to the next */
+    int blank, dtype[3];           /* dtypes of labels and lengths */
+    bool zero_infinity;
+    const void *x, *labels, *label_lengths, *lengths;
+    void *y, *dx;
+    double *norm, *a, *later, *total; /* (B,T), (B,T (2L+1)) twice, (B) */
+    int32_t *chain;                   /* (B,L): 2 next + is it the first; next = the number of labels: none */
+    tp__fault fault;
+} tp__ctc_args;
+__device__ __forceinline__ int64_t tp__ctc_int(const void *p, int dtype, int64_t i)
+{
+    return dtype == TP_I64 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
+}
+/* The class of place s, and whether a way may come to it from two places before. */
+__device__ __forceinline__ int64_t tp__ctc_class(const tp__ctc_args &g, int64_t b, int64_t s)
+{
+    return s & 1 ? tp__ctc_int(g.labels, g.dtype[0], b * g.L + (s >> 1)) : g.blank;
+}
+__device__ __forceinline__ bool tp__ctc_skips(const tp__ctc_args &g, int64_t b, int64_t s)
+{
+    return (s & 1) && s > 1 && tp__ctc_class(g, b, s) != tp__ctc_class(g, b, s - 2);
+}
+template <class R>
+__device__ __forceinline__ double tp__ctc_add(double a, double b, double c) /* log(e^a + e^b + e^c) */
+{
+    const double ab = a > b ? a : b, most = ab > c ? ab : c;
+    if (most == -(double)INFINITY) return most;
+    const R sum = exp((R)(a - most)) + exp((R)(b - most)) + exp((R)(c - most));
+    return most + (double)log(sum);
+}
+
+template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
+{
+    typedef tp__real<T> R;
+    const int64_t warps = (int64_t)gridDim.x * (TP__THREADS / 32);
+    for (int64_t at = (int64_t)blockIdx.x * (TP__THREADS / 32) + (threadIdx.x >> 5); at < g.B * g.T; at += warps) {
+        const int64_t b = tp__seq_divide(at, g.T), t = at - b * g.T;
+        if (t >= tp__ctc_int(g.lengths, g.dtype[2], b)) continue;
+        const T *x = (const T *)g.x + b * g.row + t * g.step;
+        R most = -(R)INFINITY, z = 0;
+        for (int64_t c = threadIdx.x & 31; c < g.C; c += 32) {
+            const R v = tp__get(x, c);
+            most = v > most ? v : most;
+        }
+        for (int d = 16; d > 0; d >>= 1) {
+            const R other = __shfl_xor_sync(0xffffffffu, most, d);
+            most = other > most ? other : most;
+        }
+        for (int64_t c = threadIdx.x & 31; c < g.C; c += 32) z += exp(tp__get(x, c) - most);
+        for (int d = 16; d > 0; d >>= 1) z += __shfl_xor_sync(0xffffffffu, z, d);
+        if ((threadIdx.x & 31) == 0) g.norm[at] = (double)most + (double)log(z);
+    }
+}
+
+/* Block b walks forward through sequence b, block B + b backward. A place a thread where there are enough threads: then the
+ * last step is in shared memory, and the next logit on its way. */
+template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, last_step, 2 * TP__THREADS);
+    TP_SHARED(int, wrong, 1);
+    const bool back = blockIdx.x >= g.B;
+    const int64_t b = back ? blockIdx.x - g.B : blockIdx.x, n = tp__ctc_int(g.label_lengths, g.dtype[1], b);
+    const int64_t steps = tp__ctc_int(g.lengths, g.dtype[2], b), S = 2 * n + 1, tid = threadIdx.x;
+    const T *x = (const T *)g.x + b * g.row;
+    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
+    double *way = (back ? g.later : g.a) + b * g.T * (2 * g.L + 1);
+    if (tid == 0) wrong[0] = n < 0 || n > g.L || steps < 0 || steps > g.T;
+    __syncthreads();
+    const bool bad_length = wrong[0] != 0;
+    __syncthreads();
+    for (int64_t i = tid; i < n && !bad_length; i += blockDim.x) {
+        const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
+        if (c < 0 || c >= g.C || c == g.blank) wrong[0] = 1;
+    }
+    __syncthreads();
+    if (wrong[0]) { /* the run fails */
+        if (tid > 0 || back) return;
+        int64_t bad = n < 0 || n > g.L ? n : steps;
+        for (int64_t i = 0; i < n && !bad_length; i++) {
+            bad = tp__ctc_class(g, b, 2 * i + 1);
+            if (bad < 0 || bad >= g.C || bad == g.blank) break;
+        }
+        tp__report(g.fault, bad);
+        g.total[b] = none;
+        if (g.y) tp__put((T *)g.y, b, 0);
+        return;
+    }
+    if (back) /* the chains of equal labels */
+        for (int64_t i = tid; i < n; i += blockDim.x) {
+            const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
+            int64_t next = i + 1, before = i - 1;
+            while (next < n && tp__ctc_class(g, b, 2 * next + 1) != c) next++;
+            while (before >= 0 && tp__ctc_class(g, b, 2 * before + 1) != c) before--;
+            g.chain[b * g.L + i] = (int32_t)(2 * next + (before < 0));
+        }
+    if (S <= (int64_t)blockDim.x) {
+        const bool here = tid < S;
+        const int64_t c = here ? tp__ctc_class(g, b, tid) : 0;
+        const bool skips = here && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
+        const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
+        R next = here && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
+        double mine = none;
+        for (int64_t i = 0; i < steps; i++) {
+            const int64_t t = back ? steps - 1 - i : i;
+            const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
+            if (here && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
+            if (here) {
+                double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
+                if (i > 0)
+                    v = tp__ctc_add<R>(mine, beside >= 0 && beside < S ? before[beside] : none,
+                                       skips ? before[two] : none);
+                mine = v + p - norm[t];
+                last_step[(i & 1 ? TP__THREADS : 0) + tid] = mine;
+                way[t * S + tid] = back ? v : mine;
+            }
+            __syncthreads();
+        }
+    } else {
+        for (int64_t i = 0; i < steps; i++) {
+            const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the step before on its way */
+            for (int64_t s = tid; s < S; s += blockDim.x) {
+                double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
+                if (i > 0) {
+                    double from[3];
+                    for (int o = 0; o < 3; o++) {
+                        const int64_t at = back ? s + o : s - o;
+                        const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
+                        from[o] = can ? way[u * S + at] : none;
+                        if (can && back)
+                            from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
+                    }
+                    v = tp__ctc_add<R>(from[0], from[1], from[2]);
+                }
+                way[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
+            }
+            __syncthreads();
+        }
+    }
+    if (back || tid > 0) return;
+    double y = none;
+    if (steps > 0) y = tp__ctc_add<R>(way[steps * S - 1], n > 0 ? way[steps * S - 2] : none, none);
+    else if (n == 0) y = 0;
+    g.total[b] = y;
+    if (g.y) tp__put((T *)g.y, b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
+}
+
+/* A block for each step of each sequence. */
+template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, room, 8);
+    const int64_t b = tp__seq_divide(blockIdx.x, g.T), t = blockIdx.x - b * g.T,
+                  n = tp__ctc_int(g.label_lengths, g.dtype[1], b);
+    const int64_t S = 2 * n + 1, at = b * g.T * (2 * g.L + 1) + t * S;
+    const T *x = (const T *)g.x + b * g.row + t * g.step;
+    T *dx = (T *)g.dx + b * g.row + t * g.step;
+    const double none = -(double)INFINITY, y = g.total[b], norm = g.norm[blockIdx.x];
+    if (y == none || t >= tp__ctc_int(g.lengths, g.dtype[2], b)) {
+        for (int64_t c = threadIdx.x; c < g.C; c += blockDim.x) tp__put(dx, c, 0);
+        return;
+    }
+    R blank = 0;
+    for (int64_t s = 2 * threadIdx.x; s < S; s += 2 * blockDim.x) {
+        const double v = g.later[at + s] + g.a[at + s];
+        if (v > none) blank += exp((R)(v - y));
+    }
+    blank = tp__block_sum(blank, room);
+    for (int64_t c = threadIdx.x; c < g.C; c += blockDim.x) {
+        const R p = exp((R)((double)tp__get(x, c) - norm));
+        tp__put(dx, c, c == g.blank ? p - blank : p);
+    }
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+        if (!(g.chain[b * g.L + i] & 1)) continue;
+        const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
+        R sum = 0;
+        for (int64_t j = i; j < n; j = g.chain[b * g.L + j] >> 1) {
+            const double v = g.later[at + 2 * j + 1] + g.a[at + 2 * j + 1];
+            if (v > none) sum += exp((R)(v - y));
+        }
+        tp__put(dx, c, exp((R)((double)tp__get(x, c) - norm)) - sum);
+    }
+}
+
+static tp__ctc_args tp__ctc_args_of(const tp_call *k, size_t *bytes)
+{
+    const tp_ctc_attrs *t = (const tp_ctc_attrs *)k->attrs;
+    const int64_t *x = k->in[0].shape.dim;
+    tp__seq_room room = tp__seq_room_over(k->scratch);
+    tp__ctc_args g;
+    memset(&g, 0, sizeof g);
+    g.T = x[t->batch_major ? 1 : 0], g.B = x[t->batch_major ? 0 : 1], g.C = x[2];
+    g.L = k->in[1].shape.dim[1];
+    g.step = t->batch_major ? g.C : g.B * g.C;
+    g.row = t->batch_major ? g.T * g.C : g.C;
+    g.blank = t->blank < 0 ? (int)g.C - 1 : t->blank;
+    g.zero_infinity = t->zero_infinity;
+    for (int i = 0; i < 3; i++) g.dtype[i] = k->in[1 + i].dtype;
+    g.x = k->in[0].data, g.labels = k->in[1].data, g.label_lengths = k->in[2].data, g.lengths = k->in[3].data;
+    g.y = k->out[0].data, g.dx = k->out[1].data;
+    g.norm = (double *)tp__seq_take(&room, g.B * g.T, sizeof(double));
+    g.a = (double *)tp__seq_take(&room, g.B * g.T * (2 * g.L + 1), sizeof(double));
+    g.later = (double *)tp__seq_take(&room, g.B * g.T * (2 * g.L + 1), sizeof(double));
+    g.total = (double *)tp__seq_take(&room, g.B, sizeof(double));
+    g.chain = (int32_t *)tp__seq_take(&room, g.B * g.L, sizeof(int32_t));
+    g.fault = tp__fault_of(k);
+    *bytes = room.used;
+    return g;
+}
+template <class T> static void tp__ctc_run(const tp_call *k)
+{
+    size_t bytes;
+    const tp__ctc_args g = tp__ctc_args_of(k, &bytes);
+    const int64_t S = 2 * g.L + 1, threads = S < TP__THREADS ? (S + 31) / 32 * 32 : TP__THREADS;
+    if (g.L >> 30 || (g.B * g.T) >> 31) {
+        tp__broken(tp__cuda_of(k), k->op->name, "the sequences are more or longer than a grid has blocks");
+        return;
+    }
+    TP_RUN(k, (tp__ctc_norms<T>), g.B * g.T * 32, g);
+    TP_RUN_BLOCKS(k, (tp__ctc_walk<T>), g.dx ? 2 * g.B : g.B, (unsigned)threads, 0, g);
+    if (g.dx) TP_RUN_BLOCKS(k, (tp__ctc_gradient<T>), g.B * g.T, 128, 0, g);
+}
+static void tp__ctc_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__ctc_run<T>(k);); }
+static size_t tp__ctc_bytes(const tp_call *k)
+{
+    size_t bytes;
+    tp__ctc_args_of(k, &bytes);
+    return bytes;
+}
+
+template <class R> __device__ __forceinline__ R tp__logistic(R x)
+{
+    const R e = exp(-fabs(x));
+    return x < 0 ? e / (1 + e) : 1 / (1 + e);
+}
+
+/* Sums of columns: chunks of rows, as many as follow from their number, then the chunks in order. Eight lanes of rows a
+ * block, and 32 columns. */
+template <class T>
+TP_KERNEL tp__seq_columns(const T *x, tp__real<T> *part, int64_t rows, int64_t N, int64_t chunk, int64_t column_blocks)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, lane_sum, 256);
+    const int64_t c = blockIdx.x / column_blocks, from = c * chunk, to = from + chunk < rows ? from + chunk : rows;
+    const int64_t column = (blockIdx.x % column_blocks) * 32 + (threadIdx.x & 31);
+    R sum = 0;
+    if (column < N)
+        for (int64_t r = from + (threadIdx.x >> 5); r < to; r += 8) sum += tp__get(x, r * N + column);
+    lane_sum[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32 || column >= N) return;
+    for (int l = 1; l < 8; l++) sum += lane_sum[l * 32 + threadIdx.x];
+    part[c * N + column] = sum;
+}
+template <class T> TP_KERNEL tp__seq_columns_end(const tp__real<T> *part, T *y, int64_t N, int64_t chunks)
+{
+    TP_EACH(i, N)
+    {
+        tp__real<T> sum = 0;
+        for (int64_t c = 0; c < chunks; c++) sum += part[c * N + i];
+        tp__put(y, i, sum);
+    }
+}
+#define TP__SEQ_CHUNKS 64
+/* part: TP__SEQ_CHUNKS N numbers */
+template <class T>
+static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, void *y, int64_t rows, int64_t N)
+{
+    const int64_t most = (rows + 63) / 64, chunks = most < TP__SEQ_CHUNKS ? most : TP__SEQ_CHUNKS;
+    const int64_t chunk = chunks ? (rows + chunks - 1) / chunks : 0, column_blocks = (N + 31) / 32;
+    if (!y) return;
+    TP_RUN_BLOCKS(k, (tp__seq_columns<T>), chunks * column_blocks, 256, 0, (const T *)x, (tp__real<T> *)part, rows, N,
+                  chunk, column_blocks);
+    TP_RUN(k, (tp__seq_columns_end<T>), N, (const tp__real<T> *)part, (T *)y, N, chunks);
+}
+
+/* -- lstm, lstm_grad: the products with x are one for all steps; then a product with h and a kernel for the cells at each
+ * step. Products are of whole matrices, so that what a step needs of its samples lies together: the cells' kernel gathers
+ * and scatters the rows of batch-major sequences. In half precision the products' operands and results are half, what is
+ * carried from step to step (c; in gru h) stays float. */
+typedef struct tp__rnn_shape {
+    int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
+} tp__rnn_shape;
+static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
+{
+    tp__rnn_shape r;
+    r.T = x->dim[batch_major ? 1 : 0];
+    r.B = x->dim[batch_major ? 0 : 1];
+    r.I = x->dim[2];
+    r.H = h0->dim[1];
+    r.st = batch_major ? 1 : r.B;
+    r.sb = batch_major ? r.T : 1;
+    return r;
+}
+
+/* One step. xw (rows,4H) = x Wx and gates may be one memory; hw (B,4H) = h Wh; h (B,H): for the next product. */
+template <class T> struct tp__lstm_step {
+    int64_t B, H, row, sb;
+    float forget_bias;
+    const T *xw, *hw, *bias, *c0; /* c0: at the first step */
+    tp__real<T> *c;
+    T *h, *gates, *cells, *y, *last_h, *last_c;
+};
+template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
+{
+    typedef tp__real<T> R;
+    const int64_t H = a.H, G = 4 * H;
+    TP_EACH(e, a.B * H)
+    {
+        const int64_t b = tp__seq_divide(e, H), u = e - b * H, row = a.row + b * a.sb;
+        R g[4];
+        for (int q = 0; q < 4; q++)
+            g[q] = tp__get(a.xw, row * G + q * H + u) + tp__get(a.hw, b * G + q * H + u) + tp__get(a.bias, q * H + u);
+        const R before = a.c0 ? tp__get(a.c0, e) : a.c[e];
+        g[0] = tp__logistic(g[0]);
+        g[1] = tanh(g[1]);
+        g[2] = tp__logistic(g[2] + (R)a.forget_bias);
+        g[3] = tp__logistic(g[3]);
+        const R c = g[2] * before + g[0] * g[1], h = g[3] * tanh(c);
+        a.c[e] = c;
+        tp__put(a.h, e, h);
+        if (a.y) tp__put(a.y, row * H + u, h);
+        if (a.cells) tp__put(a.cells, row * H + u, c);
+        for (int q = 0; q < 4 && a.gates; q++) tp__put(a.gates, row * G + q * H + u, g[q]);
+        if (a.last_h) tp__put(a.last_h, e, h);
+        if (a.last_c) tp__put(a.last_c, e, c);
+    }
+}
+typedef struct tp__lstm_room {
+    void *xw, *hw, *h, *c;
+    size_t bytes;
+} tp__lstm_room;
+static tp__lstm_room tp__lstm_room_of(const tp_call *k)
+{
+    const tp__rnn_shape r =
+        tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
+    const size_t size = tp__dtype_size(k->in[0].dtype), real = size < 4 ? 4 : size;
+    tp__seq_room room = tp__seq_room_over(k->scratch);
+    tp__lstm_room m;
+    m.xw = k->out[3].data; /* the gates, before their functions */
+    if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, size);
+    m.hw = tp__seq_take(&room, r.B * 4 * r.H, size);
+    m.h = tp__seq_take(&room, r.B * r.H, size);
+    m.c = tp__seq_take(&room, r.B * r.H, real);
+    m.bytes = room.used;
+    return m;
+}
+static size_t tp__lstm_bytes(const tp_call *k) { return tp__lstm_room_of(k).bytes; }
+
+template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0, c0 */
+{
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp__rnn_shape r = tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, t->batch_major);
+    const tp_dtype dtype = k->in[0].dtype;
+    const int64_t G = 4 * r.H;
+    const tp__lstm_room m = tp__lstm_room_of(k);
+    const T *w = (const T *)k->in[1].data;
+    tp__seq_product(k, dtype, r.T * r.B, G, r.I, false, false, false, k->in[0].data, w, m.xw);
+    for (int64_t step = 0; step < r.T; step++) {
+        tp__lstm_step<T> a;
+        tp__seq_product(k, dtype, r.B, G, r.H, false, false, false, step ? m.h : k->in[3].data, w + r.I * G, m.hw);
+        a.B = r.B, a.H = r.H, a.row = step * r.st, a.sb = r.sb;
+        a.forget_bias = t->forget_bias;
+        a.xw = (const T *)m.xw, a.hw = (const T *)m.hw, a.bias = (const T *)k->in[2].data;
+        a.c0 = step ? NULL : (const T *)k->in[4].data;
+        a.c = (tp__real<T> *)m.c, a.h = (T *)m.h;
+        a.y = (T *)k->out[0].data, a.gates = (T *)k->out[3].data, a.cells = (T *)k->out[4].data;
+        a.last_h = step + 1 < r.T ? NULL : (T *)k->out[1].data;
+        a.last_c = step + 1 < r.T ? NULL : (T *)k->out[2].data;
+        TP_RUN(k, (tp__lstm_cell<T>), r.B * r.H, a);
+    }
+    for (int i = 0; i < 2 && r.T == 0; i++)
+        tp__seq_copy(k, k->out[1 + i].data, k->in[3 + i].data, r.B * r.H, sizeof(T));
+}
+static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_run<T>(k);); }
+
+/* One step back. dhw (B,H): what comes from the step after it, or in[1]; dgates (rows,4H), the same together in `step`;
+ * before (rows,H): the state before each step. */
+template <class T> struct tp__lstm_back_step {
+    int64_t B, H, row, st, sb;
+    bool first; /* of the sequence: the states before it are h0 and c0 */
+    const T *dy, *gates, *cells, *y, *h0, *c0, *dhw, *dc_last;
+    tp__real<T> *dc;
+    T *dgates, *step, *before, *dc0;
+};
+template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
+{
+    typedef tp__real<T> R;
+    const int64_t H = a.H, G = 4 * H;
+    TP_EACH(e, a.B * H)
+    {
+        const int64_t b = tp__seq_divide(e, H), u = e - b * H, row = a.row + b * a.sb, last = row - a.st;
+        const R i = tp__get(a.gates, row * G + u), j = tp__get(a.gates, row * G + H + u);
+        const R f = tp__get(a.gates, row * G + 2 * H + u), o = tp__get(a.gates, row * G + 3 * H + u);
+        const R tc = tanh(tp__get(a.cells, row * H + u));
+        const R c0 = a.first ? tp__get(a.c0, e) : tp__get(a.cells, last * H + u);
+        const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, last * H + u);
+        const R d = tp__get(a.dy, row * H + u) + tp__get(a.dhw, e);
+        const R dc = (a.dc_last ? tp__get(a.dc_last, e) : a.dc[e]) + d * o * (1 - tc * tc);
+        R g[4];
+        g[0] = dc * j * i * (1 - i);
+        g[1] = dc * i * (1 - j * j);
+        g[2] = dc * c0 * f * (1 - f);
+        g[3] = d * tc * o * (1 - o);
+        a.dc[e] = dc * f;
+        if (a.dc0) tp__put(a.dc0, e, dc * f);
+        tp__put(a.before, row * H + u, h0);
+        for (int q = 0; q < 4; q++) {
+            tp__put(a.dgates, row * G + q * H + u, g[q]);
+            if (a.step) tp__put(a.step, b * G + q * H + u, g[q]);
+        }
+    }
+}
+typedef struct tp__lstm_back_room {
+    void *dgates, *step, *before, *dhw, *dc, *part;
+    size_t bytes;
+} tp__lstm_back_room;
+static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
+{
+    const bool batch_major = ((const tp__lstm_attrs *)k->attrs)->batch_major;
+    const tp__rnn_shape r = tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, batch_major);
+    const size_t size = tp__dtype_size(k->in[3].dtype), real = size < 4 ? 4 : size;
+    tp__seq_room room = tp__seq_room_over(k->scratch);
+    tp__lstm_back_room m;
+    m.dgates = tp__seq_take(&room, r.T * r.B * 4 * r.H, size);
+    m.step = batch_major ? tp__seq_take(&room, r.B * 4 * r.H, size) : NULL;
+    m.before = tp__seq_take(&room, r.T * r.B * r.H, size);
+    m.dhw = tp__seq_take(&room, r.B * r.H, size);
+    m.dc = tp__seq_take(&room, r.B * r.H, real);
+    m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 4 * r.H, real);
+    m.bytes = room.used;
+    return m;
+}
+static size_t tp__lstm_back_bytes(const tp_call *k) { return tp__lstm_back_room_of(k).bytes; }
+
+template <class T>
+static void tp__lstm_back_run(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
+{
+    const tp__rnn_shape r =
+        tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
+    const tp_dtype dtype = k->in[3].dtype;
+    const int64_t H = r.H, G = 4 * H, rows = r.T * r.B;
+    const tp__lstm_back_room m = tp__lstm_back_room_of(k);
+    const T *w = (const T *)k->in[4].data;
+    for (int64_t step = r.T - 1; step >= 0; step--) {
+        tp__lstm_back_step<T> a;
+        a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
+        a.first = step == 0;
+        a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[8].data, a.cells = (const T *)k->in[9].data;
+        a.y = (const T *)k->in[7].data, a.h0 = (const T *)k->in[5].data, a.c0 = (const T *)k->in[6].data;
+        a.dhw = (const T *)(step + 1 < r.T ? m.dhw : k->in[1].data);
+        a.dc_last = step + 1 < r.T ? NULL : (const T *)k->in[2].data;
+        a.dc = (tp__real<T> *)m.dc, a.dgates = (T *)m.dgates, a.step = (T *)m.step, a.before = (T *)m.before;
+        a.dc0 = step ? NULL : (T *)k->out[4].data;
+        TP_RUN(k, (tp__lstm_back_cell<T>), r.B * H, a);
+        const T *together = m.step ? (const T *)m.step : (const T *)m.dgates + step * r.B * G;
+        tp__seq_product(k, dtype, r.B, H, G, false, true, false, together, w + r.I * G, step ? m.dhw : k->out[3].data);
+    }
+    for (int i = 0; i < 2 && r.T == 0; i++) tp__seq_copy(k, k->out[3 + i].data, k->in[1 + i].data, r.B * H, sizeof(T));
+    T *dw = (T *)k->out[1].data;
+    tp__seq_product(k, dtype, rows, r.I, G, false, true, false, m.dgates, w, k->out[0].data);
+    tp__seq_product(k, dtype, r.I, G, rows, true, false, false, k->in[3].data, m.dgates, dw);
+    tp__seq_product(k, dtype, H, G, rows, true, false, false, m.before, m.dgates, dw ? dw + r.I * G : NULL);
+    tp__seq_column_sums<T>(k, m.dgates, m.part, k->out[2].data, rows, G);
+}
+static void tp__lstm_back_cuda(const tp_call *k) { TP_REALS(k->in[3].dtype, tp__lstm_back_run<T>(k);); }
+
+/* -- gru, gru_grad: as lstm, with two products a step: h Wgh for the gates, then (r h) Wch for the candidate. */
+template <class T> struct tp__gru_step {
+    int64_t B, H, row, sb;
+    const T *xg, *xc, *hg, *hc, *bg, *bc, *h0; /* h0: at the first step */
+    tp__real<T> *h, *u;                        /* (B,H): the state, the update gate */
+    T *next, *rh, *gates, *y, *last;           /* next, rh (B,H): for the products; next may be h */
+};
+template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
+{
+    typedef tp__real<T> R;
+    const int64_t H = a.H;
+    TP_EACH(e, a.B * H)
+    {
+        const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
+        R g[2];
+        for (int q = 0; q < 2; q++)
+            g[q] = tp__logistic(tp__get(a.xg, row * 2 * H + q * H + i) + tp__get(a.hg, b * 2 * H + q * H + i) +
+                                tp__get(a.bg, q * H + i));
+        tp__put(a.rh, e, g[0] * (a.h0 ? tp__get(a.h0, e) : a.h[e]));
+        a.u[e] = g[1];
+        for (int q = 0; q < 2 && a.gates; q++) tp__put(a.gates, row * 3 * H + q * H + i, g[q]);
+    }
+}
+template <class T> TP_KERNEL tp__gru_cell(const tp__gru_step<T> a)
+{
+    typedef tp__real<T> R;
+    const int64_t H = a.H;
+    TP_EACH(e, a.B * H)
+    {
+        const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
+        const R c = tanh(tp__get(a.xc, row * H + i) + tp__get(a.hc, e) + tp__get(a.bc, i)), u = a.u[e];
+        const R h = u * (a.h0 ? tp__get(a.h0, e) : a.h[e]) + (1 - u) * c;
+        a.h[e] = h;
+        tp__put(a.next, e, h);
+        if (a.y) tp__put(a.y, row * H + i, h);
+        if (a.gates) tp__put(a.gates, row * 3 * H + 2 * H + i, c);
+        if (a.last) tp__put(a.last, e, h);
+    }
+}
+typedef struct tp__gru_room {
+    void *xg, *xc, *hg, *hc, *rh, *next, *h, *u;
+    size_t bytes;
+} tp__gru_room;
+static tp__gru_room tp__gru_room_of(const tp_call *k)
+{
+    const tp__rnn_shape r =
+        tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const size_t size = tp__dtype_size(k->in[0].dtype), real = size < 4 ? 4 : size;
+    const int64_t state = r.B * r.H;
+    tp__seq_room room = tp__seq_room_over(k->scratch);
+    tp__gru_room m;
+    m.xg = tp__seq_take(&room, r.T * 2 * state, size);
+    m.xc = tp__seq_take(&room, r.T * state, size);
+    m.hg = tp__seq_take(&room, 2 * state, size);
+    m.hc = tp__seq_take(&room, state, size);
+    m.rh = tp__seq_take(&room, state, size);
+    m.h = tp__seq_take(&room, state, real);
+    m.u = tp__seq_take(&room, state, real);
+    m.next = size < 4 ? tp__seq_take(&room, state, size) : m.h;
+    m.bytes = room.used;
+    return m;
+}
+static size_t tp__gru_bytes(const tp_call *k) { return tp__gru_room_of(k).bytes; }
+
+template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
+{
+    const tp__rnn_shape r =
+        tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const tp_dtype dtype = k->in[0].dtype;
+    const int64_t H = r.H, rows = r.T * r.B;
+    const tp__gru_room m = tp__gru_room_of(k);
+    const T *wg = (const T *)k->in[1].data, *wc = (const T *)k->in[3].data;
+    tp__seq_product(k, dtype, rows, 2 * H, r.I, false, false, false, k->in[0].data, wg, m.xg);
+    tp__seq_product(k, dtype, rows, H, r.I, false, false, false, k->in[0].data, wc, m.xc);
+    for (int64_t step = 0; step < r.T; step++) {
+        tp__gru_step<T> a;
+        a.B = r.B, a.H = H, a.row = step * r.st, a.sb = r.sb;
+        a.xg = (const T *)m.xg, a.xc = (const T *)m.xc, a.hg = (const T *)m.hg, a.hc = (const T *)m.hc;
+        a.bg = (const T *)k->in[2].data, a.bc = (const T *)k->in[4].data;
+        a.h0 = step ? NULL : (const T *)k->in[5].data;
+        a.h = (tp__real<T> *)m.h, a.u = (tp__real<T> *)m.u, a.next = (T *)m.next, a.rh = (T *)m.rh;
+        a.y = (T *)k->out[0].data, a.gates = (T *)k->out[2].data;
+        a.last = step + 1 < r.T ? NULL : (T *)k->out[1].data;
+        tp__seq_product(k, dtype, r.B, 2 * H, H, false, false, false, step ? m.next : k->in[5].data, wg + r.I * 2 * H,
+                        m.hg);
+        TP_RUN(k, (tp__gru_gates<T>), r.B * H, a);
+        tp__seq_product(k, dtype, r.B, H, H, false, false, false, m.rh, wc + r.I * H, m.hc);
+        TP_RUN(k, (tp__gru_cell<T>), r.B * H, a);
+    }
+    if (r.T == 0) tp__seq_copy(k, k->out[1].data, k->in[5].data, r.B * H, sizeof(T));
+}
+static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
+
+/* A step back in two kernels, of which the second needs drh = dc' Wch^T. The gradient of the state before a step is dh, which
+ * is carried, and dhw = [dr', du'] Wgh^T. dg (rows,2H) and dc (rows,H) come together in step_g and step_c. */
+template <class T> struct tp__gru_back_step {
+    int64_t B, H, row, st, sb;
+    bool first, last;
+    const T *dy, *gates, *y, *h0, *drh, *dhw;
+    tp__real<T> *dh;
+    T *dg, *dc, *step_g, *step_c, *before, *reset; /* reset (rows,H): r h_t-1 */
+};
+template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
+{
+    typedef tp__real<T> R;
+    const int64_t H = a.H;
+    TP_EACH(e, a.B * H)
+    {
+        const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
+        const R r = tp__get(a.gates, row * 3 * H + i), z = tp__get(a.gates, row * 3 * H + H + i);
+        const R c = tp__get(a.gates, row * 3 * H + 2 * H + i);
+        const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, (row - a.st) * H + i);
+        const R d = tp__get(a.dy, row * H + i) + (tp__get(a.dhw, e) + (a.last ? 0 : a.dh[e]));
+        const R du = d * (h0 - c) * z * (1 - z), dc = d * (1 - z) * (1 - c * c);
+        a.dh[e] = d * z;
+        tp__put(a.dg, row * 2 * H + H + i, du);
+        tp__put(a.dc, row * H + i, dc);
+        if (a.step_g) tp__put(a.step_g, b * 2 * H + H + i, du);
+        if (a.step_c) tp__put(a.step_c, e, dc);
+        tp__put(a.before, row * H + i, h0);
+        tp__put(a.reset, row * H + i, r * h0);
+    }
+}
+template <class T> TP_KERNEL tp__gru_back_reset(const tp__gru_back_step<T> a)
+{
+    typedef tp__real<T> R;
+    const int64_t H = a.H;
+    TP_EACH(e, a.B * H)
+    {
+        const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
+        const R r = tp__get(a.gates, row * 3 * H + i), drh = tp__get(a.drh, e);
+        const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, (row - a.st) * H + i);
+        const R dr = drh * h0 * r * (1 - r);
+        a.dh[e] += drh * r;
+        tp__put(a.dg, row * 2 * H + i, dr);
+        if (a.step_g) tp__put(a.step_g, b * 2 * H + i, dr);
+    }
+}
+template <class T> TP_KERNEL tp__gru_back_end(const tp__real<T> *dh, const T *dhw, T *dh0, int64_t n)
+{
+    TP_EACH(i, n) tp__put(dh0, i, dh[i] + tp__get(dhw, i));
+}
+typedef struct tp__gru_back_room {
+    void *dg, *dc, *step_g, *step_c, *before, *reset, *drh, *dhw, *dh, *part;
+    size_t bytes;
+} tp__gru_back_room;
+static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
+{
+    const bool batch_major = ((const tp__gru_attrs *)k->attrs)->batch_major;
+    const tp__rnn_shape r = tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, batch_major);
+    const size_t size = tp__dtype_size(k->in[2].dtype), real = size < 4 ? 4 : size;
+    const int64_t state = r.B * r.H;
+    tp__seq_room room = tp__seq_room_over(k->scratch);
+    tp__gru_back_room m;
+    m.dg = tp__seq_take(&room, r.T * 2 * state, size);
+    m.dc = tp__seq_take(&room, r.T * state, size);
+    m.step_g = batch_major ? tp__seq_take(&room, 2 * state, size) : NULL;
+    m.step_c = batch_major ? tp__seq_take(&room, state, size) : NULL;
+    m.before = tp__seq_take(&room, r.T * state, size);
+    m.reset = tp__seq_take(&room, r.T * state, size);
+    m.drh = tp__seq_take(&room, state, size);
+    m.dhw = tp__seq_take(&room, state, size);
+    m.dh = tp__seq_take(&room, state, real);
+    m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 2 * r.H, real);
+    m.bytes = room.used;
+    return m;
+}
+static size_t tp__gru_back_bytes(const tp_call *k) { return tp__gru_back_room_of(k).bytes; }
+
+template <class T> static void tp__gru_back_run(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0, y, gates */
+{
+    const tp__rnn_shape r =
+        tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const tp_dtype dtype = k->in[2].dtype;
+    const int64_t H = r.H, rows = r.T * r.B;
+    const tp__gru_back_room m = tp__gru_back_room_of(k);
+    const T *wg = (const T *)k->in[3].data, *wc = (const T *)k->in[4].data;
+    for (int64_t step = r.T - 1; step >= 0; step--) {
+        tp__gru_back_step<T> a;
+        a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
+        a.first = step == 0, a.last = step + 1 == r.T;
+        a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[7].data, a.y = (const T *)k->in[6].data;
+        a.h0 = (const T *)k->in[5].data, a.drh = (const T *)m.drh;
+        a.dhw = (const T *)(a.last ? k->in[1].data : m.dhw);
+        a.dh = (tp__real<T> *)m.dh, a.dg = (T *)m.dg, a.dc = (T *)m.dc;
+        a.step_g = (T *)m.step_g, a.step_c = (T *)m.step_c, a.before = (T *)m.before, a.reset = (T *)m.reset;
+        TP_RUN(k, (tp__gru_back_cell<T>), r.B * H, a);
+        tp__seq_product(k, dtype, r.B, H, H, false, true, false, m.step_c ? a.step_c : a.dc + step * r.B * H,
+                        wc + r.I * H, m.drh);
+        TP_RUN(k, (tp__gru_back_reset<T>), r.B * H, a);
+        tp__seq_product(k, dtype, r.B, H, 2 * H, false, true, false, m.step_g ? a.step_g : a.dg + step * r.B * 2 * H,
+                        wg + r.I * 2 * H, m.dhw);
+    }
+    if (r.T == 0) tp__seq_copy(k, k->out[5].data, k->in[1].data, r.B * H, sizeof(T));
+    else if (k->out[5].data)
+        TP_RUN(k, (tp__gru_back_end<T>), r.B * H, (const tp__real<T> *)m.dh, (const T *)m.dhw, (T *)k->out[5].data,
+               r.B * H);
+    T *dwg = (T *)k->out[1].data, *dwc = (T *)k->out[3].data;
+    tp__seq_product(k, dtype, rows, r.I, 2 * H, false, true, false, m.dg, wg, k->out[0].data);
+    tp__seq_product(k, dtype, rows, r.I, H, false, true, true, m.dc, wc, k->out[0].data);
+    tp__seq_product(k, dtype, r.I, 2 * H, rows, true, false, false, k->in[2].data, m.dg, dwg);
+    tp__seq_product(k, dtype, H, 2 * H, rows, true, false, false, m.before, m.dg, dwg ? dwg + r.I * 2 * H : NULL);
+    tp__seq_product(k, dtype, r.I, H, rows, true, false, false, k->in[2].data, m.dc, dwc);
+    tp__seq_product(k, dtype, H, H, rows, true, false, false, m.reset, m.dc, dwc ? dwc + r.I * H : NULL);
+    tp__seq_column_sums<T>(k, m.dg, m.part, k->out[2].data, rows, 2 * H);
+    tp__seq_column_sums<T>(k, m.dc, m.part, k->out[4].data, rows, H);
+}
+static void tp__gru_back_cuda(const tp_call *k) { TP_REALS(k->in[2].dtype, tp__gru_back_run<T>(k);); }
+
+/* -- attention, attention_grad: scores are made tile by tile and never stored. A block has a tile of rows (queries; keys for
+ * the gradients of keys and values) and goes through the other side in tiles of columns. Sixteen by sixteen threads have
+ * M x M scores of a tile each, and of the result M rows by ND of its elements; a head larger than 16 ND takes several
+ * blocks, each of which makes the scores again. Products run along slices of the head in shared memory. Keys that a query
+ * does not see count as probability 0, which an infinity among their values turns to NaN, as in the CPU's fast loop. */
+typedef struct tp__attention_args {
+    int64_t Tq, Tk, C, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
+    int D;
+    bool fours; /* rows of heads begin at whole fours */
+    double scale;
+    const void *dy, *q, *k, *v, *y, *lse;
+    void *delta, *out[3]; /* forward: y, lse; backward: dq, dk, dv */
+} tp__attention_args;
+template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
+    R v[N];
+};
+/* Elements a tile is high and wide, and of the memory for slices of two tiles. */
+template <class R> struct tp__tile {
+    enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, ROOM = 2 * DEEP * SIZE };
+};
+
+/* x[0..3], of which `left` exist */
+template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T *x, int left, bool fours, R v[4])
+{
+    if (fours && left >= 4) {
+        const tp__pack<T, 4> p = *(const tp__pack<T, 4> *)x;
+        for (int i = 0; i < 4; i++) v[i] = tp__get(p.v, i);
+        return;
+    }
+    for (int i = 0; i < 4; i++) v[i] = i < left ? tp__get(x, i) : 0;
+}
+/* A slice of a tile, transposed; groups of M rows change places by depth, so that neither side meets a bank twice. */
+template <class T, class R>
+__device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitch, int n, int depth, int D, bool fours)
+{
+    const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE;
+    for (int e = threadIdx.x; e < SIZE * (tp__tile<R>::DEEP / 4); e += TP__THREADS) {
+        const int r = e / (tp__tile<R>::DEEP / 4), f = e % (tp__tile<R>::DEEP / 4),
+                  left = r < n ? D - depth - f * 4 : 0;
+        R v[4];
+        tp__seq_get4(x + r * pitch + depth + f * 4, left, fours, v);
+        for (int i = 0; i < 4; i++) room[(f * 4 + i) * SIZE + ((r / M) ^ (f & 7)) * M + r % M] = v[i];
+    }
+}
+/* s = the products of a thread's M rows and M columns, over all of D */
+template <class T, class R>
+__device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R>::M], R *room, const T *rows,
+                                                  int n_rows, const T *columns, int n_columns, int64_t pitch, int D,
+                                                  bool fours)
+{
+    const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, DEEP = tp__tile<R>::DEEP;
+    const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
+    R *other = room + DEEP * SIZE;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < M; j++) s[i][j] = 0;
+    for (int depth = 0; depth < D; depth += DEEP) {
+        const int n = D - depth < DEEP ? (D - depth + 3) / 4 : DEEP / 4;
+        __syncthreads();
+        tp__tile_slice(room, rows, pitch, n_rows, depth, D, fours);
+        tp__tile_slice(other, columns, pitch, n_columns, depth, D, fours);
+        __syncthreads();
+#pragma unroll 2
+        for (int f = 0; f < n; f++) {
+            const R *a = room + f * 4 * SIZE + (ty ^ (f & 7)) * M, *b = other + f * 4 * SIZE + (tx ^ (f & 7)) * M;
+#pragma unroll
+            for (int d = 0; d < 4; d++) {
+                const tp__pack<R, tp__tile<R>::M> x = *(const tp__pack<R, tp__tile<R>::M> *)(a + d * SIZE);
+                const tp__pack<R, tp__tile<R>::M> z = *(const tp__pack<R, tp__tile<R>::M> *)(b + d * SIZE);
+#pragma unroll
+                for (int i = 0; i < M; i++)
+#pragma unroll
+                    for (int j = 0; j < M; j++) s[i][j] += x.v[i] * z.v[j];
+            }
+        }
+    }
+}
+/* The threads' M x M numbers as a tile in shared memory, column by column; groups of rows change places here too. */
+template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R s[tp__tile<R>::M][tp__tile<R>::M])
+{
+    const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
+    for (int j = 0; j < M; j++) {
+        tp__pack<R, tp__tile<R>::M> p;
+        for (int i = 0; i < M; i++) p.v[i] = s[i][j];
+        *(tp__pack<R, tp__tile<R>::M> *)(tile + (tx * M + j) * SIZE + (ty ^ tx) * M) = p;
+    }
+}
+/* Where element n of a thread's ND lies in the slice of a head. */
+template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
+{
+    const int V = ND < 4 ? ND : 4;
+    return n / V * 16 * V + (int)(threadIdx.x & 15) * V + n % V;
+}
+/* sum += tile x, over n rows of x */
+template <int ND, class T, class R>
+__device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R *tile, R *room, const T *x,
+                                              int64_t pitch, int n, int D, bool fours)
+{
+    const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, WIDE = 16 * ND;
+    const int HIGH = (int)tp__tile<R>::ROOM / WIDE < SIZE ? (int)tp__tile<R>::ROOM / WIDE : SIZE;
+    const int ty = threadIdx.x >> 4;
+    for (int from = 0; from < n; from += HIGH) {
+        const int m = n - from < HIGH ? n - from : HIGH;
+        __syncthreads();
+        for (int e = threadIdx.x; e < m * (WIDE / 4); e += TP__THREADS) {
+            const int r = e / (WIDE / 4), f = e % (WIDE / 4);
+            tp__pack<R, 4> p;
+            tp__seq_get4(x + (from + r) * pitch + f * 4, D - f * 4, fours, p.v);
+            *(tp__pack<R, 4> *)(room + r * WIDE + f * 4) = p;
+        }
+        __syncthreads();
+#pragma unroll 4
+        for (int c = 0; c < m; c++) {
+            const tp__pack<R, tp__tile<R>::M> p =
+                *(const tp__pack<R, tp__tile<R>::M> *)(tile + (from + c) * SIZE + (ty ^ ((from + c) / M)) * M);
+            R v[ND];
+#pragma unroll
+            for (int g = 0; g < ND; g += (ND < 4 ? ND : 4)) {
+                const tp__pack<R, (ND < 4 ? ND : 4)> four =
+                    *(const tp__pack<R, (ND < 4 ? ND : 4)> *)(room + c * WIDE + tp__tile_element<ND>(g));
+#pragma unroll
+                for (int i = 0; i < (ND < 4 ? ND : 4); i++) v[g + i] = four.v[i];
+            }
+#pragma unroll
+            for (int i = 0; i < M; i++)
+#pragma unroll
+                for (int d = 0; d < ND; d++) sum[i][d] += p.v[i] * v[d];
+        }
+    }
+}
+
+/* Which piece of the work is a block's: tiles of a head, the last ones first, since they see the most keys. */
+typedef struct tp__attention_piece {
+    int64_t b, head, tile;
+    int slice; /* of the head, from this element on */
+} tp__attention_piece;
+__device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles, int wide)
+{
+    tp__attention_piece p;
+    const unsigned slices = (unsigned)((a.D + wide - 1) / wide);
+    unsigned x = blockIdx.x;
+    p.slice = (int)(x % slices) * wide;
+    x /= slices;
+    p.tile = tiles - 1 - x % (unsigned)tiles;
+    x /= (unsigned)tiles;
+    p.head = x % (unsigned)a.heads;
+    p.b = x / (unsigned)a.heads;
+    return p;
+}
+
+template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_args a)
+{
+    typedef tp__real<T> R;
+    const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
+    TP_SHARED(R, room, tp__tile<R>::ROOM);
+    TP_SHARED(R, tile, tp__tile<R>::SIZE * tp__tile<R>::SIZE);
+    const tp__attention_piece at = tp__attention_place(a, (a.Tq + SIZE - 1) / SIZE, 16 * ND);
+    const int64_t i0 = at.tile * SIZE, rows = (at.b * a.Tq + i0) * a.C + at.head * a.D,
+                  columns = at.b * a.Tk * a.C + at.head * a.D;
+    const int n_rows = a.Tq - i0 < SIZE ? (int)(a.Tq - i0) : SIZE;
+    const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
+    const R none = -(R)INFINITY, scale = (R)a.scale;
+    R sum[tp__tile<R>::M][ND], most[tp__tile<R>::M], z[tp__tile<R>::M];
+    for (int i = 0; i < M; i++) {
+        most[i] = none, z[i] = 0;
+        for (int d = 0; d < ND; d++) sum[i][d] = 0;
+    }
+    for (int64_t j0 = 0; j0 < end; j0 += SIZE) {
+        const int n = end - j0 < SIZE ? (int)(end - j0) : SIZE;
+        R s[tp__tile<R>::M][tp__tile<R>::M];
+        tp__tile_products(s, room, (const T *)a.q + rows, n_rows, (const T *)a.k + columns + j0 * a.C, n, a.C, a.D,
+                          a.fours);
+#pragma unroll
+        for (int i = 0; i < M; i++) {
+            const int64_t seen = i0 + ty * M + i + a.beyond < a.Tk ? i0 + ty * M + i + a.beyond : a.Tk;
+            const int m = seen - j0 < n ? (int)(seen - j0) : n;
+            R top = most[i];
+            for (int j = 0; j < M; j++) {
+                s[i][j] *= scale;
+                if (tx * M + j < m && s[i][j] > top) top = s[i][j];
+            }
+            for (int d = 8; d > 0; d >>= 1) {
+                const R other = __shfl_xor_sync(0xffffffffu, top, d);
+                top = other > top ? other : top;
+            }
+            const R shift = top == none ? 0 : top, shrink = exp(most[i] - shift);
+            most[i] = top;
+            z[i] *= shrink;
+            for (int j = 0; j < M; j++) {
+                s[i][j] = tx * M + j < m ? exp(s[i][j] - shift) : 0;
+                z[i] += s[i][j];
+            }
+            for (int d = 0; d < ND; d++) sum[i][d] *= shrink;
+        }
+        tp__tile_put(tile, s);
+        tp__tile_sums<ND>(sum, tile, room, (const T *)a.v + columns + j0 * a.C + at.slice, a.C, n, a.D - at.slice,
+                          a.fours);
+    }
+#pragma unroll
+    for (int i = 0; i < M; i++) {
+        const int64_t row = i0 + ty * M + i;
+        for (int d = 8; d > 0; d >>= 1) z[i] += __shfl_xor_sync(0xffffffffu, z[i], d);
+        if (row >= a.Tq) continue;
+        if (a.out[1] && at.slice == 0 && tx == 0)
+            tp__put((T *)a.out[1], (at.b * a.heads + at.head) * a.Tq + row,
+                    z[i] == 0 ? most[i] - most[i] : most[i] + log(z[i]));
+        for (int n = 0; n < ND && a.out[0]; n++) {
+            const int d = at.slice + tp__tile_element<ND>(n);
+            if (d < a.D) tp__put((T *)a.out[0], rows + (int64_t)(ty * M + i) * a.C + d, sum[i][n] / z[i]);
+        }
+    }
+}
+
+/* delta = dy_i y_i, a warp each */
+template <class T> TP_KERNEL tp__attention_delta(const tp__attention_args a, int64_t n)
+{
+    typedef tp__real<T> R;
+    const int64_t warps = (int64_t)gridDim.x * (TP__THREADS / 32);
+    for (int64_t at = (int64_t)blockIdx.x * (TP__THREADS / 32) + (threadIdx.x >> 5); at < n; at += warps) {
+        const int64_t row = tp__seq_divide(at, a.heads), head = at - row * a.heads;
+        const int64_t b = tp__seq_divide(row, a.Tq), i = row - b * a.Tq;
+        R sum = 0;
+        for (int d = threadIdx.x & 31; d < a.D; d += 32)
+            sum += tp__get((const T *)a.dy, row * a.C + head * a.D + d) *
+                   tp__get((const T *)a.y, row * a.C + head * a.D + d);
+        for (int d = 16; d > 0; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+        if ((threadIdx.x & 31) == 0) ((R *)a.delta)[(b * a.heads + head) * a.Tq + i] = sum;
+    }
+}
+/* KEYS: rows are keys, the results dk and dv; else rows are queries, the result dq. */
+template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__attention_args a)
+{
+    typedef tp__real<T> R;
+    const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
+    TP_SHARED(R, room, tp__tile<R>::ROOM);
+    TP_SHARED(R, tile, tp__tile<R>::SIZE * tp__tile<R>::SIZE);
+    const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
+    const tp__attention_piece at = tp__attention_place(a, (n_all + SIZE - 1) / SIZE, 16 * ND);
+    const int64_t r0 = at.tile * SIZE, rows = (at.b * n_all + r0) * a.C + at.head * a.D,
+                  columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
+    const int n_rows = n_all - r0 < SIZE ? (int)(n_all - r0) : SIZE;
+    int64_t c = 0, end = a.Tq; /* the other side, as far as they see each other */
+    if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / SIZE * SIZE : 0;
+    else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
+    const R scale = (R)a.scale;
+    const T *row_s = (const T *)(KEYS ? a.k : a.q) + rows, *row_p = (const T *)(KEYS ? a.v : a.dy) + rows;
+    const T *column_s = (const T *)(KEYS ? a.q : a.k) + columns, *column_p = (const T *)(KEYS ? a.dy : a.v) + columns;
+    R sum[tp__tile<R>::M][ND], sum_v[tp__tile<R>::M][ND];
+    for (int i = 0; i < M; i++)
+        for (int d = 0; d < ND; d++) sum[i][d] = sum_v[i][d] = 0;
+    for (; c < end; c += SIZE) {
+        const int n = end - c < SIZE ? (int)(end - c) : SIZE;
+        R p[tp__tile<R>::M][tp__tile<R>::M], ds[tp__tile<R>::M][tp__tile<R>::M];
+        tp__tile_products(p, room, row_s, n_rows, column_s + c * a.C, n, a.C, a.D, a.fours);
+        tp__tile_products(ds, room, row_p, n_rows, column_p + c * a.C, n, a.C, a.D, a.fours);
+#pragma unroll
+        for (int i = 0; i < M; i++)
+#pragma unroll
+            for (int j = 0; j < M; j++) {
+                const int64_t row = r0 + ty * M + i, column = c + tx * M + j;
+                const int64_t query = KEYS ? column : row, key = KEYS ? row : column;
+                const bool seen = query < a.Tq && key < a.Tk && key < query + a.beyond;
+                const R e = p[i][j] * scale - (seen ? tp__get((const T *)a.lse, sums + query) : 0);
+                p[i][j] = seen ? exp(e) : 0;
+                ds[i][j] = seen ? p[i][j] * (ds[i][j] - ((const R *)a.delta)[sums + query]) * scale : 0;
+            }
+        if (KEYS && a.out[2]) {
+            tp__tile_put(tile, p);
+            tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
+            __syncthreads(); /* the tile has been read */
+        }
+        if (!KEYS || a.out[1]) {
+            tp__tile_put(tile, ds);
+            tp__tile_sums<ND>(sum, tile, room, column_s + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
+        }
+    }
+    T *to = (T *)a.out[KEYS ? 1 : 0], *to_v = (T *)a.out[2];
+#pragma unroll
+    for (int i = 0; i < M; i++)
+        for (int m = 0; m < ND && ty * M + i < n_rows; m++) {
+            const int d = at.slice + tp__tile_element<ND>(m);
+            const int64_t e = rows + (int64_t)(ty * M + i) * a.C + d;
+            if (d < a.D && to) tp__put(to, e, sum[i][m]);
+            if (d < a.D && KEYS && to_v) tp__put(to_v, e, sum_v[i][m]);
+        }
+}
+
+static tp__attention_args tp__attention_args_of(const tp_call *k, bool back)
+{
+    const tp__attention_attrs *t = (const tp__attention_attrs *)k->attrs;
+    const tp_operand *q = &k->in[back ? 1 : 0];
+    tp__attention_args a;
+    memset(&a, 0, sizeof a);
+    a.Tq = q->shape.dim[1], a.Tk = q[1].shape.dim[1], a.C = q->shape.dim[2];
+    a.heads = t->heads;
+    a.D = (int)(a.C / a.heads);
+    a.beyond = t->causal ? a.Tk - a.Tq + 1 : a.Tk;
+    a.fours = a.D % 4 == 0;
+    a.scale = 1 / sqrt((double)a.D);
+    a.q = q->data, a.k = q[1].data, a.v = q[2].data;
+    for (int i = 0; i < k->n_out; i++) a.out[i] = k->out[i].data;
+    if (back) a.dy = k->in[0].data, a.y = k->in[4].data, a.lse = k->in[5].data;
+    a.delta = k->scratch;
+    return a;
+}
+template <class T, int ND> static void tp__attention_launch(const tp_call *k, const tp__attention_args &a, bool back)
+{
+    const int64_t SIZE = tp__tile<tp__real<T>>::SIZE, B = k->in[back ? 1 : 0].shape.dim[0];
+    const int64_t each = B * a.heads * ((a.D + 16 * ND - 1) / (16 * ND));
+    const int64_t queries = each * ((a.Tq + SIZE - 1) / SIZE), keys = each * ((a.Tk + SIZE - 1) / SIZE);
+    if (queries >> 31 || keys >> 31) {
+        tp__broken(tp__cuda_of(k), k->op->name, "it has more tiles than a grid has blocks");
+        return;
+    }
+    if (!back) {
+        if (a.out[0] || a.out[1]) TP_RUN_BLOCKS(k, (tp__attention_forward<T, ND>), queries, TP__THREADS, 0, a);
+        return;
+    }
+    TP_RUN(k, (tp__attention_delta<T>), B * a.heads * a.Tq * 32, a, B * a.heads * a.Tq);
+    if (a.out[0]) TP_RUN_BLOCKS(k, (tp__attention_back<T, ND, false>), queries, TP__THREADS, 0, a);
+    if (a.out[1] || a.out[2]) TP_RUN_BLOCKS(k, (tp__attention_back<T, ND, true>), keys, TP__THREADS, 0, a);
+}
+/* By the size of a head; float64, which is there for checks, has one kernel for all. */
+template <class T> struct tp__attention_sizes {
+    static void run(const tp_call *k, const tp__attention_args &a, bool back)
+    {
+        if (a.D <= 32) tp__attention_launch<T, 2>(k, a, back);
+        else if (a.D <= 64) tp__attention_launch<T, 4>(k, a, back);
+        else tp__attention_launch<T, 8>(k, a, back);
+    }
+};
+template <> struct tp__attention_sizes<double> {
+    static void run(const tp_call *k, const tp__attention_args &a, bool back)
+    {
+        tp__attention_launch<double, 4>(k, a, back);
+    }
+};
+static void tp__attention_cuda(const tp_call *k)
+{
+    const tp__attention_args a = tp__attention_args_of(k, false);
+    TP_REALS(k->in[0].dtype, tp__attention_sizes<T>::run(k, a, false););
+}
+static void tp__attention_back_cuda(const tp_call *k)
+{
+    const tp__attention_args a = tp__attention_args_of(k, true);
+    TP_REALS(k->in[1].dtype, tp__attention_sizes<T>::run(k, a, true););
+}
+static size_t tp__attention_bytes(const tp_call *k) /* delta */
+{
+    const tp_operand *q = &k->in[1];
+    return (size_t)(q->shape.dim[0] * q->shape.dim[1] * ((const tp__attention_attrs *)k->attrs)->heads) *
+           (q->dtype == TP_F64 ? sizeof(double) : sizeof(float));
+}
+
+static const tp__cuda_kernel tp__cuda_sequences[] = {{"ctc_loss", tp__ctc_cuda, tp__ctc_bytes},
+                                                     {"lstm", tp__lstm_cuda, tp__lstm_bytes},
+                                                     {"lstm_grad", tp__lstm_back_cuda, tp__lstm_back_bytes},
+                                                     {"gru", tp__gru_cuda, tp__gru_bytes},
+                                                     {"gru_grad", tp__gru_back_cuda, tp__gru_back_bytes},
+                                                     {"attention", tp__attention_cuda, NULL},
+                                                     {"attention_grad", tp__attention_back_cuda, tp__attention_bytes},
+                                                     {NULL, NULL, NULL}};
 
 /* ==== >>images ======================================================================================== */
+/* Threads take V neighbouring channels of a pixel: four where there are whole fours, else one. I: what indices fit into. */
 
-static const tp__cuda_kernel tp__cuda_images[] = {{NULL, NULL, NULL}};
+template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) tp__pixels {
+    T v[V];
+};
+/* f<T, V, I>, for C channels and no more than `most` elements anywhere */
+#define TP__PIXELS(C_, most_, ...) \
+    do {                           \
+        if ((most_) >> 30) {       \
+            typedef int64_t I;     \
+            enum { V = 1 };        \
+            __VA_ARGS__            \
+        } else if ((C_) % 4) {     \
+            typedef int I;         \
+            enum { V = 1 };        \
+            __VA_ARGS__            \
+        } else {                   \
+            typedef int I;         \
+            enum { V = 4 };        \
+            __VA_ARGS__            \
+        }                          \
+    } while (0)
+
+/* -- resize, resize_grad: where each row and column of the result looks is found once. The gradient gathers: the rows that
+ * look at h are neighbours, from the first one that looks at h-1 or below to the last one at h. In the CPU's order. */
+typedef struct tp__resize_place { /* y = (1 - part) x[low] + part x[high] */
+    int low, high;
+    double part;
+} tp__resize_place;
+typedef struct tp__resize_args {
+    int64_t B, H, W, C, OH, OW;
+    bool align_corners, half_pixel_centers, nearest;
+    tp__resize_place *row, *column; /* of OH, of OW */
+    int *row_from, *column_from;    /* of H+1, of W+1: how many rows look below; for the gradient */
+    size_t bytes;
+} tp__resize_args;
+static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool back)
+{
+    const tp_resize_attrs *t = (const tp_resize_attrs *)k->attrs;
+    const bool nchw = t->data_format == TP_NCHW;
+    tp__resize_args a;
+    memset(&a, 0, sizeof a);
+    a.B = nchw ? x->dim[0] * x->dim[1] : x->dim[0];
+    a.H = x->dim[nchw ? 2 : 1];
+    a.W = x->dim[nchw ? 3 : 2];
+    a.C = nchw ? 1 : x->dim[3];
+    a.OH = t->out_h;
+    a.OW = t->out_w;
+    a.align_corners = t->align_corners;
+    a.half_pixel_centers = t->half_pixel_centers;
+    a.nearest = t->nearest;
+    a.row = (tp__resize_place *)k->scratch;
+    a.column = a.row + a.OH;
+    a.row_from = (int *)(a.column + a.OW);
+    a.column_from = a.row_from + a.H + 1;
+    a.bytes = (size_t)(a.OH + a.OW) * sizeof(tp__resize_place) + (back ? (size_t)(a.H + a.W + 2) * sizeof(int) : 0);
+    return a;
+}
+__device__ __forceinline__ tp__resize_place tp__resize_look(const tp__resize_args &a, int64_t i, int64_t n_in,
+                                                            int64_t n_out)
+{
+    tp__resize_place t;
+    int64_t num = i * n_in, den = n_out; /* the place is num / den */
+    if (a.align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
+    if (a.half_pixel_centers) num = (2 * i + 1) * n_in - (a.nearest ? 0 : n_out), den = 2 * n_out;
+    if (a.nearest && a.align_corners) num = 2 * num + den, den *= 2;
+    if (num < 0) num = 0;
+    const int64_t low = num / den;
+    t.low = (int)low;
+    t.part = a.nearest ? 0 : (double)(num % den) / (double)den;
+    if (low >= n_in - 1) t.low = (int)(n_in - 1), t.part = 0;
+    t.high = t.part > 0 ? t.low + 1 : t.low;
+    return t;
+}
+TP_KERNEL tp__resize_places(const tp__resize_args a)
+{
+    TP_EACH(i, a.OH + a.OW)
+    a.row[i] = i < a.OH ? tp__resize_look(a, i, a.H, a.OH) : tp__resize_look(a, i - a.OH, a.W, a.OW);
+}
+/* How many rows look below h: they ascend. */
+TP_KERNEL tp__resize_froms(const tp__resize_args a)
+{
+    TP_EACH(i, a.H + a.W + 2)
+    {
+        const bool rows = i <= a.H;
+        const int64_t h = rows ? i : i - a.H - 1, n = rows ? a.OH : a.OW;
+        const tp__resize_place *place = rows ? a.row : a.column;
+        int64_t from = 0, to = n;
+        while (from < to) {
+            const int64_t mid = (from + to) / 2;
+            if (place[mid].low < h) from = mid + 1;
+            else to = mid;
+        }
+        a.row_from[i] = (int)from;
+    }
+}
+template <class T, int V, class I> TP_KERNEL tp__resize_kernel(const tp__resize_args a, const T *x, T *y)
+{
+    typedef tp__real<T> R;
+    const I C = (I)(a.C / V), OW = (I)a.OW, OH = (I)a.OH, W = (I)a.W, H = (I)a.H;
+    TP_EACH(e, a.B * a.OH * a.OW * C)
+    {
+        const I at = (I)e / C, c = ((I)e - at * C) * V, r = at / OW, b = r / OH;
+        const tp__resize_place v = a.row[r - b * OH], h = a.column[at - r * OW];
+        const T *above = x + ((int64_t)b * H + v.low) * W * a.C + c,
+                *below = x + ((int64_t)b * H + v.high) * W * a.C + c;
+        const R p = (R)v.part, q = (R)h.part;
+        const int64_t left = h.low * a.C, right = h.high * a.C;
+        tp__pixels<T, V> out = *(const tp__pixels<T, V> *)(above + left);
+        if (p > 0 || q > 0) { /* else an infinite neighbour does no harm */
+            const tp__pixels<T, V> tl = out, tr = *(const tp__pixels<T, V> *)(above + right);
+            const tp__pixels<T, V> bl = *(const tp__pixels<T, V> *)(below + left);
+            const tp__pixels<T, V> br = *(const tp__pixels<T, V> *)(below + right);
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                const R top = tp__get(tl.v, i) + (tp__get(tr.v, i) - tp__get(tl.v, i)) * q;
+                const R bottom = tp__get(bl.v, i) + (tp__get(br.v, i) - tp__get(bl.v, i)) * q;
+                tp__put(out.v, i, p > 0 ? top + (bottom - top) * p : top);
+            }
+        }
+        *(tp__pixels<T, V> *)(y + (int64_t)at * a.C + c) = out;
+    }
+}
+template <class T, int V, class I> TP_KERNEL tp__resize_back(const tp__resize_args a, const T *dy, T *dx)
+{
+    typedef tp__real<T> R;
+    const I C = (I)(a.C / V), W = (I)a.W, H = (I)a.H;
+    TP_EACH(e, a.B * a.H * a.W * C)
+    {
+        const I at = (I)e / C, c = ((I)e - at * C) * V, r = at / W, b = r / H;
+        const int w = (int)(at - r * W), h = (int)(r - b * H);
+        const int i1 = a.row_from[h + 1], j0 = a.column_from[w > 0 ? w - 1 : 0], j1 = a.column_from[w + 1];
+        R sum[V];
+        for (int n = 0; n < V; n++) sum[n] = 0;
+        for (int i = a.row_from[h > 0 ? h - 1 : 0]; i < i1; i++) {
+            const tp__resize_place v = a.row[i];
+            const double part = v.low == h ? 1 - v.part : v.high == h ? v.part : 0;
+            if (!(part > 0)) continue;
+            for (int j = j0; j < j1; j++) {
+                const tp__resize_place u = a.column[j];
+                const R weight = (R)(part * (u.low == w ? 1 - u.part : u.high == w ? u.part : 0));
+                if (!(weight > 0)) continue;
+                const tp__pixels<T, V> d =
+                    *(const tp__pixels<T, V> *)(dy + (((int64_t)b * a.OH + i) * a.OW + j) * a.C + c);
+#pragma unroll
+                for (int n = 0; n < V; n++) sum[n] += weight * tp__get(d.v, n);
+            }
+        }
+        tp__pixels<T, V> out;
+        for (int n = 0; n < V; n++) tp__put(out.v, n, sum[n]);
+        *(tp__pixels<T, V> *)(dx + (int64_t)at * a.C + c) = out;
+    }
+}
+static bool tp__resize_ready(const tp_call *k, const tp__resize_args *a, bool back)
+{
+    if (a->H >> 31 || a->W >> 31) {
+        tp__broken(tp__cuda_of(k), k->op->name, "an image is higher or wider than an int can say");
+        return false;
+    }
+    TP_RUN(k, tp__resize_places, a->OH + a->OW, *a);
+    if (back) TP_RUN(k, tp__resize_froms, a->H + a->W + 2, *a);
+    return true;
+}
+static void tp__resize_cuda(const tp_call *k)
+{
+    const tp__resize_args a = tp__resize_args_of(k, &k->in[0].shape, false);
+    const int64_t n = tp__size(&k->out[0]);
+    if (n == 0 || !tp__resize_ready(k, &a, false)) return;
+    TP_REALS(k->in[0].dtype, TP__PIXELS(a.C, n,
+                                        TP_RUN(k, (tp__resize_kernel<T, V, I>), n / V, a, (const T *)k->in[0].data,
+                                               (T *)k->out[0].data);););
+}
+static void tp__resize_back_cuda(const tp_call *k) /* in: dy, x for its shape */
+{
+    const tp__resize_args a = tp__resize_args_of(k, &k->in[1].shape, true);
+    const int64_t n = tp__size(&k->out[0]);
+    if (n == 0 || !tp__resize_ready(k, &a, true)) return;
+    TP_REALS(k->in[0].dtype, TP__PIXELS(a.C, n,
+                                        TP_RUN(k, (tp__resize_back<T, V, I>), n / V, a, (const T *)k->in[0].data,
+                                               (T *)k->out[0].data);););
+}
+static size_t tp__resize_bytes(const tp_call *k)
+{
+    const bool back = k->n_in == 2;
+    return tp__resize_args_of(k, &k->in[back ? 1 : 0].shape, back).bytes;
+}
+
+/* -- bilinear_sampler, bilinear_sampler_grad: a thread a place of the result. The gradient of the image is gathered too: the
+ * coordinates are sorted by the pixel that they look at first (those of equal pixels stay in order), and each pixel adds up
+ * what looks at it or at its three neighbours before, in that order: exact to the rounding of a sum, whatever its numbers.
+ * Images are taken in groups, so that the lists stay small. */
+#define TP__SORT_CHUNK 2048 /* numbers of a block: eight a thread */
+typedef struct tp__sampler_args {
+    int64_t B, H, W, C, n; /* n coordinates an image */
+    int border;
+    int64_t group, chunks; /* images at a time; chunks of the sort */
+    uint32_t *key[2], *index[2], *count, *from;
+    size_t bytes;
+} tp__sampler_args;
+static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x, const tp_shape *coords, bool back)
+{
+    tp__sampler_args a;
+    memset(&a, 0, sizeof a);
+    a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
+    a.n = coords->dim[1] * coords->dim[2];
+    a.border = ((const tp__sampler_attrs *)k->attrs)->border;
+    if (!back) return a;
+    const int64_t most = a.n > a.H * a.W ? a.n : a.H * a.W;
+    a.group = most > 0 && most < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / most : 1;
+    if (a.group > a.B) a.group = a.B;
+    a.chunks = (a.group * a.n + TP__SORT_CHUNK - 1) / TP__SORT_CHUNK;
+    const int64_t room = (a.group * a.n + 63) / 64 * 64;
+    uint32_t *at = (uint32_t *)k->scratch;
+    for (int i = 0; i < 2; i++) {
+        a.key[i] = at + 2 * i * room;
+        a.index[i] = a.key[i] + room;
+    }
+    a.count = at + 4 * room;
+    a.from = a.count + 16 * a.chunks;
+    a.bytes = (size_t)(4 * room + 16 * a.chunks + a.group * a.H * a.W + 1) * sizeof(uint32_t);
+    return a;
+}
+/* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
+template <class R> __device__ __forceinline__ bool tp__sampler_place(R v, int64_t size, int border, int64_t at[2], R *f)
+{
+    const R c = v > 0 ? v : 0, l = v == v ? floor(c) : 0, last = (R)(size - 1);
+    *f = v == v ? c - l : v;
+    at[0] = l < last ? (int64_t)l : size - 1;
+    at[1] = at[0] + 1 < size ? at[0] + 1 : size - 1;
+    return border == TP_BORDER_REPEAT || !(v < 0 || v > last);
+}
+template <class T, int V, class I>
+TP_KERNEL tp__sampler_kernel(const tp__sampler_args a, const T *image, const T *coords, T *y)
+{
+    typedef tp__real<T> R;
+    const I C = (I)(a.C / V), n = (I)a.n;
+    TP_EACH(e, a.B * a.n * C)
+    {
+        const I i = (I)e / C, c = ((I)e - i * C) * V, b = i / n;
+        R f[2];
+        int64_t h[2], w[2];
+        bool inside = tp__sampler_place(tp__get(coords, 2 * (int64_t)i), a.H, a.border, h, &f[0]);
+        inside = tp__sampler_place(tp__get(coords, 2 * (int64_t)i + 1), a.W, a.border, w, &f[1]) && inside;
+        const T *x = image + b * a.H * a.W * a.C + c;
+        const tp__pixels<T, V> p = *(const tp__pixels<T, V> *)(x + (h[0] * a.W + w[0]) * a.C);
+        const tp__pixels<T, V> q = *(const tp__pixels<T, V> *)(x + (h[0] * a.W + w[1]) * a.C);
+        const tp__pixels<T, V> r = *(const tp__pixels<T, V> *)(x + (h[1] * a.W + w[0]) * a.C);
+        const tp__pixels<T, V> s = *(const tp__pixels<T, V> *)(x + (h[1] * a.W + w[1]) * a.C);
+        tp__pixels<T, V> out;
+#pragma unroll
+        for (int m = 0; m < V; m++) {
+            const R above = tp__get(p.v, m) * (1 - f[1]) + tp__get(q.v, m) * f[1];
+            const R below = tp__get(r.v, m) * (1 - f[1]) + tp__get(s.v, m) * f[1];
+            tp__put(out.v, m, inside ? above * (1 - f[0]) + below * f[0] : 0);
+        }
+        *(tp__pixels<T, V> *)(y + (int64_t)i * a.C + c) = out;
+    }
+}
+static void tp__sampler_cuda(const tp_call *k)
+{
+    const tp__sampler_args a = tp__sampler_args_of(k, &k->in[0].shape, &k->in[1].shape, false);
+    const int64_t n = tp__size(&k->out[0]);
+    if (n == 0) return;
+    TP_REALS(k->in[0].dtype, TP__PIXELS(a.C, n,
+                                        TP_RUN(k, (tp__sampler_kernel<T, V, I>), n / V, a, (const T *)k->in[0].data,
+                                               (const T *)k->in[1].data, (T *)k->out[0].data);););
+}
+
+/* The coordinates' gradient: LANES threads a place, which share its channels. */
+template <class T, int LANES>
+TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *image, const T *coords, T *out)
+{
+    typedef tp__real<T> R;
+    const int64_t places = a.B * a.n, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
+    const int64_t mine = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
+    for (int64_t base = 0; base < places; base += step) { /* all lanes of a warp stay together */
+        const int64_t i = base + mine < places ? base + mine : places - 1;
+        const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.n) * a.H * a.W * a.C;
+        const R at[2] = {tp__get(coords, 2 * i), tp__get(coords, 2 * i + 1)};
+        R f[2], sum[4] = {0, 0, 0, 0};
+        int64_t h[2], w[2];
+        bool inside = tp__sampler_place(at[0], a.H, a.border, h, &f[0]);
+        inside = tp__sampler_place(at[1], a.W, a.border, w, &f[1]) && inside;
+        for (int64_t c = lane; c < a.C && inside; c += LANES)
+            for (int p = 0; p < 4; p++) sum[p] += tp__get(d, c) * tp__get(x, (h[p >> 1] * a.W + w[p & 1]) * a.C + c);
+        for (int s = LANES / 2; s > 0; s >>= 1)
+            for (int p = 0; p < 4; p++) sum[p] += __shfl_xor_sync(0xffffffffu, sum[p], s);
+        if (lane > 0 || base + mine >= places) continue;
+        R g[2] = {0, 0};
+        for (int p = 0; p < 4 && inside; p++) {
+            const R wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
+            g[0] += p >> 1 ? sum[p] * ww : -sum[p] * ww;
+            g[1] += p & 1 ? sum[p] * wh : -sum[p] * wh;
+        }
+        for (int q = 0; q < 2; q++) tp__put(out, 2 * i + q, at[q] >= 0 ? g[q] : 0);
+    }
+}
+
+/* The pixel that coordinate i of a group looks at first; those outside come last. `total` pixels. */
+template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T *coords, int64_t places, uint32_t total)
+{
+    typedef tp__real<T> R;
+    TP_EACH(i, places)
+    {
+        R f;
+        int64_t h[2], w[2];
+        bool inside = tp__sampler_place(tp__get(coords, 2 * i), a.H, a.border, h, &f);
+        inside = tp__sampler_place(tp__get(coords, 2 * i + 1), a.W, a.border, w, &f) && inside;
+        a.key[0][i] = inside ? (uint32_t)((tp__seq_divide(i, a.n) * a.H + h[0]) * a.W + w[0]) : total;
+        a.index[0][i] = (uint32_t)i;
+    }
+}
+/* A stable sort by four bits at a time: how often each digit occurs in each chunk; where they go; they go. */
+TP_KERNEL tp__sort_count(const uint32_t *key, uint32_t *count, int64_t n, int64_t chunks, int shift)
+{
+    TP_SHARED(unsigned, sum, 16);
+    if (threadIdx.x < 16) sum[threadIdx.x] = 0;
+    __syncthreads();
+    const int64_t from = (int64_t)blockIdx.x * TP__SORT_CHUNK,
+                  to = n - from < TP__SORT_CHUNK ? n : from + TP__SORT_CHUNK;
+    for (int64_t i = from + threadIdx.x; i < to; i += TP__THREADS) atomicAdd(&sum[key[i] >> shift & 15u], 1u);
+    __syncthreads();
+    if (threadIdx.x < 16) count[threadIdx.x * chunks + blockIdx.x] = sum[threadIdx.x];
+}
+/* The sum of what the threads before this one have. `room`: 256, shared */
+__device__ __forceinline__ unsigned tp__sort_before(unsigned x, unsigned *room)
+{
+    unsigned sum = x;
+    __syncthreads();
+    room[threadIdx.x] = x;
+    __syncthreads();
+    for (unsigned d = 1; d < TP__THREADS; d *= 2) {
+        const unsigned other = threadIdx.x >= d ? room[threadIdx.x - d] : 0;
+        __syncthreads();
+        sum += other;
+        room[threadIdx.x] = sum;
+        __syncthreads();
+    }
+    return sum - x;
+}
+TP_KERNEL tp__sort_places(uint32_t *count, int64_t n) /* one block */
+{
+    TP_SHARED(unsigned, room, TP__THREADS);
+    const int64_t each = (n + TP__THREADS - 1) / TP__THREADS, from = threadIdx.x * each,
+                  to = from + each < n ? from + each : n;
+    unsigned sum = 0;
+    for (int64_t i = from; i < to; i++) sum += count[i];
+    sum = tp__sort_before(sum, room);
+    for (int64_t i = from; i < to; i++) {
+        const unsigned here = count[i];
+        count[i] = sum;
+        sum += here;
+    }
+}
+TP_KERNEL tp__sort_move(const uint32_t *key, const uint32_t *index, uint32_t *key_to, uint32_t *index_to,
+                        const uint32_t *count, int64_t n, int64_t chunks, int shift)
+{
+    enum { EACH = TP__SORT_CHUNK / TP__THREADS };
+    TP_SHARED(unsigned, room, TP__THREADS);
+    TP_SHARED(unsigned, place, 16 * TP__THREADS); /* of the next number of a digit that a thread has: digit by digit */
+    TP_SHARED(unsigned, start, 16);
+    const int64_t from = (int64_t)blockIdx.x * TP__SORT_CHUNK + threadIdx.x * EACH;
+    for (int d = 0; d < 16; d++) place[d * TP__THREADS + threadIdx.x] = 0;
+    for (int64_t i = from; i < from + EACH && i < n; i++) place[(key[i] >> shift & 15u) * TP__THREADS + threadIdx.x]++;
+    __syncthreads();
+    unsigned sum = 0;
+    for (int j = 0; j < 16; j++) sum += place[threadIdx.x * 16 + j];
+    sum = tp__sort_before(sum, room);
+    for (int j = 0; j < 16; j++) {
+        const unsigned here = place[threadIdx.x * 16 + j];
+        place[threadIdx.x * 16 + j] = sum;
+        sum += here;
+    }
+    __syncthreads();
+    if (threadIdx.x < 16) start[threadIdx.x] = place[threadIdx.x * TP__THREADS];
+    __syncthreads();
+    for (int64_t i = from; i < from + EACH && i < n; i++) {
+        const unsigned digit = key[i] >> shift & 15u, at = place[digit * TP__THREADS + threadIdx.x]++;
+        const int64_t to = (int64_t)count[digit * chunks + blockIdx.x] + (at - start[digit]);
+        key_to[to] = key[i];
+        index_to[to] = index[i];
+    }
+}
+/* The first place of each pixel in the sorted list. */
+TP_KERNEL tp__sampler_froms(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
+{
+    TP_EACH(i, pixels + 1)
+    {
+        int64_t low = 0, high = places;
+        while (low < high) {
+            const int64_t mid = (low + high) / 2;
+            if ((int64_t)key[mid] < i) low = mid + 1;
+            else high = mid;
+        }
+        from[i] = (uint32_t)low;
+    }
+}
+template <class T, int V>
+TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, const T *dy, const T *coords, T *dx,
+                             int64_t pixels)
+{
+    typedef tp__real<T> R;
+    const int64_t C = a.C / V;
+    TP_EACH(e, pixels * C)
+    {
+        const int64_t at = tp__seq_divide(e, C), c = (e - at * C) * V, r = tp__seq_divide(at, a.W);
+        const int64_t pw = at - r * a.W, ph = r - tp__seq_divide(r, a.H) * a.H;
+        R sum[V];
+        for (int m = 0; m < V; m++) sum[m] = 0;
+        for (int side = 0; side < 4; side++) { /* the pixel itself, those left of it, above, left above */
+            if ((side & 1 && pw == 0) || (side & 2 && ph == 0)) continue;
+            const int64_t first = at - (side & 1) - (side & 2 ? a.W : 0);
+            for (int64_t l = a.from[first], end = a.from[first + 1]; l < end; l++) {
+                const int64_t i = index[l];
+                R f[2];
+                int64_t h[2], w[2];
+                tp__sampler_place(tp__get(coords, 2 * i), a.H, a.border, h, &f[0]);
+                tp__sampler_place(tp__get(coords, 2 * i + 1), a.W, a.border, w, &f[1]);
+                const tp__pixels<T, V> d = *(const tp__pixels<T, V> *)(dy + i * a.C + c);
+                for (int p = 0; p < 4; p++) { /* at an edge several of the four are this pixel */
+                    if (h[p >> 1] != ph || w[p & 1] != pw) continue;
+                    const R wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
+#pragma unroll
+                    for (int m = 0; m < V; m++) sum[m] += tp__get(d.v, m) * wh * ww;
+                }
+            }
+        }
+        tp__pixels<T, V> out;
+        for (int m = 0; m < V; m++) tp__put(out.v, m, sum[m]);
+        *(tp__pixels<T, V> *)(dx + at * a.C + c) = out;
+    }
+}
+template <class T>
+static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const T *dy, const T *coords, T *dx)
+{
+    for (int64_t b = 0; b < a->B; b += a->group) {
+        const int64_t images = a->B - b < a->group ? a->B - b : a->group, places = images * a->n,
+                      pixels = images * a->H * a->W, chunks = (places + TP__SORT_CHUNK - 1) / TP__SORT_CHUNK;
+        const T *at = coords + b * a->n * 2, *d = dy + b * a->n * a->C;
+        T *to = dx + b * a->H * a->W * a->C;
+        int now = 0;
+        TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
+        for (int shift = 0; shift < 32 && pixels >> shift && places > 0; shift += 4, now ^= 1) {
+            TP_RUN_BLOCKS(k, tp__sort_count, chunks, TP__THREADS, 0, a->key[now], a->count, places, chunks, shift);
+            TP_RUN_BLOCKS(k, tp__sort_places, 1, TP__THREADS, 0, a->count, 16 * chunks);
+            TP_RUN_BLOCKS(k, tp__sort_move, chunks, TP__THREADS, 0, a->key[now], a->index[now], a->key[!now],
+                          a->index[!now], a->count, places, chunks, shift);
+        }
+        TP_RUN(k, tp__sampler_froms, pixels + 1, a->key[now], a->from, places, pixels);
+        if (a->C % 4 == 0)
+            TP_RUN(k, (tp__sampler_gather<T, 4>), pixels * a->C / 4, *a, a->index[now], d, at, to, pixels);
+        else TP_RUN(k, (tp__sampler_gather<T, 1>), pixels * a->C, *a, a->index[now], d, at, to, pixels);
+    }
+}
+static void tp__sampler_back_cuda(const tp_call *k) /* in: dy, image, coords */
+{
+    const tp__sampler_args a = tp__sampler_args_of(k, &k->in[1].shape, &k->in[2].shape, true);
+    const int64_t places = a.B * a.n;
+    if (a.H * a.W >= 0xffffffffll || a.n >= 0xffffffffll) {
+        tp__broken(tp__cuda_of(k), k->op->name, "an image has more pixels or coordinates than 32 bits number");
+        return;
+    }
+    TP_REALS(k->in[0].dtype, {
+        const T *dy = (const T *)k->in[0].data, *image = (const T *)k->in[1].data, *coords = (const T *)k->in[2].data;
+        T *dc = (T *)k->out[1].data;
+        if (dc && a.C <= 4) TP_RUN(k, (tp__sampler_coords<T, 1>), places, a, dy, image, coords, dc);
+        else if (dc && a.C <= 32) TP_RUN(k, (tp__sampler_coords<T, 8>), places * 8, a, dy, image, coords, dc);
+        else if (dc) TP_RUN(k, (tp__sampler_coords<T, 32>), places * 32, a, dy, image, coords, dc);
+        if (k->out[0].data) tp__sampler_image<T>(k, &a, dy, coords, (T *)k->out[0].data);
+    });
+}
+static size_t tp__sampler_bytes(const tp_call *k)
+{
+    return tp__sampler_args_of(k, &k->in[1].shape, &k->in[2].shape, true).bytes;
+}
+
+static const tp__cuda_kernel tp__cuda_images[] = {{"resize", tp__resize_cuda, tp__resize_bytes},
+                                                  {"resize_grad", tp__resize_back_cuda, tp__resize_bytes},
+                                                  {"bilinear_sampler", tp__sampler_cuda, NULL},
+                                                  {"bilinear_sampler_grad", tp__sampler_back_cuda, tp__sampler_bytes},
+                                                  {NULL, NULL, NULL}};
 
 /* ==== >>table ========================================================================================= */
 
@@ -1386,7 +8023,7 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     (void)d;
     const tp__cuda_kernel *r = tp__cuda_find(op);
     if (r) return r->fn;
-    return tp__map_code(op) >= 0 ? tp__fused_cuda : NULL;
+    return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
 static size_t tp__cuda_scratch(tp_device *d, const tp_call *k)
 {
@@ -1401,6 +8038,7 @@ static void tp__cuda_close(tp_device *d)
     if (!c) return;
     cudaSetDevice(c->ordinal);
     if (c->stream) cudaStreamSynchronize(c->stream);
+    tp__conv_free_choices(c);
     if (c->dnn) cudnnDestroy(c->dnn);
     if (c->blas) cublasLtDestroy(c->blas);
     for (int i = 0; i < TP__STAGES; i++) {
@@ -1408,6 +8046,7 @@ static void tp__cuda_close(tp_device *d)
         if (c->stage_free[i]) cudaEventDestroy(c->stage_free[i]);
     }
     if (c->late_room) cudaFreeHost(c->late_room);
+    if (c->mark) cudaEventDestroy(c->mark);
     if (c->workspace) cudaFree(c->workspace);
     if (c->stream) cudaStreamDestroy(c->stream);
     free(c);
@@ -1454,6 +8093,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     d->upload = tp__cuda_upload;
     d->download = tp__cuda_download;
     d->copy = tp__cuda_copy;
+    d->copy_from = tp__cuda_copy_from;
     d->find_kernel = tp__cuda_find_kernel;
     d->scratch = tp__cuda_scratch;
     d->wait = tp__cuda_wait;
@@ -1479,7 +8119,9 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
             e = cudaHostAlloc((void **)&c->stage[i], TP__STAGE_BYTES, cudaHostAllocDefault);
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
         }
-        if (e == cudaSuccess) e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES, cudaHostAllocDefault);
+        if (e == cudaSuccess)
+            e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES + sizeof(tp__glance), cudaHostAllocDefault);
+        if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = cudaMalloc(&c->workspace, c->workspace_bytes);
     }
     if (e != cudaSuccess) {

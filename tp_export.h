@@ -646,7 +646,7 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
     char(*param)[64] = (char(*)[64])tp_calloc((size_t)(p->n_feed + p->n_fetch) + 1, sizeof *param);
     char t[TP_SHAPE_TEXT];
     tp_status st = param ? TP_OK : TP_ERR_NOMEM;
-    const size_t floats = (p->arena_bytes + sizeof(float) - 1) / sizeof(float);
+    const size_t floats = (p->arena_bytes[0] + sizeof(float) - 1) / sizeof(float);
     for (int i = 0; i < p->n_feed + p->n_fetch && st == TP_OK; i++)
         tp__c_name(param[i], sizeof param[i], tp_node_name(i < p->n_feed ? p->feed[i] : p->fetch[i - p->n_feed]),
                    (const char(*)[64])param, i);
@@ -714,9 +714,11 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
         return tp_fail(TP_ERR_ARG,
                        n_outputs < 1 ? "C export: there are no outputs" : "C export: '%s' cannot be a function's name",
                        w.name);
-    if (!s->device[0]->host)
-        return tp_fail(TP_ERR_UNSUPPORTED, "C export: the session's variables are on %s: load them into one on the CPU",
-                       s->device[0]->name);
+    for (int i = 0; i < s->n_device; i++)
+        if (!s->device[i]->host)
+            return tp_fail(TP_ERR_UNSUPPORTED,
+                           "C export: the session's variables are on %s: load them into one on the CPU",
+                           s->device[i]->name);
     /* a plan of naive kernels, for inputs of known shape; nothing is run */
     tp_device *naive = tp_cpu_device_new(1, "naive");
     tp_exec *e = naive ? tp_exec_new(s) : NULL;
@@ -738,9 +740,9 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
     }
     if (st == TP_OK) st = tp__check_run(s, feed, n_inputs, outputs, n_outputs);
     if (st == TP_OK) {
-        tp_device *own = e->device;
         tp__plan *p = NULL;
-        e->device = naive;
+        e->device[0] = naive;
+        e->one_device = true;
         tp_mutex_lock(s->graph->lock);
         if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
         if (st == TP_OK) p = tp__find_plan(e, feed, n_inputs, outputs, n_outputs, &st);
@@ -753,13 +755,12 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
             for (int i = 0; i < p->n_buffer && w.constant; i++) w.constant[i] = -1;
             if (st == TP_OK) st = tp__c_file(&w, out);
             if (info) {
-                info->ram = (p->arena_bytes + 3) / 4 * 4;
+                info->ram = (p->arena_bytes[0] + 3) / 4 * 4;
                 info->flash = w.flash;
                 info->kernels = p->n_step;
             }
             tp_free(w.constant);
         }
-        e->device = own;
     }
     tp_buf_free(&w.constants);
     tp_buf_free(&w.body);

@@ -85,7 +85,7 @@ struct tp_operation {
     void *attrs;         /* the row's attribute struct */
     void *user;          /* HOST ops: what the builder registered */
     uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
-    int device;          /* device tag: index into the session's devices */
+    int device;          /* where it runs: index into the session's devices (see tp_device_enter) */
     tp_at at;            /* where the user asked for it; file may be NULL */
 };
 
@@ -141,7 +141,9 @@ enum {
     TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
     TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10      /* the output may not share memory with a dying input */
+    TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
+    TP_OP_HALF = 1 << 11,         /* products, worth making of half-precision operands where the session allows it */
+    TP_OP_FOLLOWS = 1 << 12       /* its output 0 has the precision in which its input 0 is stored */
 };
 
 typedef enum {
@@ -302,6 +304,19 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
     for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
          TP__U(tp__i) = (tp_name_scope_pop(g), 0))
 
+/* What is made inside runs, and its variables live, on the session's device number `device`; outside it is device 0.
+ * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
+ * needed on another device is copied there, once a run. A number that the session has no device for is a mistake when
+ * the session is made or the op is run. */
+TP_DEF void tp_device_enter(tp_graph *g, int device);
+TP_DEF void tp_device_leave(tp_graph *g);
+TP_DEF int tp_current_device(const tp_graph *g);
+/* The device on which a value lives: its op's, or of tp_all_reduce that of the input of the same index. */
+TP_DEF int tp_node_device(const tp_node *n);
+/* TP_DEVICE(g, 1) { ... }  Leave the block at its end only. */
+#define TP_DEVICE(g, device_) \
+    for (int TP__U(tp__i) = (tp_device_enter((g), (device_)), 1); TP__U(tp__i); TP__U(tp__i) = (tp_device_leave(g), 0))
+
 /* The decorators of tensorpack as scopes around a call; `function` names what is called, whoever calls it.
  * auto_reuse: the first time in an enclosing variable scope as that scope says, later with reuse; no scope level is
  * added. under_variable: in a variable scope of that name. Both end with tp_variable_scope_pop. under_name: in a name
@@ -421,6 +436,30 @@ TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* N
 /* Items of a collection that were added inside the current tower; array in the graph's arena. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
 
+/* Training towers tower0, tower1, ... made by one function, each on its device: what its layers make is named tower<i>/...,
+ * the first tower makes the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
+ *
+ * The towers are built side by side, so that a layer may ask for a value of all of them (tp_tower_all_reduce): tower 0
+ * builds as far as such a layer, then tower 1 as far as the same one, and when all are there all go on. Each tower's
+ * function runs on a thread of its own, but never two at a time, and the scopes, the device and the place of errors are the
+ * tower's own; a collection shows what the towers before this one added so far. With one tower, and with TP_NO_THREADS, it
+ * runs on the caller's thread.
+ *
+ * fn's result goes to outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status; the sentence of
+ * a mistake is then tp_last_error's too. Not inside a tower. */
+typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
+typedef struct tp_towers_desc {
+    int n;              /* how many */
+    const int *devices; /* of each; NULL: tower i on device i */
+    bool own_variables; /* the others make variables of their own, tower<i>/..., which are not saved [use_vs] */
+} tp_towers_desc;
+TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
+                                    tp_node **outputs);
+/* For layers: ys[i] is the sum (or mean) over all towers of what each of them gives as xs[i], by tp_all_reduce; n values at
+ * once. `what` names the layer in sentences. In a tower that is the only one, ys are the xs. All towers must come to the
+ * same layers in the same order. */
+TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
+
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
 typedef struct tp_tower_func tp_tower_func; /* lives in the graph's arena */
 typedef struct tp_tower_handle {
@@ -538,6 +577,9 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + offset */
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
+/* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
+ * with the same bits on all of them. The mean is of floats only. */
+TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims);
@@ -761,12 +803,13 @@ TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;               /* 0 = one a processor. One seed gives the same bits for any number. */
-    const char *isa;           /* NULL = the best; see tp_cpu_device_new */
-    tp_device *const *devices; /* NULL: one CPU device of the session's own; else borrowed, must outlive it */
+    int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
+    const char *isa; /* NULL = the best; see tp_cpu_device_new */
+    /* The devices that tp_device_enter numbers: borrowed, they must outlive the session. NULL: one of its own, the CPU */
+    tp_device *const *devices;
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
-    tp_precision precision; /* of products on devices with tensor cores */
+    tp_precision precision; /* see tp_precision */
     float memory_fraction;  /* of a GPU; 0 = 0.99 */
 } tp_session_config;
 TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
@@ -809,8 +852,10 @@ TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from now on */
 typedef struct tp_plan_info {
-    int n_steps, n_fused, n_folded; /* kernels; element-wise ops inside fused ones; ops folded to constants */
-    size_t arena_bytes, constant_bytes;
+    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused ones; ops folded to constants */
+    int n_copies;                       /* of the steps: values brought to another device */
+    bool recorded;                      /* its runs are replays of a recording */
+    size_t arena_bytes, constant_bytes; /* of all devices */
     double flops, bytes;
 } tp_plan_info;
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info);
@@ -999,6 +1044,9 @@ typedef struct tp__transpose_attrs {
     int perm[TP_MAX_DIMS];
     int n; /* 0: the axes are reversed */
 } tp__transpose_attrs;
+typedef struct tp__all_reduce_attrs {
+    bool mean;
+} tp__all_reduce_attrs;
 typedef struct tp__parts_attrs {
     int axis, n;
 } tp__parts_attrs;
@@ -1020,6 +1068,12 @@ typedef struct tp__one_hot_attrs {
 typedef struct tp__message_attrs {
     const char *message; /* NULL or "": the op's name */
 } tp__message_attrs;
+/* print: what its line tells. A device that has looked itself calls the row's naive_f32, to write the line, with this as
+ * scratch; no data is read then. */
+#define TP__GLANCE 20
+typedef struct tp__glance {
+    double sum, squares, first[TP__GLANCE];
+} tp__glance;
 typedef struct tp__matmul_attrs {
     bool transpose_a, transpose_b;
     int fused_bias, fused_act; /* set by the planner */
@@ -1245,6 +1299,7 @@ struct tp_collection_backup {
 };
 
 #define TP__MAX_SCOPES 64
+#define TP__MAX_KEPT   8
 
 struct tp_graph {
     tp_arena arena;
@@ -1261,10 +1316,14 @@ struct tp_graph {
     int n_name_scope;
     tp__variable_scope var_scope[TP__MAX_SCOPES];
     int n_var_scope;
+    int device[TP__MAX_SCOPES], n_device; /* device[0] is 0 */
     tp_tower_context tower;
     bool in_tower;
     int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
     tp_collection_backup *tower_entry;
+    void **kept[TP__MAX_KEPT]; /* pointers of headers above that belong to the tower being built (tp__graph_keep) */
+    int n_kept;
+    struct tp__towers *towers; /* being built side by side, or NULL */
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
@@ -1306,6 +1365,7 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     g->var_scope[0].prefix = "";
     g->var_scope[0].reuse = TP_REUSE_NO;
     g->n_var_scope = 1;
+    g->n_device = 1;
     g->infer_out = (tp_type *)tp_calloc(TP_MAX_OUTPUTS, sizeof(tp_type));
     g->lock = tp_mutex_new();
     if (!g->infer_out || !g->lock) {
@@ -1410,6 +1470,14 @@ TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
         return NULL;
     }
     return p;
+}
+
+/* A pointer that a header above this one sets as building goes on (its innermost scope, say): towers that are built side by
+ * side each have their own. NULL until it is kept. */
+TP__UNUSED static void tp__graph_keep(tp_graph *g, void **p)
+{
+    if (g->n_kept < TP__MAX_KEPT) g->kept[g->n_kept++] = p;
+    else tp_graph_fail(g, NULL, TP_ERR_STATE, "more than %d pointers are to be kept for each tower", TP__MAX_KEPT);
 }
 
 /* -- names */
@@ -1649,6 +1717,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->graph = g;
     op->row = row;
     op->at = g->at;
+    op->device = tp_current_device(g);
     op->user = d->user;
     op->n_in = d->n_in;
     op->n_var = d->n_var;
@@ -1657,7 +1726,15 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->attrs = tp_graph_alloc(g, row->attr_size);
     if (!op->in || !op->var || !op->attrs) return &g->poison;
     for (int i = 0; i < d->n_in; i++) op->in[i] = d->in[i];
-    for (int i = 0; i < d->n_var; i++) op->var[i] = tp_node_variable(d->vars[i]);
+    for (int i = 0; i < d->n_var; i++) {
+        op->var[i] = tp_node_variable(d->vars[i]);
+        if (op->var[i]->device != op->var[0]->device)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                                 "%s: '%s' lives on device %d and '%s' on device %d: one op writes variables of one "
+                                 "device",
+                                 row->name, op->var[0]->name, op->var[0]->device, op->var[i]->name, op->var[i]->device);
+    }
+    if (d->n_var) op->device = op->var[0]->device;
     if (d->attrs && row->attr_size) {
         memcpy(op->attrs, d->attrs, row->attr_size);
         if (!tp__attrs_own_strings(g, row, op->attrs)) return &g->poison;
@@ -1900,6 +1977,32 @@ TP_DEF void tp_variable_scope_pop(tp_graph *g)
     g->n_var_scope--;
 }
 
+/* -- devices */
+
+TP_DEF int tp_current_device(const tp_graph *g) { return g->device[g->n_device - 1]; }
+
+TP_DEF void tp_device_enter(tp_graph *g, int device)
+{
+    if (device < 0)
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no device %d: the devices of a session are numbered from 0",
+                      device);
+    if (g->n_device == TP__MAX_SCOPES) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "device scopes are nested more than %d deep: is one left open?",
+                      TP__MAX_SCOPES);
+        return;
+    }
+    g->device[g->n_device++] = device < 0 ? 0 : device;
+}
+
+TP_DEF void tp_device_leave(tp_graph *g)
+{
+    if (g->n_device <= 1) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "a device scope is closed that was never opened");
+        return;
+    }
+    g->n_device--;
+}
+
 /* -- collections */
 
 static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
@@ -2019,6 +2122,7 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     v->trainable = d->trainable != TP_NO;
     v->local = d->local;
     v->id = g->var.n;
+    v->device = n->op->device;
     if (v->init.kind == TP_INIT_UNSET)
         v->init = tp_dtype_is_float(v->dtype) ? tp_init_glorot_uniform() : tp_init_zeros();
     if (v->init.kind == TP_INIT_VALUES) {
@@ -2486,8 +2590,10 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
 }
 
 /* How many items a collection had when the current tower was entered. */
+static int tp__towers_entry_count(const tp_graph *g, const char *key);
 static int tp__tower_entry_count(const tp_graph *g, const char *key)
 {
+    if (g->towers) return tp__towers_entry_count(g, key);
     for (int i = 0; i < g->tower_entry->n; i++)
         if (strcmp(g->tower_entry->key[i], key) == 0) return g->tower_entry->n_item[i];
     return 0;
@@ -2534,6 +2640,382 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
+}
+
+/* -- towers side by side */
+
+/* Where building is: what belongs to a tower and is put aside while another one builds. */
+typedef struct tp__building {
+    const char *name_scope[TP__MAX_SCOPES];
+    tp__variable_scope var_scope[TP__MAX_SCOPES];
+    int device[TP__MAX_SCOPES];
+    int n_name_scope, n_var_scope, n_device;
+    tp_tower_context tower;
+    bool in_tower;
+    int tower_scopes;
+    tp_collection_backup *tower_entry;
+    tp_at at;
+    void *kept[TP__MAX_KEPT];
+    int n_kept;
+} tp__building;
+
+typedef struct tp__tower_build {
+    struct tp__towers *all;
+    int index;
+    tp_thread *thread;
+    tp__building state;
+    tp__list *own; /* what it added to each collection, by the collection's number */
+    int n_own;
+    bool done;
+    /* while it waits in tp_tower_all_reduce */
+    bool waits, mean;
+    tp_node *const *give;
+    tp_node **get;
+    int n;
+    const char *what, *layer; /* "BatchNorm", "conv1/bn" */
+    tp_node *output;
+} tp__tower_build;
+
+typedef struct tp__towers {
+    tp_graph *graph;
+    const tp_towers_desc *desc;
+    tp_tower_build_fn fn;
+    void *user;
+    tp__building outside; /* the caller's */
+    int *base, n_base;    /* how much was in each collection before */
+    tp__tower_build *tower;
+    int running; /* the tower that the graph's state is of, -1: none */
+    tp_mutex *lock;
+    tp_cond *passed;
+    int turn; /* the tower that may run, -1: the caller */
+} tp__towers;
+
+static void tp__building_save(const tp_graph *g, tp__building *b)
+{
+    memcpy((void *)b->name_scope, (const void *)g->name_scope, sizeof b->name_scope);
+    memcpy(b->var_scope, g->var_scope, sizeof b->var_scope);
+    memcpy(b->device, g->device, sizeof b->device);
+    b->n_name_scope = g->n_name_scope;
+    b->n_var_scope = g->n_var_scope;
+    b->n_device = g->n_device;
+    b->tower = g->tower;
+    b->in_tower = g->in_tower;
+    b->tower_scopes = g->tower_scopes;
+    b->tower_entry = g->tower_entry;
+    b->at = g->at;
+    b->n_kept = g->n_kept;
+    for (int i = 0; i < g->n_kept; i++) b->kept[i] = *g->kept[i];
+}
+
+static void tp__building_restore(tp_graph *g, const tp__building *b)
+{
+    memcpy((void *)g->name_scope, (const void *)b->name_scope, sizeof b->name_scope);
+    memcpy(g->var_scope, b->var_scope, sizeof b->var_scope);
+    memcpy(g->device, b->device, sizeof b->device);
+    g->n_name_scope = b->n_name_scope;
+    g->n_var_scope = b->n_var_scope;
+    g->n_device = b->n_device;
+    g->tower = b->tower;
+    g->in_tower = b->in_tower;
+    g->tower_scopes = b->tower_scopes;
+    g->tower_entry = b->tower_entry;
+    g->at = b->at;
+    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* kept since: nothing yet */
+}
+
+/* How much of a collection is not this tower's: what was there before, and what the towers before it added. */
+static int tp__towers_before(const tp__towers *t, int collection, int tower)
+{
+    int n = collection < t->n_base ? t->base[collection] : 0;
+    for (int i = 0; i < tower; i++)
+        if (collection < t->tower[i].n_own) n += t->tower[i].own[collection].n;
+    return n;
+}
+
+static int tp__towers_entry_count(const tp_graph *g, const char *key)
+{
+    for (int c = 0; c < g->collection.n && g->towers->running >= 0; c++)
+        if (strcmp(((const tp__collection *)g->collection.item[c])->key, key) == 0)
+            return tp__towers_before(g->towers, c, g->towers->running);
+    return 0;
+}
+
+/* Collections hold what was there before and what the first `n` towers added, in the order of the towers. */
+static void tp__towers_show(tp__towers *t, int n)
+{
+    tp_graph *g = t->graph;
+    for (int c = 0; c < g->collection.n; c++) {
+        tp__list *l = &((tp__collection *)g->collection.item[c])->list;
+        const int base = c < t->n_base ? t->base[c] : 0;
+        if (l->n > base) l->n = base;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; c < t->tower[i].n_own && k < t->tower[i].own[c].n; k++)
+                if (!tp__list_add(l, t->tower[i].own[c].item[k])) tp__graph_nomem(g);
+    }
+}
+
+static void tp__towers_switch_in(tp__towers *t, int i)
+{
+    tp__building_restore(t->graph, &t->tower[i].state);
+    tp__towers_show(t, i + 1);
+    t->running = i;
+}
+
+static void tp__towers_switch_out(tp__towers *t)
+{
+    tp_graph *g = t->graph;
+    tp__tower_build *b = &t->tower[t->running];
+    tp__building_save(g, &b->state);
+    if (b->n_own < g->collection.n) {
+        tp__list *own = (tp__list *)tp_realloc(b->own, (size_t)g->collection.n * sizeof *own);
+        if (!own) tp__graph_nomem(g);
+        else {
+            memset(own + b->n_own, 0, (size_t)(g->collection.n - b->n_own) * sizeof *own);
+            b->own = own;
+            b->n_own = g->collection.n;
+        }
+    }
+    for (int c = 0; c < b->n_own; c++) {
+        const tp__list *l = &((const tp__collection *)g->collection.item[c])->list;
+        b->own[c].n = 0;
+        for (int k = tp__towers_before(t, c, b->index); k < l->n; k++)
+            if (!tp__list_add(&b->own[c], l->item[k])) tp__graph_nomem(g);
+    }
+    t->running = -1;
+    tp__building_restore(g, &t->outside);
+}
+
+/* Whoever has the turn gives it to another one and waits until it comes back. */
+static void tp__towers_pass(tp__towers *t, int to, int self)
+{
+    tp_mutex_lock(t->lock);
+    t->turn = to;
+    tp_cond_broadcast(t->passed);
+    while (t->turn != self) tp_cond_wait(t->passed, t->lock);
+    tp_mutex_unlock(t->lock);
+}
+
+/* Variables of a tower that has its own are copies: not saved. */
+static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    (void)user;
+    d->local = true;
+    return tp_getter_next(call, d);
+}
+
+/* One tower, from its beginning to its end. */
+static void tp__tower_body(tp__tower_build *b)
+{
+    const tp__towers *t = b->all;
+    tp_graph *g = t->graph;
+    const bool own = t->desc->own_variables && b->index > 0;
+    char name[32];
+    tp_variable_scope_desc vs;
+    tp_tower_desc d;
+    memset(&vs, 0, sizeof vs);
+    memset(&d, 0, sizeof d);
+    snprintf(name, sizeof name, "tower%d", b->index);
+    vs.no_name_scope = true;
+    if (own) vs.getter = tp__local_getter;
+    else if (b->index > 0) vs.reuse = TP_REUSE_YES;
+    d.name = name;
+    d.vs_name = own ? name : NULL;
+    d.is_training = true;
+    d.index = b->index;
+    d.total = t->desc->n;
+    tp_device_enter(g, t->desc->devices ? t->desc->devices[b->index] : b->index);
+    tp_variable_scope_push(g, &vs);
+    const int level = g->n_device;
+    if (tp_tower_enter(g, &d)) {
+        tp_node *y = t->fn(tp_current_tower_context(g), t->user);
+        if (g->n_device != level)
+            tp_graph_fail(g, NULL, TP_ERR_STATE,
+                          "tower '%s' ends with a device scope still open: leave scope blocks at their end, not by "
+                          "return or break",
+                          name);
+        if (g->in_tower) tp_tower_leave(g);
+        b->output = y;
+    }
+    tp_variable_scope_pop(g);
+    tp_device_leave(g);
+}
+
+static void tp__tower_thread(void *user)
+{
+    tp__tower_build *b = (tp__tower_build *)user;
+    tp__towers *t = b->all;
+    tp_mutex_lock(t->lock);
+    while (t->turn != b->index) tp_cond_wait(t->passed, t->lock);
+    tp_mutex_unlock(t->lock);
+    tp__tower_body(b);
+    tp_mutex_lock(t->lock);
+    b->done = true;
+    t->turn = -1;
+    tp_cond_broadcast(t->passed);
+    tp_mutex_unlock(t->lock);
+}
+
+/* Let a tower build until it waits or ends. */
+static void tp__towers_run(tp__towers *t, int i)
+{
+    tp__tower_build *b = &t->tower[i];
+    tp__towers_switch_in(t, i);
+    b->waits = false;
+    if (t->lock) {
+        if (!b->thread && tp_thread_start(&b->thread, tp__tower_thread, b) != TP_OK) {
+            char why[512];
+            snprintf(why, sizeof why, "%.500s", tp_last_error());
+            tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
+            b->done = true;
+        } else tp__towers_pass(t, i, -1);
+    } else {
+        tp__tower_body(b);
+        b->done = true;
+    }
+    tp__towers_switch_out(t);
+}
+
+static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys);
+
+/* Every tower had its turn. Where all wait for the same, make it; where they do not, nobody will ever get it. */
+static void tp__towers_meet(tp__towers *t)
+{
+    tp_graph *g = t->graph;
+    const int n = t->desc->n;
+    const tp__tower_build *first = NULL;
+    for (int i = 0; i < n && !first; i++)
+        if (t->tower[i].waits) first = &t->tower[i];
+    if (!first) return;
+    for (int i = 0; i < n; i++) {
+        const tp__tower_build *b = &t->tower[i];
+        const bool alike = b->waits && strcmp(b->layer, first->layer) == 0 && strcmp(b->what, first->what) == 0 &&
+                           b->n == first->n && b->mean == first->mean;
+        if (alike) continue;
+        const char *rule = "every tower must build the same layers in the same order";
+        if (!b->waits)
+            tp_graph_fail(g, &first->state.at, TP_ERR_STATE,
+                          "%s '%s' of tower%d waits for the other towers, but tower%d ended without it: %s",
+                          first->what, first->layer, first->index, i, rule);
+        else
+            tp_graph_fail(g, &b->state.at, TP_ERR_STATE,
+                          "%s '%s' of tower%d waits for the other towers, but tower%d is at %s '%s': %s", first->what,
+                          first->layer, first->index, i, b->what, b->layer, rule);
+    }
+    tp_node **x = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *x);
+    tp_node **y = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *y);
+    const char *name = tp_arena_printf(&g->arena, "%s%sAllReduce", first->layer, *first->layer ? "/" : "");
+    if (!name) tp__graph_nomem(g);
+    tp_graph_set_at(g, first->state.at);
+    for (int k = 0; k < first->n && g->status == TP_OK; k++) {
+        for (int i = 0; i < n; i++) x[i] = t->tower[i].give[k];
+        tp__all_reduce_as(x, n, first->mean, name, y);
+        for (int i = 0; i < n; i++) t->tower[i].get[k] = y[i];
+    }
+    g->at = t->outside.at;
+}
+
+TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* ys may be xs */
+    bool whole = give != NULL;
+    for (int i = 0; i < n && give; i++) {
+        give[i] = xs[i];
+        whole = whole && !tp_is_poison(xs[i]);
+    }
+    for (int i = 0; i < n; i++) ys[i] = &g->poison;
+    if (!whole || g->status != TP_OK) return;
+    if (!tower) {
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "%s asks for a value of all towers outside a tower", what);
+        return;
+    }
+    if (tower->total == 1) {
+        for (int i = 0; i < n; i++) ys[i] = give[i];
+        return;
+    }
+    tp__towers *t = g->towers;
+    if (!t || !t->lock) {
+        tp_graph_fail(
+            g, NULL, t ? TP_ERR_UNSUPPORTED : TP_ERR_STATE,
+            t ? "%s asks for a value of all towers, which needs a thread for each: this program was built with "
+                "TP_NO_THREADS"
+              : "%s asks for a value of all towers, but they are built one after the other: make them with "
+                "tp_build_on_towers",
+            what);
+        return;
+    }
+    tp__tower_build *b = &t->tower[t->running];
+    const char *scope = tp_name_scope(g);
+    const size_t skip = strlen(tower->ns_name);
+    b->layer = strncmp(scope, tower->ns_name, skip) != 0 ? scope : scope[skip] == '/' ? scope + skip + 1 : "";
+    b->what = what;
+    b->give = give;
+    b->get = ys;
+    b->n = n;
+    b->mean = mean;
+    b->waits = true;
+    tp__towers_pass(t, -1, b->index);
+    for (int i = 0; i < n && g->status != TP_OK; i++) ys[i] = &g->poison;
+}
+
+TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
+                                    tp_node **outputs)
+{
+    for (int i = 0; i < d->n && outputs; i++) outputs[i] = &g->poison;
+    if (d->n < 1) tp_graph_fail(g, NULL, TP_ERR_ARG, "%d towers make no sense", d->n);
+    else if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no function to build towers with");
+    else if (g->in_tower)
+        tp_graph_fail(g, NULL, TP_ERR_STATE, "towers are to be built inside tower '%s': leave it first",
+                      g->tower.ns_name);
+    if (g->status != TP_OK) return tp_fail(g->status, "%s", g->error);
+    tp__towers t;
+    memset(&t, 0, sizeof t);
+    t.graph = g;
+    t.desc = d;
+    t.fn = fn;
+    t.user = user;
+    t.running = t.turn = -1;
+    t.tower = (tp__tower_build *)tp_calloc((size_t)d->n, sizeof *t.tower);
+    t.base = (int *)tp_calloc((size_t)g->collection.n + 1, sizeof *t.base);
+    bool ok = t.tower && t.base;
+#ifndef TP_NO_THREADS
+    if (ok && d->n > 1) ok = (t.lock = tp_mutex_new()) != NULL && (t.passed = tp_cond_new()) != NULL;
+#endif
+    if (ok) {
+        t.n_base = g->collection.n;
+        for (int c = 0; c < t.n_base; c++) t.base[c] = ((const tp__collection *)g->collection.item[c])->list.n;
+        tp__building_save(g, &t.outside);
+        for (int i = 0; i < d->n; i++) {
+            t.tower[i].all = &t;
+            t.tower[i].index = i;
+            t.tower[i].state = t.outside;
+            t.tower[i].output = &g->poison;
+        }
+        g->towers = &t;
+        for (bool more = true; more;) {
+            more = false;
+            for (int i = 0; i < d->n; i++) {
+                if (!t.tower[i].done) tp__towers_run(&t, i);
+                more = more || !t.tower[i].done;
+            }
+            tp__towers_meet(&t);
+        }
+        for (int i = 0; i < d->n; i++) tp_thread_join(t.tower[i].thread);
+        tp__towers_show(&t, d->n);
+        g->towers = NULL;
+        for (int i = 0; i < d->n; i++) {
+            if (outputs) outputs[i] = g->status == TP_OK ? t.tower[i].output : &g->poison;
+            for (int c = 0; c < t.tower[i].n_own; c++) tp_free((void *)t.tower[i].own[c].item);
+            tp_free(t.tower[i].own);
+        }
+    } else {
+        tp__graph_nomem(g);
+    }
+    tp_cond_free(t.passed);
+    tp_mutex_free(t.lock);
+    tp_free(t.base);
+    tp_free(t.tower);
+    return g->status == TP_OK ? TP_OK : tp_fail(g->status, "%s", g->error);
 }
 
 struct tp_tower_func {
@@ -2586,12 +3068,13 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "a tower function is called outside a tower context: tp_tower_enter first");
     tp_tower_handle *h = (tp_tower_handle *)tp_graph_alloc(g, sizeof *h);
-    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
-    if (!h || !list || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
+    if (!h || !(h->in = (tp_node **)tp_graph_alloc(g, (size_t)f->n_spec * sizeof *h->in))) return &g->poison;
     for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
     h->ctx = g->tower;
     h->func = f;
-    h->output = f->fn(g, in, f->user);
+    h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
+    tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
+    if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
     list[f->n_handle++] = h;
     f->handle = list;
@@ -2681,6 +3164,7 @@ typedef struct tp__contribution {
     struct tp__contribution *next;
 } tp__contribution;
 
+/* Summed where the value lives. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
     int n = 0, i;
@@ -2691,7 +3175,11 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     i = n;
     for (const tp__contribution *c = head[value->op->id]; c; c = c->next)
         if (c->value == value) list[--i] = c->grad; /* oldest consumer first */
-    return n == 1 ? list[0] : tp_add_n(list, n);
+    if (n == 1) return list[0];
+    tp_device_enter(g, tp_node_device(value));
+    tp_node *sum = tp_add_n(list, n);
+    tp_device_leave(g);
+    return sum;
 }
 
 TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
@@ -2709,7 +3197,9 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
     tp__name_scope_enter(g, "");
     tp_name_scope_push(g, "gradients");
     const char *scope = tp_name_scope(g);
+    tp_device_enter(g, tp_node_device(y));
     if (!dy) dy = tp_ones_like(y);
+    tp_device_leave(g);
     const int last = y->op->id, n_op = last + 1;
     char *above = (char *)tp_calloc((size_t)n_op, 1); /* y depends on it */
     char *below = (char *)tp_calloc((size_t)n_op, 1); /* it depends on an x (bit 0) */
@@ -2762,6 +3252,7 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
         const tp_at at = g->at;
         g->at = o->at;
         tp_name_scope_push(g, sub);
+        tp_device_enter(g, o->device);
         for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
         tp_grad ctx;
         memset(&ctx, 0, sizeof ctx);
@@ -2772,6 +3263,7 @@ TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n
         ctx.din = din;
         ctx.out = o->out;
         o->row->grad(&ctx);
+        tp_device_leave(g);
         tp_name_scope_pop(g);
         g->at = at;
         for (int i = 0; i < o->n_in; i++) {
@@ -3035,12 +3527,17 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
+ *                with a half precision: which of them are stored so
  *   3. order     creation order, bent where a variable's old value must be read before it is written
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
  *   6. fuse      bias and activation into their convolution or matmul; element-wise chains into one kernel
- *   7. place     buffers in one arena by lifetime, element-wise results over a dying operand
- * Each of these keeps the bits of every value: a fetch never changes what is trained. */
+ *   7. place     buffers in an arena by lifetime, element-wise results over a dying operand
+ * Each of these keeps the bits of every value: a fetch never changes what is trained.
+ *
+ * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
+ * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
+ * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
 
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
 
@@ -3156,12 +3653,14 @@ static const tp_op tp__op_copy =
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
 typedef struct tp__buffer {
     tp__place where;
+    int device;
     int64_t bytes;
     int first, last; /* steps that write it first and read it last; last INT_MAX: fetched */
     size_t offset;   /* in the arena */
     const tp_variable *var;
-    void *data; /* constant */
-    int merged; /* shares the place of this other buffer; -1 */
+    void *data;            /* constant */
+    const void *host_data; /* the constant as the host can read it; NULL: it cannot */
+    int merged;            /* shares the place of this other buffer; -1 */
 } tp__buffer;
 
 /* One value of the plan. */
@@ -3178,30 +3677,55 @@ typedef struct tp__step {
     tp_operand *operand; /* in, out, var */
     int *buffer;         /* of each operand; -1 none */
     int scratch;         /* buffer, -1 none */
-    bool convert;        /* half-precision operands go through float */
-    double seconds;      /* measured */
+    int device;
+    int from;       /* a copy from this device; -1: its kernel runs */
+    bool convert;   /* half-precision operands go through float */
+    double seconds; /* measured */
     int64_t runs;
 } tp__step;
+
+/* A constant's memory on a device. */
+typedef struct tp__constant {
+    void *data;
+    int device;
+} tp__constant;
+
+/* A fed value and where on its way into the plan it is put; several where several devices read it. */
+typedef struct tp__upload {
+    int feed, buffer;
+} tp__upload;
 
 typedef struct tp__plan {
     struct tp__plan *next;
     tp_arena arena; /* everything below */
-    tp_device *device;
+    tp_device **device;
+    int n_device;
+    bool *used; /* device -> does a step of the plan run on it? Device 0 counts as used. */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
     int *feed_buffer;
+    tp__upload *upload;
+    int n_upload, cap_upload;
     int *fetch_buffer;
     tp_type *fetch_type;
     tp_tensor *value; /* what the caller sees */
     tp__step *step;
+    int cap_step;
     tp__buffer *buffer;
-    size_t arena_bytes, constant_bytes;
-    void *bound_to; /* the arena that pointers were resolved against */
-    void **constant;
+    size_t *arena_bytes; /* on each device */
+    size_t constant_bytes;
+    uint64_t bound_to; /* the arenas that pointers were resolved against: the exec's `arenas`; 0: none */
+    tp__constant *constant;
     int n_constant;
+    void *room; /* host memory, for copies between devices that cannot reach each other */
+    size_t room_bytes;
+    /* Recording: all steps on this device, which can record; -1: never. */
+    int record_on;
+    int bound_runs; /* runs since the pointers were resolved, as far as 1 */
+    void *recording;
     tp_plan_info info;
 } tp__plan;
 
@@ -3217,30 +3741,56 @@ struct tp_session {
     tp_dict state;
 };
 
-struct tp_exec {
-    tp_session *session;
-    tp_device *device;
+/* What an exec has on a device. */
+typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
+    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
+} tp__exec_device;
+
+struct tp_exec {
+    tp_session *session;
+    tp_device **device;
+    int n_device;
+    bool one_device; /* everything runs on device 0, whatever its tag: the C exporter's */
+    tp__exec_device *on;
+    uint64_t arenas; /* rises whenever an arena moves */
     tp__plan *plans;
     uint64_t clock;
     uint64_t random_step;
-    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
     bool timing;
 };
 
 #define TP__MAX_PLANS 32
 
+static void tp__forget_recording(tp__plan *p)
+{
+    if (p->recording) p->device[p->record_on]->record_free(p->device[p->record_on], p->recording);
+    p->recording = NULL;
+    p->bound_runs = 0;
+}
+
 static void tp__plan_free(tp__plan *p)
 {
     if (!p) return;
     for (int i = 0; i < p->n_fetch && p->value; i++) tp_tensor_free(&p->value[i]);
-    for (int i = 0; i < p->n_constant; i++) p->device->free(p->device, p->constant[i]);
+    tp__forget_recording(p);
+    for (int i = 0; i < p->n_constant; i++) {
+        tp_device *d = p->device[p->constant[i].device];
+        d->free(d, p->constant[i].data);
+    }
     tp_arena a = p->arena;
     tp_arena_free(&a);
 }
 
 /* -- scratch of one compilation */
+
+/* A value's copy on another device than its own, or in another precision. */
+typedef struct tp__abroad {
+    int device, buffer, next;
+    tp_dtype dtype; /* unset: the value's own */
+} tp__abroad;
+
 typedef struct tp__compiler {
     tp_exec *exec;
     tp_graph *g;
@@ -3256,11 +3806,15 @@ typedef struct tp__compiler {
     int *group;                        /* op id -> its fused group, or -1 */
     int *alias;                        /* value -> value it is a view of, or -1 */
     char *folded;                      /* op id */
+    char *constant;                    /* op id: made of constants alone; while precisions are chosen */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
     char *fetched;    /* value */
     int *fed;         /* value -> feed index, or -1 */
     int *writer_head; /* variable id -> first writer op in order, or -1 */
+    int *abroad_head; /* value -> its copies on other devices, or -1 */
+    tp__abroad *abroad;
+    int n_abroad, cap_abroad, cap_buffer;
 } tp__compiler;
 
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -3292,12 +3846,15 @@ static void tp__compiler_free(tp__compiler *c)
     tp_free(c->group);
     tp_free(c->alias);
     tp_free(c->folded);
+    tp_free(c->constant);
     tp_free(c->use_head);
     tp_free(c->use_next);
     tp_free(c->use_op);
     tp_free(c->fetched);
     tp_free(c->fed);
     tp_free(c->writer_head);
+    tp_free(c->abroad_head);
+    tp_free(c->abroad);
 }
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
@@ -3545,20 +4102,25 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
     return false;
 }
 
-static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int *cap)
+/* Where an operation runs, and where a value is needed or made. */
+static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
+static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
+
+static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int device)
 {
     tp__plan *p = c->plan;
-    if (p->n_buffer == *cap) {
-        const int bigger = *cap ? *cap * 2 : 256;
+    if (p->n_buffer == c->cap_buffer) {
+        const int bigger = c->cap_buffer ? c->cap_buffer * 2 : 256;
         tp__buffer *b = (tp__buffer *)tp_arena_alloc(&p->arena, (size_t)bigger * sizeof *b);
         if (!b) return -1;
         if (p->n_buffer) memcpy(b, p->buffer, (size_t)p->n_buffer * sizeof *b);
         p->buffer = b;
-        *cap = bigger;
+        c->cap_buffer = bigger;
     }
     tp__buffer *b = &p->buffer[p->n_buffer];
     memset(b, 0, sizeof *b);
     b->where = where;
+    b->device = device;
     b->bytes = bytes;
     b->first = INT_MAX;
     b->last = -1;
@@ -3569,6 +4131,70 @@ static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int *
 static bool tp__type_equal(const tp_type *a, const tp_type *b)
 {
     return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
+}
+
+/* 3'. With a half precision, which float32 values are stored so: products, what follows from them element by element or
+ * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
+static tp_dtype tp__half_of(const tp__compiler *c)
+{
+    const tp_precision p = c->exec->session->config.precision;
+    return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
+}
+static bool tp__is_mover(const tp_operation *o)
+{
+    const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
+    return ((o->row->flags & TP_OP_ANY_DTYPE) && !(o->row->flags & no)) || o->row == &tp__op_add_n;
+}
+static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
+{
+    const tp_dtype half = tp__half_of(c);
+    return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
+}
+static void tp__plan_precision(tp__compiler *c)
+{
+    const tp_dtype half = tp__half_of(c);
+    for (int k = 0; k < c->n_order && half; k++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
+        const unsigned flags = o->row->flags;
+        const int v = c->first_value[o->id];
+        c->constant[o->id] = o->row == &tp__op_constant;
+        if ((flags & TP_OP_SOURCE) || o->n_var || o->out[0].dtype != TP_F32) continue;
+        bool all = true, any = false, constant = true;
+        for (int i = 0; i < o->n_in; i++) {
+            const tp_node *in = o->in[i];
+            const int from = tp__value_of(c, in);
+            if (tp__shape_only(o->row, i)) continue;
+            constant = constant && c->constant[in->op->id] && c->fed[from] < 0;
+            if (in->dtype != TP_F32) continue;
+            if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
+                continue; /* a broadcast operand has no say */
+            all = all && tp__is_stored_half(c, in);
+            any = true;
+        }
+        c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
+        if (c->constant[o->id] || !any) continue; /* folded as float32 */
+        const bool same = o->row == &tp__op_sum_to_like &&
+                          tp_shape_equal(&c->value[tp__value_of(c, o->in[0])].type.shape, &c->value[v].type.shape);
+        if (flags & TP_OP_FOLLOWS) {
+            if (tp__is_stored_half(c, o->in[0]) && c->fed[v] < 0) c->value[v].type.dtype = half;
+        } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
+            for (int i = 0; i < o->n_out; i++)
+                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0) c->value[v + i].type.dtype = half;
+        }
+    }
+}
+
+/* In which precision does an op want its operand i, which is node n? */
+static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
+{
+    const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
+    if (!half || n->dtype != TP_F32) return stored;
+    if (o->row->flags & TP_OP_HALF) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
+        return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
+    if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each as it is */
+    return TP_F32;
 }
 
 /* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
@@ -3584,6 +4210,7 @@ static void tp__plan_alias(tp__compiler *c)
             tp__type_equal(&c->value[v].type, &c->value[in].type))
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
+        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a copy, and so no view */
         const tp_node *root = o->in[0]; /* a variable or an assignment's output at the bottom? */
         while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
         const tp_variable *var = tp_node_variable(root);
@@ -3593,6 +4220,12 @@ static void tp__plan_alias(tp__compiler *c)
         if (var && c->fed[tp__value_of(c, root)] < 0 && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
     }
+}
+
+/* Is it float32, or float32 that the plan stores in half precision? */
+static bool tp__single(const tp__compiler *c, const tp_node *n)
+{
+    return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
 }
 
 /* -- 6a. bias and activation in the epilogue of their producer */
@@ -3609,7 +4242,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 
 static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
 {
-    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false;
+    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* half: it is rounded before the bias */
     if (o->row->flags & TP__OP_CONV2D) {
         const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
         return a->data_format != TP_NCHW;
@@ -3628,6 +4261,7 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
     if (id < 0) return e;
     const tp_operation *b = (const tp_operation *)c->g->op.item[id];
     if (b->row != &tp__op_bias_add || tp__value_of(c, b->in[0]) != v || c->folded[id]) return e;
+    if (tp__device_of(c, b) != tp__device_of(c, o)) return e;
     const tp__bias_attrs *ba = (const tp__bias_attrs *)b->attrs;
     if (ba->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return e;
     e.bias_op = id;
@@ -3635,7 +4269,7 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
     id = tp__sole_direct_consumer(c, v);
     if (id < 0) return e;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
-    if (r->row == &tp__op_relu) e.act_op = id;
+    if (r->row == &tp__op_relu && tp__device_of(c, r) == tp__device_of(c, o)) e.act_op = id;
     return e;
 }
 
@@ -3655,16 +4289,18 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
 static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id];
-    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || c->value[v].type.dtype != TP_F32) return -1;
+    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__single(c, &o->out[0])) return -1;
     const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
+    if (tp__device_of(c, r) != tp__device_of(c, o)) return -1;
     return r->row == &tp__op_relu && r->n_ctrl == 0 && c->fed[c->first_value[id]] < 0 && !c->folded[id] ? id : -1;
 }
 
 static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 {
-    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || c->value[c->first_value[o->id]].type.dtype != TP_F32) return -1;
+    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0])) return -1;
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return -1; /* what is positive may be stored as 0 */
     const tp_operation *mask = o->in[0]->op;
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
     const int v = c->first_value[mask->id];
@@ -3674,6 +4310,9 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     const tp_node *y = tp__unnamed(relu->in[0]);
     const tp_operation *bn = y->op;
     if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return -1;
+    const int device = tp__device_of(c, o);
+    if (tp__device_of(c, mask) != device || tp__device_of(c, relu) != device || tp__device_of(c, bn) != device)
+        return -1;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3]) return -1;
     /* nobody fed a value in between, and beta is still what it was */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
@@ -3690,6 +4329,7 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
     if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
+    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the host's blocks do not know half precision */
     for (int i = 0; i < o->n_in; i++) {
         const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
         if (d == TP_F16 || d == TP_BF16) return false;
@@ -3709,6 +4349,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     const tp_operation *o = (const tp_operation *)c->g->op.item[id];
     const int at = c->position[id];
     if (g->n == TP__MAX_INSTR || g->n_operand + o->n_in > TP__MAX_EXT || g->n + 1 > TP__MAX_EXT) return false;
+    if (tp__device_of(c, (const tp_operation *)c->g->op.item[g->op[0]]) != tp__device_of(c, o)) return false;
     if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
         return false;
     for (int m = 0; m < g->n; m++) {
@@ -3799,9 +4440,18 @@ static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
 
 /* -- building steps */
 
-static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *name, int n_in, int n_out, int n_var)
+static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *name, int n_in, int n_out, int n_var,
+                              int device)
 {
     tp__plan *p = c->plan;
+    if (p->n_step == p->cap_step) {
+        const int cap = p->cap_step ? p->cap_step * 2 : 64;
+        tp__step *bigger = (tp__step *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *bigger);
+        if (!bigger) return NULL;
+        if (p->n_step) memcpy(bigger, p->step, (size_t)p->n_step * sizeof *bigger);
+        p->step = bigger;
+        p->cap_step = cap;
+    }
     tp__step *s = &p->step[p->n_step];
     memset(s, 0, sizeof *s);
     const int n = n_in + n_out + n_var;
@@ -3812,7 +4462,9 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
     if (!s->operand || !s->buffer) return NULL;
     for (int i = 0; i < n; i++) s->buffer[i] = -1;
     s->scratch = -1;
-    s->call.device = p->device;
+    s->device = device;
+    s->from = -1;
+    s->call.device = p->device[device];
     s->call.op = row;
     s->call.name = name;
     s->call.n_in = n_in;
@@ -3822,16 +4474,16 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
     s->call.out = s->operand + n_in;
     s->call.var = s->operand + n_in + n_out;
     s->call.precision = c->exec->session->config.precision;
-    s->call.step = c->exec->step_word;
-    s->call.fault = (int64_t *)(void *)(c->exec->step_word + 1);
+    s->call.step = c->exec->on[device].step_word;
+    s->call.fault = (int64_t *)(void *)(c->exec->on[device].step_word + 1);
     p->n_step++;
     return s;
 }
 
 /* The kernel for a step on this device. */
-static tp_status tp__step_kernel(tp__compiler *c, tp__step *s)
+static tp_status tp__step_kernel(tp__step *s)
 {
-    tp_device *d = c->plan->device;
+    tp_device *d = s->call.device;
     s->fn = d->find_kernel(d, s->row->name);
     if (s->fn) return TP_OK;
     if (!d->host)
@@ -3868,8 +4520,8 @@ static size_t tp__step_scratch(const tp__step *s)
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* 7. Offsets in the arena: large buffers first, each at the lowest place free during its lifetime. */
-static tp_status tp__plan_place(tp__compiler *c)
+/* 7. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
+static tp_status tp__plan_place(tp__compiler *c, int device)
 {
     tp__plan *p = c->plan;
     int n = 0;
@@ -3881,7 +4533,8 @@ static tp_status tp__plan_place(tp__compiler *c)
         return tp__nomem_plan();
     }
     for (int i = 0; i < p->n_buffer; i++)
-        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].merged < 0 && p->buffer[i].first != INT_MAX)
+        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
+            p->buffer[i].first != INT_MAX)
             by_size[n++] = i;
     for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
         for (int i = gap; i < n; i++) {
@@ -3916,7 +4569,7 @@ static tp_status tp__plan_place(tp__compiler *c)
         n_placed++;
         if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
     }
-    p->arena_bytes = top;
+    p->arena_bytes[device] = top;
     tp_free(by_size);
     tp_free(placed);
     return TP_OK;
@@ -3929,7 +4582,7 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
     const tp__buffer *x = &p->buffer[b];
     while (x->merged >= 0) x = &p->buffer[x->merged];
     switch (x->where) {
-    case TP__IN_ARENA: return e->arena + x->offset;
+    case TP__IN_ARENA: return e->on[x->device].arena + x->offset;
     case TP__IN_VAR: return e->session->var_data[x->var->id];
     case TP__IN_CONST: return x->data;
     default: return NULL;
@@ -3938,13 +4591,14 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
 
 static void tp__plan_bind(tp__plan *p, tp_exec *e)
 {
+    tp__forget_recording(p);
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
         for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++)
             s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
         s->call.scratch = tp__buffer_data(p, e, s->scratch);
     }
-    p->bound_to = e->arena;
+    p->bound_to = e->arenas;
 }
 
 static void tp__touch(tp__plan *p, int buffer, int step)
@@ -3999,10 +4653,167 @@ static void tp__run_step(const tp__step *s)
     else s->fn(&s->call);
 }
 
-/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
-static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
+/* -- values on other devices */
+
+/* The buffer that holds value v on a device; -1: nobody needs it, or it was not brought there. */
+static int tp__buffer_on(const tp__compiler *c, int v, int device)
+{
+    const int root = tp__root(c, v), home = c->value[root].buffer;
+    if (home < 0 || c->plan->buffer[home].device == device) return home;
+    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
+        if (c->abroad[i].device == device && !c->abroad[i].dtype) return c->abroad[i].buffer;
+    return -1;
+}
+/* The same in a precision of its own. */
+static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
+{
+    const int root = tp__root(c, v);
+    if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
+    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
+        if (c->abroad[i].device == device && c->abroad[i].dtype == dtype) return c->abroad[i].buffer;
+    return -1;
+}
+
+/* A constant for its buffer's device. The host's devices read the one that is there. */
+static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
 {
     tp__plan *p = c->plan;
+    tp__buffer *b = &p->buffer[buffer];
+    tp_device *d = p->device[b->device];
+    b->host_data = host_data;
+    b->data = (void *)(uintptr_t)host_data;
+    if (d->host) return TP_OK;
+    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+    b->data = list ? d->alloc(d, b->bytes ? (size_t)b->bytes : 1) : NULL;
+    if (!b->data) return tp__nomem_plan();
+    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+    list[p->n_constant].data = b->data;
+    list[p->n_constant++].device = b->device;
+    p->constant = list;
+    p->constant_bytes += (size_t)b->bytes;
+    return d->upload(d, b->data, host_data, (size_t)b->bytes);
+}
+
+static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
+{
+    tp__plan *p = c->plan;
+    if (p->n_upload == p->cap_upload) {
+        const int cap = p->cap_upload ? p->cap_upload * 2 : 8;
+        tp__upload *u = (tp__upload *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *u);
+        if (!u) return tp__nomem_plan();
+        if (p->n_upload) memcpy(u, p->upload, (size_t)p->n_upload * sizeof *u);
+        p->upload = u;
+        p->cap_upload = cap;
+    }
+    p->upload[p->n_upload].feed = feed;
+    p->upload[p->n_upload++].buffer = buffer;
+    return TP_OK;
+}
+
+/* A new buffer for a copy of a value; -1: out of memory. */
+static int tp__add_abroad(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
+{
+    if (c->n_abroad == c->cap_abroad) {
+        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
+        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
+        if (!a) return -1;
+        c->abroad = a;
+        c->cap_abroad = cap;
+    }
+    const int b = tp__new_buffer(c, where, bytes, device);
+    if (b < 0) return -1;
+    tp__abroad *a = &c->abroad[c->n_abroad];
+    a->device = device;
+    a->buffer = b;
+    a->dtype = dtype;
+    a->next = c->abroad_head[root];
+    c->abroad_head[root] = c->n_abroad++;
+    return b;
+}
+
+/* See to it that value v can be read on a device by the next step: once a value and device, a constant lies there, what is
+ * fed is put there too, and anything else is copied by a step. */
+static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
+{
+    tp__plan *p = c->plan;
+    const int root = tp__root(c, v), home = c->value[root].buffer;
+    if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
+    const bool constant = p->buffer[home].where == TP__IN_CONST;
+    const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
+    const int b = tp__add_abroad(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
+    if (b < 0) return tp__nomem_plan();
+    if (constant) return tp__constant_data(c, b, p->buffer[home].host_data);
+    if (c->fed[root] >= 0) {
+        p->buffer[b].first = p->buffer[b].last = -1;
+        return tp__add_upload(c, c->fed[root], b);
+    }
+    tp__step *s = tp__add_step(c, &tp__op_copy, name, 1, 1, 0, device);
+    if (!s) return tp__nomem_plan();
+    s->from = p->buffer[home].device;
+    s->operand[0] = s->operand[1] = tp__operand(&c->value[root].type);
+    s->buffer[0] = home;
+    s->buffer[1] = b;
+    tp__touch(p, home, p->n_step - 1);
+    tp__touch(p, b, p->n_step - 1);
+    p->info.n_copies++;
+    const bool far = !p->device[device]->host && !p->device[s->from]->host && !p->device[device]->copy_from;
+    if (far && (size_t)p->buffer[b].bytes > p->room_bytes) p->room_bytes = (size_t)p->buffer[b].bytes;
+    return TP_OK;
+}
+
+static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
+{
+    return tp__bring(c, tp__value_of(c, n), device, n->op->name);
+}
+
+/* The same in a precision of its own: once a value, device and precision, a step converts it. */
+static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
+{
+    tp__plan *p = c->plan;
+    const int v = tp__value_of(c, n), root = tp__root(c, v);
+    const tp_status st = tp__bring_node(c, n, device);
+    const int from = tp__buffer_on(c, v, device);
+    if (st != TP_OK || from < 0 || c->value[root].type.dtype == dtype || tp__buffer_as(c, v, device, dtype) >= 0)
+        return st;
+    tp_type t = c->value[root].type;
+    tp__cast_attrs *attrs = (tp__cast_attrs *)tp_arena_alloc(&p->arena, sizeof *attrs);
+    if (!attrs) return tp__nomem_plan();
+    attrs->from = t.dtype;
+    attrs->to = t.dtype = dtype;
+    const int b = tp__add_abroad(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
+    tp__step *s = b >= 0 ? tp__add_step(c, &tp__op_cast, n->op->name, 1, 1, 0, device) : NULL;
+    if (!s) return tp__nomem_plan();
+    s->call.attrs = attrs;
+    s->operand[0] = tp__operand(&c->value[root].type);
+    s->operand[1] = tp__operand(&t);
+    s->buffer[0] = from;
+    s->buffer[1] = b;
+    tp__touch(p, from, p->n_step - 1);
+    tp__touch(p, b, p->n_step - 1);
+    return tp__step_kernel(s);
+}
+
+/* A copy between two devices. */
+static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+{
+    tp_device *to = p->device[s->device], *from = p->device[s->from];
+    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
+    const void *src = s->operand[0].data;
+    void *dst = s->operand[1].data;
+    if (bytes == 0) return TP_OK;
+    if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
+    if (to->host) return from->download(from, dst, src, bytes);
+    if (to->copy_from) return to->copy_from(to, dst, from, src, bytes);
+    const tp_status st = from->download(from, p->room, src, bytes);
+    return st == TP_OK ? to->upload(to, dst, p->room, bytes) : st;
+}
+
+/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
+static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
+{
+    tp__plan *p = c->plan;
+    const int device = tp__device_of(c, (const tp_operation *)c->g->op.item[grp->op[0]]);
+    tp_device *d = p->device[device];
     tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
     int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT], last_use[TP__MAX_INSTR], reg_of[TP__MAX_INSTR] = {0};
@@ -4023,8 +4834,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
         ins->block = tp__block_of(o->row, dtype);
         bool all_f32 = dtype == TP_F32;
         for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec =
-            all_f32 && o->row->vec != TP_VEC_NONE && c->plan->device->host ? tp_vec_find(p->device, o->row->vec) : NULL;
+        ins->vec = all_f32 && o->row->vec != TP_VEC_NONE && d->host ? tp_vec_find(d, o->row->vec) : NULL;
         if (!ins->block && !ins->vec)
             return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
         ins->dtype = dtype;
@@ -4045,6 +4855,8 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
             int e = 0;
             while (e < prog->n_ext && ext_value[e] != v) e++;
             if (e == prog->n_ext) {
+                const tp_status st = tp__bring_node(c, o->in[i], device);
+                if (st != TP_OK) return st;
                 ext_value[e] = v;
                 tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
                 prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
@@ -4112,26 +4924,26 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp, int *cap)
             if (last_use[k] == m && prog->instr[k].to == TP__FROM_REG) reg_busy[reg_of[k]] = false;
         prog->n_instr++;
     }
-    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0);
+    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = prog;
     for (int e = 0; e < prog->n_ext; e++) {
         s->operand[e] = tp__operand(&c->value[ext_value[e]].type);
-        s->buffer[e] = c->value[tp__root(c, ext_value[e])].buffer;
+        s->buffer[e] = tp__buffer_on(c, ext_value[e], device);
         tp__touch(p, s->buffer[e], at);
     }
     for (int k = 0; k < prog->n_out; k++) {
         const int v = out_value[k];
         s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
-        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
+        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
         if (buffer < 0) return tp__nomem_plan();
         c->value[v].buffer = buffer;
         s->buffer[prog->n_ext + k] = buffer;
         tp__touch(p, buffer, at);
     }
     p->info.n_fused += grp->n;
-    return tp__step_kernel(c, s);
+    return tp__step_kernel(s);
 }
 
 /* Which operand of a one-result group may the result overwrite? Decided when every lifetime is known. */
@@ -4192,7 +5004,8 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
         const tp_operation *m = grad->op;
         const int v = tp__value_of(c, grad);
         if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->replaced_by[m->id] >= 0 || c->fed[v] >= 0 ||
-            tp__sole_consumer(c, v) != apply->id || c->value[v].type.dtype != TP_F32)
+            tp__device_of(c, m) != tp__device_of(c, apply) || tp__sole_consumer(c, v) != apply->id ||
+            c->value[v].type.dtype != TP_F32)
             continue;
         const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
         const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
@@ -4218,13 +5031,40 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
     }
 }
 
-static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap);
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep);
 
-/* Gradient descent, each product that it takes over as a step of its own. */
-static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o, int *cap)
+/* What a step still lacks once its operands are known: its kernel and scratch. */
+static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
 {
     tp__plan *p = c->plan;
-    const int n = ((const tp__apply_attrs *)o->attrs)->n;
+    const tp_status st = tp__step_kernel(s);
+    if (st != TP_OK) return st;
+    const int n = s->call.n_in + s->call.n_out + s->call.n_var;
+    if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    tp_dtype stored[64];
+    size_t room = 0;
+    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
+        stored[i] = s->operand[i].dtype;
+        if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
+        s->operand[i].dtype = TP_F32;
+        room += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
+    }
+    s->call.scratch_bytes = tp__step_scratch(s);
+    for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
+    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + room : s->call.scratch_bytes;
+    if (scratch) {
+        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
+        if (s->scratch < 0) return tp__nomem_plan();
+        tp__touch(p, s->scratch, p->n_step - 1);
+    }
+    return TP_OK;
+}
+
+/* Gradient descent, each product that it takes over as a step of its own. */
+static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o)
+{
+    tp__plan *p = c->plan;
+    const int device = tp__device_of(c, o), n = ((const tp__apply_attrs *)o->attrs)->n;
     tp_operation rest = *o;
     tp__epilogue_plan none;
     none.bias_op = none.act_op = -1;
@@ -4240,63 +5080,111 @@ static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o, int *c
             continue;
         }
         const tp_operation *m = tp__unnamed(o->in[i])->op;
-        tp__step *s = tp__add_step(c, &tp__op_descend, m->name, 3, 0, 1);
+        tp_status st = TP_OK;
+        for (int q = 0; q < 3 && st == TP_OK; q++) st = tp__bring_node(c, q < 2 ? m->in[q] : o->in[n], device);
+        if (st != TP_OK) return st;
+        tp__step *s = tp__add_step(c, &tp__op_descend, m->name, 3, 0, 1, device);
         if (!s) return tp__nomem_plan();
         const int at = p->n_step - 1;
         for (int q = 0; q < 3; q++) {
             const int v = tp__value_of(c, q < 2 ? m->in[q] : o->in[n]);
             s->operand[q] = tp__operand(&c->value[v].type);
-            s->buffer[q] = c->value[tp__root(c, v)].buffer;
+            s->buffer[q] = tp__buffer_on(c, v, device);
             tp__touch(p, s->buffer[q], at);
         }
         const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
-        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), cap);
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
         if (b < 0) return tp__nomem_plan();
         p->buffer[b].var = o->var[i];
         s->operand[3] = tp__operand(&t);
         s->buffer[3] = b;
         tp__touch(p, b, at);
-        const tp_status st = tp__step_kernel(c, s);
-        if (st != TP_OK) return st;
-        s->call.scratch_bytes = tp__step_scratch(s);
-        if (s->call.scratch_bytes) {
-            s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)s->call.scratch_bytes, cap);
-            if (s->scratch < 0) return tp__nomem_plan();
-            tp__touch(p, s->scratch, at);
-        }
+        if ((st = tp__step_finish(c, s)) != TP_OK) return st;
         p->info.n_fused++;
     }
     *attrs = *(const tp__apply_attrs *)o->attrs;
     attrs->n = rest.n_in;
     rest.attrs = attrs;
     rest.in[rest.n_in++] = o->in[n];
-    return tp__emit_op(c, &rest, none, cap);
+    return tp__emit_op(c, &rest, none);
+}
+
+/* One all-reduce. Devices of the host reach each other's memory: one step does all of it. Otherwise each device adds up what
+ * was copied to it, in the same order and so to the same bits. */
+static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
+{
+    tp__plan *p = c->plan;
+    const int n = o->n_in, v0 = c->first_value[o->id];
+    bool host = true;
+    for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
+    for (int first = 0; first < n; first++) {
+        const int device = tp__node_on(c, o->in[first]);
+        bool done = host && first > 0, live = false;
+        for (int i = 0; i < n; i++) {
+            const bool here = host || tp__node_on(c, o->in[i]) == device;
+            done = done || (here && i < first);
+            live = live || (here && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
+        }
+        if (done || !live) continue;
+        tp_status st = TP_OK;
+        for (int i = 0; i < n && st == TP_OK; i++)
+            st = tp__bring_as(c, o->in[i], host ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
+        if (st != TP_OK) return st;
+        tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
+        if (!s) return tp__nomem_plan();
+        s->call.attrs = o->attrs;
+        for (int i = 0; i < n; i++) {
+            const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
+            s->operand[i] = tp__operand(&c->value[in].type);
+            s->operand[i].dtype = o->in[i]->dtype;
+            s->buffer[i] = tp__buffer_as(c, in, host ? on : device, o->in[i]->dtype);
+            tp__touch(p, s->buffer[i], p->n_step - 1);
+            s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
+            if ((!host && on != device) || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0)) continue;
+            s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v0 + i].type), on);
+            if (s->buffer[n + i] < 0) return tp__nomem_plan();
+            c->value[v0 + i].buffer = s->buffer[n + i];
+            tp__touch(p, s->buffer[n + i], p->n_step - 1);
+        }
+        if ((st = tp__step_finish(c, s)) != TP_OK) return st;
+    }
+    return TP_OK;
 }
 
 /* One op as a step of its own, with its epilogue if it has one. */
-static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep, int *cap)
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep)
 {
     tp__plan *p = c->plan;
+    const int device = tp__device_of(c, o);
     const int relu = tp__find_bn_relu(c, o), mask = tp__find_bn_mask(c, o);
     const bool bn_relu = relu >= 0 && c->replaced_by[relu] == o->id;
     const bool bn_mask = mask >= 0 && c->replaced_by[mask] == o->id;
     const bool bias = ep.bias_op >= 0;
     const int last_op = bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
-    tp__step *s = tp__add_step(c, o->row, o->name, o->n_in + (bias || bn_mask ? 1 : 0), o->n_out, o->n_var);
+    const int n_in = o->n_in + (bias || bn_mask ? 1 : 0);
+    tp_node **in = (tp_node **)tp_arena_alloc(&p->arena, ((size_t)n_in + 1) * sizeof *in);
+    if (!in) return tp__nomem_plan();
+    for (int i = 0; i < n_in; i++) {
+        const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
+        in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
+        if (bn_mask && i == 0) in[i] = m->in[0];
+        if (i < o->n_in && tp__shape_only(o->row, i)) continue;
+        const tp_status st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
+        if (st != TP_OK) return st;
+    }
+    tp__step *s = tp__add_step(c, o->row, o->name, n_in, o->n_out, o->n_var, device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = o->attrs;
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
     s->call.fault_id = o->id + 1;
-    for (int i = 0; i < o->n_in + (bias || bn_mask ? 1 : 0); i++) {
-        const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
-        const tp_node *in = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
-        if (bn_mask && i == 0) in = m->in[0];
-        const int v = tp__value_of(c, in);
+    for (int i = 0; i < n_in; i++) {
+        const int v = tp__value_of(c, in[i]);
         s->operand[i] = tp__operand(&c->value[v].type);
+        s->operand[i].dtype = tp__wanted(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        s->buffer[i] = c->value[tp__root(c, v)].buffer;
+        s->buffer[i] = tp__buffer_as(c, v, device, s->operand[i].dtype);
         tp__touch(p, s->buffer[i], at);
     }
     if (bias || bn_relu || bn_mask) {
@@ -4315,14 +5203,13 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         s->call.attrs = attrs;
         p->info.n_fused += 1 + (bias && ep.act_op >= 0);
     }
-    const int n_in = s->call.n_in;
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
     for (int i = 0; i < o->n_out; i++) {
         const int v = i == 0 ? c->first_value[last_op] : c->first_value[o->id] + i;
         s->operand[n_in + i] = tp__operand(&c->value[v].type);
         if (i == 0 && in_var) continue;                              /* below */
         if (i > 0 && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
-        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), cap);
+        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
         if (b < 0) return tp__nomem_plan();
         c->value[v].buffer = b;
         s->buffer[n_in + i] = b;
@@ -4330,7 +5217,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     }
     for (int i = 0; i < o->n_var; i++) {
         const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
-        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), cap);
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
         if (b < 0) return tp__nomem_plan();
         p->buffer[b].var = o->var[i];
         s->operand[n_in + o->n_out + i] = tp__operand(&t);
@@ -4341,24 +5228,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
             s->buffer[n_in] = b;
         }
     }
-    const tp_status st = tp__step_kernel(c, s);
-    if (st != TP_OK) return st;
-    size_t scratch = tp__step_scratch(s);
-    s->call.scratch_bytes = scratch;
-    if (s->convert) {
-        scratch = tp__align64(scratch);
-        for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++)
-            if (s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16)
-                scratch += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
-        if (s->call.n_in + s->call.n_out + s->call.n_var > 64)
-            return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", o->name);
-    }
-    if (scratch) {
-        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, cap);
-        if (s->scratch < 0) return tp__nomem_plan();
-        tp__touch(p, s->scratch, at);
-    }
-    return TP_OK;
+    return tp__step_finish(c, s);
 }
 
 /* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
@@ -4366,22 +5236,24 @@ static tp_status tp__fold_step(tp__compiler *c)
 {
     tp__plan *p = c->plan;
     tp__step *s = &p->step[p->n_step - 1];
-    tp_device *d = p->device;
+    tp_device *d = s->call.device;
     for (int i = 0; i < s->call.n_in; i++) s->operand[i].data = s->buffer[i] >= 0 ? p->buffer[s->buffer[i]].data : NULL;
     for (int i = 0; i < s->call.n_out; i++) {
         const int b = s->buffer[s->call.n_in + i];
         if (b < 0) continue;
         void *data = d->alloc(d, (size_t)(p->buffer[b].bytes ? p->buffer[b].bytes : 1));
-        void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+        tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
         if (!data || !list) {
             if (data) d->free(d, data);
             return tp__nomem_plan();
         }
-        if (p->n_constant) memcpy((void *)list, (void *)p->constant, (size_t)p->n_constant * sizeof *list);
-        list[p->n_constant++] = data;
+        if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+        list[p->n_constant].data = data;
+        list[p->n_constant++].device = s->device;
         p->constant = list;
         p->buffer[b].where = TP__IN_CONST;
         p->buffer[b].data = data;
+        p->buffer[b].host_data = data; /* only devices of the host fold */
         p->constant_bytes += (size_t)p->buffer[b].bytes;
         s->operand[s->call.n_in + i].data = data;
     }
@@ -4399,6 +5271,35 @@ static tp_status tp__fold_step(tp__compiler *c)
     p->n_step--;
     p->info.n_folded++;
     return TP_OK;
+}
+
+/* Every device that the plan needs is there. */
+static tp_status tp__plan_devices(const tp__compiler *c)
+{
+    const int n = c->exec->n_device;
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        bool wanted = c->need[id] != 0;
+        for (int i = 0; i < o->n_out && !wanted; i++) wanted = c->fed[c->first_value[id] + i] >= 0;
+        if (wanted && tp__device_of(c, o) >= n)
+            return tp_fail(TP_ERR_ARG, "'%s' is to run on device %d, but the session has %d device%s, numbered from 0",
+                           o->name, o->device, n, n == 1 ? "" : "s");
+    }
+    return TP_OK;
+}
+
+/* May the plan be recorded? Then all of it runs on one device that can. */
+static int tp__plan_record_on(const tp__plan *p)
+{
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
+        if (s->device != p->step[0].device || s->from >= 0) return -1;
+        /* an effect on the host; one whose effect is a fault leaves it in the device's memory */
+        if ((s->row->flags & TP_OP_HOST) && !s->row->fault) return -1;
+    }
+    if (p->n_step == 0) return -1;
+    const tp_device *d = p->device[p->step[0].device];
+    return d->record_begin && d->record_end && d->replay && d->record_free ? p->step[0].device : -1;
 }
 
 static tp_status tp__compile(tp_exec *e, tp__plan *p)
@@ -4430,18 +5331,20 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     c.group = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
     c.alias = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.folded = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.constant = (char *)tp__need(tp_calloc(n, 1), &ok);
     c.use_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.fetched = (char *)tp__need(tp_calloc(nv, 1), &ok);
     c.fed = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.writer_head = (int *)tp__need(tp_malloc(((size_t)c.g->var.n + 1) * sizeof(int)), &ok);
+    c.abroad_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     tp__group *groups = NULL;
-    int n_group = 0, cap = 0;
+    int n_group = 0;
     tp_status st = ok ? TP_OK : tp__nomem_plan();
     if (st != TP_OK) goto done;
     for (int v = 0; v < c.n_value; v++) {
-        c.alias[v] = c.use_head[v] = c.fed[v] = -1;
+        c.alias[v] = c.use_head[v] = c.fed[v] = c.abroad_head[v] = -1;
         c.value[v].buffer = -1;
     }
     for (int id = 0; id < c.n_op; id++) c.position[id] = c.replaced_by[id] = c.group[id] = -1;
@@ -4451,7 +5354,9 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         c.fed[v] = i;
         c.value[v].type = p->feed_type[i];
     }
-    if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_infer(&c)) != TP_OK) goto done;
+    if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_devices(&c)) != TP_OK ||
+        (st = tp__plan_infer(&c)) != TP_OK)
+        goto done;
     for (int id = c.n_op - 1; id >= 0; id--) { /* data uses, so that each chain is in creation order */
         const tp_operation *o = (const tp_operation *)c.g->op.item[id];
         if (!c.need[id]) continue;
@@ -4464,9 +5369,11 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         }
     }
     if ((st = tp__plan_order(&c)) != TP_OK) goto done;
+    tp__plan_precision(&c);
     tp__plan_alias(&c);
 
-    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)(c.n_order + p->n_fetch + 1) * sizeof *p->step);
+    p->cap_step = c.n_order + p->n_fetch + 1;
+    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     groups = (tp__group *)tp_calloc((size_t)c.n_order + 1, sizeof *groups);
     if (!p->step || !groups) {
         st = tp__nomem_plan();
@@ -4475,7 +5382,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
     /* feeds, constants and variables have their memory from the start */
     for (int i = 0; i < p->n_feed; i++) {
-        const int b = tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), &cap);
+        const int b = tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), tp__node_on(&c, p->feed[i]));
         if (b < 0) {
             st = tp__nomem_plan();
             goto done;
@@ -4490,29 +5397,16 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         const int v = c.first_value[o->id];
         if (c.fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
         const bool constant = o->row == &tp__op_constant;
-        const int b = tp__new_buffer(&c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c.value[v].type), &cap);
+        const int b = tp__new_buffer(&c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c.value[v].type),
+                                     tp__device_of(&c, o));
         if (b < 0) {
             st = tp__nomem_plan();
             goto done;
         }
         c.value[v].buffer = b;
         if (constant) {
-            p->buffer[b].data = o->user;
             c.folded[o->id] = 1;
-            if (!p->device->host) { /* a copy over there */
-                void *data = p->device->alloc(p->device, (size_t)p->buffer[b].bytes + 1);
-                void **list = (void **)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-                if (!data || !list ||
-                    p->device->upload(p->device, data, o->user, (size_t)p->buffer[b].bytes) != TP_OK) {
-                    if (data) p->device->free(p->device, data);
-                    st = tp__nomem_plan();
-                    goto done;
-                }
-                if (p->n_constant) memcpy((void *)list, (void *)p->constant, (size_t)p->n_constant * sizeof *list);
-                list[p->n_constant++] = data;
-                p->constant = list;
-                p->buffer[b].data = data;
-            }
+            if ((st = tp__constant_data(&c, b, o->user)) != TP_OK) goto done;
         } else {
             p->buffer[b].var = o->var[0];
         }
@@ -4522,7 +5416,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
         const unsigned effects =
             TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
-        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device->host || (o->row->shape_only & 1u))
+        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device[tp__device_of(&c, o)]->host ||
+            (o->row->shape_only & 1u))
             continue;
         bool all = true;
         for (int i = 0; i < o->n_in; i++) {
@@ -4585,7 +5480,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         if (c.fed[v] >= 0 && o->n_out == 1) continue;
         if (c.alias[v] >= 0) continue;
         if (o->row == &tp__op_read_after) {
-            const int b = tp__new_buffer(&c, TP__IN_VAR, tp__bytes_of(&c.value[v].type), &cap);
+            const int device = tp__device_of(&c, o);
+            const int b = tp__new_buffer(&c, TP__IN_VAR, tp__bytes_of(&c.value[v].type), device);
             if (b < 0) {
                 st = tp__nomem_plan();
                 break;
@@ -4595,8 +5491,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             if (!tp__written_after(&c, o->var[0], k)) continue;
             if (!c.fetched[v]) continue;
             /* fetched, and overwritten later: keep a copy */
-            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0);
-            const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0, device);
+            const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
             if (copy < 0) {
                 st = tp__nomem_plan();
                 break;
@@ -4606,7 +5502,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             s->buffer[1] = copy;
             c.value[v].buffer = copy;
             tp__touch(p, copy, p->n_step - 1);
-            st = tp__step_kernel(&c, s);
+            st = tp__step_kernel(s);
             continue;
         }
         if (c.folded[o->id]) {
@@ -4617,17 +5513,17 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                 memset(&one, 0, sizeof one);
                 one.op[0] = o->id;
                 one.n = 1;
-                st = tp__emit_group(&c, &one, &cap);
+                st = tp__emit_group(&c, &one);
                 p->info.n_fused -= 1;
             } else {
-                st = tp__emit_op(&c, o, none, &cap);
+                st = tp__emit_op(&c, o, none);
             }
             if (st == TP_OK) st = tp__fold_step(&c);
             continue;
         }
         if (c.group[o->id] >= 0) {
             const tp__group *grp = &groups[c.group[o->id]];
-            if (grp->op[grp->n - 1] == o->id) st = tp__emit_group(&c, grp, &cap);
+            if (grp->op[grp->n - 1] == o->id) st = tp__emit_group(&c, grp);
             continue;
         }
         tp__epilogue_plan ep;
@@ -4638,13 +5534,24 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const tp_operation *b = o->row == &tp__op_relu ? o->in[0]->op : o;
             ep.bias_op = b->id;
             ep.act_op = o->row == &tp__op_relu ? o->id : -1;
-            st = tp__emit_op(&c, b->in[0]->op, ep, &cap);
+            st = tp__emit_op(&c, b->in[0]->op, ep);
+            continue;
+        }
+        if (o->row == &tp__op_group) continue; /* the order is all it is about */
+        if (o->row == &tp__op_all_reduce) {
+            st = tp__emit_all_reduce(&c, o);
             continue;
         }
         if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) {
+            const int device = tp__device_of(&c, o);
+            if (tp__node_on(&c, o->in[0]) != device) { /* what was brought here is nobody else's memory */
+                st = tp__bring_node(&c, o->in[0], device);
+                c.value[v].buffer = tp__buffer_on(&c, tp__value_of(&c, o->in[0]), device);
+                continue;
+            }
             /* a view of memory that will be overwritten: a real copy instead */
-            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0);
-            const int b = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0, device);
+            const int b = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
             if (b < 0) {
                 st = tp__nomem_plan();
                 break;
@@ -4656,12 +5563,18 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             c.value[v].buffer = b;
             tp__touch(p, s->buffer[0], p->n_step - 1);
             tp__touch(p, b, p->n_step - 1);
-            st = tp__step_kernel(&c, s);
+            st = tp__step_kernel(s);
             continue;
         }
         st = o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1
-                 ? tp__emit_descent(&c, o, &cap)
-                 : tp__emit_op(&c, o, ep, &cap);
+                 ? tp__emit_descent(&c, o)
+                 : tp__emit_op(&c, o, ep);
+    }
+    if (st != TP_OK) goto done;
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) { /* what is stored in half precision is fetched as float32 */
+        const int v = tp__value_of(&c, p->fetch[i]), b = c.value[tp__root(&c, v)].buffer;
+        if (b >= 0 && tp__is_stored_half(&c, p->fetch[i]))
+            st = tp__bring_as(&c, p->fetch[i], p->buffer[b].device, TP_F32);
     }
     if (st != TP_OK) goto done;
     /* fetched variables that this plan writes: their run-start value, copied before everything */
@@ -4672,8 +5585,9 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const tp_variable *var = c.fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
             int b = c.value[tp__root(&c, v)].buffer;
             if (var && c.writer_head[var->id] >= 0) {
-                tp__step *s = tp__add_step(&c, &tp__op_copy, p->fetch[i]->op->name, 1, 1, 0);
-                const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), &cap) : -1;
+                const int device = p->buffer[b].device;
+                tp__step *s = tp__add_step(&c, &tp__op_copy, p->fetch[i]->op->name, 1, 1, 0, device);
+                const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
                 if (copy < 0) {
                     st = tp__nomem_plan();
                     goto done;
@@ -4681,13 +5595,17 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
                 s->operand[0] = s->operand[1] = tp__operand(&c.value[v].type);
                 s->buffer[0] = b;
                 s->buffer[1] = copy;
-                if ((st = tp__step_kernel(&c, s)) != TP_OK) goto done;
+                if ((st = tp__step_kernel(s)) != TP_OK) goto done;
                 p->buffer[copy].first = -1;
                 n_copy++;
                 b = copy;
             }
-            p->fetch_buffer[i] = b;
             p->fetch_type[i] = c.value[v].type;
+            if (b >= 0 && tp__is_stored_half(&c, p->fetch[i])) {
+                b = tp__buffer_as(&c, v, p->buffer[b].device, TP_F32);
+                p->fetch_type[i].dtype = TP_F32;
+            }
+            p->fetch_buffer[i] = b;
             if (b >= 0) {
                 int root = b;
                 while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
@@ -4711,8 +5629,23 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             }
         }
     }
+    for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
+        tp__buffer *b = &p->buffer[p->feed_buffer[i]];
+        if (b->last < 0 && c.abroad_head[tp__value_of(&c, p->feed[i])] >= 0) b->first = INT_MAX;
+        else if ((st = tp__add_upload(&c, i, p->feed_buffer[i])) != TP_OK) goto done;
+    }
     tp__plan_in_place(&c);
-    if ((st = tp__plan_place(&c)) != TP_OK) goto done;
+    for (int i = 0; i < p->n_device; i++) {
+        if ((st = tp__plan_place(&c, i)) != TP_OK) goto done;
+        p->info.arena_bytes += p->arena_bytes[i];
+    }
+    p->used[0] = true;
+    for (int i = 0; i < p->n_step; i++) p->used[p->step[i].device] = true;
+    p->record_on = tp__plan_record_on(p);
+    if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) {
+        st = tp__nomem_plan();
+        goto done;
+    }
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) {
         st = tp__nomem_plan();
@@ -4734,7 +5667,6 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
     }
     p->info.n_steps = p->n_step;
-    p->info.arena_bytes = p->arena_bytes;
     p->info.constant_bytes = p->constant_bytes;
 done:
     tp_free(groups);
@@ -4755,7 +5687,6 @@ TP_DEF tp_session_config tp_default_session_config(void)
 /* Variables that the graph got since: their memory and initial values. */
 static tp_status tp__session_grow(tp_session *s)
 {
-    tp_device *d = s->device[0];
     while (s->n_var < s->graph->var.n) {
         if (s->n_var == s->var_cap) {
             const int cap = s->var_cap ? s->var_cap * 2 : 64;
@@ -4765,13 +5696,18 @@ static tp_status tp__session_grow(tp_session *s)
             s->var_cap = cap;
         }
         const tp_variable *v = (const tp_variable *)s->graph->var.item[s->n_var];
+        if (v->device >= s->n_device)
+            return tp_fail(TP_ERR_ARG,
+                           "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
+                           v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
+        tp_device *d = s->device[v->device];
         tp_tensor t;
         memset(&t, 0, sizeof t);
         tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st != TP_OK) return st;
         const size_t bytes = tp_tensor_bytes(&t);
         void *data = NULL;
-        st = tp__init_fill(s->device[0]->host ? s->device[0] : NULL, &v->init, s->graph->seed, v->name, &t);
+        st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
         if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1)))
             st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
         if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
@@ -4832,7 +5768,10 @@ TP_DEF void tp_session_free(tp_session *s)
 {
     if (!s) return;
     tp_exec_free(s->exec);
-    for (int i = 0; i < s->n_var; i++) s->device[0]->free(s->device[0], s->var_data[i]);
+    for (int i = 0; i < s->n_var; i++) {
+        tp_device *d = s->device[((const tp_variable *)s->graph->var.item[i])->device];
+        d->free(d, s->var_data[i]);
+    }
     tp_free((void *)s->var_data);
     if (s->own_device) s->own_device->close(s->own_device);
     tp_free((void *)s->device);
@@ -4852,10 +5791,18 @@ TP_DEF tp_exec *tp_exec_new(tp_session *s)
     tp_exec *e = (tp_exec *)tp_calloc(1, sizeof *e);
     if (!e) return NULL;
     e->session = s;
-    e->device = s->device[0];
-    e->step_word = (uint64_t *)e->device->alloc(e->device, 3 * sizeof(uint64_t));
-    if (!e->step_word) {
-        tp_free(e);
+    e->n_device = s->n_device;
+    e->arenas = 1;
+    e->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *e->device);
+    e->on = (tp__exec_device *)tp_calloc((size_t)s->n_device, sizeof *e->on);
+    bool ok = e->device && e->on;
+    for (int i = 0; i < s->n_device && ok; i++) {
+        e->device[i] = s->device[i];
+        e->on[i].step_word = (uint64_t *)s->device[i]->alloc(s->device[i], 3 * sizeof(uint64_t));
+        ok = e->on[i].step_word != NULL;
+    }
+    if (!ok) {
+        tp_exec_free(e);
         tp_fail(TP_ERR_NOMEM, "out of memory for an exec");
         return NULL;
     }
@@ -4870,8 +5817,13 @@ TP_DEF void tp_exec_free(tp_exec *e)
         e->plans = p->next;
         tp__plan_free(p);
     }
-    if (e->arena) e->device->free(e->device, e->arena);
-    e->device->free(e->device, e->step_word);
+    for (int i = 0; i < e->n_device && e->device && e->on; i++) {
+        tp_device *d = e->session->device[i];
+        if (e->on[i].arena) d->free(d, e->on[i].arena);
+        if (e->on[i].step_word) d->free(d, e->on[i].step_word);
+    }
+    tp_free((void *)e->device);
+    tp_free(e->on);
     tp_free(e);
 }
 
@@ -4928,7 +5880,11 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         return NULL;
     }
     p->arena = arena;
-    p->device = e->device;
+    p->record_on = -1;
+    p->n_device = e->n_device;
+    p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
+    p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
+    p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
     p->hash = h;
     p->n_fetch = n_fetches;
     p->n_feed = n_feeds;
@@ -4938,7 +5894,8 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
     p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
     p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
-    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer
+    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer &&
+                           p->device && p->used && p->arena_bytes
                        ? TP_OK
                        : tp__nomem_plan();
     if (st != TP_OK) {
@@ -4947,6 +5904,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         tp__plan_free(p);
         return NULL;
     }
+    for (int i = 0; i < e->n_device; i++) p->device[i] = e->device[i];
     for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
     for (int i = 0; i < n_feeds; i++) {
         p->feed[i] = feeds[i].node;
@@ -4954,16 +5912,20 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         p->feed_type[i].shape = feeds[i].value.shape;
     }
     st = tp__compile(e, p);
-    if (st == TP_OK && p->arena_bytes > e->arena_bytes) { /* the arena grows only for a plan that needs more */
-        char *bigger = (char *)e->device->alloc(e->device, p->arena_bytes);
-        if (!bigger)
-            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", e->device->name,
-                         (double)p->arena_bytes / 1048576.0);
-        else {
-            if (e->arena) e->device->free(e->device, e->arena);
-            e->arena = bigger;
-            e->arena_bytes = p->arena_bytes;
+    for (int i = 0; i < e->n_device && st == TP_OK; i++) { /* an arena grows only for a plan that needs more */
+        tp_device *d = e->device[i];
+        tp__exec_device *on = &e->on[i];
+        if (p->arena_bytes[i] <= on->arena_bytes) continue;
+        char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
+        if (!bigger) {
+            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", d->name,
+                         (double)p->arena_bytes[i] / 1048576.0);
+            break;
         }
+        if (on->arena) d->free(d, on->arena);
+        on->arena = bigger;
+        on->arena_bytes = p->arena_bytes[i];
+        e->arenas++;
     }
     if (st != TP_OK) {
         *status = st;
@@ -5008,11 +5970,70 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     return TP_OK;
 }
 
+/* Every step in order, each waited for and measured if asked. */
+static tp_status tp__run_steps(tp__plan *p, bool timing)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_step && st == TP_OK; i++) {
+        tp__step *s = &p->step[i];
+        const double t0 = timing ? tp_time() : 0;
+        if (s->from >= 0) st = tp__run_copy(p, s);
+        else tp__run_step(s);
+        if (!timing || st != TP_OK) continue;
+        st = s->call.device->wait(s->call.device);
+        s->seconds += tp_time() - t0;
+        s->runs++;
+    }
+    return st;
+}
+
+/* The plan as a recording, if the device takes it; what it could not record runs kernel by kernel for good. */
+static void tp__record(tp__plan *p)
+{
+    tp_device *d = p->device[p->record_on];
+    void *recording = NULL;
+    tp_status st = d->record_begin(d);
+    if (st == TP_OK) {
+        const tp_status run = tp__run_steps(p, false);
+        st = d->record_end(d, &recording);
+        if (run != TP_OK) st = run;
+    }
+    if (st == TP_OK && recording) {
+        p->recording = recording;
+        return;
+    }
+    if (recording) d->record_free(d, recording);
+    p->record_on = -1;
+    tp_log_once(TP_LOG_WARN, "%s cannot record a plan, which runs kernel by kernel: %s", d->name,
+                st == TP_OK ? "it gave no recording" : tp_last_error());
+}
+
+/* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
+ * recorded, and from then on it is one replay. */
+static tp_status tp__plan_run(tp__plan *p, bool timing)
+{
+    if (!timing && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
+    p->bound_runs = 1;
+    if (timing || !p->recording) return tp__run_steps(p, timing);
+    tp_device *d = p->device[p->record_on];
+    return d->replay(d, p->recording);
+}
+
+/* A kernel met bad data: the sentence of its row. */
+static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
+{
+    const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
+    char text[512];
+    snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
+    const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
+    return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
+                               : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+}
+
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values)
 {
     tp_session *s = e->session;
-    tp_device *d = e->device;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
     tp__plan *p = NULL;
@@ -5022,46 +6043,45 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     tp_mutex_unlock(s->graph->lock);
     if (!p) return st;
     p->used_at = ++e->clock;
-    if (p->bound_to != e->arena || !p->bound_to) tp__plan_bind(p, e);
+    if (p->bound_to != e->arenas) tp__plan_bind(p, e);
     uint64_t words[3];
     words[0] = e->random_step++;
     words[1] = words[2] = 0;
-    if ((st = d->upload(d, e->step_word, words, sizeof words)) != TP_OK) return st;
-    for (int i = 0; i < n_feeds; i++) {
-        const size_t bytes = tp_tensor_bytes(&feeds[i].value);
-        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->feed_buffer[i]), feeds[i].value.data, bytes)) != TP_OK)
+    for (int i = 0; i < p->n_device; i++) {
+        tp_device *d = p->device[i];
+        if (p->used[i] && (st = d->upload(d, e->on[i].step_word, words, sizeof words)) != TP_OK) return st;
+    }
+    for (int i = 0; i < p->n_upload; i++) {
+        const tp_tensor *value = &feeds[p->upload[i].feed].value;
+        tp_device *d = p->device[p->buffer[p->upload[i].buffer].device];
+        const size_t bytes = tp_tensor_bytes(value);
+        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->upload[i].buffer), value->data, bytes)) != TP_OK)
             return st;
     }
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
-    if (e->timing) {
-        for (int i = 0; i < p->n_step; i++) {
-            const double t0 = tp_time();
-            tp__run_step(&p->step[i]);
-            d->wait(d);
-            p->step[i].seconds += tp_time() - t0;
-            p->step[i].runs++;
-        }
-    } else {
-        for (int i = 0; i < p->n_step; i++) tp__run_step(&p->step[i]);
-    }
+    st = tp__plan_run(p, e->timing);
     tp__float_mode_leave(mode);
-    if ((st = d->wait(d)) != TP_OK) return st;
-    if ((st = d->download(d, words, e->step_word, sizeof words)) != TP_OK) return st;
-    if (words[1] != 0) {
-        const tp_operation *o = (const tp_operation *)s->graph->op.item[words[1] - 1];
-        char text[512];
-        snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)words[2]);
-        const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
-        return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
-                                   : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < p->n_device; i++) {
+        tp_device *d = p->device[i];
+        if (!p->used[i]) continue;
+        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK ||
+            (st = d->wait(d)) != TP_OK)
+            return st;
+        if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
     }
     for (int i = 0; i < n_fetches; i++) {
         const size_t bytes = tp_tensor_bytes(&p->value[i]);
         const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
-        if (bytes && src && (st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+        if (bytes && src) {
+            tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
+            if ((st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+        }
         if (values) values[i] = &p->value[i];
     }
-    return d->wait(d);
+    for (int i = 0; i < p->n_device && st == TP_OK; i++) /* downloads are complete then */
+        if (p->used[i]) st = p->device[i]->wait(p->device[i]);
+    return st;
 }
 
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -5083,9 +6103,10 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 {
     tp_status st = tp__session_grow(s);
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
-    if (st == TP_OK && tp_tensor_bytes(value))
-        st = s->device[0]->download(s->device[0], value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st;
+    if (st != TP_OK || !tp_tensor_bytes(value)) return st;
+    tp_device *d = s->device[v->device];
+    st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
+    return st == TP_OK ? d->wait(d) : st; /* the caller looks at it now */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -5100,7 +6121,7 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
         return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype),
                        tp_dtype_name(value->dtype));
-    tp_device *d = s->device[0];
+    tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
         const size_t bytes = tp_tensor_bytes(value);
         return bytes ? d->upload(d, s->var_data[v->id], value->data, bytes) : TP_OK;
@@ -5110,7 +6131,7 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if ((st = tp_tensor_resize(&t, v->dtype, v->shape)) != TP_OK) return st;
     if (tp_tensor_bytes(&t)) {
         tp_convert(t.data, v->dtype, value->data, value->dtype, tp_tensor_size(&t));
-        st = s->device[0]->upload(s->device[0], s->var_data[v->id], t.data, tp_tensor_bytes(&t));
+        st = d->upload(d, s->var_data[v->id], t.data, tp_tensor_bytes(&t));
     }
     tp_tensor_free(&t);
     return st;
@@ -5146,6 +6167,7 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
     const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
     if (!p) return TP_ERR_STATE;
     *info = p->info;
+    info->recorded = p->recording != NULL;
     return TP_OK;
 }
 
@@ -5163,7 +6185,9 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
         for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
             if (s->buffer[q] >= 0)
                 bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
-        snprintf(kernel, sizeof kernel, "%s", k->op->name);
+        if (s->from >= 0) /* which way; what else runs where, the node says */
+            snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
+        else snprintf(kernel, sizeof kernel, "%s", k->op->name);
         if (k->op == &tp__op_fused) {
             const tp__program *prog = (const tp__program *)k->attrs;
             size_t at = 0;
@@ -5176,7 +6200,9 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
                       k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
         if (s->runs) tp_buf_printf(out, "%10.4f", s->seconds * 1e3 / (double)s->runs);
         else tp_buf_printf(out, "%10s", "-");
-        tp_buf_printf(out, "  %s\n", s->name);
+        tp_buf_printf(out, "  %s", s->name);
+        if (p->n_device > 1 && s->from < 0) tp_buf_printf(out, " on %s", k->device->name);
+        tp_buf_printf(out, "\n");
     }
     tp_buf_printf(
         out,
@@ -8058,15 +9084,15 @@ static void tp__add_n_fast(const tp_call *k)
 static tp_status tp__add_n_infer(tp_infer *s)
 {
     if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "add_n does not work on %s; tp_cast it first",
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
                              tp_dtype_name(s->in[0].dtype));
     s->out[0] = s->in[0];
     for (int i = 1; i < s->n_in; i++) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         if (s->in[i].dtype != s->in[0].dtype || !tp_shape_compatible(&s->in[i].shape, &s->out[0].shape))
-            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; add_n does not broadcast",
+            return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s %s, input %d is %s %s; %s does not broadcast",
                                  tp_dtype_name(s->in[0].dtype), tp_shape_text(&s->out[0].shape, a), i,
-                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b));
+                                 tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, b), s->op->name);
         for (int d = 0; d < s->out[0].shape.ndim; d++)
             if (s->out[0].shape.dim[d] < 0) s->out[0].shape.dim[d] = s->in[i].shape.dim[d];
     }
@@ -8084,6 +9110,133 @@ TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && tp_shape_equal(&xs[0]->shape, &xs[1]->shape)) return tp_add(xs[0], xs[1]); /* which can be fused */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
+}
+#endif
+
+/* -- all_reduce: y_i = x_0 + x_1 + ..., for every i; mean: divided by their number ---------------- >>op all_reduce
+ *   dx_i = dy_0 + dy_1 + ..., the same op again
+ * One value of each tower, and to each the same sum, in the order of the inputs. Output i lives where input i does. */
+static void TP__F(tp__all_reduce)(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->out[0]);
+    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean;
+    for (int64_t i = 0; i < n; i++) {
+        TP__NUM sum = ((const TP__NUM *)k->in[0].data)[i];
+        for (int a = 1; a < k->n_in; a++) sum = TP__ADD(sum, ((const TP__NUM *)k->in[a].data)[i]);
+#ifndef TP__PASS_INT
+        if (mean) sum *= (real)1 / (real)k->n_in;
+#else
+        (void)mean; /* of integers there is none: the shape rule says so */
+#endif
+        for (int a = 0; a < k->n_out; a++)
+            if (k->out[a].data) ((TP__NUM *)k->out[a].data)[i] = sum;
+    }
+}
+#ifdef TP__ROWS
+static void tp__all_reduce_any(const tp_call *k)
+{
+    switch (k->in[0].dtype) {
+    case TP_I32: tp__all_reduce_i32(k); break;
+    case TP_I64: tp__all_reduce_i64(k); break;
+    default: tp__all_reduce_f32(k); break;
+    }
+}
+/* In pieces that stay in L1 while the terms pass and the sum goes out. */
+static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const float scale = ((const tp__all_reduce_attrs *)k->attrs)->mean ? 1.0f / (float)k->n_in : 1.0f;
+    float sum[1024];
+    for (int64_t i = from; i < to; i += 1024) {
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + i;
+        if (k->n_in == 1) memcpy(sum, in[0], (size_t)n * sizeof(float));
+        for (int a = 1; a < k->n_in; a++) {
+            in[1] = (const float *)k->in[a].data + i;
+            add(n, sum, in);
+            in[0] = sum;
+        }
+        if (scale != 1.0f)
+            for (int64_t j = 0; j < n; j++) sum[j] *= scale;
+        for (int a = 0; a < k->n_out; a++)
+            if (k->out[a].data) memcpy((float *)k->out[a].data + i, sum, (size_t)n * sizeof(float));
+    }
+}
+static void tp__all_reduce_fast(const tp_call *k)
+{
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__all_reduce_any(k);
+    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__all_reduce_range);
+}
+static tp_status tp__all_reduce_infer(tp_infer *s)
+{
+    const tp_type first = s->in[0];
+    if (s->n_in > TP_MAX_OUTPUTS)
+        return tp_infer_fail(s, TP_ERR_ARG, "all_reduce takes %d inputs at most, not %d", TP_MAX_OUTPUTS, s->n_in);
+    if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(first.dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
+                             tp_dtype_name(first.dtype));
+    const tp_status st = tp__add_n_infer(s); /* of which every output is one */
+    s->n_out = s->n_in;
+    for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
+    return st;
+}
+static const tp_attr tp__all_reduce_schema[] = {{"mean", TP_ATTR_BOOL, offsetof(tp__all_reduce_attrs, mean)},
+                                                {NULL, TP_ATTR_INT, 0}};
+static void tp__all_reduce_grad(tp_grad *g);
+static double tp__all_reduce_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * k->n_in; }
+static const tp_op tp__op_all_reduce = TP__ROW(
+    "all_reduce", "AllReduce", TP_OP_COLLECTIVE, 1, -1, -1, tp__all_reduce_schema, sizeof(tp__all_reduce_attrs),
+    tp__all_reduce_infer, tp__all_reduce_grad, TP__KERNELS(tp__all_reduce_any, tp__all_reduce_f64, tp__all_reduce_fast),
+    tp__all_reduce_flops, NULL, 0, NULL, NULL);
+TP_DEF int tp_node_device(const tp_node *n)
+{
+    while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
+    return n->op->device;
+}
+/* x on a device: itself, or a copy there. */
+static tp_node *tp__on_device(tp_node *x, int device)
+{
+    if (tp_is_poison(x) || tp_node_device(x) == device) return x;
+    tp_graph *g = tp_node_graph(x);
+    tp_device_enter(g, device);
+    tp_node *y = tp_identity(x);
+    tp_device_leave(g);
+    return y;
+}
+static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys)
+{
+    tp__all_reduce_attrs t;
+    tp_apply_desc d;
+    memset(&t, 0, sizeof t);
+    memset(&d, 0, sizeof d);
+    t.mean = mean;
+    d.row = &tp__op_all_reduce;
+    d.in = xs;
+    d.n_in = n;
+    d.attrs = &t;
+    d.name = name;
+    tp_graph *g = tp_node_graph(xs[0]);
+    tp_device_enter(g, tp_is_poison(xs[0]) ? 0 : tp_node_device(xs[0]));
+    tp_node *y = tp_apply_ex(g, &d);
+    tp_device_leave(g);
+    for (int i = 0; i < n; i++) ys[i] = tp_is_poison(y) ? y : &y->op->out[i];
+}
+static void tp__all_reduce_grad(tp_grad *g)
+{
+    const int n = g->op->n_in;
+    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
+    for (int i = 0; i < n && d; i++) { /* where nothing comes back, zero does; and each from the device of its input */
+        const int device = tp_node_device(g->in[i]);
+        tp_device_enter(g->graph, device);
+        d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
+        tp_device_leave(g->graph);
+    }
+    if (d) tp__all_reduce_as(d, n, ((const tp__all_reduce_attrs *)g->op->attrs)->mean, NULL, g->din);
+}
+TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
+{
+    if (n > 0) tp__all_reduce_as(xs, n, mean, NULL, ys);
 }
 #endif
 
@@ -9856,25 +11009,30 @@ static void tp__print(const tp_call *k)
     const tp_operand *x = &k->in[0];
     const int64_t n = tp__size(x);
     const size_t bytes = (size_t)n * tp_dtype_size(x->dtype);
-    double sum = 0, squares = 0;
     char shape[TP_SHAPE_TEXT];
-    tp_tensor t;
+    tp__glance g;
     tp_buf b;
-    memset(&t, 0, sizeof t);
+    memset(&g, 0, sizeof g);
     memset(&b, 0, sizeof b);
-    if (bytes) memcpy(k->out[0].data, x->data, bytes);
-    tp_tensor_view(&t, x->dtype, x->shape, x->data);
-    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
-    for (int64_t i = 0; i < n; i++) {
-        const double v = tp_tensor_get(&t, i);
-        sum += v;
-        squares += v * v;
+    if (k->scratch) g = *(const tp__glance *)k->scratch;
+    else {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        if (bytes) memcpy(k->out[0].data, x->data, bytes);
+        tp_tensor_view(&t, x->dtype, x->shape, x->data);
+        for (int64_t i = 0; i < n; i++) {
+            const double v = tp_tensor_get(&t, i);
+            if (i < TP__GLANCE) g.first[i] = v;
+            g.sum += v;
+            g.squares += v * v;
+        }
     }
+    tp_buf_printf(&b, "%s: shape %s", tp__message_of(k), tp_shape_text(&x->shape, shape));
     if (tp_dtype_is_float(x->dtype) && n > 0)
-        tp_buf_printf(&b, ", mean %.6g, rms %.6g", sum / (double)n, sqrt(squares / (double)n));
+        tp_buf_printf(&b, ", mean %.6g, rms %.6g", g.sum / (double)n, sqrt(g.squares / (double)n));
     tp_buf_printf(&b, ", [");
-    for (int64_t i = 0; i < n && i < 20; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", tp_tensor_get(&t, i));
-    tp_buf_printf(&b, n > 20 ? " ...]" : "]");
+    for (int64_t i = 0; i < n && i < TP__GLANCE; i++) tp_buf_printf(&b, "%s%.6g", i ? " " : "", g.first[i]);
+    tp_buf_printf(&b, n > TP__GLANCE ? " ...]" : "]");
     if (b.data && !b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
     tp_buf_free(&b);
 }
@@ -9931,7 +11089,7 @@ static const tp_op *const tp__math_rows[] = {
     &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
     &tp__op_relu_grad, &tp__op_leaky_relu, &tp__op_leaky_relu_grad, &tp__op_elu, &tp__op_elu_grad,
     &tp__op_floor, &tp__op_ceil, &tp__op_round, &tp__op_is_finite, &tp__op_clip, &tp__op_clip_grad,
-    &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_reduce_sum, &tp__op_reduce_mean,
+    &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_all_reduce, &tp__op_reduce_sum, &tp__op_reduce_mean,
     &tp__op_reduce_max, &tp__op_reduce_min, &tp__op_reduce_prod, &tp__op_reduce_prod_grad,
     &tp__op_reduce_all, &tp__op_reduce_any, &tp__op_size_ratio, &tp__op_sum_to_like, &tp__op_broadcast_like,
     &tp__op_l2_loss, &tp__op_global_norm, &tp__op_zero_fraction, &tp__op_argmax, &tp__op_cumsum, &tp__op_top_k,
@@ -10166,7 +11324,7 @@ static void tp__matmul_grad(tp_grad *g)
 }
 
 static const tp_op tp__op_matmul =
-    TP__ROW("matmul", "MatMul", TP_OP_PURE, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
+    TP__ROW("matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
             tp__matmul_grad, TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
             tp__matmul_scratch, 0, "MatMul", NULL);
 
@@ -10491,16 +11649,16 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
 }
 
 static const tp_op tp__op_conv2d =
-    TP__ROW("conv2d", "Conv2D", TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
-            tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops,
-            tp__conv2d_scratch, 0, "Conv", NULL);
+    TP__ROW("conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+            tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
+            tp__conv2d_flops, tp__conv2d_scratch, 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad =
-    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
             TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
             tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
 static const tp_op tp__op_conv2d_filter_grad =
-    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_PURE, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
             TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
             tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2, NULL, NULL);
@@ -10591,7 +11749,7 @@ static void tp__bias_add_grad(tp_grad *g)
     g->din[1] = tp_reduce_sum(tp__before_unpooling(g->dout[0]), axes, n, false);
 }
 static const tp_op tp__op_bias_add = TP__ROW(
-    "bias_add", "BiasAdd", TP_OP_PURE, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
+    "bias_add", "BiasAdd", TP_OP_FOLLOWS, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
     tp__bias_add_grad, TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 {
@@ -10846,7 +12004,7 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 
 static void tp__max_pool_take_grad(tp_grad *g);
 static const tp_op tp__op_max_pool_take =
-    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
             tp__max_pool_take_infer, tp__max_pool_take_grad,
             TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL);
 static void tp__max_pool_grad_grad(tp_grad *g)
@@ -10854,7 +12012,7 @@ static void tp__max_pool_grad_grad(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
 }
 static const tp_op tp__op_max_pool_grad = TP__ROW(
-    "max_pool_grad", "MaxPoolGrad", TP_OP_PURE, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
     tp__max_pool_grad_infer, tp__max_pool_grad_grad,
     TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
 static void tp__max_pool_take_grad(tp_grad *g)
@@ -10876,7 +12034,7 @@ static double tp__pool_flops(const tp_call *k)
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_PURE, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
+    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
             tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
             0, "MaxPool", NULL);
 /* If all that comes back to y = relu(x) comes from pooling it: where the pooled maximum is 0, nothing went through the
@@ -11001,7 +12159,7 @@ static void tp__avg_pool_grad_grad(tp_grad *g)
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
 static const tp_op tp__op_avg_pool_grad = TP__ROW(
-    "avg_pool_grad", "AvgPoolGrad", TP_OP_PURE, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
+    "avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
     tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
     TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, tp__avg_pool_grad_fast), NULL, NULL, 1u << 1, NULL, NULL);
 static void tp__avg_pool_back(tp_grad *g)
@@ -11009,7 +12167,7 @@ static void tp__avg_pool_back(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
 }
 static const tp_op tp__op_avg_pool =
-    TP__ROW("avg_pool", "AvgPool", TP_OP_PURE, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
+    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
             tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, tp__avg_pool_fast), tp__pool_flops, NULL,
             0, "AveragePool", NULL);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
@@ -11705,7 +12863,7 @@ static void tp__batch_norm_grad_back(tp_grad *g)
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
 static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema,
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema,
             sizeof(tp__bn_attrs), tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
@@ -11727,7 +12885,7 @@ static void tp__batch_norm_back(tp_grad *g)
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
 static const tp_op tp__op_batch_norm = TP__ROW(
-    "batch_norm", "FusedBatchNorm", TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs),
+    "batch_norm", "FusedBatchNorm", TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs),
     tp__batch_norm_shape, tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
     tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
@@ -11751,7 +12909,7 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
-    TP__ROW("batch_norm_infer", "BatchNormInference", TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema,
+    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema,
             sizeof(tp__bn_attrs), tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
             TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
             tp__bn_scratch, 0, "BatchNormalization", NULL);
@@ -13445,9 +14603,10 @@ static void tp__dropout_grad(tp_grad *g)
 {
     g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream);
 }
-static const tp_op tp__op_dropout = TP__ROW(
-    "dropout", "Dropout", TP_OP_RANDOM, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs), tp__dropout_infer,
-    tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL, NULL, 0, "Dropout", NULL);
+static const tp_op tp__op_dropout =
+    TP__ROW("dropout", "Dropout", TP_OP_RANDOM | TP_OP_FOLLOWS, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs),
+            tp__dropout_infer, tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL,
+            NULL, 0, "Dropout", NULL);
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 {
     tp_apply_desc d;

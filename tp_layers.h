@@ -144,13 +144,22 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    With four dimensions the running variance gets the unbiased one (times N/(N-1)) and epsilon is at least 1.001e-5;
  *    with two the biased one and epsilon as given. Variables gamma, beta, mean/EMA, variance/EMA. Needs a tower.
  *    virtual_batch_size V: in training each V samples are normalised by themselves; the batch must be a multiple of V.
- *    The running ones get the first V samples' mean and biased variance, and are updated as with TP_EMA_INTERNAL. */
+ *    The running ones get the first V samples' mean and biased variance, and are updated as with TP_EMA_INTERNAL.
+ *    sync_statistics TP_SYNC_TOWERS: in training the mean and the mean of squares are those of all towers' batches, which
+ *    should be of one size; the gradient goes the same way. It is as if one tower had all of them, running statistics
+ *    included (in the original those get the biased variance). The towers are made by tp_build_on_towers. In a tower that is
+ *    the only one it warns and is an ordinary BatchNorm. Not with virtual_batch_size. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* TP_EMA_COLLECTION */
     TP_EMA_COLLECTION,  /* two ops in UPDATE_OPS, of the main training tower, that somebody runs each step */
     TP_EMA_INTERNAL,    /* whenever the output is computed */
     TP_EMA_SKIP         /* never */
 } tp_ema_update;
+typedef enum tp_sync_statistics {
+    TP_SYNC_DEFAULT = 0, /* TP_SYNC_NONE */
+    TP_SYNC_NONE,        /* each tower normalises by its own batch */
+    TP_SYNC_TOWERS       /* by all towers' */
+} tp_sync_statistics;
 typedef struct tp_batch_norm_desc {
     tp_at at_;
     const char *name;
@@ -164,6 +173,7 @@ typedef struct tp_batch_norm_desc {
     tp_data_format data_format; /* 0 = TP_NHWC */
     tp_ema_update ema_update;
     int virtual_batch_size; /* 0 = the whole batch */
+    tp_sync_statistics sync_statistics;
 } tp_batch_norm_desc;
 TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 
@@ -734,8 +744,8 @@ typedef struct tp__layer_own_type {
 } tp__layer_own_type;
 
 typedef struct tp__layers {
-    tp__argscope *scope;
-    tp__layer_use *use, *current;
+    void *scope, *current; /* the innermost open tp__argscope, the tp__layer_use being built: of the tower */
+    tp__layer_use *use;
     tp__layer_name *logged; /* scope names whose shapes were logged */
     tp__layer_own_type *own;
     bool quiet;
@@ -744,9 +754,15 @@ typedef struct tp__layers {
 static tp__layers *tp__layers_of(tp_graph *g)
 {
     void **slot = tp__graph_slot(g, "layers");
-    if (slot && !*slot) *slot = tp_graph_alloc(g, sizeof(tp__layers));
+    if (slot && !*slot && (*slot = tp_graph_alloc(g, sizeof(tp__layers))) != NULL) {
+        tp__graph_keep(g, &((tp__layers *)*slot)->scope);
+        tp__graph_keep(g, &((tp__layers *)*slot)->current);
+    }
     return slot ? (tp__layers *)*slot : NULL;
 }
+
+static tp__argscope *tp__scope_now(const tp__layers *s) { return (tp__argscope *)s->scope; }
+static tp__layer_use *tp__layer_now(const tp__layers *s) { return (tp__layer_use *)s->current; }
 
 /* A mistake in the layer that is being built: "tower0/conv1: <sentence>", at the line of its call. */
 static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
@@ -806,7 +822,7 @@ TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at)
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (at) scope->at = *at;
     scope->tower = tower ? tower->ns_name : NULL;
-    scope->outer = s->scope;
+    scope->outer = tp__scope_now(s);
     s->scope = scope;
 }
 
@@ -818,12 +834,12 @@ TP_DEF void tp_argscope_end(tp_graph *g)
         tp_graph_fail(g, NULL, TP_ERR_STATE, "an argscope is closed that was never opened");
         return;
     }
-    s->scope = s->scope->outer;
+    s->scope = tp__scope_now(s)->outer;
 }
 
 static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t)
 {
-    for (const tp__argscope *scope = s->scope; scope; scope = scope->outer)
+    for (const tp__argscope *scope = tp__scope_now(s); scope; scope = scope->outer)
         for (const tp__argscope_entry *e = scope->entry; e; e = e->next)
             if (e->type == t) return e->desc;
     return NULL;
@@ -875,8 +891,8 @@ TP_DEF void tp__argscope_set(tp_graph *g, const tp_layer_type *t, const char *la
     if (inherited) tp__layer_merge(t, copy, (const unsigned char *)inherited);
     e->type = t;
     e->desc = copy;
-    e->next = s->scope->entry;
-    s->scope->entry = e;
+    e->next = tp__scope_now(s)->entry;
+    tp__scope_now(s)->entry = e;
 }
 
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer)
@@ -960,8 +976,9 @@ static void tp__layer_log_end(const tp__layer_use *u, const tp_node *y)
 static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
 {
     const tp_tower_context *tower = tp_current_tower_context(g);
-    if (!s->scope || !s->scope->tower || (tower && tower->ns_name == s->scope->tower)) return false;
-    tp_graph_fail(g, &s->scope->at, TP_ERR_STATE,
+    const tp__argscope *scope = tp__scope_now(s);
+    if (!scope || !scope->tower || (tower && tower->ns_name == scope->tower)) return false;
+    tp_graph_fail(g, &scope->at, TP_ERR_STATE,
                   "this argscope is still open after its tower ended: leave the block at its end, not by "
                   "return or break");
     return true;
@@ -1010,7 +1027,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
             if (!u->scope) u->scope = "";
         }
         u->input = x;
-        u->outer = s->current;
+        u->outer = tp__layer_now(s);
         u->logged = t->log_shape && (head.name || t->plain) && !s->quiet && !tp__layer_logged(g, s, u->scope);
         if (u->logged) tp__layer_log_begin(u);
         s->current = u;
@@ -1055,15 +1072,15 @@ TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n)
     tp__layers *s = tp__layers_of(g);
     tp__layer_held *h = (tp__layer_held *)tp_graph_alloc(g, sizeof *h);
     if (!s || !h || !s->current || tp_is_poison(n)) return;
-    for (const tp__layer_held *o = s->current->held; o; o = o->next)
+    for (const tp__layer_held *o = tp__layer_now(s)->held; o; o = o->next)
         if (strcmp(o->key, key) == 0) {
             tp__layer_fail(g, TP_ERR_NAME, "the layer holds two variables named '%s'", key);
             return;
         }
     h->key = tp_graph_strdup(g, key);
     h->node = n;
-    h->next = s->current->held;
-    if (h->key) s->current->held = h;
+    h->next = tp__layer_now(s)->held;
+    if (h->key) tp__layer_now(s)->held = h;
 }
 
 TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
@@ -1395,7 +1412,8 @@ static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_n
                                                        TP_LAYER_INIT(tp_batch_norm_desc, gamma_initializer),
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, data_format),
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, ema_update),
-                                                       TP_LAYER_FIELD(tp_batch_norm_desc, virtual_batch_size)};
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, virtual_batch_size),
+                                                       TP_LAYER_FIELD(tp_batch_norm_desc, sync_statistics)};
 
 /* One of the four (C) variables. They are float32 for float16 inputs. Running statistics are not trained, and belong to
  * the model when the main training tower makes them. */
@@ -1472,6 +1490,35 @@ static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, 
     return y;
 }
 
+/* Mean m and mean of squares q over all towers; y = (x - m) / sqrt(q - m^2 + epsilon) gamma + beta. *var is what the running
+ * variance gets: unbiased if asked, that is times N / (N - 1) for N elements a channel in all towers. */
+static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased,
+                                    tp_node **mean, tp_node **var)
+{
+    tp_graph *g = tp_node_graph(x);
+    const int total = tp_current_tower_context(g)->total;
+    const tp_dtype dtype = x->dtype;
+    int axes[4], n = 0;
+    tp_node *own[2], *all[2];
+    for (int i = 0; i < x->shape.ndim; i++)
+        if (i != axis) axes[n++] = i;
+    if (dtype != gamma->dtype) x = tp_cast(x, gamma->dtype); /* half precision: statistics are float32 */
+    own[0] = tp_reduce_mean(x, axes, n, false);
+    own[1] = tp_reduce_mean(tp_square(x), axes, n, false);
+    tp_tower_all_reduce(g, own, 2, true, "BatchNorm", all);
+    tp_node *s2 = tp_sub(all[1], tp_square(all[0]));
+    tp_node *scale = tp_mul(gamma, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
+    tp_node *y = tp_sub(x, tp__per_channel(all[0], x, axis));
+    y = tp_add(tp_mul(y, tp__per_channel(scale, x, axis)), tp__per_channel(beta, x, axis));
+    *mean = all[0];
+    *var = s2;
+    if (unbiased) {
+        tp_node *count = tp_affine(tp__size_ratio(x, own[0]), (float)total, 0.0f);
+        *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), tp_const_as(g, s2->dtype, 1))));
+    }
+    return dtype != gamma->dtype ? tp_cast(y, dtype) : y;
+}
+
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 {
     const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
@@ -1494,6 +1541,13 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
         return tp__layer_fail(g, TP_ERR_ARG,
                               "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
                               (int)d->ema_update);
+    if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT)
+        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
+                              (int)d->sync_statistics);
+    if (d->sync_statistics == TP_SYNC_TOWERS && d->virtual_batch_size != 0)
+        return tp__layer_fail(g, TP_ERR_ARG,
+                              "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
+                              "more than a batch or of less");
     const int axis = ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
     const int64_t channels = x->shape.dim[axis];
     if (channels <= 0)
@@ -1538,7 +1592,11 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
         return tp_nn_batch_norm_infer(x, gamma, beta, ema_mean, ema_var, axis, epsilon);
     }
     tp_node *mean = NULL, *var = NULL;
+    const bool sync = d->sync_statistics == TP_SYNC_TOWERS && tower->total > 1;
+    if (d->sync_statistics == TP_SYNC_TOWERS && !sync)
+        tp_log_once(TP_LOG_WARN, "Some BatchNorm layer has .sync_statistics, but there is one tower only.");
     if (ghost) y = tp__batch_norm_ghost(x, gamma, beta, axis, epsilon, d->virtual_batch_size, &mean, &var);
+    else if (sync) y = tp__batch_norm_sync(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     else y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
     if (!update || tp_is_poison(y)) return y;

@@ -78,6 +78,7 @@ struct tp_optimizer {
     tp_node *learning_rate;        /* scalar, or NULL */
     const char *const *slot_names; /* "m", "v"; n_slots of them */
     int n_slots;
+    tp_node *loss_scale; /* scalar: gradients are expected to be so many times too large; NULL: they are not */
     tp_optimizer *inner; /* what a proxy wraps, else NULL */
     tp_node *pred;       /* during apply_gradients: a scalar bool, update only where it is true; NULL: always */
     void *user;
@@ -88,6 +89,9 @@ TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn
 /* Forwards everything to `inner`, but apply_gradients to the function, if there is one. [optimizer: ProxyOptimizer] */
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user);
 
+/* tp_compute_gradients of the cost as this optimizer wants it: times its loss scale, if it has one. */
+TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
+                                           tp_grad_var *gvs);
 /* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
 /* The same where `pred` (scalar bool, or NULL) is true when it runs: for optimizers that wrap others. */
@@ -222,6 +226,20 @@ TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn 
 /* Add up gradients in slots <var>/AccumGrad and let `opt` see the sum (not the mean) every niter-th time; in between it
  * does nothing, its own state included. The count is the variable AccumGrad/counter. [AccumGradOptimizer] */
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
+/* For float16, whose small gradients vanish: the cost is multiplied by a scale (tp_optimizer_compute_gradients does it) and the
+ * gradients are divided by it before `opt` sees them. Where one of them is not finite the update is skipped and the scale
+ * halved; after `interval` good updates in a row it is doubled. Around tp_accum_grad, not inside. Variables loss_scale and
+ * loss_scale/good_steps, not trained, saved. */
+typedef struct tp_loss_scale_desc {
+    tp_at at_;
+    float initial; /* 0 = 65536 */
+    int interval;  /* 0 = 2000 */
+    float minimum; /* 0 = 1: it is not halved below */
+} tp_loss_scale_desc;
+TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
+#ifndef __cplusplus
+#define tp_loss_scale(...) TP__OPTIMIZER(tp_loss_scale, __VA_ARGS__, .at_ = TP_AT)
+#endif
 
 /* ==== >>gradproc ====================================================================================== */
 /* A gradient processor maps a list of pairs to a list of pairs. [gradproc: GradientProcessor] Rules that name variables
@@ -324,6 +342,19 @@ TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_
     for (int i = 0; i < n; i++) gvs[i].grad = grad[i];
 }
 
+static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
+{
+    return tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
+}
+
+TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
+                                           tp_grad_var *gvs)
+{
+    tp_node *scale = o ? o->loss_scale : NULL;
+    tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost, vars, n,
+                         gvs);
+}
+
 /* ==== >>optimizer ===================================================================================== */
 
 struct tp__slot {
@@ -356,6 +387,7 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, t
     if (!o) return NULL;
     o->inner = inner;
     o->learning_rate = inner->learning_rate;
+    o->loss_scale = inner->loss_scale;
     return o;
 }
 
@@ -417,7 +449,9 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     if (!s || !(s->name = tp_graph_strdup(g, slot))) return tp_poison(g);
     d->name = full;
     d->trainable = TP_NO;
+    tp_device_enter(g, var ? tp_node_device(var) : 0);
     s->node = tp__new_variable(g, d, full);
+    tp_device_leave(g);
     s->var = var;
     s->next = o->slots;
     if (!tp_is_poison(s->node)) o->slots = s;
@@ -466,7 +500,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 
 /* ==== >>optimizers ==================================================================================== */
 
-/* One fused update handles a group of variables of one dtype. This is what a group's update is made of. */
+/* One fused update handles a group of variables of one dtype and device. This is what a group's update is made of. */
 typedef struct tp__apply_group {
     tp_node **var, **grad, **slot[3];
     int n;
@@ -475,42 +509,57 @@ typedef struct tp__apply_group {
 
 typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
 
-static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
+/* The pairs of one dtype whose variables live on one device, as one update. room: 5 n nodes. */
+static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_dtype dtype, int device,
+                                    tp__group_fn fn, const float *initial)
 {
-    return tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
+    tp_graph *g = o->graph;
+    tp__apply_group group;
+    memset(&group, 0, sizeof group);
+    tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *room);
+    if (!room) return tp_poison(g);
+    group.var = room;
+    group.grad = room + n;
+    for (int q = 0; q < 3; q++) group.slot[q] = room + (2 + q) * n;
+    tp_device_enter(g, device);
+    for (int i = 0; i < n; i++) {
+        tp_node *v = gvs[i].var;
+        if (v->dtype != dtype || tp_node_device(v) != device) continue;
+        group.var[group.n] = v;
+        group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
+        for (int q = 0; q < o->n_slots; q++)
+            group.slot[q][group.n] =
+                tp_optimizer_slot(o, v, o->slot_names[q], NULL, tp_init_constant(initial ? initial[q] : 0.0f));
+        group.n++;
+    }
+    group.lr = tp__as_dtype(o->learning_rate, dtype);
+    tp_node *op = tp_graph_status(g) == TP_OK ? fn(o, &group) : tp_poison(g);
+    tp_device_leave(g);
+    return op;
 }
 
 /* Sort the pairs into groups by dtype, in the order in which the dtypes appear, and make each group's update. `slot` names
- * the slots, n_slots of them, which start at `initial` (NULL: zeros). ops gets one node a group (room for TP_DTYPE_COUNT). */
+ * the slots, n_slots of them, which start at `initial` (NULL: zeros). ops gets one node a dtype (room for TP_DTYPE_COUNT). */
 static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp__group_fn fn, const float *initial,
                               tp_node **ops)
 {
     tp_graph *g = o->graph;
     int n_ops = 0;
     bool done[TP_DTYPE_COUNT] = {false};
+    tp_node **part = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *part);
+    if (!part) return 0;
     for (int first = 0; first < n && tp_graph_status(g) == TP_OK; first++) {
         const tp_dtype dtype = gvs[first].var->dtype;
         if (done[dtype]) continue;
         done[dtype] = true;
-        tp__apply_group group;
-        memset(&group, 0, sizeof group);
-        tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *room);
-        if (!room) break;
-        group.var = room;
-        group.grad = room + n;
-        for (int q = 0; q < 3; q++) group.slot[q] = room + (2 + q) * n;
-        for (int i = first; i < n; i++) {
-            tp_node *v = gvs[i].var;
-            if (v->dtype != dtype) continue;
-            group.var[group.n] = v;
-            group.grad[group.n] = tp__as_dtype(gvs[i].grad, dtype);
-            for (int q = 0; q < o->n_slots; q++)
-                group.slot[q][group.n] =
-                    tp_optimizer_slot(o, v, o->slot_names[q], NULL, tp_init_constant(initial ? initial[q] : 0.0f));
-            group.n++;
+        int n_part = 0;
+        for (int i = first; i < n && tp_graph_status(g) == TP_OK; i++) {
+            bool made = gvs[i].var->dtype != dtype;
+            for (int k = first; k < i && !made; k++)
+                made = gvs[k].var->dtype == dtype && tp_node_device(gvs[k].var) == tp_node_device(gvs[i].var);
+            if (!made) part[n_part++] = tp__apply_one_group(o, gvs, n, dtype, tp_node_device(gvs[i].var), fn, initial);
         }
-        group.lr = tp__as_dtype(o->learning_rate, dtype);
-        if (tp_graph_status(g) == TP_OK) ops[n_ops++] = fn(o, &group);
+        if (tp_graph_status(g) == TP_OK) ops[n_ops++] = n_part == 1 ? part[0] : tp_group(g, part, n_part, "devices");
     }
     return n_ops;
 }
@@ -946,7 +995,61 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
     if (!n) return NULL;
     *n = niter;
     if (niter < 1) tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: niter is %d: it must be 1 or more", niter);
+    if (opt->loss_scale) /* sums of scaled gradients, of which one part may be infinite */
+        tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: put tp_loss_scale around it, not inside");
     return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
+}
+
+static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    const tp_loss_scale_desc *q = (const tp_loss_scale_desc *)o->user;
+    tp_graph *g = o->graph;
+    tp_grad_var *plain = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *plain);
+    if (!plain) return tp_poison(g);
+    tp_name_scope_push(g, o->name);
+    tp_node *scale = o->loss_scale, *inverse = tp_reciprocal(scale), *finite = NULL;
+    tp_node *good = tp_optimizer_scalar(o, "loss_scale/good_steps", 0.0f);
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
+        tp_node *all = tp_reduce_all(tp_is_finite(gvs[i].grad), NULL, 0, false);
+        finite = finite ? tp_logical_and(finite, all) : all;
+        plain[i].var = gvs[i].var;
+        plain[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(inverse, gvs[i].grad->dtype));
+    }
+    if (tp_graph_status(g) != TP_OK) {
+        tp_name_scope_pop(g);
+        return tp_poison(g);
+    }
+    tp_node *more = tp_affine(good, 1.0f, 1.0f), *due = tp_greater_equal(more, tp_const_as(g, TP_F32, q->interval));
+    tp_node *kept = tp_select(due, tp_affine(scale, 2.0f, 0.0f), scale);
+    tp_node *less = tp_maximum(tp_affine(scale, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
+    tp_node *zero = tp_zeros_like(good);
+    tp_node *ops[3];
+    ops[0] = tp_assign(scale, tp_select(finite, kept, less), o->pred);
+    ops[1] = tp_assign(good, tp_select(finite, tp_select(due, zero, more), zero), o->pred);
+    tp_name_scope_pop(g);
+    ops[2] = tp_apply_gradients_if(o->inner, plain, n, o->pred ? tp_logical_and(finite, o->pred) : finite);
+    return tp_graph_status(g) == TP_OK ? tp_group(g, ops, 3, "update_and_scale") : tp_poison(g);
+}
+
+TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d)
+{
+    if (!opt) return NULL;
+    tp_loss_scale_desc *q = (tp_loss_scale_desc *)tp_graph_alloc(opt->graph, sizeof *q);
+    if (!q) return NULL;
+    if (d) *q = *d;
+    q->initial = tp__optim_float(q->initial, 65536.0f);
+    q->minimum = tp__optim_float(q->minimum, 1.0f);
+    if (q->interval == 0) q->interval = 2000;
+    tp_optimizer *o = tp_optimizer_proxy(opt, "LossScale", tp__loss_scale_apply, q);
+    if (!o) return NULL;
+    tp__optim_positive(o, q->at_, "initial", q->initial);
+    tp__optim_positive(o, q->at_, "minimum", q->minimum);
+    if (q->interval < 1)
+        tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG, "LossScale: interval is %d: it must be 1 or more", q->interval);
+    if (opt->loss_scale)
+        tp_graph_fail(o->graph, &q->at_, TP_ERR_ARG, "LossScale: the optimizer has a loss scale already");
+    o->loss_scale = tp_optimizer_scalar(o, "loss_scale", q->initial);
+    return o;
 }
 
 /* ==== >>gradproc ====================================================================================== */

@@ -347,9 +347,11 @@ typedef struct tp_operand {
     tp_shape shape;
 } tp_operand;
 
-/* What a float32 product may be made of. F32: nothing else. TF32: tensor cores that round its operands to 10 bits of
- * mantissa; devices without them take F32. */
-typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32 } tp_precision;
+/* What float32 arithmetic may be made of. F32: nothing else. TF32: products on tensor cores that round their operands to 10
+ * bits of mantissa; devices without them take F32. BF16, F16: matrix products and convolutions of half-precision operands,
+ * summed in float32; what lies between them is stored in half precision too. Variables, their updates, sums, statistics and
+ * what is fetched stay float32. */
+typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16 } tp_precision;
 
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
  * (`step`), so that a recorded graph can be replayed. */
@@ -378,8 +380,11 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value);
  * its inputs, and gives the same bits for any number of threads. */
 typedef void (*tp_kernel_fn)(const tp_call *k);
 
-/* A device: memory and a stream of kernels in order. All functions but open are required; `host` says that its
- * memory can be read by the CPU. record/replay may be NULL (plans then run kernel by kernel). */
+/* A device: memory and a stream of kernels in order. All functions but those marked NULL are required; `host` says that
+ * its memory can be read by the CPU. upload and download are in order with the kernels, and done with the host's memory
+ * when they return. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
+ * each replay, on the same memory. After a failed record_end nothing is being recorded. The four may be NULL (plans then
+ * run kernel by kernel). */
 struct tp_device {
     unsigned abi;  /* TP_ABI of the unit that made it */
     char name[32]; /* "cpu:0" */
@@ -389,7 +394,8 @@ struct tp_device {
     tp_status (*upload)(tp_device *d, void *dst, const void *host_src, size_t bytes);
     tp_status (*download)(tp_device *d, void *host_dst, const void *src, size_t bytes);
     tp_status (*copy)(tp_device *d, void *dst, const void *src, size_t bytes);
-    /* From another device's memory, after what is queued there. NULL: through the host. */
+    /* From another device's memory, after what is queued there and before what is queued there later. NULL: through
+     * the host. Only between devices of which neither is `host`. */
     tp_status (*copy_from)(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes);
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
     size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */
@@ -408,7 +414,11 @@ struct tp_device {
  * "naive", "sse2", "avx2", "avx512", "neon"; unknown or absent ones are an error. Bit identity is promised per ISA.
  * NULL on failure. Close with d->close(d). */
 TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
-TP_DEF const char *tp_device_isa(const tp_device *d); /* "avx512"; "naive" without vector kernels */
+/* n devices with memory of their own, cpu:0 to cpu:n-1, that share one pool of threads: a program with 4 of them behaves as
+ * one with 4 GPUs. Close each of them, in any order. On failure nothing is left in out. */
+TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out);
+/* "avx512"; "naive" without vector kernels; of a device that is not the host its name */
+TP_DEF const char *tp_device_isa(const tp_device *d);
 /* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail);
@@ -2378,8 +2388,14 @@ static const char *tp__isa_name(const struct tp__isa *isa);
 #define TP__CPU_KERNELS 256
 #define TP__KERNEL_NAME 64
 
+/* The threads that devices of one tp_cpu_devices_new share. */
+typedef struct tp__cpu_threads {
+    tp_pool *pool;
+    int users;
+} tp__cpu_threads;
+
 typedef struct tp__cpu {
-    tp_pool *pool; /* the one made with the device; d->pool may be set to another, shared one */
+    tp__cpu_threads *threads; /* the ones made with the device; d->pool may be set to others */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -2428,23 +2444,21 @@ static void tp__cpu_close(tp_device *d)
 {
     if (!d) return;
     tp__cpu *cpu = (tp__cpu *)d->impl;
-    if (cpu) tp_pool_free(cpu->pool);
+    if (cpu && cpu->threads && __atomic_sub_fetch(&cpu->threads->users, 1, __ATOMIC_ACQ_REL) == 0) {
+        tp_pool_free(cpu->threads->pool);
+        tp_free(cpu->threads);
+    }
     tp_free(cpu);
     tp_free(d);
 }
 
-TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
+/* Device number `index`, on the threads of `share`, or on `threads` of its own. */
+static tp_device *tp__cpu_device_make(int index, const tp_device *share, int threads, const struct tp__isa *isa)
 {
-    tp_status st = TP_OK;
-    if (!isa) isa = getenv("TP_ISA");
-    if (isa && !isa[0]) isa = NULL;
-    const struct tp__isa *chosen = tp__isa_choose(isa, &st);
-    if (st != TP_OK) return NULL;
-
     tp_device *d = (tp_device *)tp_calloc(1, sizeof(tp_device));
     if (!d) return NULL;
     d->abi = TP_ABI;
-    memcpy(d->name, "cpu:0", sizeof "cpu:0");
+    snprintf(d->name, sizeof d->name, "cpu:%d", index);
     d->host = true;
     d->alloc = tp__cpu_alloc;
     d->free = tp__cpu_free;
@@ -2454,11 +2468,18 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
     d->find_kernel = tp__cpu_find_kernel;
     d->wait = tp__cpu_wait;
     d->close = tp__cpu_close;
-    d->isa = chosen;
+    d->isa = isa;
 
     tp__cpu *cpu = (tp__cpu *)tp_calloc(1, sizeof(tp__cpu));
     d->impl = cpu;
-    if (cpu) d->pool = cpu->pool = tp_pool_new(threads);
+    if (cpu && share) {
+        cpu->threads = ((const tp__cpu *)share->impl)->threads;
+        __atomic_add_fetch(&cpu->threads->users, 1, __ATOMIC_RELAXED);
+    } else if (cpu && (cpu->threads = (tp__cpu_threads *)tp_calloc(1, sizeof(tp__cpu_threads))) != NULL) {
+        cpu->threads->users = 1;
+        cpu->threads->pool = tp_pool_new(threads);
+    }
+    if (cpu && cpu->threads) d->pool = cpu->threads->pool;
     if (!d->pool) {
         tp__cpu_close(d);
         return NULL;
@@ -2466,7 +2487,36 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
     return d;
 }
 
-TP_DEF const char *tp_device_isa(const tp_device *d) { return d->isa ? tp__isa_name(d->isa) : "naive"; }
+TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out)
+{
+    tp_status st = TP_OK;
+    if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);
+    if (!isa) isa = getenv("TP_ISA");
+    if (isa && !isa[0]) isa = NULL;
+    const struct tp__isa *chosen = tp__isa_choose(isa, &st);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < n; i++) out[i] = NULL;
+    for (int i = 0; i < n; i++) {
+        if ((out[i] = tp__cpu_device_make(i, i ? out[0] : NULL, threads, chosen)) != NULL) continue;
+        while (--i >= 0) {
+            tp__cpu_close(out[i]);
+            out[i] = NULL;
+        }
+        return tp_fail(TP_ERR_NOMEM, "out of memory for %d CPU devices", n);
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
+{
+    tp_device *d;
+    return tp_cpu_devices_new(1, threads, isa, &d) == TP_OK ? d : NULL;
+}
+
+TP_DEF const char *tp_device_isa(const tp_device *d)
+{
+    return !d->host ? d->name : d->isa ? tp__isa_name(d->isa) : "naive";
+}
 
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)
 {

@@ -298,18 +298,18 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
     if (!var || !gv) return;                      /* sticks to the graph */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
-    tp_compute_gradients(cost, var, n, gv);
+    tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
+    if (!opt) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG,
+                      m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
+        return;
+    }
+    tp_optimizer_compute_gradients(opt, cost, var, n, gv);
     if (tp_graph_status(g) != TP_OK) return;
     const tp_gradproc filter = tp_gradproc_filter_none();
     n = tp_gradproc_run(&filter, g, gv, n);
     if (n == 0) {
         tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost depends on no trainable variable: there is nothing to train");
-        return;
-    }
-    tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
-    if (!opt) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG,
-                      m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
         return;
     }
     t->train_op = tp_apply_gradients(opt, gv, n);

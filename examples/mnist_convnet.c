@@ -4,7 +4,8 @@
  *
  * Without arguments it trains on digits that the library draws; --data <folder> takes the IDX files of MNIST (plain or
  * .gz) and reaches 0.6% error within 30 epochs. Read it top to bottom: what goes in, what comes out, how to train it.
- *   --epochs n   --steps n (of an epoch)   --resume (go on from train_log/mnist_convnet)   --seed n   --threads n */
+ *   --epochs n   --steps n (of an epoch)   --resume (go on from train_log/mnist_convnet)   --seed n   --threads n
+ *   --gpu n (the n-th GPU, from 0: link tp_cuda.cu, or make CUDA=1) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_train.h"
@@ -59,7 +60,7 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 int main(int argc, char **argv)
 {
     const char *data = NULL;
-    int epochs = 5, steps = 0, resume = 0;
+    int epochs = 5, steps = 0, resume = 0, gpu = -1;
     long seed = 9; /* of weights, dropout and the order of the data */
     tp_session_config session = tp_default_session_config();
     for (int i = 1; i < argc; i++) {
@@ -69,12 +70,29 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--steps") == 0) steps = atoi(value), i++;
         else if (strcmp(argv[i], "--seed") == 0) seed = atol(value), i++;
         else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
+        else if (strcmp(argv[i], "--gpu") == 0) gpu = atoi(value), i++;
         else if (strcmp(argv[i], "--resume") == 0) resume = 1;
         else {
-            fprintf(stderr, "usage: %s [--data folder] [--epochs n] [--steps n] [--seed n] [--threads n] [--resume]\n",
-                    argv[0]);
+            fprintf(
+                stderr,
+                "usage: %s [--data folder] [--epochs n] [--steps n] [--seed n] [--threads n] [--gpu n] [--resume]\n",
+                argv[0]);
             return 2;
         }
+    }
+    tp_device *device = NULL; /* the session's own: the CPU */
+    if (gpu >= 0) {
+#ifdef TP_CUDA
+        device = tp_cuda_open(gpu);
+#else
+        tp_fail(TP_ERR_UNSUPPORTED, "this program was built without CUDA: make CUDA=1");
+#endif
+        if (!device) {
+            fprintf(stderr, "%s\n", tp_last_error());
+            return 1;
+        }
+        session.devices = &device;
+        session.n_devices = 1;
     }
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
     tp_dataflow *test =
@@ -110,5 +128,6 @@ int main(int argc, char **argv)
             .seed = (uint64_t)seed,
         },
         tp_simple_trainer());
+    if (device) device->close(device);
     return st == TP_OK ? 0 : 1;
 }

@@ -5,11 +5,13 @@
  * BatchNorm and Dropout do one thing in training and another at inference; which one is decided when they are built, by the
  * tower that is open. So the network is built twice, the second time in a scope with reuse, where the same names mean the
  * same variables. What a trainer would do is spelled out: the update, the running averages, the loop.
- * The network learns to tell rings from discs, 8x8 noisy pixels each. */
+ * The network learns to tell rings from discs, 8x8 noisy pixels each. With --gpu n, on the n-th GPU (make CUDA=1). */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_layers.h"
 #include "tp_optim.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define BATCH 64
 
@@ -47,7 +49,7 @@ static void draw(uint32_t *seed, float *pixels, int32_t *labels)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static float pixels[BATCH * 64];
     static int32_t labels[BATCH];
@@ -91,7 +93,23 @@ int main(void)
     printf("%d variables for training, %d with inference\n", n_variables, tp_graph_n_variables(g));
 
     /* 3. One session has the variables; each run says what is wanted. */
-    tp_session *s = tp_session_new(g, NULL);
+    tp_session_config config = tp_default_session_config();
+    tp_device *gpu = NULL;
+    if (argc == 3 && strcmp(argv[1], "--gpu") == 0) {
+#ifdef TP_CUDA
+        gpu = tp_cuda_open(atoi(argv[2]));
+#else
+        tp_fail(TP_ERR_UNSUPPORTED, "this program was built without CUDA: make CUDA=1");
+#endif
+        if (!gpu) {
+            printf("%s\n", tp_last_error());
+            tp_graph_free(g);
+            return 1;
+        }
+        config.devices = &gpu;
+        config.n_devices = 1;
+    }
+    tp_session *s = tp_session_new(g, &config);
     tp_feed feed[2] = {{image, {0}}, {label, {0}}};
     tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(BATCH, 8, 8, 1), pixels);
     tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape(BATCH), labels);
@@ -119,5 +137,6 @@ int main(void)
     good = good && n_variables == tp_graph_n_variables(g) && right[1] > 0.9 * 20 * BATCH;
     tp_session_free(s);
     tp_graph_free(g);
+    if (gpu) gpu->close(gpu);
     return good ? 0 : 1;
 }

@@ -88,6 +88,7 @@ for dtype in (np.int32, np.int64):
     for op, fn in (("reduce_sum", np.sum), ("reduce_max", np.max), ("reduce_min", np.min), ("reduce_prod", np.prod)):
         w.case(op, [x], [fn(x, axis=(0, 2)).astype(dtype)], axes=[0, 2], n_axes=2, keep_dims=False)
     w.case("add_n", [x, x, x], [x * dtype(3)])
+    w.case("all_reduce", [x, x, x], [x * dtype(3)] * 3, mean=0)
     w.case("argmax", [x], [np.argmax(x, 1)], axis=1)
 
 # ---- logic
@@ -205,8 +206,12 @@ for shape in ((2, 3, 4, 5), (3, 1, 5), (5,), (), (2, 1, 1, 1), (1, 3, 1, 5), (4,
 w.case("broadcast_like", [np.array([[1], [2]], np.int64), np.zeros((3, 2, 2), f32)],
        [np.broadcast_to(np.array([[1], [2]], np.int64), (3, 2, 2)).copy()])
 xs = [w.normal(3, 4) for _ in range(5)]
-w.case("add_n", xs, [np.sum(np.array(xs, f64), 0).astype(f32)])
+total = np.sum(np.array(xs, f64), 0)
+w.case("add_n", xs, [total.astype(f32)])
+w.case("all_reduce", xs, [total.astype(f32)] * 5, mean=0)
+w.case("all_reduce", xs, [(total / 5).astype(f32)] * 5, mean=1)
 w.case("add_n", xs[:1], [xs[0]])
+w.case("all_reduce", xs[:1], [xs[0]], mean=1)
 w.case("l2_loss", [x], [np.array(0.5 * np.sum(x.astype(f64) ** 2), f32)])
 parts = [w.normal(3, 2), w.normal(4), w.normal()]
 w.case("global_norm", parts, [np.array(np.sqrt(sum(np.sum(a.astype(f64) ** 2) for a in parts)), f32)])
@@ -315,6 +320,7 @@ w.case("sum_to_like", [e, w.normal(3)], [np.zeros(3, f32)], **k)
 w.case("broadcast_like", [w.normal(1, 3), e], [e], **k)
 w.case("l2_loss", [e], [np.array(0, f32)], **k)
 w.case("add_n", [e, e, e], [e], **k)
+w.case("all_reduce", [e, e], [e, e], mean=1, **k)
 w.case("transpose", [e], [e.T], perm=[0], n=0, **k)
 w.case("concat", [e, x[0][:, :3] if x.shape[2] > 2 else w.normal(2, 3), e], [None], axis=0, **k)
 w.case("split", [np.zeros((4, 0), f32)], [np.zeros((2, 0), f32)] * 2, axis=0, n=2, **k)
@@ -344,6 +350,7 @@ w.big("sum_to_like", [("float32", (400, 100), -1.0, 1.0), ("float32", (400, 1), 
 w.big("l2_loss", [("float32", (300001,), -1.0, 1.0)])
 w.big("global_norm", [("float32", (100001,), -1.0, 1.0), ("float32", (3, 3), -1.0, 1.0), ("float32", (700, 90), -1.0, 1.0)])
 w.big("add_n", [("float32", (70001,), -1.0, 1.0)] * 4)
+w.big("all_reduce", [("float32", (70001,), -1.0, 1.0)] * 3, mean=1)
 for op in ("add", "sub", "mul", "div", "maximum", "minimum", "relu_grad"):
     w.big(op, [("float32", (31, 1003), -2.0, 2.0), ("float32", (31, 1003), 0.1, 2.0)])
 for op in ("neg", "abs", "square", "sqrt", "rsqrt", "reciprocal", "exp", "ln", "tanh", "sigmoid", "relu"):

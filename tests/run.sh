@@ -70,7 +70,7 @@ export TP_TEST_QUICK=1
 for t in $tests; do
     run_test asan "$t" gcc -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $warn
 done
-for t in test_tensor test_engine test_input test_train test_graph test_predict; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
+for t in test_tensor test_engine test_input test_train test_graph test_predict test_devices test_towers; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
 # NEON, run by an emulator where there is one
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
     run_with="qemu-aarch64 -L /usr/aarch64-linux-gnu"
@@ -81,7 +81,7 @@ else
 fi
 run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
 run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
-run_test no-threads test_train gcc -std=c11 -O2 -DTP_NO_THREADS $warn
+for t in test_train test_towers; do run_test no-threads "$t" gcc -std=c11 -O2 -DTP_NO_THREADS $warn; done
 
 for s in tests/check_*.sh; do
     case "$s" in *"$only"*) start "$(basename "$s" .sh)" one_check "$s" ;; esac

@@ -702,6 +702,66 @@ TEST(order_of_clipping_and_accumulating_matters)
     CHECK_NEAR(w[1], 1, 1e-6, 0); /* the sum was */
 }
 
+/* A scale that halves where a gradient overflows and doubles after three good updates, followed by hand. */
+TEST(loss_scale_skips_what_overflows_and_grows_again)
+{
+    tp_graph *g = graph();
+    tp_node *x = input(g, "x"), *w = weight(g, "w", 1), *u = weight(g, "u", 2);
+    tp_optimizer *o = tp_loss_scale(tp_momentum(rate(g, 0.125f), .momentum = 0.5f), .initial = 1024, .interval = 3);
+    tp_node *vars[2] = {w, u};
+    tp_grad_var gv[2];
+    tp_optimizer_compute_gradients(o, tp_sum(tp_mul(x, tp_add(w, tp_affine(u, 2, 0)))), vars, 2, gv);
+    tp_node *op = tp_apply_gradients(o, gv, 2);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    float scale = 1024, good = 0, weights[2] = {1, 2}, momentum[2] = {0, 0};
+    static const float inputs[] = {0.5f, -0.25f, INFINITY, 1, 2, 0.5f, NAN, 3e36f, -1, 0.25f, 1, 1, 0.5f};
+    for (size_t i = 0; s && i < sizeof inputs / sizeof *inputs; i++) {
+        const float v = inputs[i], part[2] = {v * scale, 2 * v * scale};
+        step(s, op, &x, &v, 1);
+        if (isfinite(part[0]) && isfinite(part[1])) {
+            for (int k = 0; k < 2; k++) {
+                momentum[k] = 0.5f * momentum[k] + part[k] / scale;
+                weights[k] -= 0.125f * momentum[k];
+            }
+            good++;
+            if (good >= 3) scale *= 2, good = 0;
+        } else {
+            scale = scale > 2 ? scale / 2 : 1;
+            good = 0;
+        }
+        CHECK_MSG(variable(s, "w") == (double)weights[0] && variable(s, "u") == (double)weights[1],
+                  "step %zu: weights %g %g, expected %g %g", i, variable(s, "w"), variable(s, "u"), (double)weights[0],
+                  (double)weights[1]);
+        CHECK_MSG(variable(s, "loss_scale") == (double)scale && variable(s, "loss_scale/good_steps") == (double)good,
+                  "step %zu: scale %g, expected %g", i, variable(s, "loss_scale"), (double)scale);
+    }
+    CHECK(s != NULL && scale == 512); /* down three times, up twice */
+    tp_session_free(s);
+    done(g);
+}
+
+TEST(loss_scale_goes_around_accumulation)
+{
+    tp_graph *g = graph();
+    tp_node *x = input(g, "x"), *w = weight(g, "w", 0);
+    tp_optimizer *o = tp_loss_scale(tp_accum_grad(tp_sgd(rate(g, 1)), 2), .initial = 4);
+    tp_grad_var gv;
+    tp_optimizer_compute_gradients(o, tp_sum(tp_mul(x, w)), &w, 1, &gv);
+    tp_node *op = tp_apply_gradients(o, &gv, 1);
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    static const float inputs[] = {1, INFINITY, 2, 4, NAN, 8};
+    static const double expected[] = {0, 0, -3, -3, -3, -15};
+    for (size_t i = 0; s && i < sizeof inputs / sizeof *inputs; i++) {
+        step(s, op, &x, &inputs[i], 1);
+        CHECK_MSG(variable(s, "w") == expected[i], "step %zu: %g, expected %g", i, variable(s, "w"), expected[i]);
+    }
+    CHECK(s != NULL);
+    tp_session_free(s);
+    done(g);
+}
+
 /* ==== processors that look =========================================================================== */
 
 TEST(gradients_are_summarised_printed_and_checked)
@@ -827,6 +887,9 @@ static void mistake(int i, tp_graph *g)
     case 20: tp_adadelta(lr, .epsilon = TP_ZERO); break;
     case 21: tp_lamb(lr, .weight_decay = -0.1f); break;
     case 22: tp_adamw(lr, .epsilon = -1.0f); break;
+    case 23: tp_loss_scale(tp_sgd(lr), .interval = -1); break;
+    case 24: tp_accum_grad(tp_loss_scale(tp_sgd(lr)), 2); break;
+    case 25: tp_loss_scale(tp_loss_scale(tp_sgd(lr))); break;
     }
 }
 
@@ -855,7 +918,10 @@ TEST(each_mistake_is_a_sentence)
         "Ftrl has .learning_rate_power 0.5: it is never positive",
         "Adadelta has .epsilon 0: it must be positive",
         "LAMB has .weight_decay -0.1: it is not negative",
-        "Adam has .epsilon -1: it is not negative"};
+        "Adam has .epsilon -1: it is not negative",
+        "LossScale: interval is -1: it must be 1 or more",
+        "AccumGrad: put tp_loss_scale around it, not inside",
+        "LossScale: the optimizer has a loss scale already"};
     for (int i = 0; i < TP_COUNT(parts); i++) {
         tp_graph *g = graph();
         mistake(i, g);

@@ -190,4 +190,278 @@ TEST(every_row_has_a_kernel)
     gpu->close(gpu);
 }
 
+/* ==== >>convolution, >>normalisation ================================================================== */
+/* Shapes that take several blocks, warps and pieces, odd ends, and every way that a kernel has. */
+
+typedef struct shaped {
+    const char *op, *attrs, *in[6]; /* attributes and inputs as in ref_ops_nn.txt, attributes between ';' */
+    double tol;
+} shaped;
+
+static bool shaped_case(const shaped *s, int line, op_case *c)
+{
+    char text[1024];
+    memset(c, 0, sizeof *c);
+    c->file = "test_cuda.c";
+    c->line = line;
+    c->tol = s->tol;
+    snprintf(c->op, sizeof c->op, "%s", s->op);
+    for (const char *p = s->attrs; *p && c->n_attr < MAX_ATTRS;) {
+        const size_t n = strcspn(p, ";");
+        snprintf(c->attr[c->n_attr++], sizeof c->attr[0], "%.*s", (int)n, p);
+        p += n + (p[n] == ';');
+    }
+    for (; c->n_in < 6 && s->in[c->n_in]; c->n_in++) {
+        snprintf(text, sizeof text, "%s", s->in[c->n_in]);
+        if (!CHECK(parse_tensor(text, &c->in[c->n_in], (uint64_t)(line * 8 + c->n_in)))) return false;
+    }
+    return true;
+}
+static void compare_shaped(const shaped *list, int n_list, const tp_dtype *dtypes, int n_dtype)
+{
+    tp_set_log(quiet, NULL);
+    tp_device *gpu = tp_cuda_open(0);
+    if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error()))
+        for (int i = 0; i < n_list; i++) {
+            op_case c;
+            const tp_op *row = tp_op_find(list[i].op);
+            int n = 0;
+            if (!wanted(list[i].op)) continue;
+            if (CHECK(row != NULL) && shaped_case(&list[i], i, &c))
+                for (int d = 0; d < n_dtype; d++) compare_devices(&c, row, dtypes[d], gpu, &n);
+            CHECK_MSG(n == n_dtype, "case %d: %s: only %d types ran", i, list[i].op, n);
+            free_case_as(&c);
+        }
+    if (gpu) gpu->close(gpu);
+    tp_set_log(NULL, NULL);
+}
+static const tp_dtype all_reals[] = {TP_F32, TP_F64, TP_BF16, TP_F16};
+
+#define R1 " rand -1 1"
+/* A convolution and its two gradients, from the shapes of x, w and y. */
+#define CONV(attrs_, x_, w_, y_)                                                                         \
+    {"conv2d", attrs_, {"float32 4 " x_ R1, "float32 4 " w_ R1}, 0},                                     \
+        {"conv2d_input_grad", attrs_, {"float32 4 " y_ R1, "float32 4 " w_ R1, "float32 4 " x_ R1}, 0},  \
+    {                                                                                                    \
+        "conv2d_filter_grad", attrs_, {"float32 4 " x_ R1, "float32 4 " y_ R1, "float32 4 " w_ R1}, 3e-5 \
+    }
+
+TEST(convolutions_across_blocks)
+{
+    static const shaped list[] = {
+        CONV("padding 1", "2 13 11 8", "3 3 8 36", "2 13 11 36"),
+        CONV("padding 1;stride_h 2;stride_w 2", "2 12 10 8", "3 3 8 10", "2 6 5 10"), /* SAME, an odd row and column */
+        CONV("padding 1;stride_h 2;stride_w 2", "3 12 9 6", "3 3 6 5", "3 6 5 5"),    /* an odd row */
+        CONV("padding 1;stride_h 1;stride_w 3", "2 7 13 3", "2 4 3 7", "2 7 5 7"),
+        CONV("padding 1;data_format 2;stride_h 2;stride_w 2;groups 2", "2 6 12 10", "3 3 3 8", "2 8 6 5"),
+        CONV("padding 2;data_format 2", "2 5 9 11", "3 2 5 34", "2 34 7 10"),
+        CONV("padding 2;dilation_h 2;dilation_w 3", "2 13 15 4", "3 2 4 9", "2 9 12 9"),
+        CONV("padding 2;stride_h 2;stride_w 2;groups 4", "2 11 11 8", "3 3 2 12", "2 5 5 12"),
+        CONV("padding 1", "3 9 11 20", "1 1 20 33", "3 9 11 33"), /* a product */
+        CONV("padding 2", "3 5 7 6", "5 7 6 11", "3 1 1 11"),     /* the whole picture: another one */
+        CONV("padding 1;stride_h 2;stride_w 2", "2 9 10 12", "1 1 12 18", "2 5 5 18"), /* none */
+        CONV("padding 1;data_format 2", "2 12 9 7", "1 1 12 10", "2 10 9 7"),
+        {"conv2d",
+         "padding 1;fused_bias 1;fused_act 1",
+         {"float32 4 2 9 9 8" R1, "float32 4 1 1 8 12" R1, "float32 1 12" R1},
+         0},
+        {"conv2d",
+         "padding 1;fused_bias 1;fused_act 1",
+         {"float32 4 2 9 9 8" R1, "float32 4 3 3 8 12" R1, "float32 1 12" R1},
+         0},
+        {"conv2d",
+         "padding 1;fused_bias 1;groups 8",
+         {"float32 4 2 9 9 8" R1, "float32 4 3 3 1 8" R1, "float32 1 8" R1},
+         0},
+        {"conv2d", "padding 1", {"float32 4 0 9 9 8" R1, "float32 4 3 3 8 12" R1}, 0},
+        {"conv2d_filter_grad",
+         "padding 1",
+         {"float32 4 0 9 9 8" R1, "float32 4 0 9 9 12" R1, "float32 4 3 3 8 12" R1},
+         0},
+    };
+    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
+}
+
+TEST(depthwise_convolutions_across_blocks)
+{
+    static const shaped list[] = {
+        CONV("padding 1;groups 40", "3 19 23 40", "3 3 1 40", "3 19 23 40"), /* fours; two tiles, many pieces */
+        CONV("padding 1;groups 12;stride_h 2;stride_w 2", "2 18 21 12", "3 3 1 12", "2 9 11 12"),
+        CONV("padding 2;groups 8;dilation_h 2", "2 18 21 8", "5 5 1 8", "2 10 17 8"), /* 25 taps in three passes */
+        CONV("padding 1;groups 33", "2 13 11 33", "3 3 1 33", "2 13 11 33"),          /* no fours */
+        CONV("padding 1;groups 5", "2 9 11 5", "3 3 1 10", "2 9 11 10"),              /* two filters a channel */
+        CONV("padding 1;groups 6;data_format 2", "3 6 23 21", "3 3 1 6", "3 6 23 21"),
+        CONV("padding 2;groups 3;data_format 2;stride_w 2", "3 3 13 21", "4 4 1 6", "3 6 10 9"),
+    };
+    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
+}
+
+/* A pool's forward and backward; argmax: values of the place in the window that lie inside of the picture. */
+#define POOL(attrs_, x_, y_, place_)                                                                           \
+    {"max_pool", attrs_, {"float32 4 " x_ R1}, 0}, {"avg_pool", attrs_, {"float32 4 " x_ R1}, 0},              \
+        {"avg_pool_grad", attrs_, {"float32 4 " y_ R1, "float32 4 " x_ R1}, 0},                                \
+        {"max_pool_grad", attrs_, {"float32 4 " y_ R1, "uint8 4 " y_ " rand " place_, "float32 4 " x_ R1}, 0}, \
+    {                                                                                                          \
+        "max_pool_take", attrs_, {"float32 4 " x_ R1, "uint8 4 " y_ " rand " place_}, 0                        \
+    }
+
+TEST(pools_across_blocks)
+{
+    static const shaped list[] = {
+        POOL("size_h 2;size_w 2", "2 12 14 12", "2 6 7 12", "0 3"),
+        POOL("size_h 3;size_w 3;stride_h 2;stride_w 2", "2 13 15 8", "2 6 7 8", "0 8"),
+        POOL("size_h 3;size_w 3;stride_h 1;stride_w 1;padding 1", "2 9 10 7", "2 9 10 7", "4 4"),
+        POOL("size_h 2;size_w 3;stride_h 3;stride_w 4", "2 14 13 5", "2 5 3 5", "0 5"), /* gaps between windows */
+        POOL("size_h 3;size_w 2;stride_h 2;stride_w 1;data_format 2", "2 5 13 15", "2 5 6 14", "0 5"),
+        POOL("size_h 5;size_w 4;stride_h 2;stride_w 3;padding 1;data_format 2", "2 3 12 15", "2 3 6 5", "9 9"),
+        {"max_pool", "size_h 17;size_w 16", {"float32 4 2 34 33 4" R1}, 0}, /* places of 32 bits */
+        {"max_pool_grad",
+         "size_h 17;size_w 16",
+         {"float32 4 2 2 2 4" R1, "int32 4 2 2 2 4 rand 0 271", "float32 4 2 34 33 4" R1},
+         0},
+        {"max_pool_take",
+         "size_h 17;size_w 16;data_format 2",
+         {"float32 4 2 4 34 33" R1, "int32 4 2 4 2 2 rand 0 271"},
+         0},
+        {"max_pool", "size_h 2;size_w 2", {"float32 4 1 2 4 2 1 nan 2 3 nan 5 6 -1 7 7 8 7 2 2 nan nan"}, 0},
+        {"bias_add", "", {"float32 3 20 31 12" R1, "float32 1 12" R1}, 0},
+        {"bias_add", "", {"float32 3 20 31 7" R1, "float32 1 7" R1}, 0},
+        {"bias_add", "data_format 2", {"float32 4 3 7 9 12" R1, "float32 1 7" R1}, 0},
+        {"bias_add", "data_format 2", {"float32 3 3 8 31" R1, "float32 1 8" R1}, 0},
+    };
+    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
+}
+
+/* Batch norm and its gradient over x (shape x_), C channels on axis_. */
+#define NORM(axis_, x_, C_)                                                                                     \
+    {"batch_norm",                                                                                              \
+     "axis " axis_ ";epsilon 1e-3;unbiased 1",                                                                  \
+     {"float32 " x_ " rand -1 2", "float32 1 " C_ " rand 0.5 2", "float32 1 " C_ R1},                           \
+     2e-5},                                                                                                     \
+        {"batch_norm_grad",                                                                                     \
+         "axis " axis_ ";epsilon 1e-3",                                                                         \
+         {"float32 " x_ R1, "float32 " x_ " rand -1 2", "float32 1 " C_ " rand 0.5 2",                          \
+          "float32 1 " C_ " rand 0.4 0.6", "float32 1 " C_ " rand 0.8 1.2"},                                    \
+         1e-4},                                                                                                 \
+    {                                                                                                           \
+        "batch_norm_infer", "axis " axis_ ";epsilon 1e-3",                                                      \
+            {"float32 " x_ " rand -1 2", "float32 1 " C_ " rand 0.5 2", "float32 1 " C_ R1, "float32 1 " C_ R1, \
+             "float32 1 " C_ " rand 0.5 2"},                                                                    \
+            2e-5                                                                                                \
+    }
+
+TEST(batch_norms_across_blocks)
+{
+    static const shaped list[] = {
+        NORM("-1", "4 3 19 17 64", "64"), /* several pieces of rows */
+        NORM("-1", "2 301 132", "132"),   /* two tiles of fours, the second nearly empty */
+        NORM("-1", "2 150 35", "35"),     /* two tiles without fours */
+        NORM("-1", "3 70 33 3", "3"),
+        NORM("-1", "2 5000 1", "1"),
+        NORM("1", "4 5 3 30 32", "3"), /* fours, two pieces */
+        NORM("1", "4 5 3 29 31", "3"), /* no fours */
+        NORM("1", "3 7 9 5", "9"),
+        NORM("1", "3 1 3 2", "3"),
+        {"batch_norm", "axis -1;epsilon 1e-3", {"float32 2 0 5", "float32 1 5" R1, "float32 1 5" R1}, 0},
+    };
+    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
+}
+
+/* The variance of numbers around a large mean. */
+TEST(batch_norm_far_from_zero)
+{
+    static const tp_dtype reals[] = {TP_F32, TP_F64};
+    static const shaped list[] = {
+        {"batch_norm",
+         "axis -1;epsilon 1e-6",
+         {"float32 2 700 8 rand 1000 1001", "float32 1 8" R1, "float32 1 8" R1},
+         1e-3},
+        {"batch_norm",
+         "axis 1;epsilon 1e-6",
+         {"float32 3 40 3 300 rand -1001 -1000", "float32 1 3" R1, "float32 1 3" R1},
+         1e-3},
+    };
+    compare_shaped(list, 2, reals, 2);
+}
+
+/* What the planner folds: bias and ReLU into a convolution, ReLU and its mask into batch norm. */
+static bool folded_net(tp_device *device, int nchw, bool depthwise, tp_tensor *out, int n_out)
+{
+    enum { X, W, B, GAMMA, BETA, N };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_session_config sc;
+    memset(&sc, 0, sizeof sc);
+    sc.threads = 1;
+    sc.isa = "naive";
+    if (device) sc.devices = &device, sc.n_devices = 1;
+    const tp_shape shape[N] = {nchw ? tp_make_shape(3, 8, 13, 14) : tp_make_shape(3, 13, 14, 8),
+                               tp_make_shape(3, 3, depthwise ? 1 : 8, 8), tp_make_shape(8), tp_make_shape(8),
+                               tp_make_shape(8)};
+    tp_node *in[N], *dx[N], *fetch[N + 1];
+    tp_feed feed[N];
+    tp_tensor value[N];
+    memset(value, 0, sizeof value);
+    bool ok = CHECK(g != NULL);
+    for (int i = 0; i < N && ok; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%d", i);
+        in[i] = tp_placeholder(g, name, TP_F32, shape[i]);
+        ok = CHECK_OK(tp_tensor_resize(&value[i], TP_F32, shape[i]));
+        for (int64_t e = 0; ok && e < tp_tensor_size(&value[i]); e++)
+            tp_tensor_set(&value[i], e,
+                          (double)tp_random_uniform(7, (uint64_t)i, (uint64_t)e) * 2 - (i == GAMMA ? 0 : 1));
+        feed[i].node = in[i];
+        memset(&feed[i].value, 0, sizeof feed[i].value);
+        if (ok) tp_tensor_view(&feed[i].value, TP_F32, shape[i], value[i].data);
+    }
+    if (ok) {
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        a.data_format = nchw ? TP_NCHW : TP_NHWC;
+        a.stride_h = a.stride_w = 2;
+        a.groups = depthwise ? 8 : 1;
+        tp_node *y = tp_relu(tp_nn_bias_add(tp_nn_conv2d(in[X], in[W], &a), in[B], a.data_format));
+        y = tp_relu(tp_nn_batch_norm_train(y, in[GAMMA], in[BETA], nchw ? 1 : 3, 1e-3f, false, NULL, NULL));
+        fetch[0] = y;
+        tp_gradients(tp_reduce_sum(tp_square(y), NULL, 0, false), in, N, dx);
+        for (int i = 0; i < N; i++) fetch[1 + i] = dx[i];
+        tp_session *s = ok ? tp_session_new(g, &sc) : NULL;
+        const tp_tensor *got[N + 1];
+        for (int run = 0; run < 3 && ok; run++) {
+            ok = CHECK(s != NULL) && CHECK_OK(tp_session_run(s, feed, N, fetch, n_out, got));
+            for (int i = 0; ok && run == 2 && i < n_out; i++) ok = CHECK_OK(tp_tensor_copy(&out[i], got[i]));
+        }
+        tp_session_free(s);
+    }
+    for (int i = 0; i < N; i++) tp_tensor_free(&value[i]);
+    tp_graph_free(g);
+    return ok;
+}
+TEST(folded_bias_relu_and_mask)
+{
+    if (!wanted("conv2d") || !wanted("batch_norm")) return;
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    for (int form = 0; form < 4; form++) {
+        tp_tensor a[6], b[6];
+        op_case c;
+        memset(a, 0, sizeof a);
+        memset(b, 0, sizeof b);
+        memset(&c, 0, sizeof c);
+        c.file = "test_cuda.c";
+        c.line = form;
+        if (folded_net(NULL, form & 1, form >> 1, a, 6) && folded_net(gpu, form & 1, form >> 1, b, 6))
+            for (int i = 0; i < 6; i++) close_enough(&c, "folded", i, &b[i], &a[i], 1e-4);
+        for (int i = 0; i < 6; i++) {
+            tp_tensor_free(&a[i]);
+            tp_tensor_free(&b[i]);
+        }
+    }
+    gpu->close(gpu);
+}
+#undef R1
+#undef CONV
+#undef POOL
+#undef NORM
+
 TEST_MAIN()

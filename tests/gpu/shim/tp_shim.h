@@ -1,0 +1,35 @@
+/* tp_shim.h - what a test asks of the CUDA shim; readable by C and C++. cuda_runtime.h says how to build with it. */
+#ifndef TP_SHIM_H
+#define TP_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+long tp_shim_launches(void);       /* kernels launched by the host outside graphs, since the start */
+long tp_shim_graph_launches(void); /* cudaGraphLaunch */
+long tp_shim_allocations(void);    /* cudaMalloc, cudaMallocAsync and cudaHostAlloc that succeeded */
+long tp_shim_calls(void);          /* calls that tp_shim_fail_call_after counts */
+/* Device and pinned allocations, streams, events, graphs, executable graphs, library handles and descriptors that
+ * nobody has freed. text (may be NULL) gets them one by one: "2 device allocations, 1 stream". */
+long tp_shim_live(char *text, size_t size);
+size_t tp_shim_live_bytes(int device);
+
+/* The n-th allocation (device or pinned) from here fails as if memory were full, n = 1 the next; 0: none. */
+void tp_shim_fail_alloc_after(long n);
+/* The n-th call from here that may fail (CUDA runtime, cuBLASLt, cuDNN, NCCL; never a free, a destroy or a question
+ * about errors) fails without doing anything. */
+void tp_shim_fail_call_after(long n);
+int tp_shim_failed(void); /* 1: one of the two struck since it was set */
+
+void tp_shim_set_memory(size_t bytes); /* of each device; the default is 8 GB */
+void tp_shim_set_seed(uint64_t seed);  /* in place of $TP_SHIM_SEED */
+const char *tp_shim_sentence(void);    /* why the last call of this thread that failed did */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TP_SHIM_H */

@@ -1,0 +1,938 @@
+/* Sessions with several devices: where ops run and variables live, what is copied between devices and when, recordings, and a
+ * device whose memory the host cannot read. All of it must give the bits of one device. */
+#define TP_IMPLEMENTATION
+#include "tp_layers.h"
+#include "tp_optim.h"
+#include "tp_test.h"
+
+#include <sys/mman.h>
+
+/* ==== >>remote ======================================================================================== */
+/* A device that keeps its memory to itself: pages that nobody can touch but while one of its kernels or copies runs. Its
+ * kernels are the rows' naive loops. A recording is the list of calls. */
+
+enum { MAX_BLOCKS = 512, MAX_CALLS = 512 };
+
+typedef struct block {
+    char *data;
+    size_t bytes;
+} block;
+typedef struct recording {
+    tp_call call[MAX_CALLS];
+    int n;
+} recording;
+typedef struct remote {
+    tp_device d;
+    block at[MAX_BLOCKS];
+    int n, live, allocs, fail_alloc; /* fail_alloc: the device is full from that one on; 0: never */
+    int launches, replays, records, freed, uploads, downloads, peer_copies;
+    recording *now; /* being recorded */
+    bool fail_end, fail_begin;
+} remote;
+
+static void remote_open(tp_device *d, int protection)
+{
+    remote *r = (remote *)d->impl;
+    for (int i = 0; i < r->n; i++)
+        if (r->at[i].data) CHECK(mprotect(r->at[i].data, r->at[i].bytes, protection) == 0);
+}
+static void *remote_alloc(tp_device *d, size_t bytes)
+{
+    remote *r = (remote *)d->impl;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (bytes + page) / page * page;
+    int i = 0;
+    while (i < r->n && r->at[i].data) i++;
+    if (i == MAX_BLOCKS || (r->fail_alloc && r->allocs + 1 >= r->fail_alloc)) return NULL;
+    void *p = NULL;
+    if (posix_memalign(&p, page, all) != 0) return NULL;
+    if (i == r->n) r->n++;
+    r->at[i].data = (char *)p;
+    r->at[i].bytes = all;
+    r->live++;
+    r->allocs++;
+    memset(p, 0xee, all); /* nobody may count on zeros */
+    remote_open(d, PROT_NONE);
+    return p;
+}
+static void remote_free(tp_device *d, void *p)
+{
+    remote *r = (remote *)d->impl;
+    int i = 0;
+    if (!p) return;
+    while (i < r->n && r->at[i].data != p) i++;
+    if (!CHECK(i < r->n)) return;
+    CHECK(mprotect(p, r->at[i].bytes, PROT_READ | PROT_WRITE) == 0);
+    free(p);
+    r->at[i].data = NULL;
+    r->live--;
+}
+static tp_status remote_move(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    CHECK(((remote *)d->impl)->now == NULL); /* nothing of the host's may be recorded */
+    remote_open(d, PROT_READ | PROT_WRITE);
+    if (bytes) memcpy(dst, src, bytes);
+    remote_open(d, PROT_NONE);
+    return TP_OK;
+}
+static tp_status remote_upload(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    ((remote *)d->impl)->uploads++;
+    return remote_move(d, dst, src, bytes);
+}
+static tp_status remote_download(tp_device *d, void *dst, const void *src, size_t bytes)
+{
+    ((remote *)d->impl)->downloads++;
+    return remote_move(d, dst, src, bytes);
+}
+static tp_status remote_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
+{
+    CHECK(!d->host && !from->host && d != from);
+    ((remote *)d->impl)->peer_copies++;
+    remote_open(from, PROT_READ);
+    const tp_status st = remote_move(d, dst, src, bytes);
+    remote_open(from, PROT_NONE);
+    return st;
+}
+static void remote_run(const tp_call *k)
+{
+    bool f64 = false;
+    for (int i = 0; i < k->n_in + k->n_out + k->n_var; i++)
+        f64 = f64 || (i < k->n_in              ? k->in[i]
+                      : i < k->n_in + k->n_out ? k->out[i - k->n_in]
+                                               : k->var[i - k->n_in - k->n_out])
+                             .dtype == TP_F64;
+    remote_open(k->device, PROT_READ | PROT_WRITE);
+    if (f64 && !(k->op->flags & TP_OP_ANY_DTYPE)) k->op->naive_f64(k);
+    else k->op->naive_f32(k);
+    remote_open(k->device, PROT_NONE);
+}
+static void remote_launch(const tp_call *k)
+{
+    remote *r = (remote *)k->device->impl;
+    if (!r->now) {
+        r->launches++;
+        remote_run(k);
+        return;
+    }
+    if (CHECK(r->now->n < MAX_CALLS)) r->now->call[r->now->n++] = *k;
+}
+static tp_kernel_fn remote_find(tp_device *d, const char *op)
+{
+    (void)d, (void)op;
+    return remote_launch;
+}
+static tp_status remote_wait(tp_device *d)
+{
+    CHECK(((remote *)d->impl)->now == NULL);
+    return TP_OK;
+}
+static tp_status remote_record_begin(tp_device *d)
+{
+    remote *r = (remote *)d->impl;
+    CHECK(r->now == NULL);
+    if (r->fail_begin) return tp_fail(TP_ERR_UNSUPPORTED, "no tape");
+    r->now = (recording *)calloc(1, sizeof *r->now);
+    return r->now ? TP_OK : TP_ERR_NOMEM;
+}
+static tp_status remote_record_end(tp_device *d, void **out)
+{
+    remote *r = (remote *)d->impl;
+    recording *now = r->now;
+    r->now = NULL;
+    if (r->fail_end) {
+        free(now);
+        return tp_fail(TP_ERR, "the tape tore");
+    }
+    r->records++;
+    *out = now;
+    return TP_OK;
+}
+static tp_status remote_replay(tp_device *d, void *p)
+{
+    recording *rec = (recording *)p;
+    CHECK(((remote *)d->impl)->now == NULL);
+    ((remote *)d->impl)->replays++;
+    for (int i = 0; i < rec->n; i++) remote_run(&rec->call[i]);
+    return TP_OK;
+}
+static void remote_record_free(tp_device *d, void *p)
+{
+    ((remote *)d->impl)->freed++;
+    free(p);
+}
+static void remote_close(tp_device *d)
+{
+    remote *r = (remote *)d->impl;
+    CHECK(r->live == 0 && r->records == r->freed && r->now == NULL);
+    free(r);
+}
+static remote *remote_new(bool peer)
+{
+    remote *r = (remote *)calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->d.abi = TP_ABI;
+    snprintf(r->d.name, sizeof r->d.name, "remote:0");
+    r->d.alloc = remote_alloc;
+    r->d.free = remote_free;
+    r->d.upload = remote_upload;
+    r->d.download = remote_download;
+    r->d.copy = remote_move;
+    r->d.copy_from = peer ? remote_copy_from : NULL;
+    r->d.find_kernel = remote_find;
+    r->d.wait = remote_wait;
+    r->d.record_begin = remote_record_begin;
+    r->d.record_end = remote_record_end;
+    r->d.replay = remote_replay;
+    r->d.record_free = remote_record_free;
+    r->d.close = remote_close;
+    r->d.impl = r;
+    return r;
+}
+
+/* ==== >>net =========================================================================================== */
+
+enum { BATCH = 4, CLASSES = 3, STEPS = 6, MAX_VARS = 32 };
+
+typedef struct net {
+    tp_graph *g;
+    tp_node *x, *label, *cost, *train, *y;
+    tp_tensor image, target;
+    tp_feed feed[2];
+} net;
+
+/* A small convnet with everything that the planner treats in a way of its own: bias and activation to fold in, batch norm
+ * with its running statistics, dropout, a weight that descends inside a product, element-wise chains, constants to fold. */
+static void net_new(net *n, bool momentum)
+{
+    memset(n, 0, sizeof *n);
+    tp_graph *g = n->g = tp_graph_new(NULL);
+    tp_tower_desc tower;
+    memset(&tower, 0, sizeof tower);
+    tower.name = "tower0";
+    tower.is_training = true;
+    n->x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 6, 6, 2));
+    n->label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_tower_enter(g, &tower);
+    tp_node *y = tp_mul(n->x, tp_exp(tp_affine(tp_const(g, 0.5f), 2.0f, -1.0f)));
+    y = tp_conv2d(y, "conv0", .filters = 5, .kernel_size = 3, .activation = tp_relu);
+    y = tp_conv2d(y, "conv1", .filters = 4, .kernel_size = 3, .use_bias = TP_NO);
+    y = tp_bn_relu(y, "act1");
+    y = tp_max_pooling(y, "pool", .pool_size = 2);
+    y = tp_dropout(y, "drop", .rate = 0.25f);
+    y = tp_fully_connected(y, "fc0", .units = 40, .activation = tp_tanh);
+    n->y = tp_fully_connected(y, "fc1", .units = CLASSES);
+    n->cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(n->y, n->label)), "cost");
+    tp_add_moving_summary_n(&n->cost, 1, NULL);
+    tp_tower_leave(g);
+    int n_vars = 0, n_update = 0, n_moving = 0;
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n_vars);
+    tp_grad_var gvs[MAX_VARS];
+    tp_node *ops[8];
+    tp_compute_gradients(n->cost, vars, n_vars, gvs);
+    tp_node *lr = tp_get_scalar_variable(g, "learning_rate", 0.1f);
+    tp_optimizer *o = momentum ? tp_momentum(lr, .momentum = 0.9f) : tp_sgd(lr);
+    ops[0] = tp_apply_gradients(o, gvs, n_vars);
+    ops[1] = tp_assign_add(tp_get_global_step_var(g), tp_const_as(g, TP_I64, 1), NULL);
+    tp_node *const *moving = tp_collection(g, TP_KEY_MOVING_SUMMARY_OPS, &n_moving);
+    ops[2] = n_moving ? moving[0] : NULL;
+    tp_node *const *update = tp_collection(g, TP_KEY_UPDATE_OPS, &n_update);
+    for (int i = 0; i < n_update && i < 4; i++) ops[3 + i] = update[i];
+    n->train = tp_group(g, ops, 3 + n_update, "train");
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    CHECK(n_update == 2 && n_moving == 1);
+    CHECK_OK(tp_tensor_resize(&n->image, TP_F32, tp_make_shape(BATCH, 6, 6, 2)));
+    CHECK_OK(tp_tensor_resize(&n->target, TP_I32, tp_make_shape(BATCH)));
+    n->feed[0].node = n->x;
+    n->feed[1].node = n->label;
+}
+static void net_free(net *n)
+{
+    tp_tensor_free(&n->image);
+    tp_tensor_free(&n->target);
+    tp_graph_free(n->g);
+}
+/* The data of a step. */
+static void net_step(net *n, int step)
+{
+    for (int64_t i = 0; i < tp_tensor_size(&n->image); i++)
+        ((float *)n->image.data)[i] = (float)tp_random_normal(7, (uint64_t)step, (uint64_t)i);
+    for (int i = 0; i < BATCH; i++) ((int32_t *)n->target.data)[i] = (i * 7 + step) % CLASSES;
+    tp_tensor_view(&n->feed[0].value, TP_F32, n->image.shape, n->image.data);
+    tp_tensor_view(&n->feed[1].value, TP_I32, n->target.shape, n->target.data);
+}
+
+/* What training comes to: the costs, what a variable was when a step began, and every variable in the end. */
+typedef struct outcome {
+    float cost[STEPS];
+    tp_tensor before[STEPS]; /* fc0/W when the step began */
+    tp_tensor var[MAX_VARS];
+    int n;
+} outcome;
+static bool train(net *n, tp_session *s, int steps, outcome *o)
+{
+    tp_node *fetch[3];
+    const tp_tensor *value[3];
+    memset(o, 0, sizeof *o);
+    fetch[0] = n->cost, fetch[1] = n->train, fetch[2] = tp_graph_find(n->g, "fc0/W");
+    for (int i = 0; i < steps; i++) {
+        net_step(n, i);
+        if (!CHECK_OK(tp_session_run(s, n->feed, 2, fetch, 3, value))) return false;
+        o->cost[i] = *(const float *)value[0]->data;
+        CHECK_OK(tp_tensor_copy(&o->before[i], value[2]));
+    }
+    o->n = tp_graph_n_variables(n->g);
+    CHECK(o->n <= MAX_VARS);
+    for (int i = 0; i < o->n; i++) CHECK_OK(tp_session_read(s, tp_graph_variable(n->g, i), &o->var[i]));
+    return true;
+}
+static bool same_tensor(const tp_tensor *a, const tp_tensor *b)
+{
+    return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape) &&
+           memcmp(a->data, b->data, tp_tensor_bytes(a)) == 0;
+}
+static void same_outcome(net *n, const outcome *a, const outcome *b, int steps, const char *what)
+{
+    for (int i = 0; i < steps; i++) {
+        CHECK_MSG(memcmp(&a->cost[i], &b->cost[i], sizeof(float)) == 0, "%s: cost %d is %.9g and %.9g", what, i,
+                  (double)a->cost[i], (double)b->cost[i]);
+        CHECK_MSG(same_tensor(&a->before[i], &b->before[i]), "%s: fc0/W as step %d began", what, i);
+    }
+    for (int i = 0; i < a->n && i < b->n; i++)
+        CHECK_MSG(same_tensor(&a->var[i], &b->var[i]), "%s: '%s' differs", what, tp_graph_variable(n->g, i)->name);
+    CHECK(a->n == b->n);
+}
+static void outcome_free(outcome *o)
+{
+    for (int i = 0; i < STEPS; i++) tp_tensor_free(&o->before[i]);
+    for (int i = 0; i < MAX_VARS; i++) tp_tensor_free(&o->var[i]);
+}
+static tp_session *open_on(tp_graph *g, tp_device *const *devices, int n)
+{
+    tp_session_config c = tp_default_session_config();
+    c.devices = devices;
+    c.n_devices = n;
+    tp_session *s = tp_session_new(g, &c);
+    CHECK_MSG(s != NULL, "%s", tp_last_error());
+    return s;
+}
+/* The same on one CPU device: what everything is compared with. */
+static void reference(net *n, const char *isa, outcome *o)
+{
+    tp_device *cpu = tp_cpu_device_new(1, isa);
+    tp_session *s = open_on(n->g, &cpu, 1);
+    train(n, s, STEPS, o);
+    tp_session_free(s);
+    cpu->close(cpu);
+}
+
+/* ==== >>log =========================================================================================== */
+
+static char said[4096];
+static void hear(void *user, tp_log_level level, const char *message)
+{
+    (void)level, (void)user;
+    const size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", message);
+}
+
+/* ==== >>one remote device ============================================================================= */
+
+TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
+{
+    for (int momentum = 0; momentum < 2; momentum++) {
+        net n;
+        outcome want, got;
+        net_new(&n, momentum != 0);
+        reference(&n, "naive", &want);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        tp_session *s = open_on(n.g, &d, 1);
+        train(&n, s, STEPS, &got);
+        same_outcome(&n, &want, &got, STEPS, "remote");
+        outcome_free(&got);
+        outcome_free(&want);
+        tp_session_free(s);
+        d->close(d);
+        net_free(&n);
+    }
+}
+
+TEST(the_steady_step_is_one_replay)
+{
+    net n;
+    net_new(&n, true);
+    remote *r = remote_new(false);
+    tp_device *d = &r->d;
+    tp_session *s = open_on(n.g, &d, 1);
+    tp_node *fetch[2];
+    const tp_tensor *value[2];
+    fetch[0] = n.cost, fetch[1] = n.train;
+    int launches = 0, allocs = 0, uploads = 0, downloads = 0;
+    tp_plan_info info;
+    for (int i = 0; i < STEPS; i++) {
+        net_step(&n, i);
+        if (i == 2) {
+            tp_test_fail_after(0); /* count */
+            launches = r->launches;
+            allocs = r->allocs;
+        }
+        uploads = r->uploads, downloads = r->downloads;
+        CHECK_OK(tp_session_run(s, n.feed, 2, fetch, 2, value));
+        CHECK(r->replays == (i ? i : 0) && r->records == (i ? 1 : 0)); /* the second run is recorded, then replayed */
+        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info));
+        CHECK(info.recorded == (i > 0) && info.n_copies == 0);
+        if (i == 0) CHECK(r->launches == info.n_steps);
+        if (i < 2) continue;
+        CHECK(r->launches == launches && r->allocs == allocs && tp_test_alloc_count() == 0);
+        CHECK(r->uploads - uploads == 3 && r->downloads - downloads == 2); /* step word, image, label; words, cost */
+    }
+    CHECK(r->launches == launches);
+    tp_test_alloc_reset();
+    /* a larger batch moves the arena: that binding and the first one start again, and the bits do not care */
+    const int records = r->records;
+    tp_tensor big;
+    memset(&big, 0, sizeof big);
+    CHECK_OK(tp_tensor_resize(&big, TP_F32, tp_make_shape(16, 6, 6, 2)));
+    memset(big.data, 0, tp_tensor_bytes(&big));
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = n.x;
+    tp_tensor_view(&feed.value, TP_F32, big.shape, big.data);
+    CHECK_OK(tp_session_run(s, &feed, 1, &n.y, 1, value));
+    CHECK(r->launches > launches && r->records == records);
+    launches = r->launches;
+    net_step(&n, 0);
+    CHECK_OK(tp_session_run(s, n.feed, 2, fetch, 2, value));
+    CHECK(r->launches == launches + info.n_steps && r->freed == 1);
+    CHECK_OK(tp_session_run(s, n.feed, 2, fetch, 2, value));
+    CHECK(r->launches == launches + info.n_steps && r->records == records + 1);
+    /* measured runs go kernel by kernel */
+    tp_exec_set_timing(tp_session_exec(s), true);
+    CHECK_OK(tp_session_run(s, n.feed, 2, fetch, 2, value));
+    CHECK(r->launches == launches + 2 * info.n_steps);
+    tp_exec_set_timing(tp_session_exec(s), false);
+    tp_tensor_free(&big);
+    tp_session_free(s);
+    d->close(d);
+    net_free(&n);
+}
+
+TEST(what_cannot_be_recorded_runs_kernel_by_kernel)
+{
+    for (int way = 0; way < 3; way++) {
+        net n;
+        outcome want, got;
+        net_new(&n, true);
+        reference(&n, "naive", &want);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        snprintf(d->name, sizeof d->name, "remote:%d", way); /* each says it once */
+        r->fail_begin = way == 0;
+        r->fail_end = way == 1;
+        if (way == 2) d->record_begin = NULL;
+        tp_session *s = open_on(n.g, &d, 1);
+        said[0] = 0;
+        tp_set_log(hear, NULL);
+        train(&n, s, STEPS, &got);
+        tp_set_log(NULL, NULL);
+        same_outcome(&n, &want, &got, STEPS, "not recorded");
+        CHECK(r->replays == 0);
+        if (way == 0) CHECK_HAS(said, "remote:0 cannot record a plan, which runs kernel by kernel: no tape");
+        if (way == 1) CHECK_HAS(said, "remote:1 cannot record a plan, which runs kernel by kernel: the tape tore");
+        if (way == 2) CHECK_STR(said, "");
+        const char *again = strstr(said, "cannot record");
+        CHECK(!again || !strstr(again + 1, "cannot record"));
+        outcome_free(&got);
+        outcome_free(&want);
+        tp_session_free(s);
+        d->close(d);
+        net_free(&n);
+    }
+}
+
+TEST(host_effects_and_faults_of_a_device)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3)),
+            *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(1));
+    tp_node *shown = tp_affine(tp_print(x, "look"), 2, 0);
+    tp_node *checked = tp_affine(tp_check_numerics(x, "inside"), 2, 0);
+    tp_node *loss = tp_sparse_softmax_cross_entropy(tp_expand_dims(x, 0), label);
+    remote *r = remote_new(false);
+    tp_device *d = &r->d;
+    tp_session *s = open_on(g, &d, 1);
+    float data[3] = {1, 2, 3};
+    int32_t wrong = 0;
+    tp_feed feed[2];
+    const tp_tensor *value = NULL;
+    memset(feed, 0, sizeof feed);
+    feed[0].node = x;
+    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(3), data);
+    feed[1].node = label;
+    tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape(1), &wrong);
+    said[0] = 0;
+    tp_set_log(hear, NULL);
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, feed, 1, &shown, 1, &value));
+    tp_set_log(NULL, NULL);
+    CHECK(r->records == 0); /* it would be silent */
+    CHECK_HAS(said, "look: shape (3)");
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, feed, 1, &checked, 1, &value));
+    CHECK(r->records == 1 && r->replays == 2);
+    data[1] = NAN;
+    CHECK_ERR(tp_session_run(s, feed, 1, &checked, 1, &value), TP_ERR_NUMERIC, "inside");
+    data[1] = 2;
+    CHECK_OK(tp_session_run(s, feed, 1, &checked, 1, &value));
+    CHECK_NEAR(((const float *)value->data)[1], 4, 0, 0);
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, feed, 2, &loss, 1, &value));
+    wrong = 5;
+    CHECK_ERR(tp_session_run(s, feed, 2, &loss, 1, &value), TP_ERR_NUMERIC, "5");
+    tp_session_free(s);
+    d->close(d);
+    tp_graph_free(g);
+}
+
+TEST(a_full_device_is_a_sentence)
+{
+    int failures = 0;
+    for (int full = 1; full < 200; full++) {
+        tp_graph *g = tp_graph_new(NULL);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        tp_session_config c = tp_default_session_config();
+        c.devices = &d;
+        c.n_devices = 1;
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4), tp_init_ones());
+        tp_node *y = tp_sum(tp_add(tp_mul(w, tp_const(g, 2)), tp_square(tp_const(g, 3))));
+        r->fail_alloc = full;
+        tp_session *s = tp_session_new(g, &c);
+        const tp_tensor *value = NULL;
+        const tp_status st = s ? tp_session_run(s, NULL, 0, &y, 1, &value) : TP_ERR_NOMEM;
+        if (st != TP_OK) {
+            CHECK(st == TP_ERR_NOMEM);
+            CHECK_HAS(tp_last_error(), "out of memory");
+            failures++;
+        } else {
+            CHECK_NEAR(tp_tensor_get(value, 0), 44, 0, 0);
+            full = 1000;
+        }
+        tp_session_free(s);
+        d->close(d);
+        tp_graph_free(g);
+    }
+    CHECK(failures == 5); /* the variable, the exec's words, two constants, the arena */
+}
+
+/* ==== >>several devices =============================================================================== */
+
+/* Any placement of the ops gives the bits of one device: on CPU devices, on devices with memory of their own, which reach
+ * each other or do not, and on a mixture. */
+TEST(any_placement_gives_the_same_bits)
+{
+    const bool quick = getenv("TP_TEST_QUICK") != NULL;
+    for (int trial = 0; trial < (quick ? 8 : 40); trial++) {
+        net n;
+        outcome want, got;
+        char what[64];
+        tp_device *d[4] = {NULL, NULL, NULL, NULL}, *cpu[2];
+        remote *r[2];
+        const uint64_t key = tp_random_key(99, (uint64_t)trial);
+        const int mix = trial % 4, steps = 3;
+        const char *isa = mix == 0 && trial % 8 == 0 ? NULL : "naive";
+        net_new(&n, trial % 8 < 4);
+        reference(&n, isa, &want);
+        CHECK_OK(tp_cpu_devices_new(2, 1, isa, cpu));
+        for (int i = 0; i < 2; i++) r[i] = remote_new(mix > 1);
+        /* 0: CPUs; 1: no way but through the host; 2: peers; 3: some of each */
+        d[0] = mix == 0 ? cpu[0] : &r[0]->d, d[1] = mix == 0 ? cpu[1] : &r[1]->d;
+        d[2] = cpu[0], d[3] = cpu[1];
+        const int n_dev = mix == 3 ? 4 : 2;
+        const int home = (int)(tp_random_u32(key, 0, 0) % (uint32_t)n_dev); /* of all variables: one op writes many */
+        for (int i = 0; i < tp_graph_n_operations(n.g); i++) {
+            tp_operation *o = tp_graph_operation(n.g, i);
+            o->device = o->n_var ? home : (int)(tp_random_u32(key, 1, (uint64_t)i) % (uint32_t)n_dev);
+            if (trial % 3 == 0 && !o->n_var && i % 16) o->device = tp_graph_operation(n.g, i - 1)->device; /* in runs */
+        }
+        for (int i = 0; i < tp_graph_n_variables(n.g); i++)
+            tp_graph_variable(n.g, i)->device = tp_graph_variable(n.g, i)->node->op->device = home;
+        tp_session *s = open_on(n.g, d, n_dev);
+        snprintf(what, sizeof what, "trial %d", trial);
+        if (s && train(&n, s, steps, &got)) {
+            for (int i = 0; i < steps; i++) {
+                CHECK_MSG(want.cost[i] == got.cost[i], "%s: cost %d is %.9g, not %.9g", what, i, (double)got.cost[i],
+                          (double)want.cost[i]);
+                CHECK_MSG(same_tensor(&want.before[i], &got.before[i]), "%s: fc0/W as step %d began", what, i);
+            }
+            tp_node *fetch[3];
+            tp_plan_info info;
+            fetch[0] = n.cost, fetch[1] = n.train, fetch[2] = tp_graph_find(n.g, "fc0/W");
+            CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 3, &info));
+            CHECK(info.n_copies > 5 && !info.recorded);
+            if (mix == 0) CHECK(r[0]->allocs == 0);
+            if (mix == 1) CHECK(r[0]->peer_copies + r[1]->peer_copies == 0);
+            if (mix == 2) CHECK(r[0]->peer_copies + r[1]->peer_copies > 0);
+            outcome_free(&got);
+        }
+        outcome_free(&want);
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) {
+            r[i]->d.close(&r[i]->d);
+            cpu[i]->close(cpu[i]);
+        }
+        net_free(&n);
+    }
+}
+
+static double scalar(tp_session *s, tp_node *n)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_session_eval(s, n, &t));
+    const double v = t.data ? tp_tensor_get(&t, 0) : NAN;
+    tp_tensor_free(&t);
+    return v;
+}
+
+TEST(a_value_is_copied_once_and_what_is_constant_or_fed_is_not)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_device *d[3];
+    CHECK_OK(tp_cpu_devices_new(3, 2, NULL, d));
+    CHECK_STR(d[2]->name, "cpu:2");
+    CHECK(d[0]->pool == d[2]->pool);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(8)), *c = tp_const(g, 3), *w = NULL, *part[4];
+    tp_node *once = tp_named(tp_mul(x, c), "shared");
+    TP_DEVICE(g, 1)
+    {
+        CHECK(tp_current_device(g) == 1);
+        w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(8), tp_init_ones());
+        part[0] = tp_sum(tp_tanh(once));
+        part[1] = tp_sum(tp_mul(once, tp_add(x, c)));
+        TP_DEVICE(g, 2) part[2] = tp_sum(tp_mul(tp_mul(once, w), x));
+    }
+    CHECK(tp_current_device(g) == 0 && tp_node_device(part[0]) == 1 && tp_node_device(part[2]) == 2);
+    CHECK(tp_node_variable(w)->device == 1);
+    part[3] = tp_sum(tp_square(once));
+    tp_node *all = tp_add_n(part, 4), *dw = NULL;
+    tp_gradients(all, &w, 1, &dw);
+    CHECK(tp_node_device(dw) == 2); /* what differentiates an op runs where it runs */
+    tp_session *s = open_on(g, d, 3);
+    float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(8), data);
+    const tp_tensor *value[2];
+    tp_node *fetch[2];
+    fetch[0] = all, fetch[1] = dw;
+    double want = 0;
+    for (int i = 0; i < 8; i++) {
+        const double v = data[i];
+        want += tanh(3 * v) + 3 * v * (v + 3) + 3 * v * v + 9 * v * v;
+    }
+    CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, value));
+    CHECK_NEAR(tp_tensor_get(value[0], 0), want, 0, 1e-6);
+    CHECK_NEAR(tp_tensor_get(value[1], 3), 3 * 16, 0, 1e-6);
+    tp_plan_info info;
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info));
+    /* once to 1 and 2, w to 2, three sums to 0; dy of the sums comes from the ones that stand with them */
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, 2, &text));
+    int to[3] = {0, 0, 0}, n_once = 0;
+    for (const char *p = text.data; (p = strstr(p, "copy cpu:")) != NULL; p++) {
+        to[p[18] - '0']++;
+        const char *end = strchr(p, '\n');
+        char line[256];
+        snprintf(line, sizeof line, "%.*s", (int)(end - p), p);
+        n_once += strstr(line, "shared") != NULL;
+    }
+    CHECK_MSG(to[0] + to[1] + to[2] == info.n_copies && n_once == 2, "%s", text.data);
+    CHECK_HAS(text.data, " on cpu:2");
+    tp_buf_free(&text);
+    tp_session_free(s);
+    for (int i = 2; i >= 0; i--) d[(i + 1) % 3]->close(d[(i + 1) % 3]);
+    tp_graph_free(g);
+}
+
+/* A variable is what it was when the run began, wherever it is read, whatever is written meanwhile. */
+TEST(the_start_of_a_run_is_the_same_everywhere)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_device *d[2], *cpu[2];
+        remote *r[2];
+        CHECK_OK(tp_cpu_devices_new(2, 1, NULL, cpu));
+        for (int i = 0; i < 2; i++) r[i] = remote_new(i == 0);
+        for (int i = 0; i < 2; i++) d[i] = kind ? &r[i]->d : cpu[i];
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4), tp_init_constant(10)), *old = NULL,
+                *view = NULL, *fresh = NULL, *late = NULL, *twice = NULL, *fetch[7];
+        tp_node *step = tp_const(g, 1);
+        tp_node *add = tp_assign_add(w, tp_add(tp_zeros_like(w), step), NULL);
+        TP_DEVICE(g, 1)
+        {
+            view = tp_identity(w);
+            old = tp_sum(view);
+            fresh = tp_sum(tp_square(add));
+            twice = tp_assign_add(w, tp_mul(add, add), NULL); /* runs on device 0, after those who read `add` */
+            CHECK(tp_node_device(twice) == 0);
+            late = tp_sum(tp_read_after(w, twice));
+        }
+        tp_session *s = open_on(g, d, 2);
+        const tp_tensor *value[7];
+        fetch[0] = w, fetch[1] = old, fetch[2] = fresh, fetch[3] = late, fetch[4] = view, fetch[5] = add;
+        fetch[6] = twice;
+        double v = 10;
+        for (int i = 0; i < 3; i++) {
+            const double a = v + 1, b = a + a * a;
+            CHECK_OK(tp_session_run(s, NULL, 0, fetch, 7, value));
+            CHECK_NEAR(tp_tensor_get(value[0], 3), v, 0, 0);
+            CHECK_NEAR(tp_tensor_get(value[1], 0), 4 * v, 0, 0);
+            CHECK_NEAR(tp_tensor_get(value[2], 0), 4 * a * a, 0, 1e-6);
+            CHECK_NEAR(tp_tensor_get(value[3], 0), 4 * b, 0, 1e-6);
+            CHECK_NEAR(tp_tensor_get(value[4], 1), v, 0, 0);
+            v = b;
+        }
+        CHECK_NEAR(scalar(s, tp_sum(w)), 4 * v, 0, 1e-6);
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) {
+            r[i]->d.close(&r[i]->d);
+            cpu[i]->close(cpu[i]);
+        }
+        tp_graph_free(g);
+    }
+}
+
+TEST(all_reduce_gives_every_device_the_same_bits)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_device *d[3], *cpu[3];
+        remote *r[3];
+        CHECK_OK(tp_cpu_devices_new(3, 2, NULL, cpu));
+        for (int i = 0; i < 3; i++) r[i] = remote_new(i != 1);
+        for (int i = 0; i < 3; i++) d[i] = kind == 1 || (kind == 2 && i == 1) ? &r[i]->d : cpu[i];
+        tp_node *x[3], *sum[3], *mean[3], *cost[2], *dx[3], *fetch[9];
+        for (int i = 0; i < 3; i++) {
+            TP_DEVICE(g, i)
+            {
+                const int64_t n = 1000;
+                tp_variable_desc v;
+                char name[16];
+                memset(&v, 0, sizeof v);
+                snprintf(name, sizeof name, "x%d", i);
+                v.name = name;
+                v.shape = tp_make_shape_n(1, &n);
+                v.init = tp_init_normal(0, 1);
+                x[i] = tp_get_variable(g, &v);
+            }
+        }
+        tp_all_reduce(x, 3, false, sum);
+        tp_all_reduce(x, 3, true, mean);
+        for (int i = 0; i < 3; i++) CHECK(tp_node_device(sum[i]) == i && tp_node_device(mean[i]) == i);
+        cost[0] = tp_sum(tp_square(sum[0])); /* nothing comes back from sum[1]; from mean[2] its square */
+        cost[1] = tp_sum(tp_mul(sum[2], mean[2]));
+        tp_gradients(tp_add_n(cost, 2), x, 3, dx);
+        for (int i = 0; i < 3; i++) fetch[i] = sum[i], fetch[3 + i] = mean[i], fetch[6 + i] = dx[i];
+        tp_session *s = open_on(g, d, 3);
+        const tp_tensor *value[9];
+        tp_tensor in[3];
+        memset(in, 0, sizeof in);
+        for (int i = 0; i < 3; i++) CHECK_OK(tp_session_read(s, tp_node_variable(x[i]), &in[i]));
+        for (int run = 0; run < 2; run++) {
+            CHECK_OK(tp_session_run(s, NULL, 0, fetch, 9, value));
+            for (int i = 0; i < 1000; i++) {
+                float t = 0;
+                for (int k = 0; k < 3; k++) t = k ? t + ((const float *)in[k].data)[i] : ((const float *)in[k].data)[i];
+                CHECK(((const float *)value[0]->data)[i] == t && ((const float *)value[3]->data)[i] == t * (1.0f / 3));
+                CHECK_NEAR(((const float *)value[7]->data)[i], 2 * t + 2 * t / 3, 1e-5, 1e-5);
+            }
+            for (int i = 1; i < 9; i++)
+                CHECK_MSG(i % 3 == 0 || same_tensor(value[i], value[i - i % 3]), "kind %d: value %d differs", kind, i);
+        }
+        for (int i = 0; i < 3; i++) tp_tensor_free(&in[i]);
+        tp_session_free(s);
+        for (int i = 0; i < 3; i++) {
+            r[i]->d.close(&r[i]->d);
+            cpu[i]->close(cpu[i]);
+        }
+        tp_graph_free(g);
+    }
+}
+
+TEST(variables_of_several_devices_train_and_travel)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_device *d[2];
+    remote *r = remote_new(false);
+    CHECK_OK(tp_cpu_devices_new(1, 1, NULL, d));
+    d[1] = &r->d;
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3)), *a, *b = NULL, *y, *vars[2];
+    a = tp_get_variable_as(g, "a", TP_F32, tp_make_shape(3, 4), tp_init_normal(0, 1));
+    TP_DEVICE(g, 1) b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(4, 2), tp_init_normal(0, 1));
+    y = tp_matmul(x, a);
+    TP_DEVICE(g, 1) y = tp_matmul(tp_tanh(y), b);
+    tp_node *cost = tp_mean(tp_square(y));
+    tp_grad_var gvs[2];
+    vars[0] = a, vars[1] = b;
+    tp_compute_gradients(cost, vars, 2, gvs);
+    tp_optimizer *o = tp_adam(tp_get_scalar_variable(g, "learning_rate", 0.05f));
+    tp_node *fetch[2];
+    fetch[0] = cost, fetch[1] = tp_apply_gradients(o, gvs, 2);
+    CHECK(tp_node_variable(tp_get_slot(o, b, "m"))->device == 1 &&
+          tp_node_variable(tp_get_slot(o, a, "m"))->device == 0);
+    tp_session *s = open_on(g, d, 2);
+    float data[6] = {1, -2, 3, 0.5f, 2, -1};
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(2, 3), data);
+    const tp_tensor *value[2];
+    double first = 0, last = 0;
+    for (int i = 0; i < 40; i++) {
+        CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, value));
+        last = tp_tensor_get(value[0], 0);
+        if (i == 0) first = last;
+    }
+    CHECK_MSG(last < 0.1 * first, "from %g to %g", first, last);
+    /* saved, and loaded into another session */
+    const char *path = tp_test_path(tp_test_tmpdir(), "two.npz");
+    CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+    tp_tensor before, after;
+    memset(&before, 0, sizeof before);
+    memset(&after, 0, sizeof after);
+    CHECK_OK(tp_session_read(s, tp_node_variable(b), &before));
+    tp_session *again = open_on(g, d, 2);
+    tp_session_init *init = tp_saver_restore(path);
+    CHECK_OK(tp_session_init_run(init, again));
+    tp_session_init_free(init);
+    CHECK_OK(tp_session_read(again, tp_node_variable(b), &after));
+    CHECK(same_tensor(&before, &after));
+    tp_tensor_free(&before);
+    tp_tensor_free(&after);
+    tp_session_free(again);
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+
+/* Two towers whose batch norm knows both batches: on devices of their own memory as on the CPU. */
+static tp_node *pair[2];
+static tp_node *build_tower(const tp_tower_context *tower, void *user)
+{
+    const int64_t shape[4] = {4, 5, 5, 2};
+    (void)user; /* data of its own, other ones each step, so that nothing has to be fed */
+    tp_node *x = tp_stop_gradient(tp_mul(tp_rand_normal(tower->graph, tp_make_shape_n(4, shape), 0, 1),
+                                         tp_const(tower->graph, (float)(tower->index + 1))));
+    tp_node *y = tp_conv2d(x, "conv", .filters = 3, .kernel_size = 3);
+    y = tp_batch_norm(y, "bn", .sync_statistics = TP_SYNC_TOWERS, .ema_update = TP_EMA_INTERNAL);
+    y = tp_fully_connected(tp_relu(y), "fc", .units = 4);
+    return pair[tower->index] = tp_mean(tp_square(tp_affine(y, 1, -1)));
+}
+TEST(statistics_of_all_towers_on_devices_of_their_own_memory)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_towers_desc td;
+    tp_node *cost[2], *grad[8], *fetch[2];
+    tp_grad_var gvs[8];
+    int n_vars = 0;
+    memset(&td, 0, sizeof td);
+    td.n = 2;
+    CHECK_OK(tp_build_on_towers(g, &td, build_tower, NULL, cost));
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n_vars);
+    fetch[0] = tp_add(cost[0], cost[1]);
+    tp_gradients(fetch[0], vars, n_vars, grad);
+    for (int i = 0; i < n_vars; i++) gvs[i].grad = grad[i], gvs[i].var = vars[i];
+    fetch[1] = tp_apply_gradients(tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0.05f)), gvs, n_vars);
+    float first[4][STEPS];
+    for (int kind = 0; kind < 4; kind++) { /* CPUs; through the host; peers; one of each */
+        tp_device *d[2], *cpu[2];
+        remote *r[2];
+        const tp_tensor *value[2];
+        CHECK_OK(tp_cpu_devices_new(2, 1, "naive", cpu));
+        for (int i = 0; i < 2; i++) r[i] = remote_new(kind == 2);
+        for (int i = 0; i < 2; i++) d[i] = kind == 0 || (kind == 3 && i == 0) ? cpu[i] : &r[i]->d;
+        tp_session *s = open_on(g, d, 2);
+        for (int i = 0; i < STEPS; i++) {
+            CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2, value));
+            first[kind][i] = *(const float *)value[0]->data;
+        }
+        CHECK_MSG(memcmp(first[0], first[kind], sizeof first[0]) == 0, "kind %d: %.9g, not %.9g", kind,
+                  (double)first[kind][STEPS - 1], (double)first[0][STEPS - 1]);
+        CHECK(first[kind][0] != first[kind][1] && first[kind][STEPS - 1] > 0);
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) {
+            r[i]->d.close(&r[i]->d);
+            cpu[i]->close(cpu[i]);
+        }
+    }
+    tp_graph_free(g);
+}
+
+TEST(wrong_placement_is_a_sentence)
+{
+    tp_device *d[2];
+    CHECK_OK(tp_cpu_devices_new(2, 1, NULL, d));
+    tp_session_config c = tp_default_session_config();
+    c.devices = d;
+    c.n_devices = 2;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1)), *far = NULL;
+    TP_DEVICE(g, 2) far = tp_named(tp_exp(x), "far");
+    tp_session *s = tp_session_new(g, &c);
+    CHECK(s != NULL); /* nobody runs it yet */
+    float one = 1;
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1), &one);
+    CHECK_ERR(tp_session_run(s, &feed, 1, &far, 1, NULL), TP_ERR_ARG,
+              "'Exp' is to run on device 2, but the session has 2 devices, numbered from 0");
+    feed.node = far;
+    CHECK_ERR(tp_session_run(s, &feed, 1, &far, 1, NULL), TP_ERR_ARG, "'far' is to run on device 2");
+    tp_session_free(s);
+    TP_DEVICE(g, 5) tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    CHECK(tp_session_new(g, &c) == NULL);
+    CHECK_HAS(tp_last_error(), "variable 'w' is to live on device 5, but the session has 2 devices, numbered from 0");
+    CHECK(tp_session_new(g, NULL) == NULL);
+    CHECK_HAS(tp_last_error(), "the session has 1 device, numbered from 0");
+    tp_graph_free(g);
+
+    g = tp_graph_new(NULL);
+    tp_device_enter(g, -1);
+    tp_device_leave(g);
+    CHECK_HAS(tp_graph_error(g), "there is no device -1");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    tp_device_leave(g);
+    CHECK_HAS(tp_graph_error(g), "a device scope is closed that was never opened");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    for (int i = 0; i < 70; i++) tp_device_enter(g, 0);
+    CHECK_HAS(tp_graph_error(g), "device scopes are nested more than 64 deep");
+    tp_graph_free(g);
+
+    g = tp_graph_new(NULL);
+    tp_node *v[2] = {NULL, NULL}, *grad[2];
+    for (int i = 0; i < 2; i++)
+        TP_DEVICE(g, i) v[i] = tp_get_variable_as(g, i ? "b" : "a", TP_F32, tp_make_shape(1), tp_init_ones());
+    grad[0] = grad[1] = tp_ones_like(v[0]);
+    CHECK(tp_is_poison(tp_apply_gradient_descent(v, grad, 2, tp_const(g, 1), NULL)));
+    CHECK_HAS(tp_graph_error(g), "'a' lives on device 0 and 'b' on device 1: one op writes variables of one device");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    v[0] = tp_const(g, 1), v[1] = tp_ones_like(tp_placeholder(g, "x", TP_F32, tp_make_shape(2)));
+    tp_all_reduce(v, 2, false, grad);
+    CHECK_HAS(tp_graph_error(g), "all_reduce does not broadcast");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    v[0] = tp_const_as(g, TP_I32, 1);
+    tp_all_reduce(v, 1, true, grad);
+    CHECK_HAS(tp_graph_error(g), "there is no mean of int32");
+    tp_graph_free(g);
+
+    tp_device *none[1];
+    CHECK_ERR(tp_cpu_devices_new(0, 1, NULL, none), TP_ERR_ARG, "0 CPU devices make no sense");
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+}
+
+TEST_MAIN()

@@ -1,0 +1,217 @@
+/* Half precision as an option of a session: which values are stored so, that variables and fetches are not, and that
+ * networks train. On the CPU, where half-precision operands are converted around the float loops. */
+#define TP_IMPLEMENTATION
+#include "tp_layers.h"
+#include "tp_optim.h"
+#include "tp_test.h"
+
+static void quiet(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)message;
+}
+
+static tp_session *open_with(tp_graph *g, tp_precision precision, int threads, bool no_fusion)
+{
+    tp_session_config c = tp_default_session_config();
+    c.precision = precision;
+    c.threads = threads;
+    c.no_fusion = no_fusion;
+    tp_session *s = tp_session_new(g, &c);
+    CHECK_MSG(s != NULL, "%s", tp_last_error());
+    return s;
+}
+
+static float rounded(float x, tp_precision p)
+{
+    if (p == TP_PRECISION_BF16) return tp_bf16_to_f32(tp_f32_to_bf16(x));
+    if (p == TP_PRECISION_F16) return tp_f16_to_f32(tp_f32_to_f16(x));
+    return x;
+}
+
+static void fill(tp_tensor *t, tp_shape s, uint64_t key)
+{
+    if (!CHECK_OK(tp_tensor_resize(t, TP_F32, s))) return;
+    for (int64_t i = 0; i < tp_tensor_size(t); i++)
+        ((float *)t->data)[i] = 2 * tp_random_uniform(key, 7, (uint64_t)i) - 1;
+}
+
+TEST(a_product_rounds_its_operands_and_its_result)
+{
+    const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16};
+    for (int q = 0; q < TP_COUNT(all); q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor a, b;
+        memset(&a, 0, sizeof a);
+        memset(&b, 0, sizeof b);
+        fill(&a, tp_make_shape(5, 37), 1);
+        fill(&b, tp_make_shape(37, 6), 2);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, a.shape), *w = tp_placeholder(g, "w", TP_F32, b.shape);
+        tp_node *y = tp_matmul(x, w), *fetch[] = {y, tp_tanh(y), tp_sum(y), x};
+        tp_session *s = open_with(g, all[q], 1, false);
+        tp_feed feed[2];
+        memset(feed, 0, sizeof feed);
+        feed[0].node = x, feed[1].node = w;
+        feed[0].value = a, feed[1].value = b;
+        const tp_tensor *v[4];
+        if (s && CHECK_OK(tp_session_run(s, feed, 2, fetch, 4, v))) {
+            double sum = 0;
+            for (int i = 0; i < 30; i++) {
+                double exact = 0;
+                for (int k = 0; k < 37; k++)
+                    exact += (double)rounded(((float *)a.data)[i / 6 * 37 + k], all[q]) *
+                             (double)rounded(((float *)b.data)[k * 6 + i % 6], all[q]);
+                const float got = ((const float *)v[0]->data)[i];
+                const double ulp = all[q] == TP_PRECISION_BF16  ? 1.0 / 256
+                                   : all[q] == TP_PRECISION_F16 ? 1.0 / 2048
+                                                                : 1e-6;
+                CHECK(got == rounded(got, all[q]));
+                CHECK_MSG(fabs((double)got - exact) <= ulp * fabs(exact) + 1e-5, "precision %d: %g, expected %g",
+                          (int)all[q], (double)got, exact);
+                const float t = ((const float *)v[1]->data)[i];
+                CHECK(t == rounded(t, all[q]) && fabs((double)t - tanh((double)got)) <= ulp + 1e-6);
+                sum += (double)got;
+            }
+            CHECK(v[0]->dtype == TP_F32 && v[1]->dtype == TP_F32);
+            CHECK_NEAR(tp_tensor_get(v[2], 0), sum, 1e-5, 1e-5); /* sums are float32, of what was stored */
+            CHECK(memcmp(v[3]->data, a.data, tp_tensor_bytes(&a)) == 0);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+        tp_tensor_free(&a);
+        tp_tensor_free(&b);
+    }
+}
+
+typedef struct net {
+    tp_graph *g;
+    tp_node *x, *labels, *cost, *train, *conv, *norm, *pool;
+} net;
+
+static net convnet(bool scaled)
+{
+    net n;
+    memset(&n, 0, sizeof n);
+    n.g = tp_graph_new(NULL);
+    n.x = tp_placeholder(n.g, "x", TP_F32, tp_make_shape(TP_ANY, 8, 8, 3));
+    n.labels = tp_placeholder(n.g, "labels", TP_I32, tp_make_shape(TP_ANY));
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    d.is_training = true;
+    tp_tower_enter(n.g, &d);
+    n.conv = tp_conv2d(n.x, "conv0", .filters = 8, .kernel_size = 3);
+    n.norm = tp_relu(tp_batch_norm(n.conv, "bn0"));
+    n.pool = tp_max_pooling(n.norm, "pool0", .pool_size = 2);
+    tp_node *l = tp_add(tp_conv2d(n.pool, "conv1", .filters = 8, .kernel_size = 3), n.pool);
+    l = tp_fully_connected(l, "fc0", .units = 16, .activation = tp_relu);
+    l = tp_fully_connected(l, "fc1", .units = 4);
+    n.cost = tp_mean(tp_sparse_softmax_cross_entropy(l, n.labels));
+    int n_var = 0;
+    tp_node *const *vars = tp_collection(n.g, TP_KEY_TRAINABLE_VARIABLES, &n_var);
+    tp_grad_var gv[32];
+    tp_optimizer *o = tp_momentum(tp_get_scalar_variable(n.g, "learning_rate", 0.05f));
+    if (scaled) o = tp_loss_scale(o, .initial = 1024, .interval = 10);
+    tp_optimizer_compute_gradients(o, n.cost, vars, n_var, gv);
+    n.train = tp_apply_gradients(o, gv, n_var);
+    tp_tower_leave(n.g);
+    CHECK_MSG(tp_graph_status(n.g) == TP_OK, "%s", tp_graph_error(n.g));
+    return n;
+}
+
+/* Train on one batch; the cost before and after, and a hash of the variables. */
+static uint64_t train(const net *n, tp_session *s, int steps, tp_node *extra, double cost[2])
+{
+    tp_tensor x, y;
+    memset(&x, 0, sizeof x);
+    memset(&y, 0, sizeof y);
+    fill(&x, tp_make_shape(12, 8, 8, 3), 3);
+    CHECK_OK(tp_tensor_resize(&y, TP_I32, tp_make_shape(12)));
+    for (int i = 0; i < 12; i++) ((int32_t *)y.data)[i] = i % 4;
+    tp_feed feed[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = n->x, feed[1].node = n->labels;
+    feed[0].value = x, feed[1].value = y;
+    for (int i = 0; i < steps; i++) {
+        tp_node *fetch[3] = {n->cost, n->train, extra};
+        const tp_tensor *v[3];
+        if (!CHECK_OK(tp_session_run(s, feed, 2, fetch, extra ? 3 : 2, v))) break;
+        if (i == 0) cost[0] = tp_tensor_get(v[0], 0);
+        cost[1] = tp_tensor_get(v[0], 0);
+        if (extra) CHECK(v[2]->dtype == TP_F32);
+    }
+    uint64_t h = 0;
+    for (int i = 0; i < tp_graph_n_variables(n->g); i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        if (CHECK_OK(tp_session_read(s, tp_graph_variable(n->g, i), &t))) {
+            CHECK(t.dtype == tp_graph_variable(n->g, i)->dtype);
+            h = h * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
+        }
+        tp_tensor_free(&t);
+    }
+    tp_tensor_free(&x);
+    tp_tensor_free(&y);
+    return h;
+}
+
+TEST(networks_train_in_half_precision)
+{
+    tp_set_log(quiet, NULL);
+    double exact[2] = {0, 0};
+    for (int p = 0; p <= (int)TP_PRECISION_F16; p++) {
+        net n = convnet(p == (int)TP_PRECISION_F16);
+        tp_session *s = open_with(n.g, (tp_precision)p, 1, false);
+        double cost[2] = {0, 0};
+        if (s) train(&n, s, 40, NULL, cost);
+        if (p == 0) exact[0] = cost[0], exact[1] = cost[1];
+        CHECK_MSG(fabs(cost[0] - exact[0]) < 0.02 * exact[0], "precision %d begins at %g, float32 at %g", p, cost[0],
+                  exact[0]);
+        CHECK_MSG(cost[1] < 0.2 * cost[0], "precision %d: the cost went from %g to %g only", p, cost[0], cost[1]);
+        tp_session_free(s);
+        tp_graph_free(n.g);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+TEST(fetches_threads_and_fusion_change_no_bits)
+{
+    tp_set_log(quiet, NULL);
+    for (int p = (int)TP_PRECISION_BF16; p <= (int)TP_PRECISION_F16; p++) {
+        uint64_t first = 0;
+        for (int how = 0; how < 7; how++) {
+            net n = convnet(false);
+            tp_node *extra[] = {NULL, n.conv, n.norm, n.pool, n.norm->op->in[0], NULL, NULL};
+            tp_session *s = open_with(n.g, (tp_precision)p, how == 5 ? 3 : 1, how == 6);
+            double cost[2];
+            const uint64_t h = s ? train(&n, s, 3, extra[how], cost) : 0;
+            if (how == 0) first = h;
+            CHECK_MSG(h == first, "precision %d: variant %d trained to other bits", p, how);
+            tp_session_free(s);
+            tp_graph_free(n.g);
+        }
+    }
+    tp_set_log(NULL, NULL);
+}
+
+TEST(half_precision_moves_fewer_bytes)
+{
+    tp_set_log(quiet, NULL);
+    double moved[2] = {0, 0};
+    for (int half = 0; half < 2; half++) {
+        net n = convnet(false);
+        tp_session *s = open_with(n.g, half ? TP_PRECISION_BF16 : TP_PRECISION_F32, 1, false);
+        double cost[2];
+        tp_node *fetch[] = {n.cost, n.train};
+        tp_plan_info info;
+        if (s) train(&n, s, 1, NULL, cost);
+        if (s && CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info))) moved[half] = info.bytes;
+        tp_session_free(s);
+        tp_graph_free(n.g);
+    }
+    CHECK_MSG(moved[1] > 0 && moved[1] < 0.9 * moved[0], "%g bytes in half precision, %g in float32", moved[1],
+              moved[0]);
+    tp_set_log(NULL, NULL);
+}
+
+TEST_MAIN()

@@ -2478,6 +2478,14 @@ typedef struct tp__init_job {
     tp_tensor *t;
 } tp__init_job;
 
+/* The first element is converted, what is filled is copied behind itself: optimizers have zeros twice the size of a model. */
+static void tp__fill_constant(char *out, tp_dtype dtype, double value, int64_t n)
+{
+    const size_t size = tp_dtype_size(dtype), all = (size_t)n * size;
+    if (n > 0) tp_convert(out, dtype, &value, TP_F64, 1);
+    for (size_t done = size; done < all; done *= 2) memcpy(out + done, out, done < all - done ? done : all - done);
+}
+
 static void tp__fill_chunk(void *user, int64_t chunk)
 {
     const tp__init_job *f = (const tp__init_job *)user;
@@ -2486,9 +2494,7 @@ static void tp__fill_chunk(void *user, int64_t chunk)
     char *out = (char *)f->t->data + (size_t)i0 * tp_dtype_size(f->t->dtype);
     const double a = (double)f->init.a;
     if (f->init.kind == TP_INIT_VALUES) tp_convert(out, f->t->dtype, f->init.values + i0, TP_F32, n);
-    else if (f->init.kind == TP_INIT_CONSTANT)
-        for (int64_t i = 0; i < n; i++)
-            tp_convert(out + (size_t)i * tp_dtype_size(f->t->dtype), f->t->dtype, &a, TP_F64, 1);
+    else if (f->init.kind == TP_INIT_CONSTANT) tp__fill_constant(out, f->t->dtype, a, n);
     else
         tp__random_values(f->isa,
                           f->init.kind == TP_INIT_UNIFORM  ? TP__UNIFORM
@@ -5701,16 +5707,20 @@ static tp_status tp__session_grow(tp_session *s)
                            "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
-        tp_tensor t;
+        tp_tensor t; /* the values, in the variable's own memory where the host can write there */
         memset(&t, 0, sizeof t);
-        tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
+        t.dtype = v->dtype;
+        t.shape = v->shape;
+        size_t bytes = 0;
+        tp_status st = tp__type_bytes(v->dtype, &v->shape, &bytes);
         if (st != TP_OK) return st;
-        const size_t bytes = tp_tensor_bytes(&t);
-        void *data = NULL;
-        st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
-        if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1)))
+        void *data = d->alloc(d, bytes ? bytes : 1);
+        if (!data)
             st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
-        if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
+        else if (d->host) t.data = data;
+        else st = tp_tensor_resize(&t, v->dtype, v->shape);
+        if (st == TP_OK) st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
+        if (st == TP_OK && !d->host) st = d->upload(d, data, t.data, bytes);
         tp_tensor_free(&t);
         if (st != TP_OK) {
             if (data) d->free(d, data);

@@ -1124,7 +1124,7 @@ extern int madvise(void *address, size_t length, int advice);
 
 #define TP__ALIGN      ((size_t)64)
 #define TP__HUGE_PAGE  ((size_t)2 << 20)
-#define TP__HUGE_BLOCK ((size_t)4 << 20) /* from here on blocks are aligned to huge pages */
+#define TP__HUGE_BLOCK TP__HUGE_PAGE /* from here on blocks are aligned to huge pages */
 
 TP_DEF void *tp_alloc_aligned(size_t size)
 {
@@ -4642,7 +4642,9 @@ TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribu
                 v[i] = tp__mul_add(b, v[i], a);
             }
         }
-        tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
+        if (dtype == TP_F32) /* as tp_convert, which is for all types */
+            for (int64_t i = 0; i < piece; i++) ((float *)out)[at + i] = (float)v[i];
+        else tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
     }
 }
 

@@ -7875,23 +7875,10 @@ typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
 
 /* -- primitives: all that differs between instruction sets ---------------------------------------------- */
+/* vget: the first n floats at p, 0 < n < TP__VW; the other lanes are `fill`. vput writes the first n. */
 
 TP__INLINE V vload(const float *p) { return *(const VU *)p; }
 TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
-
-/* The first n < TP__VW floats at p; the other lanes are `fill`. */
-TP__INLINE V vget(const float *p, int64_t n, float fill)
-{
-    float t[TP__VW];
-    for (int i = 0; i < TP__VW; i++) t[i] = i < n ? p[i] : fill;
-    return vload(t);
-}
-TP__INLINE void vput(float *p, int64_t n, V a)
-{
-    float t[TP__VW];
-    vstore(t, a);
-    for (int i = 0; i < n; i++) p[i] = t[i];
-}
 
 /* mask is all ones or all zeros in each lane, as comparisons give it */
 TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
@@ -7900,6 +7887,11 @@ TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask &
 /* The maskz forms with a full mask are plain instructions; gcc 12 warns about the undefined operand of the others. */
 TP__INLINE V vset(float x) { return _mm512_set1_ps(x); }
 TP__INLINE VI viset(int32_t x) { return (VI)_mm512_set1_epi32(x); }
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    return _mm512_mask_loadu_ps(vset(fill), (__mmask16)((1u << n) - 1u), p);
+}
+TP__INLINE void vput(float *p, int64_t n, V a) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1u), a); }
 TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); } /* a > b ? a : b, so b if one is NaN */
 TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
@@ -7909,6 +7901,17 @@ TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm512_maskz_mul_epu32(0xff, (__m51
 #elif TP__VW == 8
 TP__INLINE V vset(float x) { return _mm256_set1_ps(x); }
 TP__INLINE VI viset(int32_t x) { return (VI)_mm256_set1_epi32(x); }
+TP__INLINE VI TP__F(first)(int64_t n)
+{
+    const VI lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (VI)(lane < viset((int32_t)n));
+}
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    const VI m = TP__F(first)(n);
+    return _mm256_blendv_ps(vset(fill), _mm256_maskload_ps(p, (__m256i)m), (V)m);
+}
+TP__INLINE void vput(float *p, int64_t n, V a) { _mm256_maskstore_ps(p, (__m256i)TP__F(first)(n), a); }
 TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
@@ -7925,6 +7928,18 @@ TP__INLINE VI viset(int32_t x)
 {
     VI v = {x, x, x, x};
     return v;
+}
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    float t[TP__VW];
+    for (int i = 0; i < TP__VW; i++) t[i] = i < n ? p[i] : fill;
+    return vload(t);
+}
+TP__INLINE void vput(float *p, int64_t n, V a)
+{
+    float t[TP__VW];
+    vstore(t, a);
+    for (int i = 0; i < n; i++) p[i] = t[i];
 }
 #if defined(__aarch64__)
 TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
@@ -8464,6 +8479,21 @@ TP__INLINE V TP__F(vsigmoid)(V x)
             vput(y + i, n - i, expr_);                                    \
         }                                                                 \
     }
+/* The same of a long function, which is not written out again for the rest of an array. */
+#define TP__LONG(name_, function_)                                                          \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
+    {                                                                                       \
+        const float *x = in[0];                                                             \
+        int64_t i = 0;                                                                      \
+        for (; i + TP__VW <= n; i += TP__VW) vstore(y + i, TP__F(function_)(vload(x + i))); \
+        if (i < n) {                                                                        \
+            float rest[TP__VW];                                                             \
+            const float *const whole[1] = {rest};                                           \
+            vstore(rest, vget(x + i, n - i, 1.0f));                                         \
+            TP__F(name_)(TP__VW, rest, whole);                                              \
+            vput(y + i, n - i, vload(rest));                                                \
+        }                                                                                   \
+    }
 #define TP__BINARY(name_, expr_)                                            \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in)   \
     {                                                                       \
@@ -8543,10 +8573,10 @@ TP__UNARY(vec_square, a *a)
 TP__UNARY(vec_sqrt, vsqrt(a))
 TP__UNARY(vec_rsqrt, vset(1.0f) / vsqrt(a))
 TP__UNARY(vec_reciprocal, vset(1.0f) / a)
-TP__UNARY(vec_exp, TP__F(vexp)(a))
-TP__UNARY(vec_log, TP__F(vlog)(a))
-TP__UNARY(vec_tanh, TP__F(vtanh)(a))
-TP__UNARY(vec_sigmoid, TP__F(vsigmoid)(a))
+TP__LONG(vec_exp, vexp)
+TP__LONG(vec_log, vlog)
+TP__LONG(vec_tanh, vtanh)
+TP__LONG(vec_sigmoid, vsigmoid)
 TP__UNARY(vec_relu, vmax(vset(0.0f), a))
 
 /* m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), with c = 1 - beta */
@@ -9130,6 +9160,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef TP__QL
 #undef TP__UNARY
 #undef TP__BINARY
+#undef TP__LONG
 #undef V
 #undef VI
 #undef VU

@@ -381,8 +381,8 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value);
 typedef void (*tp_kernel_fn)(const tp_call *k);
 
 /* A device: memory and a stream of kernels in order. All functions but those marked NULL are required; `host` says that
- * its memory can be read by the CPU. upload and download are in order with the kernels, and done with the host's memory
- * when they return. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
+ * its memory can be read by the CPU. upload and download are in order with the kernels; upload is done with the host's
+ * memory when it returns, download at the next wait. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
  * each replay, on the same memory. After a failed record_end nothing is being recorded. The four may be NULL (plans then
  * run kernel by kernel). */
 struct tp_device {

@@ -6505,12 +6505,6 @@ static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
     r->used += ((size_t)n * size + 255) & ~(size_t)255;
     return r->base ? r->base + at : NULL;
 }
-static void tp__seq_copy(const tp_call *k, void *to, const void *from, int64_t n, size_t size)
-{
-    if (!to || n <= 0) return;
-    const cudaError_t e = cudaMemcpyAsync(to, from, (size_t)n * size, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
-    if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
-}
 /* c (M,N) = op(a) op(b), of whole matrices one behind the other */
 static void tp__seq_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t N, int64_t K, bool ta, bool tb,
                             bool add, const void *a, const void *b, void *c)
@@ -6534,6 +6528,34 @@ static void tp__seq_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t
     g.dtype = dtype;
     g.precision = k->precision;
     tp__gemm(k, &g, a, b, c, NULL);
+}
+
+/* c (M,N) = a b as it is before a half-precision result would be rounded: c is float then. cuBLASLt chooses by itself. */
+static void tp__seq_wide_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t N, int64_t K, const void *a,
+                                 const void *b, void *c)
+{
+    if ((dtype != TP_F16 && dtype != TP_BF16) || M == 0 || N == 0 || K == 0) {
+        tp__seq_product(k, dtype == TP_F64 ? TP_F64 : TP_F32, M, N, K, false, false, false, a, b, c);
+        return;
+    }
+    tp__cuda *u = tp__cuda_of(k);
+    cublasLtMatmulDesc_t op = NULL;
+    cublasLtMatrixLayout_t la = NULL, lb = NULL, lc = NULL;
+    const float one = 1, zero = 0;
+    cublasStatus_t st = cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutCreate(&lb, tp__cuda_type(dtype), (uint64_t)N, (uint64_t)K, N);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutCreate(&la, tp__cuda_type(dtype), (uint64_t)K, (uint64_t)M, K);
+    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, CUDA_R_32F, (uint64_t)N, (uint64_t)M, N);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmul(u->blas, op, &one, b, lb, a, la, &zero, c, lc, c, lc, NULL, u->workspace,
+                            u->workspace_bytes, u->stream);
+    if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
+    if (la) cublasLtMatrixLayoutDestroy(la);
+    if (lb) cublasLtMatrixLayoutDestroy(lb);
+    if (lc) cublasLtMatrixLayoutDestroy(lc);
+    if (op) cublasLtMatmulDescDestroy(op);
 }
 
 /* Division is slow in 64 bits. */
@@ -6825,8 +6847,8 @@ static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, voi
 
 /* -- lstm, lstm_grad: the products with x are one for all steps; then a product with h and a kernel for the cells at each
  * step. Products are of whole matrices, so that what a step needs of its samples lies together: the cells' kernel gathers
- * and scatters the rows of batch-major sequences. In half precision the products' operands and results are half, what is
- * carried from step to step (c; in gru h) stays float. */
+ * and scatters the rows of batch-major sequences. In half precision what goes from step to step is float, and so are its
+ * products with Wh, which is converted once; the large products are of halves. */
 typedef struct tp__rnn_shape {
     int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
 } tp__rnn_shape;
@@ -6841,14 +6863,31 @@ static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, boo
     r.sb = batch_major ? r.T : 1;
     return r;
 }
+static tp_dtype tp__rnn_real(tp_dtype d) { return d == TP_F64 ? TP_F64 : TP_F32; }
+template <class A, class B> TP_KERNEL tp__rnn_convert(const A *x, B *y, int64_t n)
+{
+    TP_EACH(i, n) tp__put(y, i, tp__get(x, i));
+}
+template <class A, class B> static void tp__rnn_as(const tp_call *k, const A *x, B *y, int64_t n)
+{
+    if (y) TP_RUN(k, (tp__rnn_convert<A, B>), n, x, y, n);
+}
+/* Rows of weights for products with the state. */
+template <class T> static const tp__real<T> *tp__rnn_weights(const tp_call *k, const T *w, tp__real<T> *room, int64_t n)
+{
+    if (sizeof(T) == sizeof(tp__real<T>)) return (const tp__real<T> *)w;
+    tp__rnn_as(k, w, room, n);
+    return room;
+}
 
-/* One step. xw (rows,4H) = x Wx and gates may be one memory; hw (B,4H) = h Wh; h (B,H): for the next product. */
+/* One step. xw (rows,4H) = x Wx and gates may be one memory; hw (B,4H) = h Wh; h, c (B,H): the state, replaced. */
 template <class T> struct tp__lstm_step {
     int64_t B, H, row, sb;
     float forget_bias;
-    const T *xw, *hw, *bias, *c0; /* c0: at the first step */
-    tp__real<T> *c;
-    T *h, *gates, *cells, *y, *last_h, *last_c;
+    const tp__real<T> *xw, *hw;
+    const T *bias;
+    tp__real<T> *h, *c;
+    T *gates, *cells, *y;
 };
 template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
 {
@@ -6859,38 +6898,36 @@ template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
         const int64_t b = tp__seq_divide(e, H), u = e - b * H, row = a.row + b * a.sb;
         R g[4];
         for (int q = 0; q < 4; q++)
-            g[q] = tp__get(a.xw, row * G + q * H + u) + tp__get(a.hw, b * G + q * H + u) + tp__get(a.bias, q * H + u);
-        const R before = a.c0 ? tp__get(a.c0, e) : a.c[e];
+            g[q] = a.xw[row * G + q * H + u] + a.hw[b * G + q * H + u] + tp__get(a.bias, q * H + u);
         g[0] = tp__logistic(g[0]);
         g[1] = tanh(g[1]);
         g[2] = tp__logistic(g[2] + (R)a.forget_bias);
         g[3] = tp__logistic(g[3]);
-        const R c = g[2] * before + g[0] * g[1], h = g[3] * tanh(c);
+        const R c = g[2] * a.c[e] + g[0] * g[1], h = g[3] * tanh(c);
         a.c[e] = c;
-        tp__put(a.h, e, h);
+        a.h[e] = h;
         if (a.y) tp__put(a.y, row * H + u, h);
         if (a.cells) tp__put(a.cells, row * H + u, c);
         for (int q = 0; q < 4 && a.gates; q++) tp__put(a.gates, row * G + q * H + u, g[q]);
-        if (a.last_h) tp__put(a.last_h, e, h);
-        if (a.last_c) tp__put(a.last_c, e, c);
     }
 }
 typedef struct tp__lstm_room {
-    void *xw, *hw, *h, *c;
+    void *xw, *hw, *h, *c, *wh;
     size_t bytes;
 } tp__lstm_room;
 static tp__lstm_room tp__lstm_room_of(const tp_call *k)
 {
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
-    const size_t size = tp__dtype_size(k->in[0].dtype), real = size < 4 ? 4 : size;
+    const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__lstm_room m;
-    m.xw = k->out[3].data; /* the gates, before their functions */
-    if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, size);
-    m.hw = tp__seq_take(&room, r.B * 4 * r.H, size);
-    m.h = tp__seq_take(&room, r.B * r.H, size);
+    m.xw = size == real ? k->out[3].data : NULL; /* the gates, before their functions */
+    if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, real);
+    m.hw = tp__seq_take(&room, r.B * 4 * r.H, real);
+    m.h = tp__seq_take(&room, r.B * r.H, real);
     m.c = tp__seq_take(&room, r.B * r.H, real);
+    m.wh = tp__seq_take(&room, size < real ? r.H * 4 * r.H : 0, real);
     m.bytes = room.used;
     return m;
 }
@@ -6898,39 +6935,41 @@ static size_t tp__lstm_bytes(const tp_call *k) { return tp__lstm_room_of(k).byte
 
 template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0, c0 */
 {
+    typedef tp__real<T> R;
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, t->batch_major);
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t G = 4 * r.H;
     const tp__lstm_room m = tp__lstm_room_of(k);
     const T *w = (const T *)k->in[1].data;
-    tp__seq_product(k, dtype, r.T * r.B, G, r.I, false, false, false, k->in[0].data, w, m.xw);
+    const R *wh = tp__rnn_weights(k, w + r.I * G, (R *)m.wh, r.H * G);
+    tp__rnn_as(k, (const T *)k->in[3].data, (R *)m.h, r.B * r.H);
+    tp__rnn_as(k, (const T *)k->in[4].data, (R *)m.c, r.B * r.H);
+    tp__seq_wide_product(k, dtype, r.T * r.B, G, r.I, k->in[0].data, w, m.xw);
     for (int64_t step = 0; step < r.T; step++) {
         tp__lstm_step<T> a;
-        tp__seq_product(k, dtype, r.B, G, r.H, false, false, false, step ? m.h : k->in[3].data, w + r.I * G, m.hw);
+        tp__seq_product(k, tp__rnn_real(dtype), r.B, G, r.H, false, false, false, m.h, wh, m.hw);
         a.B = r.B, a.H = r.H, a.row = step * r.st, a.sb = r.sb;
         a.forget_bias = t->forget_bias;
-        a.xw = (const T *)m.xw, a.hw = (const T *)m.hw, a.bias = (const T *)k->in[2].data;
-        a.c0 = step ? NULL : (const T *)k->in[4].data;
-        a.c = (tp__real<T> *)m.c, a.h = (T *)m.h;
+        a.xw = (const R *)m.xw, a.hw = (const R *)m.hw, a.bias = (const T *)k->in[2].data;
+        a.h = (R *)m.h, a.c = (R *)m.c;
         a.y = (T *)k->out[0].data, a.gates = (T *)k->out[3].data, a.cells = (T *)k->out[4].data;
-        a.last_h = step + 1 < r.T ? NULL : (T *)k->out[1].data;
-        a.last_c = step + 1 < r.T ? NULL : (T *)k->out[2].data;
         TP_RUN(k, (tp__lstm_cell<T>), r.B * r.H, a);
     }
-    for (int i = 0; i < 2 && r.T == 0; i++)
-        tp__seq_copy(k, k->out[1 + i].data, k->in[3 + i].data, r.B * r.H, sizeof(T));
+    tp__rnn_as(k, (const R *)m.h, (T *)k->out[1].data, r.B * r.H);
+    tp__rnn_as(k, (const R *)m.c, (T *)k->out[2].data, r.B * r.H);
 }
 static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_run<T>(k);); }
 
-/* One step back. dhw (B,H): what comes from the step after it, or in[1]; dgates (rows,4H), the same together in `step`;
- * before (rows,H): the state before each step. */
+/* One step back. dh, dc (B,H): what comes from the step after it, dc replaced; dgates (rows,4H), the same together in `step`
+ * if that is not their row; before (rows,H): the state before each step. */
 template <class T> struct tp__lstm_back_step {
     int64_t B, H, row, st, sb;
     bool first; /* of the sequence: the states before it are h0 and c0 */
-    const T *dy, *gates, *cells, *y, *h0, *c0, *dhw, *dc_last;
-    tp__real<T> *dc;
-    T *dgates, *step, *before, *dc0;
+    const T *dy, *gates, *cells, *y, *h0, *c0;
+    const tp__real<T> *dh;
+    tp__real<T> *dc, *step;
+    T *dgates, *before;
 };
 template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
 {
@@ -6944,38 +6983,37 @@ template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
         const R tc = tanh(tp__get(a.cells, row * H + u));
         const R c0 = a.first ? tp__get(a.c0, e) : tp__get(a.cells, last * H + u);
         const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, last * H + u);
-        const R d = tp__get(a.dy, row * H + u) + tp__get(a.dhw, e);
-        const R dc = (a.dc_last ? tp__get(a.dc_last, e) : a.dc[e]) + d * o * (1 - tc * tc);
+        const R d = tp__get(a.dy, row * H + u) + a.dh[e], dc = a.dc[e] + d * o * (1 - tc * tc);
         R g[4];
         g[0] = dc * j * i * (1 - i);
         g[1] = dc * i * (1 - j * j);
         g[2] = dc * c0 * f * (1 - f);
         g[3] = d * tc * o * (1 - o);
         a.dc[e] = dc * f;
-        if (a.dc0) tp__put(a.dc0, e, dc * f);
         tp__put(a.before, row * H + u, h0);
         for (int q = 0; q < 4; q++) {
             tp__put(a.dgates, row * G + q * H + u, g[q]);
-            if (a.step) tp__put(a.step, b * G + q * H + u, g[q]);
+            if (a.step) a.step[b * G + q * H + u] = g[q];
         }
     }
 }
 typedef struct tp__lstm_back_room {
-    void *dgates, *step, *before, *dhw, *dc, *part;
+    void *dgates, *step, *before, *dh, *dc, *wh, *part;
     size_t bytes;
 } tp__lstm_back_room;
 static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
 {
     const bool batch_major = ((const tp__lstm_attrs *)k->attrs)->batch_major;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, batch_major);
-    const size_t size = tp__dtype_size(k->in[3].dtype), real = size < 4 ? 4 : size;
+    const size_t size = tp__dtype_size(k->in[3].dtype), real = tp__dtype_size(tp__rnn_real(k->in[3].dtype));
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__lstm_back_room m;
     m.dgates = tp__seq_take(&room, r.T * r.B * 4 * r.H, size);
-    m.step = batch_major ? tp__seq_take(&room, r.B * 4 * r.H, size) : NULL;
+    m.step = batch_major || size < real ? tp__seq_take(&room, r.B * 4 * r.H, real) : NULL;
     m.before = tp__seq_take(&room, r.T * r.B * r.H, size);
-    m.dhw = tp__seq_take(&room, r.B * r.H, size);
+    m.dh = tp__seq_take(&room, r.B * r.H, real);
     m.dc = tp__seq_take(&room, r.B * r.H, real);
+    m.wh = tp__seq_take(&room, size < real ? r.H * 4 * r.H : 0, real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 4 * r.H, real);
     m.bytes = room.used;
     return m;
@@ -6985,27 +7023,30 @@ static size_t tp__lstm_back_bytes(const tp_call *k) { return tp__lstm_back_room_
 template <class T>
 static void tp__lstm_back_run(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
 {
+    typedef tp__real<T> R;
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
     const tp_dtype dtype = k->in[3].dtype;
     const int64_t H = r.H, G = 4 * H, rows = r.T * r.B;
     const tp__lstm_back_room m = tp__lstm_back_room_of(k);
     const T *w = (const T *)k->in[4].data;
+    const R *wh = tp__rnn_weights(k, w + r.I * G, (R *)m.wh, H * G);
+    tp__rnn_as(k, (const T *)k->in[1].data, (R *)m.dh, r.B * H);
+    tp__rnn_as(k, (const T *)k->in[2].data, (R *)m.dc, r.B * H);
     for (int64_t step = r.T - 1; step >= 0; step--) {
         tp__lstm_back_step<T> a;
         a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
         a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[8].data, a.cells = (const T *)k->in[9].data;
         a.y = (const T *)k->in[7].data, a.h0 = (const T *)k->in[5].data, a.c0 = (const T *)k->in[6].data;
-        a.dhw = (const T *)(step + 1 < r.T ? m.dhw : k->in[1].data);
-        a.dc_last = step + 1 < r.T ? NULL : (const T *)k->in[2].data;
-        a.dc = (tp__real<T> *)m.dc, a.dgates = (T *)m.dgates, a.step = (T *)m.step, a.before = (T *)m.before;
-        a.dc0 = step ? NULL : (T *)k->out[4].data;
+        a.dh = (const R *)m.dh, a.dc = (R *)m.dc, a.step = (R *)m.step;
+        a.dgates = (T *)m.dgates, a.before = (T *)m.before;
         TP_RUN(k, (tp__lstm_back_cell<T>), r.B * H, a);
-        const T *together = m.step ? (const T *)m.step : (const T *)m.dgates + step * r.B * G;
-        tp__seq_product(k, dtype, r.B, H, G, false, true, false, together, w + r.I * G, step ? m.dhw : k->out[3].data);
+        const R *together = m.step ? a.step : (const R *)m.dgates + step * r.B * G;
+        tp__seq_product(k, tp__rnn_real(dtype), r.B, H, G, false, true, false, together, wh, m.dh);
     }
-    for (int i = 0; i < 2 && r.T == 0; i++) tp__seq_copy(k, k->out[3 + i].data, k->in[1 + i].data, r.B * H, sizeof(T));
+    tp__rnn_as(k, (const R *)m.dh, (T *)k->out[3].data, r.B * H);
+    tp__rnn_as(k, (const R *)m.dc, (T *)k->out[4].data, r.B * H);
     T *dw = (T *)k->out[1].data;
     tp__seq_product(k, dtype, rows, r.I, G, false, true, false, m.dgates, w, k->out[0].data);
     tp__seq_product(k, dtype, r.I, G, rows, true, false, false, k->in[3].data, m.dgates, dw);
@@ -7017,9 +7058,10 @@ static void tp__lstm_back_cuda(const tp_call *k) { TP_REALS(k->in[3].dtype, tp__
 /* -- gru, gru_grad: as lstm, with two products a step: h Wgh for the gates, then (r h) Wch for the candidate. */
 template <class T> struct tp__gru_step {
     int64_t B, H, row, sb;
-    const T *xg, *xc, *hg, *hc, *bg, *bc, *h0; /* h0: at the first step */
-    tp__real<T> *h, *u;                        /* (B,H): the state, the update gate */
-    T *next, *rh, *gates, *y, *last;           /* next, rh (B,H): for the products; next may be h */
+    const tp__real<T> *xg, *xc, *hg, *hc;
+    const T *bg, *bc;
+    tp__real<T> *h, *u, *rh; /* (B,H): the state, the update gate, r h */
+    T *gates, *y;
 };
 template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
 {
@@ -7030,9 +7072,8 @@ template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
         R g[2];
         for (int q = 0; q < 2; q++)
-            g[q] = tp__logistic(tp__get(a.xg, row * 2 * H + q * H + i) + tp__get(a.hg, b * 2 * H + q * H + i) +
-                                tp__get(a.bg, q * H + i));
-        tp__put(a.rh, e, g[0] * (a.h0 ? tp__get(a.h0, e) : a.h[e]));
+            g[q] = tp__logistic(a.xg[row * 2 * H + q * H + i] + a.hg[b * 2 * H + q * H + i] + tp__get(a.bg, q * H + i));
+        a.rh[e] = g[0] * a.h[e];
         a.u[e] = g[1];
         for (int q = 0; q < 2 && a.gates; q++) tp__put(a.gates, row * 3 * H + q * H + i, g[q]);
     }
@@ -7044,35 +7085,34 @@ template <class T> TP_KERNEL tp__gru_cell(const tp__gru_step<T> a)
     TP_EACH(e, a.B * H)
     {
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
-        const R c = tanh(tp__get(a.xc, row * H + i) + tp__get(a.hc, e) + tp__get(a.bc, i)), u = a.u[e];
-        const R h = u * (a.h0 ? tp__get(a.h0, e) : a.h[e]) + (1 - u) * c;
+        const R c = tanh(a.xc[row * H + i] + a.hc[e] + tp__get(a.bc, i)), u = a.u[e];
+        const R h = u * a.h[e] + (1 - u) * c;
         a.h[e] = h;
-        tp__put(a.next, e, h);
         if (a.y) tp__put(a.y, row * H + i, h);
         if (a.gates) tp__put(a.gates, row * 3 * H + 2 * H + i, c);
-        if (a.last) tp__put(a.last, e, h);
     }
 }
 typedef struct tp__gru_room {
-    void *xg, *xc, *hg, *hc, *rh, *next, *h, *u;
+    void *xg, *xc, *hg, *hc, *h, *u, *rh, *wg, *wc;
     size_t bytes;
 } tp__gru_room;
 static tp__gru_room tp__gru_room_of(const tp_call *k)
 {
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const size_t size = tp__dtype_size(k->in[0].dtype), real = size < 4 ? 4 : size;
-    const int64_t state = r.B * r.H;
+    const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
+    const int64_t state = r.B * r.H, weights = size < real ? r.H * r.H : 0;
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__gru_room m;
-    m.xg = tp__seq_take(&room, r.T * 2 * state, size);
-    m.xc = tp__seq_take(&room, r.T * state, size);
-    m.hg = tp__seq_take(&room, 2 * state, size);
-    m.hc = tp__seq_take(&room, state, size);
-    m.rh = tp__seq_take(&room, state, size);
+    m.xg = tp__seq_take(&room, r.T * 2 * state, real);
+    m.xc = tp__seq_take(&room, r.T * state, real);
+    m.hg = tp__seq_take(&room, 2 * state, real);
+    m.hc = tp__seq_take(&room, state, real);
     m.h = tp__seq_take(&room, state, real);
     m.u = tp__seq_take(&room, state, real);
-    m.next = size < 4 ? tp__seq_take(&room, state, size) : m.h;
+    m.rh = tp__seq_take(&room, state, real);
+    m.wg = tp__seq_take(&room, 2 * weights, real);
+    m.wc = tp__seq_take(&room, weights, real);
     m.bytes = room.used;
     return m;
 }
@@ -7080,41 +7120,43 @@ static size_t tp__gru_bytes(const tp_call *k) { return tp__gru_room_of(k).bytes;
 
 template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
 {
+    typedef tp__real<T> R;
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const tp_dtype dtype = k->in[0].dtype;
+    const tp_dtype dtype = k->in[0].dtype, real = tp__rnn_real(dtype);
     const int64_t H = r.H, rows = r.T * r.B;
     const tp__gru_room m = tp__gru_room_of(k);
     const T *wg = (const T *)k->in[1].data, *wc = (const T *)k->in[3].data;
-    tp__seq_product(k, dtype, rows, 2 * H, r.I, false, false, false, k->in[0].data, wg, m.xg);
-    tp__seq_product(k, dtype, rows, H, r.I, false, false, false, k->in[0].data, wc, m.xc);
+    const R *wgh = tp__rnn_weights(k, wg + r.I * 2 * H, (R *)m.wg, H * 2 * H);
+    const R *wch = tp__rnn_weights(k, wc + r.I * H, (R *)m.wc, H * H);
+    tp__rnn_as(k, (const T *)k->in[5].data, (R *)m.h, r.B * H);
+    tp__seq_wide_product(k, dtype, rows, 2 * H, r.I, k->in[0].data, wg, m.xg);
+    tp__seq_wide_product(k, dtype, rows, H, r.I, k->in[0].data, wc, m.xc);
     for (int64_t step = 0; step < r.T; step++) {
         tp__gru_step<T> a;
         a.B = r.B, a.H = H, a.row = step * r.st, a.sb = r.sb;
-        a.xg = (const T *)m.xg, a.xc = (const T *)m.xc, a.hg = (const T *)m.hg, a.hc = (const T *)m.hc;
+        a.xg = (const R *)m.xg, a.xc = (const R *)m.xc, a.hg = (const R *)m.hg, a.hc = (const R *)m.hc;
         a.bg = (const T *)k->in[2].data, a.bc = (const T *)k->in[4].data;
-        a.h0 = step ? NULL : (const T *)k->in[5].data;
-        a.h = (tp__real<T> *)m.h, a.u = (tp__real<T> *)m.u, a.next = (T *)m.next, a.rh = (T *)m.rh;
+        a.h = (R *)m.h, a.u = (R *)m.u, a.rh = (R *)m.rh;
         a.y = (T *)k->out[0].data, a.gates = (T *)k->out[2].data;
-        a.last = step + 1 < r.T ? NULL : (T *)k->out[1].data;
-        tp__seq_product(k, dtype, r.B, 2 * H, H, false, false, false, step ? m.next : k->in[5].data, wg + r.I * 2 * H,
-                        m.hg);
+        tp__seq_product(k, real, r.B, 2 * H, H, false, false, false, m.h, wgh, m.hg);
         TP_RUN(k, (tp__gru_gates<T>), r.B * H, a);
-        tp__seq_product(k, dtype, r.B, H, H, false, false, false, m.rh, wc + r.I * H, m.hc);
+        tp__seq_product(k, real, r.B, H, H, false, false, false, m.rh, wch, m.hc);
         TP_RUN(k, (tp__gru_cell<T>), r.B * H, a);
     }
-    if (r.T == 0) tp__seq_copy(k, k->out[1].data, k->in[5].data, r.B * H, sizeof(T));
+    tp__rnn_as(k, (const R *)m.h, (T *)k->out[1].data, r.B * H);
 }
 static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
 
-/* A step back in two kernels, of which the second needs drh = dc' Wch^T. The gradient of the state before a step is dh, which
- * is carried, and dhw = [dr', du'] Wgh^T. dg (rows,2H) and dc (rows,H) come together in step_g and step_c. */
+/* A step back in two kernels, of which the second needs drh = dc' Wch^T; then dh (B,H) += [dr', du'] Wgh^T. dg (rows,2H) and
+ * dc (rows,H) come together in step_g and step_c, if those are not their rows. */
 template <class T> struct tp__gru_back_step {
     int64_t B, H, row, st, sb;
-    bool first, last;
-    const T *dy, *gates, *y, *h0, *drh, *dhw;
-    tp__real<T> *dh;
-    T *dg, *dc, *step_g, *step_c, *before, *reset; /* reset (rows,H): r h_t-1 */
+    bool first;
+    const T *dy, *gates, *y, *h0;
+    const tp__real<T> *drh;
+    tp__real<T> *dh, *step_g, *step_c;
+    T *dg, *dc, *before, *reset; /* (rows,H): h_t-1, r h_t-1 */
 };
 template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
 {
@@ -7126,13 +7168,13 @@ template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
         const R r = tp__get(a.gates, row * 3 * H + i), z = tp__get(a.gates, row * 3 * H + H + i);
         const R c = tp__get(a.gates, row * 3 * H + 2 * H + i);
         const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, (row - a.st) * H + i);
-        const R d = tp__get(a.dy, row * H + i) + (tp__get(a.dhw, e) + (a.last ? 0 : a.dh[e]));
+        const R d = tp__get(a.dy, row * H + i) + a.dh[e];
         const R du = d * (h0 - c) * z * (1 - z), dc = d * (1 - z) * (1 - c * c);
         a.dh[e] = d * z;
         tp__put(a.dg, row * 2 * H + H + i, du);
         tp__put(a.dc, row * H + i, dc);
-        if (a.step_g) tp__put(a.step_g, b * 2 * H + H + i, du);
-        if (a.step_c) tp__put(a.step_c, e, dc);
+        if (a.step_g) a.step_g[b * 2 * H + H + i] = du;
+        if (a.step_c) a.step_c[e] = dc;
         tp__put(a.before, row * H + i, h0);
         tp__put(a.reset, row * H + i, r * h0);
     }
@@ -7144,39 +7186,37 @@ template <class T> TP_KERNEL tp__gru_back_reset(const tp__gru_back_step<T> a)
     TP_EACH(e, a.B * H)
     {
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
-        const R r = tp__get(a.gates, row * 3 * H + i), drh = tp__get(a.drh, e);
+        const R r = tp__get(a.gates, row * 3 * H + i), drh = a.drh[e];
         const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, (row - a.st) * H + i);
         const R dr = drh * h0 * r * (1 - r);
         a.dh[e] += drh * r;
         tp__put(a.dg, row * 2 * H + i, dr);
-        if (a.step_g) tp__put(a.step_g, b * 2 * H + i, dr);
+        if (a.step_g) a.step_g[b * 2 * H + i] = dr;
     }
 }
-template <class T> TP_KERNEL tp__gru_back_end(const tp__real<T> *dh, const T *dhw, T *dh0, int64_t n)
-{
-    TP_EACH(i, n) tp__put(dh0, i, dh[i] + tp__get(dhw, i));
-}
 typedef struct tp__gru_back_room {
-    void *dg, *dc, *step_g, *step_c, *before, *reset, *drh, *dhw, *dh, *part;
+    void *dg, *dc, *step_g, *step_c, *before, *reset, *drh, *dh, *wg, *wc, *part;
     size_t bytes;
 } tp__gru_back_room;
 static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
 {
     const bool batch_major = ((const tp__gru_attrs *)k->attrs)->batch_major;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, batch_major);
-    const size_t size = tp__dtype_size(k->in[2].dtype), real = size < 4 ? 4 : size;
-    const int64_t state = r.B * r.H;
+    const size_t size = tp__dtype_size(k->in[2].dtype), real = tp__dtype_size(tp__rnn_real(k->in[2].dtype));
+    const int64_t state = r.B * r.H, weights = size < real ? r.H * r.H : 0;
+    const bool apart = batch_major || size < real;
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__gru_back_room m;
     m.dg = tp__seq_take(&room, r.T * 2 * state, size);
     m.dc = tp__seq_take(&room, r.T * state, size);
-    m.step_g = batch_major ? tp__seq_take(&room, 2 * state, size) : NULL;
-    m.step_c = batch_major ? tp__seq_take(&room, state, size) : NULL;
+    m.step_g = apart ? tp__seq_take(&room, 2 * state, real) : NULL;
+    m.step_c = apart ? tp__seq_take(&room, state, real) : NULL;
     m.before = tp__seq_take(&room, r.T * state, size);
     m.reset = tp__seq_take(&room, r.T * state, size);
-    m.drh = tp__seq_take(&room, state, size);
-    m.dhw = tp__seq_take(&room, state, size);
+    m.drh = tp__seq_take(&room, state, real);
     m.dh = tp__seq_take(&room, state, real);
+    m.wg = tp__seq_take(&room, 2 * weights, real);
+    m.wc = tp__seq_take(&room, weights, real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 2 * r.H, real);
     m.bytes = room.used;
     return m;
@@ -7185,32 +7225,32 @@ static size_t tp__gru_back_bytes(const tp_call *k) { return tp__gru_back_room_of
 
 template <class T> static void tp__gru_back_run(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0, y, gates */
 {
+    typedef tp__real<T> R;
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const tp_dtype dtype = k->in[2].dtype;
+    const tp_dtype dtype = k->in[2].dtype, real = tp__rnn_real(dtype);
     const int64_t H = r.H, rows = r.T * r.B;
     const tp__gru_back_room m = tp__gru_back_room_of(k);
     const T *wg = (const T *)k->in[3].data, *wc = (const T *)k->in[4].data;
+    const R *wgh = tp__rnn_weights(k, wg + r.I * 2 * H, (R *)m.wg, H * 2 * H);
+    const R *wch = tp__rnn_weights(k, wc + r.I * H, (R *)m.wc, H * H);
+    tp__rnn_as(k, (const T *)k->in[1].data, (R *)m.dh, r.B * H);
     for (int64_t step = r.T - 1; step >= 0; step--) {
         tp__gru_back_step<T> a;
         a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
-        a.first = step == 0, a.last = step + 1 == r.T;
+        a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[7].data, a.y = (const T *)k->in[6].data;
-        a.h0 = (const T *)k->in[5].data, a.drh = (const T *)m.drh;
-        a.dhw = (const T *)(a.last ? k->in[1].data : m.dhw);
-        a.dh = (tp__real<T> *)m.dh, a.dg = (T *)m.dg, a.dc = (T *)m.dc;
-        a.step_g = (T *)m.step_g, a.step_c = (T *)m.step_c, a.before = (T *)m.before, a.reset = (T *)m.reset;
+        a.h0 = (const T *)k->in[5].data, a.drh = (const R *)m.drh, a.dh = (R *)m.dh;
+        a.dg = (T *)m.dg, a.dc = (T *)m.dc, a.step_g = (R *)m.step_g, a.step_c = (R *)m.step_c;
+        a.before = (T *)m.before, a.reset = (T *)m.reset;
         TP_RUN(k, (tp__gru_back_cell<T>), r.B * H, a);
-        tp__seq_product(k, dtype, r.B, H, H, false, true, false, m.step_c ? a.step_c : a.dc + step * r.B * H,
-                        wc + r.I * H, m.drh);
+        const R *dc = m.step_c ? a.step_c : (const R *)m.dc + step * r.B * H;
+        tp__seq_product(k, real, r.B, H, H, false, true, false, dc, wch, m.drh);
         TP_RUN(k, (tp__gru_back_reset<T>), r.B * H, a);
-        tp__seq_product(k, dtype, r.B, H, 2 * H, false, true, false, m.step_g ? a.step_g : a.dg + step * r.B * 2 * H,
-                        wg + r.I * 2 * H, m.dhw);
+        const R *dg = m.step_g ? a.step_g : (const R *)m.dg + step * r.B * 2 * H;
+        tp__seq_product(k, real, r.B, H, 2 * H, false, true, true, dg, wgh, m.dh);
     }
-    if (r.T == 0) tp__seq_copy(k, k->out[5].data, k->in[1].data, r.B * H, sizeof(T));
-    else if (k->out[5].data)
-        TP_RUN(k, (tp__gru_back_end<T>), r.B * H, (const tp__real<T> *)m.dh, (const T *)m.dhw, (T *)k->out[5].data,
-               r.B * H);
+    tp__rnn_as(k, (const R *)m.dh, (T *)k->out[5].data, r.B * H);
     T *dwg = (T *)k->out[1].data, *dwc = (T *)k->out[3].data;
     tp__seq_product(k, dtype, rows, r.I, 2 * H, false, true, false, m.dg, wg, k->out[0].data);
     tp__seq_product(k, dtype, rows, r.I, H, false, true, true, m.dc, wc, k->out[0].data);

@@ -1188,6 +1188,15 @@ TP__COLD_BEGIN
 #endif
 
 /* ==== >>core ========================================================================================== */
+
+/* Beside TP_OP_ in a row's flags: ops that the planner knows how to join with others. It asks for these marks rather than
+ * for the row's address, by which every program would hold the op and its kernels. */
+enum {
+    TP__OP_CONV2D = 1 << 16,
+    TP__OP_BATCH_NORM = 1 << 17,
+    TP__OP_BATCH_NORM_INFER = 1 << 18,
+    TP__OP_BATCH_NORM_GRAD = 1 << 19
+};
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
 
@@ -2469,6 +2478,14 @@ typedef struct tp__init_job {
     tp_tensor *t;
 } tp__init_job;
 
+/* The first element is converted, what is filled is copied behind itself: optimizers have zeros twice the size of a model. */
+static void tp__fill_constant(char *out, tp_dtype dtype, double value, int64_t n)
+{
+    const size_t size = tp_dtype_size(dtype), all = (size_t)n * size;
+    if (n > 0) tp_convert(out, dtype, &value, TP_F64, 1);
+    for (size_t done = size; done < all; done *= 2) memcpy(out + done, out, done < all - done ? done : all - done);
+}
+
 static void tp__fill_chunk(void *user, int64_t chunk)
 {
     const tp__init_job *f = (const tp__init_job *)user;
@@ -2477,9 +2494,7 @@ static void tp__fill_chunk(void *user, int64_t chunk)
     char *out = (char *)f->t->data + (size_t)i0 * tp_dtype_size(f->t->dtype);
     const double a = (double)f->init.a;
     if (f->init.kind == TP_INIT_VALUES) tp_convert(out, f->t->dtype, f->init.values + i0, TP_F32, n);
-    else if (f->init.kind == TP_INIT_CONSTANT)
-        for (int64_t i = 0; i < n; i++)
-            tp_convert(out + (size_t)i * tp_dtype_size(f->t->dtype), f->t->dtype, &a, TP_F64, 1);
+    else if (f->init.kind == TP_INIT_CONSTANT) tp__fill_constant(out, f->t->dtype, a, n);
     else
         tp__random_values(f->isa,
                           f->init.kind == TP_INIT_UNIFORM  ? TP__UNIFORM
@@ -2858,7 +2873,9 @@ static void tp__towers_run(tp__towers *t, int i)
             snprintf(why, sizeof why, "%.500s", tp_last_error());
             tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
             b->done = true;
-        } else tp__towers_pass(t, i, -1);
+        } else {
+            tp__towers_pass(t, i, -1);
+        }
     } else {
         tp__tower_body(b);
         b->done = true;
@@ -3737,6 +3754,7 @@ typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
     uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
+    uint64_t words[3];   /* ... as they came back */
 } tp__exec_device;
 
 struct tp_exec {
@@ -4234,7 +4252,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
 {
     if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* half: it is rounded before the bias */
-    if (o->row == &tp__op_conv2d) {
+    if (o->row->flags & TP__OP_CONV2D) {
         const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
         return a->data_format != TP_NCHW;
     }
@@ -4280,7 +4298,7 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
 static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id];
-    if ((o->row != &tp__op_batch_norm && o->row != &tp__op_batch_norm_infer) || !tp__single(c, &o->out[0])) return -1;
+    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__single(c, &o->out[0])) return -1;
     const int id = tp__sole_consumer(c, v);
     if (id < 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
@@ -4290,7 +4308,7 @@ static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
 
 static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
 {
-    if (o->row != &tp__op_batch_norm_grad || !tp__single(c, &o->out[0])) return -1;
+    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0])) return -1;
     if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return -1; /* what is positive may be stored as 0 */
     const tp_operation *mask = o->in[0]->op;
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
@@ -4300,7 +4318,7 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     if (relu->row != &tp__op_relu) return -1;
     const tp_node *y = tp__unnamed(relu->in[0]);
     const tp_operation *bn = y->op;
-    if (bn->row != &tp__op_batch_norm || y->index != 0) return -1;
+    if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return -1;
     const int device = tp__device_of(c, o);
     if (tp__device_of(c, mask) != device || tp__device_of(c, relu) != device || tp__device_of(c, bn) != device)
         return -1;
@@ -4506,7 +4524,19 @@ static size_t tp__step_scratch(const tp__step *s)
 {
     tp_device *d = s->call.device;
     if (d->scratch) return d->scratch(d, &s->call);
-    return s->row->scratch ? s->row->scratch(&s->call) : 0;
+    if (!s->row->scratch) return 0;
+    tp_operand op[64];
+    tp_call k = s->call;
+    const int n = k.n_in + k.n_out + k.n_var;
+    if (!s->convert || n > 64) return s->row->scratch(&k);
+    for (int i = 0; i < n; i++) { /* what its float kernel will see */
+        op[i] = s->operand[i];
+        if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
+    }
+    k.in = op;
+    k.out = op + k.n_in;
+    k.var = op + k.n_in + k.n_out;
+    return s->row->scratch(&k);
 }
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
@@ -4793,10 +4823,10 @@ static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
     void *dst = s->operand[1].data;
     if (bytes == 0) return TP_OK;
     if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
-    if (to->host) return from->download(from, dst, src, bytes);
-    if (to->copy_from) return to->copy_from(to, dst, from, src, bytes);
-    const tp_status st = from->download(from, p->room, src, bytes);
-    return st == TP_OK ? to->upload(to, dst, p->room, bytes) : st;
+    if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
+    tp_status st = from->download(from, to->host ? dst : p->room, src, bytes);
+    if (st == TP_OK) st = from->wait(from);
+    return st == TP_OK && !to->host ? to->upload(to, dst, p->room, bytes) : st;
 }
 
 /* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
@@ -5184,7 +5214,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         memcpy(attrs, o->attrs, o->row->attr_size);
         if (!bias) {
             ((tp__bn_attrs *)attrs)->relu_ = true;
-        } else if (o->row == &tp__op_conv2d) {
+        } else if (o->row->flags & TP__OP_CONV2D) {
             ((tp_conv2d_attrs *)attrs)->fused_bias = 1;
             ((tp_conv2d_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
         } else {
@@ -5692,16 +5722,20 @@ static tp_status tp__session_grow(tp_session *s)
                            "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
-        tp_tensor t;
+        tp_tensor t; /* the values, in the variable's own memory where the host can write there */
         memset(&t, 0, sizeof t);
-        tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
+        t.dtype = v->dtype;
+        t.shape = v->shape;
+        size_t bytes = 0;
+        tp_status st = tp__type_bytes(v->dtype, &v->shape, &bytes);
         if (st != TP_OK) return st;
-        const size_t bytes = tp_tensor_bytes(&t);
-        void *data = NULL;
-        st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
-        if (st == TP_OK && !(data = d->alloc(d, bytes ? bytes : 1)))
+        void *data = d->alloc(d, bytes ? bytes : 1);
+        if (!data)
             st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
-        if (st == TP_OK) st = d->upload(d, data, t.data, bytes);
+        else if (d->host) t.data = data;
+        else st = tp_tensor_resize(&t, v->dtype, v->shape);
+        if (st == TP_OK) st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
+        if (st == TP_OK && !d->host) st = d->upload(d, data, t.data, bytes);
         tp_tensor_free(&t);
         if (st != TP_OK) {
             if (data) d->free(d, data);
@@ -6053,25 +6087,26 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     st = tp__plan_run(p, e->timing);
     tp__float_mode_leave(mode);
     if (st != TP_OK) return st;
-    for (int i = 0; i < p->n_device; i++) {
+    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
         tp_device *d = p->device[i];
-        if (!p->used[i]) continue;
-        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK ||
-            (st = d->wait(d)) != TP_OK)
-            return st;
-        if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
+        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof words);
     }
     for (int i = 0; i < n_fetches; i++) {
         const size_t bytes = tp_tensor_bytes(&p->value[i]);
         const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
         if (bytes && src) {
             tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
-            if ((st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+            if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
         }
         if (values) values[i] = &p->value[i];
     }
-    for (int i = 0; i < p->n_device && st == TP_OK; i++) /* downloads are complete then */
-        if (p->used[i]) st = p->device[i]->wait(p->device[i]);
+    for (int i = 0; i < p->n_device; i++) {
+        const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
+        if (st == TP_OK) st = waited;
+    }
+    for (int i = 0; i < p->n_device && st == TP_OK; i++)
+        if (p->used[i] && e->on[i].words[1] != 0)
+            st = tp__run_fault(s->graph, (int64_t)e->on[i].words[1], (int64_t)e->on[i].words[2]);
     return st;
 }
 
@@ -11640,9 +11675,9 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
 }
 
 static const tp_op tp__op_conv2d =
-    TP__ROW("conv2d", "Conv2D", TP_OP_HALF, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_infer,
-            tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast), tp__conv2d_flops,
-            tp__conv2d_scratch, 0, "Conv", NULL);
+    TP__ROW("conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+            tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
+            tp__conv2d_flops, tp__conv2d_scratch, 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad =
     TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
             tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
@@ -11940,8 +11975,9 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
             const int64_t Y = b * g.yb + i * g.yh + j * g.yw, h = i * g.sh - g.top, v = j * g.sw - g.left;
             const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
             if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
-            k->device->isa->pool(g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap, index,
-                                 (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
+            tp__pool_of[k->device->isa->level](g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw,
+                                               tap, index, (float *)k->out[0].data + Y,
+                                               k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
         }
     }
 }
@@ -11961,7 +11997,8 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
                 const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
                 const float *dy = (const float *)k->in[0].data + Y;
                 if (tiles)
-                    k->device->isa->unpool(g.C, n, dy, arg + Y, tap, dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, tap,
+                                                         dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
                 else
                     for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
             }
@@ -12098,10 +12135,10 @@ static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
             const int n = tp__pool_window(&g, i, j, tap, index);
-            k->device->isa->mean_taps(g.C, n,
-                                      (const float *)k->in[0].data + b * g.xb + (i * g.sh - g.top) * g.xh +
-                                          (j * g.sw - g.left) * g.xw,
-                                      tap, (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
+            tp__mean_taps_of[k->device->isa->level](g.C, n,
+                                                    (const float *)k->in[0].data + b * g.xb +
+                                                        (i * g.sh - g.top) * g.xh + (j * g.sw - g.left) * g.xw,
+                                                    tap, (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
         }
     }
 }
@@ -12114,8 +12151,9 @@ static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++)
-            k->device->isa->spread(g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
-                                   (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+            tp__spread_of[k->device->isa->level](
+                g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
+                (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
     }
 }
 #endif
@@ -12643,7 +12681,7 @@ static void tp__bn_piece(void *user, int64_t piece)
     for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
     for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
         const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        j->isa->bn_sums(&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
+        tp__bn_sums_of[j->isa->level](&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
         if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s, NULL, s + C, NULL, (double)n);
         else
             for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
@@ -12669,8 +12707,8 @@ static void tp__bn_rows(void *user, int64_t piece)
     const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
     for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
         const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        if (j->dy) j->isa->bn_back(&j->ch, n, j->dy + r * C, j->x + r * C, j->dx + r * C);
-        else j->isa->bn_apply(&j->ch, n, j->x + r * C, j->dx + r * C);
+        if (j->dy) tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->dx + r * C);
+        else tp__bn_apply_of[j->isa->level](&j->ch, n, j->x + r * C, j->dx + r * C);
     }
 }
 static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
@@ -12851,8 +12889,8 @@ static void tp__batch_norm_grad_back(tp_grad *g)
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
 static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_FOLLOWS, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs),
-            tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
+    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema,
+            sizeof(tp__bn_attrs), tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
             TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
             tp__bn_scratch, 0, NULL, NULL);
 static void tp__batch_norm_back(tp_grad *g)
@@ -12872,10 +12910,10 @@ static void tp__batch_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = TP__ROW("batch_norm", "FusedBatchNorm", TP_OP_FOLLOWS, 3, 3, 4, tp__bn_schema,
-                                               sizeof(tp__bn_attrs), tp__batch_norm_shape, tp__batch_norm_back,
-                                               TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
-                                               tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
+static const tp_op tp__op_batch_norm = TP__ROW(
+    "batch_norm", "FusedBatchNorm", TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs),
+    tp__batch_norm_shape, tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
+    tp__bn_flops, tp__bn_scratch, 0, "BatchNormalization", NULL);
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
@@ -12897,8 +12935,8 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
-    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_FOLLOWS, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
-            tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
+    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema,
+            sizeof(tp__bn_attrs), tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
             TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
             tp__bn_scratch, 0, "BatchNormalization", NULL);
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
@@ -12985,9 +13023,9 @@ static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
     const int64_t C = k->in[1].shape.dim[0];
     for (int64_t r = from; r < to; r++) {
         float mean, inv;
-        k->device->isa->ln_row(C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
-                               (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
-                               (float *)k->out[0].data + r * C, &mean, &inv);
+        tp__ln_row_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
+                                             (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
+                                             (float *)k->out[0].data + r * C, &mean, &inv);
         if (k->out[1].data) ((float *)k->out[1].data)[r] = mean;
         if (k->out[2].data) ((float *)k->out[2].data)[r] = inv;
     }
@@ -13004,10 +13042,10 @@ static void tp__ln_piece(void *user, int64_t piece)
     float *part = (float *)k->scratch + piece * 2 * C;
     memset(part, 0, (size_t)(2 * C) * sizeof *part);
     for (int64_t r = piece * j->rows / j->pieces; r < (piece + 1) * j->rows / j->pieces; r++)
-        k->device->isa->ln_back(C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data + r * C,
-                                (const float *)k->in[2].data, ((const float *)k->in[3].data)[r],
-                                ((const float *)k->in[4].data)[r],
-                                k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
+        tp__ln_back_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C,
+                                              (const float *)k->in[1].data + r * C, (const float *)k->in[2].data,
+                                              ((const float *)k->in[3].data)[r], ((const float *)k->in[4].data)[r],
+                                              k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
 }
 #endif
 static void tp__layer_norm_fast(const tp_call *k)
@@ -13141,8 +13179,9 @@ static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
     for (int64_t r = from; isa && C >= TP__SOFTMAX_LONG && r < to; r++) {
         const float *x = (const float *)k->in[0].data + r * C;
         float *y = (float *)k->out[0].data + r * C;
-        const float m = isa->max(C, x), z = isa->exp_sum(C, x, m, logarithm ? NULL : y), l = logarithm ? tp_logf(z) : 0;
-        if (!logarithm) isa->divide(C, y, z);
+        const float m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, logarithm ? NULL : y),
+                    l = logarithm ? tp_logf(z) : 0;
+        if (!logarithm) tp__divide_of[isa->level](C, y, z);
         for (int64_t c = 0; logarithm && c < C; c++) y[c] = x[c] - m - l;
     }
     if (isa && C >= TP__SOFTMAX_LONG) return;
@@ -13226,8 +13265,8 @@ static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
             tp_kernel_fault(k, label);
             continue;
         }
-        const float of_label = x[label], m = isa->max(C, x), z = isa->exp_sum(C, x, m, soft);
-        if (soft) isa->divide(C, soft, z);
+        const float of_label = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
+        if (soft) tp__divide_of[isa->level](C, soft, z);
         if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (of_label - m);
     }
 }
@@ -13688,7 +13727,8 @@ static void tp__lstm_block(void *user, int64_t block)
             float *c = cells ? cells + row * H : j->c + b * H;
             const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
             if (step + 1 < r->T) tp__fetch_row(j->gates + (row + r->st) * G, G);
-            j->isa->lstm_cell(H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
+            tp__lstm_cell_of[j->isa->level](H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H,
+                                            j->forget_bias);
         }
     }
     for (int64_t b = b0; b < b1; b++) {
@@ -13722,8 +13762,8 @@ static void tp__lstm_grad_block(void *user, int64_t block)
                 tp__fetch_row(j->gates + (row - r->st) * G, G);
                 tp__fetch_row(dy + (row - r->st) * H, H);
             }
-            j->isa->lstm_back(H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H, j->c + b * H,
-                              j->gates + row * G);
+            tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
+                                            j->c + b * H, j->gates + row * G);
             sum[0] = db, sum[1] = j->gates + row * G;
             j->isa->vec[TP_VEC_ADD](G, db, sum);
             memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
@@ -14049,11 +14089,11 @@ static void tp__gru_block(void *user, int64_t block)
         float *g = j->gates + row0 * 3 * H;
         tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
         for (int64_t b = b0; b < b1; b++)
-            j->isa->gru_gates(H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
+            tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
         tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
         for (int64_t b = b0; b < b1; b++)
-            j->isa->gru_cell(H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
-                             y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
+            tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
+                                           y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
     }
     for (int64_t b = b0; b < b1 && j->k->out[1].data; b++) {
         const float *h = r->T == 0 ? h0 + b * H : y ? y + ((r->T - 1) * r->st + b * r->sb) * H : j->h + b * H;
@@ -14078,7 +14118,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
             const int64_t row = step * r->st + b * r->sb;
             const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
             const float *g = gates + row * 3 * H, *in[2];
-            j->isa->gru_back(H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H, j->gates + row * 3 * H);
+            tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
+                                           j->gates + row * 3 * H);
             for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
             memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
             in[0] = g, in[1] = h0;
@@ -14089,8 +14130,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             const float *in[2];
-            j->isa->gru_back_reset(H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H, j->h + b * H,
-                                   j->gates + row * 3 * H);
+            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H,
+                                                 j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
             j->isa->vec[TP_VEC_ADD](3 * H, db, in);
         }
@@ -14357,10 +14398,10 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
     for (int64_t i = i0; i < i1; i++) {
         float *row = p + (i - i0) * h->Tk;
         const int64_t seen = tp__keys_seen(h, i);
-        if (have_lse) j->isa->exp_sum(seen, row, lse[i], row);
+        if (have_lse) tp__exp_sum_of[j->isa->level](seen, row, lse[i], row);
         else {
-            const float most = j->isa->max(seen, row), z = j->isa->exp_sum(seen, row, most, row);
-            j->isa->divide(seen, row, z);
+            const float most = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, most, row);
+            tp__divide_of[j->isa->level](seen, row, z);
             if (lse) lse[i] = most + tp_logf(z);
         }
         memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
@@ -14416,8 +14457,8 @@ static void tp__attention_chunk(void *user, int64_t chunk)
                 tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
             }
             for (int64_t i = 0; i < m; i++)
-                j->isa->attention_ds(n, p + i * Tk, dp + i * Tk, j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C),
-                                     scale);
+                tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
+                                                   j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
             if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
             if (dk) {
                 tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
@@ -14559,9 +14600,9 @@ static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* fro
     uint32_t words[1024];
     for (int64_t i = from; i < to; i += 1024) {
         const int64_t n = to - i < 1024 ? to - i : 1024;
-        isa->philox((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
-        isa->dropout(n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
-                     1.0f / (1.0f - rate));
+        tp__philox_of[isa->level]((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
+        tp__dropout_of[isa->level](n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
+                                   1.0f / (1.0f - rate));
     }
 }
 #endif

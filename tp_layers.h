@@ -443,15 +443,18 @@ TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attenti
  * inside layers: one for batch_norm reaches tp_bn_relu. Leave the block at its end only (no break, return or goto out
  * of it). Option values are written once for each layer, so they should have no side effects. */
 TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at); /* at may be NULL */
+struct tp_layer_type;                                        /* >>registry */
 /* Defaults for a layer ("Conv2D" or "conv2d") until the end of the scope; desc is its descriptor, without a name. */
 TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc);
+TP_DEF void tp__argscope_set(tp_graph *g, const struct tp_layer_type *type, const char *layer, const void *desc);
 TP_DEF void tp_argscope_end(tp_graph *g);
 /* The defaults of a layer here, as its descriptor; all zero where there are none. TP_GET_ARGSCOPE(g, conv2d)->strides.
  * [argscope: get_arg_scope] */
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
+TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *type, const char *layer);
 /* clang-format off */
 #ifndef __cplusplus
-#define TP_GET_ARGSCOPE(g, L) ((const tp_##L##_desc *)tp_get_argscope((g), #L))
+#define TP_GET_ARGSCOPE(g, L) ((const tp_##L##_desc *)tp__get_argscope((g), TP__TYPE(L), #L))
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
     for (int TP__U(tp__a) = (tp_argscope_begin((g), &(const tp_at)TP_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
          TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
@@ -466,7 +469,7 @@ TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
 #define TP__BARE(...)               __VA_ARGS__
 #define TP__HOW_MANY(...)           TP__SEVENTH(__VA_ARGS__, 6, 5, 4, 3, 2, 1, x_)
 #define TP__SEVENTH(a, b, c, d, e, f, n, ...) n
-#define TP__SET1(g, L, ...)         tp_argscope_set(g, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__))
+#define TP__SET1(g, L, ...)         tp__argscope_set(g, TP__TYPE(L), #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__))
 #define TP__SET2(g, L, M, ...)      TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
 #define TP__SET3(g, L, M, N, ...)   TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
 #define TP__SET4(g, L, M, N, O, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET3(g, M, N, O, __VA_ARGS__)
@@ -487,17 +490,20 @@ typedef struct tp_layer {
     tp_node *(*apply)(tp_node *x, void *user);
     void *user;
     tp_node *(*op)(tp_node *x);
+    const struct tp_layer_type *type; /* the macros' own; NULL: the layer is looked up by its name */
 } tp_layer;
-TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n);
+TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n); /* of an array, which you may fill in by hand */
+TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers,
+                           int n); /* of the macros below and of layers of your own */
 /* Logs shape, mean, rms and first elements when the chain runs; user is the message. For TP_PRINT. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format off */
 #ifndef __cplusplus
 #define tp_linear(x, ...)                             \
-    tp_linear_n((x), (const tp_layer[]){__VA_ARGS__}, \
+    tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
 /* Of any layer, your own too: its C name, then what its call takes. */
-#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, NULL, NULL }
+#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, NULL, NULL, TP__TYPE(L) }
 #define TP_CONV2D(...)             TP_LAYER(conv2d, __VA_ARGS__)
 #define TP_FULLY_CONNECTED(...)    TP_LAYER(fully_connected, __VA_ARGS__)
 #define TP_MAX_POOLING(...)        TP_LAYER(max_pooling, __VA_ARGS__)
@@ -526,9 +532,9 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_BASIC_LSTM_CELL(...)    TP_LAYER(basic_lstm_cell, __VA_ARGS__)
 #define TP_GRU_CELL(...)           TP_LAYER(gru_cell, __VA_ARGS__)
 #define TP_MULTI_HEAD_ATTENTION(...) TP_LAYER(multi_head_attention, __VA_ARGS__)
-#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
-#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
-#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
+#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL, NULL } /* fn(x, user) */
+#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_), NULL }    /* fn(x): tp_relu, tp_flatten, ... */
+#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL, NULL }
 #endif
 /* clang-format on */
 
@@ -562,6 +568,61 @@ typedef struct tp_layer_type {
     bool own_output;    /* keep the result's name; else it is named `output` */
     bool plain;         /* a function, no layer: no variable scope; its name, if it has one, is only logged */
 } tp_layer_type;
+/* The entries of the built-in layers. A program that names its layers in its source (calls, TP_ARGSCOPE, tp_linear) refers
+ * to their entries and no others, so that with TP_STATIC the rest falls away; a look-up by name needs them all. */
+#ifdef TP_STATIC
+#define TP__LAYER_ENTRY static
+#else
+#define TP__LAYER_ENTRY extern
+#endif
+#if !defined(TP_STATIC) || !defined(__cplusplus) /* C++ takes no second declaration of what is static */
+TP__LAYER_ENTRY const tp_layer_type tp__conv2d_type, tp__fully_connected_type, tp__max_pooling_type,
+    tp__avg_pooling_type, tp__global_avg_pooling_type, tp__batch_norm_type, tp__dropout_type, tp__bn_relu_type,
+    tp__conv2d_transpose_type, tp__depthwise_conv2d_type, tp__fixed_unpooling_type, tp__caffe_bilinear_upsample_type,
+    tp__layer_norm_type, tp__instance_norm_type, tp__group_norm_type, tp__batch_renorm_type, tp__prelu_type,
+    tp__maxout_type, tp__concat_with_type, tp__grid_sample_type, tp__softmax_layer_type;
+#ifndef TP_NO_SEQUENCE_LAYERS
+TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_type, tp__basic_lstm_cell_type,
+    tp__gru_cell_type, tp__multi_head_attention_type;
+#endif
+#endif
+#undef TP__LAYER_ENTRY
+/* clang-format off */
+#ifndef __cplusplus
+/* TP__TYPE(conv2d) is &tp__conv2d_type; of a name that is not in this list, your own layer's, it is NULL. */
+#define TP__TYPE(L)         TP__TYPE2(TP__TYPE_##L, NULL, x_)
+#define TP__TYPE2(...)      TP__SECOND(__VA_ARGS__)
+#define TP__TYPE_conv2d x_, &tp__conv2d_type
+#define TP__TYPE_fully_connected x_, &tp__fully_connected_type
+#define TP__TYPE_max_pooling x_, &tp__max_pooling_type
+#define TP__TYPE_avg_pooling x_, &tp__avg_pooling_type
+#define TP__TYPE_global_avg_pooling x_, &tp__global_avg_pooling_type
+#define TP__TYPE_batch_norm x_, &tp__batch_norm_type
+#define TP__TYPE_dropout x_, &tp__dropout_type
+#define TP__TYPE_bn_relu x_, &tp__bn_relu_type
+#define TP__TYPE_conv2d_transpose x_, &tp__conv2d_transpose_type
+#define TP__TYPE_deconv2d x_, &tp__conv2d_transpose_type
+#define TP__TYPE_depthwise_conv2d x_, &tp__depthwise_conv2d_type
+#define TP__TYPE_fixed_unpooling x_, &tp__fixed_unpooling_type
+#define TP__TYPE_caffe_bilinear_upsample x_, &tp__caffe_bilinear_upsample_type
+#define TP__TYPE_layer_norm x_, &tp__layer_norm_type
+#define TP__TYPE_instance_norm x_, &tp__instance_norm_type
+#define TP__TYPE_group_norm x_, &tp__group_norm_type
+#define TP__TYPE_batch_renorm x_, &tp__batch_renorm_type
+#define TP__TYPE_prelu x_, &tp__prelu_type
+#define TP__TYPE_maxout x_, &tp__maxout_type
+#define TP__TYPE_concat_with x_, &tp__concat_with_type
+#define TP__TYPE_grid_sample x_, &tp__grid_sample_type
+#define TP__TYPE_softmax_layer x_, &tp__softmax_layer_type
+#define TP__TYPE_embedding x_, &tp__embedding_type
+#define TP__TYPE_lstm x_, &tp__lstm_type
+#define TP__TYPE_gru x_, &tp__gru_type
+#define TP__TYPE_basic_lstm_cell x_, &tp__basic_lstm_cell_type
+#define TP__TYPE_gru_cell x_, &tp__gru_cell_type
+#define TP__TYPE_multi_head_attention x_, &tp__multi_head_attention_type
+#endif
+/* clang-format on */
+
 /* [layer_register] The type is copied; what it points to must outlive the graph. A name that is taken is a mistake. */
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type);
 /* Ordinary functions that make nodes join in: argscope fills what a call leaves out, chains take them, and their shapes
@@ -784,12 +845,26 @@ static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t
     return NULL;
 }
 
+/* A layer that was registered in this graph. */
+static const tp_layer_type *tp__own_layer(tp_graph *g, const char *name)
+{
+    const tp__layers *s = tp__layers_of(g);
+    for (const tp__layer_own_type *o = s ? s->own : NULL; o; o = o->next)
+        if (strcmp(o->type.name, name) == 0 || strcmp(o->type.c_name, name) == 0) return &o->type;
+    return NULL;
+}
+
 TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
+{
+    tp__argscope_set(g, tp_get_registered_layer(g, layer), layer, desc);
+}
+
+TP_DEF void tp__argscope_set(tp_graph *g, const tp_layer_type *t, const char *layer, const void *desc)
 {
     tp__layers *s = tp__layers_of(g);
     if (!s || tp_graph_status(g) != TP_OK) return;
     const tp_layer_head head = tp__layer_head_of(desc);
-    const tp_layer_type *t = tp_get_registered_layer(g, layer);
+    if (!t) t = tp__own_layer(g, layer);
     if (!t) {
         tp_graph_fail(g, &head.at_, TP_ERR_NAME, "argscope: there is no layer '%s'", layer);
         return;
@@ -822,6 +897,11 @@ TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
 
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer)
 {
+    return tp__get_argscope(g, tp_get_registered_layer(g, layer), layer);
+}
+
+TP_DEF const void *tp__get_argscope(tp_graph *g, const tp_layer_type *t, const char *layer)
+{
     static const union {
         unsigned char bytes[TP_LAYER_MAX_DESC];
         int64_t i;
@@ -829,7 +909,7 @@ TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer)
         void *p;
     } nothing = {{0}};
     tp__layers *s = tp__layers_of(g);
-    const tp_layer_type *t = tp_get_registered_layer(g, layer);
+    if (!t) t = tp__own_layer(g, layer);
     if (!t) tp_graph_fail(g, NULL, TP_ERR_NAME, "argscope: there is no layer '%s'", layer);
     const void *desc = s && t ? tp__argscope_find(s, t) : NULL;
     return desc ? desc : nothing.bytes;
@@ -904,7 +984,7 @@ static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
     return true;
 }
 
-TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
+static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *desc)
 {
     if (tp_is_poison(x)) return x;
     tp_graph *g = tp_node_graph(x);
@@ -916,10 +996,8 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
     } merged;
     const tp_at at = g->at;
     const tp_layer_head head = tp__layer_head_of(desc);
-    const tp_layer_type *t = tp_get_registered_layer(g, layer);
     tp__layers *s = tp__layers_of(g);
     if (!s) return tp_poison(g);
-    if (!t) return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
     if (!t->name_optional && (!head.name || !*head.name))
         return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
     if (tp__argscope_leaked(g, s)) return tp_poison(g);
@@ -967,6 +1045,15 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
     if (scoped) tp_variable_scope_pop(g);
     tp_graph_set_at(g, at);
     return tp_graph_status(g) == TP_OK ? y : tp_poison(g);
+}
+
+TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
+{
+    if (tp_is_poison(x)) return x;
+    const tp_layer_head head = tp__layer_head_of(desc);
+    const tp_layer_type *t = tp_get_registered_layer(tp_node_graph(x), layer);
+    return t ? tp__layer_apply(x, t, desc)
+             : tp_graph_fail(tp_node_graph(x), &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
 }
 
 TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type)
@@ -1095,6 +1182,19 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
     return tp__layer_float_input(layer, x);
 }
 
+/* The entry of a built-in layer, on its page. */
+#ifdef TP_STATIC
+#define TP__LAYER_ENTRY static
+#else
+#define TP__LAYER_ENTRY
+#endif
+/* clang-format off */
+#define TP__LAYER_TYPE(name_, c_, fields_, log_shape_, name_optional_, own_output_)                                   \
+    TP__LAYER_ENTRY const tp_layer_type tp__##c_##_type = {                                                           \
+        name_, #c_, sizeof(tp_##c_##_desc), fields_, TP_COUNT(fields_), tp__##c_##_build, log_shape_, name_optional_, \
+        own_output_, false}
+/* clang-format on */
+
 /* -- Conv2D -------------------------------------------------------------------------- >>layer conv2d */
 
 /* What the convolutions have in common: kernel, strides and dilation (or NULL) point to pairs, checked and put into a. */
@@ -1186,7 +1286,8 @@ static tp_node *tp__conv2d_build(tp_node *x, const void *desc)
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
-TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d) { return tp_layer_apply(x, "Conv2D", d); }
+TP__LAYER_TYPE("Conv2D", conv2d, tp__conv2d_fields, true, false, false);
+TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d) { return tp__layer_apply(x, &tp__conv2d_type, d); }
 
 /* -- FullyConnected --------------------------------------------------------- >>layer fully_connected */
 
@@ -1223,9 +1324,10 @@ static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
+TP__LAYER_TYPE("FullyConnected", fully_connected, tp__fully_connected_fields, true, false, false);
 TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d)
 {
-    return tp_layer_apply(x, "FullyConnected", d);
+    return tp__layer_apply(x, &tp__fully_connected_type, d);
 }
 
 /* -- MaxPooling, AvgPooling -------------------------------------- >>layer max_pooling avg_pooling */
@@ -1268,8 +1370,16 @@ static tp_node *tp__avg_pooling_build(tp_node *x, const void *desc)
     return tp_nn_avg_pool(x, &a);
 }
 
-TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d) { return tp_layer_apply(x, "MaxPooling", d); }
-TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d) { return tp_layer_apply(x, "AvgPooling", d); }
+TP__LAYER_TYPE("MaxPooling", max_pooling, tp__pooling_fields, true, false, false);
+TP_DEF tp_node *tp_max_pooling_(tp_node *x, const tp_max_pooling_desc *d)
+{
+    return tp__layer_apply(x, &tp__max_pooling_type, d);
+}
+TP__LAYER_TYPE("AvgPooling", avg_pooling, tp__pooling_fields, true, false, false);
+TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d)
+{
+    return tp__layer_apply(x, &tp__avg_pooling_type, d);
+}
 
 /* -- GlobalAvgPooling --------------------------------------------------- >>layer global_avg_pooling */
 
@@ -1284,9 +1394,10 @@ static tp_node *tp__global_avg_pooling_build(tp_node *x, const void *desc)
     return tp_reduce_mean(x, axes, 2, false);
 }
 
+TP__LAYER_TYPE("GlobalAvgPooling", global_avg_pooling, tp__global_avg_pooling_fields, true, false, false);
 TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d)
 {
-    return tp_layer_apply(x, "GlobalAvgPooling", d);
+    return tp__layer_apply(x, &tp__global_avg_pooling_type, d);
 }
 
 /* -- BatchNorm ------------------------------------------------------------------ >>layer batch_norm */
@@ -1498,7 +1609,11 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     return y;
 }
 
-TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d) { return tp_layer_apply(x, "BatchNorm", d); }
+TP__LAYER_TYPE("BatchNorm", batch_norm, tp__batch_norm_fields, false, false, false);
+TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d)
+{
+    return tp__layer_apply(x, &tp__batch_norm_type, d);
+}
 
 /* -- Dropout ------------------------------------------------------------------------ >>layer dropout */
 
@@ -1526,7 +1641,8 @@ static tp_node *tp__dropout_build(tp_node *x, const void *desc)
                                                                                    : tp_identity(x);
 }
 
-TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d) { return tp_layer_apply(x, "Dropout", d); }
+TP__LAYER_TYPE("Dropout", dropout, tp__dropout_fields, false, true, true);
+TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d) { return tp__layer_apply(x, &tp__dropout_type, d); }
 
 /* -- BNReLU ------------------------------------------------------------------------- >>layer bn_relu */
 
@@ -1539,7 +1655,9 @@ static tp_node *tp__bn_relu_build(tp_node *x, const void *desc)
     return tp_relu(tp_batch_norm_(x, &bn));
 }
 
-TP_DEF tp_node *tp_bn_relu_(tp_node *x, const tp_bn_relu_desc *d) { return tp_layer_apply(x, "BNReLU", d); }
+TP__LAYER_ENTRY const tp_layer_type tp__bn_relu_type = {
+    "BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true, false};
+TP_DEF tp_node *tp_bn_relu_(tp_node *x, const tp_bn_relu_desc *d) { return tp__layer_apply(x, &tp__bn_relu_type, d); }
 
 TP_DEF tp_node *(tp_bn_relu)(tp_node *x)
 {
@@ -1624,9 +1742,10 @@ static tp_node *tp__conv2d_transpose_build(tp_node *x, const void *desc)
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
+TP__LAYER_TYPE("Conv2DTranspose", conv2d_transpose, tp__conv2d_transpose_fields, true, false, false);
 TP_DEF tp_node *tp_conv2d_transpose_(tp_node *x, const tp_conv2d_transpose_desc *d)
 {
-    return tp_layer_apply(x, "Conv2DTranspose", d);
+    return tp__layer_apply(x, &tp__conv2d_transpose_type, d);
 }
 
 /* -- DepthwiseConv2D ----------------------------------------------------- >>layer depthwise_conv2d */
@@ -1672,9 +1791,10 @@ static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
     return tp__layer_finish(y, d->activation, d->activity_regularizer);
 }
 
+TP__LAYER_TYPE("DepthwiseConv2D", depthwise_conv2d, tp__depthwise_conv2d_fields, true, false, false);
 TP_DEF tp_node *tp_depthwise_conv2d_(tp_node *x, const tp_depthwise_conv2d_desc *d)
 {
-    return tp_layer_apply(x, "DepthwiseConv2D", d);
+    return tp__layer_apply(x, &tp__depthwise_conv2d_type, d);
 }
 
 /* -- FixedUnPooling, CaffeBilinearUpSample -------- >>layer fixed_unpooling caffe_bilinear_upsample */
@@ -1734,9 +1854,10 @@ static tp_node *tp__fixed_unpooling_build(tp_node *x, const void *desc)
     return tp__upsample(x, mat, &a);
 }
 
+TP__LAYER_TYPE("FixedUnPooling", fixed_unpooling, tp__fixed_unpooling_fields, true, false, true);
 TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d)
 {
-    return tp_layer_apply(x, "FixedUnPooling", d);
+    return tp__layer_apply(x, &tp__fixed_unpooling_type, d);
 }
 
 static const tp_layer_field tp__caffe_bilinear_upsample_fields[] = {
@@ -1781,9 +1902,11 @@ static tp_node *tp__caffe_bilinear_upsample_build(tp_node *x, const void *desc)
     return tp__opn(&tp__op_pad_grad, in, 2, &border);
 }
 
+TP__LAYER_TYPE("CaffeBilinearUpSample", caffe_bilinear_upsample, tp__caffe_bilinear_upsample_fields, true, false,
+               false);
 TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d)
 {
-    return tp_layer_apply(x, "CaffeBilinearUpSample", d);
+    return tp__layer_apply(x, &tp__caffe_bilinear_upsample_type, d);
 }
 
 /* -- LayerNorm, InstanceNorm, GroupNorm ----------------- >>layer layer_norm instance_norm group_norm */
@@ -1881,12 +2004,21 @@ static tp_node *tp__instance_norm_build(tp_node *x, const void *d)
     return tp__layer_norm_as("InstanceNorm", x, d, -1);
 }
 
-TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d) { return tp_layer_apply(x, "LayerNorm", d); }
+TP__LAYER_TYPE("LayerNorm", layer_norm, tp__layer_norm_fields, false, false, false);
+TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d)
+{
+    return tp__layer_apply(x, &tp__layer_norm_type, d);
+}
+TP__LAYER_TYPE("InstanceNorm", instance_norm, tp__layer_norm_fields, false, false, false);
 TP_DEF tp_node *tp_instance_norm_(tp_node *x, const tp_instance_norm_desc *d)
 {
-    return tp_layer_apply(x, "InstanceNorm", d);
+    return tp__layer_apply(x, &tp__instance_norm_type, d);
 }
-TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d) { return tp_layer_apply(x, "GroupNorm", d); }
+TP__LAYER_TYPE("GroupNorm", group_norm, tp__group_norm_fields, false, false, false);
+TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d)
+{
+    return tp__layer_apply(x, &tp__group_norm_type, d);
+}
 
 /* -- BatchRenorm ------------------------------------------------------------ >>layer batch_renorm */
 
@@ -1962,9 +2094,10 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     return y;
 }
 
+TP__LAYER_TYPE("BatchRenorm", batch_renorm, tp__batch_renorm_fields, false, false, false);
 TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d)
 {
-    return tp_layer_apply(x, "BatchRenorm", d);
+    return tp__layer_apply(x, &tp__batch_renorm_type, d);
 }
 
 /* -- PReLU, Maxout, ConcatWith, SoftMax ----------- >>layer prelu maxout concat_with softmax_layer */
@@ -1986,7 +2119,8 @@ static tp_node *tp__prelu_build(tp_node *x, const void *desc)
     return tp_affine(tp_add(above, below), 0.5f, 0.0f);
 }
 
-TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d) { return tp_layer_apply(x, "PReLU", d); }
+TP__LAYER_TYPE("PReLU", prelu, tp__prelu_fields, false, false, false);
+TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d) { return tp__layer_apply(x, &tp__prelu_type, d); }
 
 static const tp_layer_field tp__maxout_fields[] = {TP_LAYER_FIELD(tp_maxout_desc, num_unit)};
 
@@ -2009,7 +2143,8 @@ static tp_node *tp__maxout_build(tp_node *x, const void *desc)
     return tp_reshape_like(y, tp__slice_axis(x, axis, 0, c / n));
 }
 
-TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d) { return tp_layer_apply(x, "Maxout", d); }
+TP__LAYER_TYPE("Maxout", maxout, tp__maxout_fields, false, true, false);
+TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d) { return tp__layer_apply(x, &tp__maxout_type, d); }
 
 static const tp_layer_field tp__concat_with_fields[] = {
     TP_LAYER_FIELD(tp_concat_with_desc, tensor), TP_LAYER_FIELD(tp_concat_with_desc, tensors),
@@ -2031,7 +2166,11 @@ static tp_node *tp__concat_with_build(tp_node *x, const void *desc)
     return tp_concat(all, n + 1, d->dim);
 }
 
-TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d) { return tp_layer_apply(x, "ConcatWith", d); }
+TP__LAYER_TYPE("ConcatWith", concat_with, tp__concat_with_fields, false, true, false);
+TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d)
+{
+    return tp__layer_apply(x, &tp__concat_with_type, d);
+}
 
 /* -- GridSample --------------------------------------------------------- >>layer grid_sample */
 static const tp_layer_field tp__grid_sample_fields[] = {TP_LAYER_FIELD(tp_grid_sample_desc, coords),
@@ -2052,7 +2191,11 @@ static tp_node *tp__grid_sample_build(tp_node *x, const void *desc)
                               d->border_mode);
     return tp_bilinear_sampler(x, d->coords, d->border_mode);
 }
-TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d) { return tp_layer_apply(x, "GridSample", d); }
+TP__LAYER_TYPE("GridSample", grid_sample, tp__grid_sample_fields, true, true, false);
+TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d)
+{
+    return tp__layer_apply(x, &tp__grid_sample_type, d);
+}
 
 static const tp_layer_field tp__softmax_layer_fields[] = {TP_LAYER_FIELD(tp_softmax_layer_desc, use_temperature),
                                                           TP_LAYER_FIELD(tp_softmax_layer_desc, temperature_init)};
@@ -2068,9 +2211,10 @@ static tp_node *tp__softmax_layer_build(tp_node *x, const void *desc)
     return tp_softmax(d->use_temperature == TP_YES ? tp_mul(x, tp__layer_scalar(x, "invtemp", 1.0f / temperature)) : x);
 }
 
+TP__LAYER_TYPE("SoftMax", softmax_layer, tp__softmax_layer_fields, false, false, false);
 TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d)
 {
-    return tp_layer_apply(x, "SoftMax", d);
+    return tp__layer_apply(x, &tp__softmax_layer_type, d);
 }
 
 #ifndef TP_NO_SEQUENCE_LAYERS
@@ -2102,7 +2246,11 @@ static tp_node *tp__embedding_build(tp_node *x, const void *desc)
     return tp_gather(w, x);
 }
 
-TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d) { return tp_layer_apply(x, "Embedding", d); }
+TP__LAYER_TYPE("Embedding", embedding, tp__embedding_fields, true, false, false);
+TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d)
+{
+    return tp__layer_apply(x, &tp__embedding_type, d);
+}
 
 /* -- LSTM, GRU and their cells ---------------------- >>layer lstm gru basic_lstm_cell gru_cell */
 
@@ -2189,13 +2337,20 @@ static tp_node *tp__basic_lstm_cell_build(tp_node *x, const void *d)
 }
 static tp_node *tp__gru_cell_build(tp_node *x, const void *d) { return tp__rnn_cell("GRUCell", x, d, false); }
 
-TP_DEF tp_node *tp_lstm_(tp_node *x, const tp_lstm_desc *d) { return tp_layer_apply(x, "LSTM", d); }
-TP_DEF tp_node *tp_gru_(tp_node *x, const tp_gru_desc *d) { return tp_layer_apply(x, "GRU", d); }
+TP__LAYER_TYPE("LSTM", lstm, tp__rnn_fields, true, false, false);
+TP_DEF tp_node *tp_lstm_(tp_node *x, const tp_lstm_desc *d) { return tp__layer_apply(x, &tp__lstm_type, d); }
+TP__LAYER_TYPE("GRU", gru, tp__rnn_fields, true, false, false);
+TP_DEF tp_node *tp_gru_(tp_node *x, const tp_gru_desc *d) { return tp__layer_apply(x, &tp__gru_type, d); }
+TP__LAYER_TYPE("BasicLSTMCell", basic_lstm_cell, tp__rnn_fields, true, false, false);
 TP_DEF tp_node *tp_basic_lstm_cell_(tp_node *x, const tp_basic_lstm_cell_desc *d)
 {
-    return tp_layer_apply(x, "BasicLSTMCell", d);
+    return tp__layer_apply(x, &tp__basic_lstm_cell_type, d);
 }
-TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d) { return tp_layer_apply(x, "GRUCell", d); }
+TP__LAYER_TYPE("GRUCell", gru_cell, tp__rnn_fields, true, false, false);
+TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d)
+{
+    return tp__layer_apply(x, &tp__gru_cell_type, d);
+}
 
 /* -- MultiHeadAttention ---------------------------------------------- >>layer multi_head_attention */
 
@@ -2248,56 +2403,44 @@ static tp_node *tp__multi_head_attention_build(tp_node *x, const void *desc)
     return tp__attention_projection(tp_nn_attention(q, k, v, d->heads, d->causal == TP_YES), "Wo", "bo", units, d);
 }
 
+TP__LAYER_TYPE("MultiHeadAttention", multi_head_attention, tp__multi_head_attention_fields, true, false, false);
 TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d)
 {
-    return tp_layer_apply(x, "MultiHeadAttention", d);
+    return tp__layer_apply(x, &tp__multi_head_attention_type, d);
 }
 #endif
 
 /* ==== >>registry ====================================================================================== */
 
-#define TP__LAYER_ROW(name_, c_, fields_, log_shape_, name_optional_, own_output_)                                    \
-    {                                                                                                                 \
-        name_, #c_, sizeof(tp_##c_##_desc), fields_, TP_COUNT(fields_), tp__##c_##_build, log_shape_, name_optional_, \
-            own_output_, false                                                                                        \
-    }
-static const tp_layer_type tp__layer_types[] = {
-    {"Conv2D", "conv2d", sizeof(tp_conv2d_desc), tp__conv2d_fields, TP_COUNT(tp__conv2d_fields), tp__conv2d_build, true,
-     false, false, false},
-    {"FullyConnected", "fully_connected", sizeof(tp_fully_connected_desc), tp__fully_connected_fields,
-     TP_COUNT(tp__fully_connected_fields), tp__fully_connected_build, true, false, false, false},
-    {"MaxPooling", "max_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
-     tp__max_pooling_build, true, false, false, false},
-    {"AvgPooling", "avg_pooling", sizeof(tp_pooling_desc), tp__pooling_fields, TP_COUNT(tp__pooling_fields),
-     tp__avg_pooling_build, true, false, false, false},
-    {"GlobalAvgPooling", "global_avg_pooling", sizeof(tp_global_avg_pooling_desc), tp__global_avg_pooling_fields,
-     TP_COUNT(tp__global_avg_pooling_fields), tp__global_avg_pooling_build, true, false, false, false},
-    {"BatchNorm", "batch_norm", sizeof(tp_batch_norm_desc), tp__batch_norm_fields, TP_COUNT(tp__batch_norm_fields),
-     tp__batch_norm_build, false, false, false, false},
-    {"Dropout", "dropout", sizeof(tp_dropout_desc), tp__dropout_fields, TP_COUNT(tp__dropout_fields), tp__dropout_build,
-     false, true, true, false},
-    {"BNReLU", "bn_relu", sizeof(tp_bn_relu_desc), NULL, 0, tp__bn_relu_build, false, true, true, false},
-    TP__LAYER_ROW("Conv2DTranspose", conv2d_transpose, tp__conv2d_transpose_fields, true, false, false),
-    TP__LAYER_ROW("DepthwiseConv2D", depthwise_conv2d, tp__depthwise_conv2d_fields, true, false, false),
-    TP__LAYER_ROW("FixedUnPooling", fixed_unpooling, tp__fixed_unpooling_fields, true, false, true),
-    TP__LAYER_ROW("CaffeBilinearUpSample", caffe_bilinear_upsample, tp__caffe_bilinear_upsample_fields, true, false,
-                  false),
-    TP__LAYER_ROW("LayerNorm", layer_norm, tp__layer_norm_fields, false, false, false),
-    TP__LAYER_ROW("InstanceNorm", instance_norm, tp__layer_norm_fields, false, false, false),
-    TP__LAYER_ROW("GroupNorm", group_norm, tp__group_norm_fields, false, false, false),
-    TP__LAYER_ROW("BatchRenorm", batch_renorm, tp__batch_renorm_fields, false, false, false),
-    TP__LAYER_ROW("PReLU", prelu, tp__prelu_fields, false, false, false),
-    TP__LAYER_ROW("Maxout", maxout, tp__maxout_fields, false, true, false),
-    TP__LAYER_ROW("ConcatWith", concat_with, tp__concat_with_fields, false, true, false),
-    TP__LAYER_ROW("GridSample", grid_sample, tp__grid_sample_fields, true, true, false),
-    TP__LAYER_ROW("SoftMax", softmax_layer, tp__softmax_layer_fields, false, false, false),
+static const tp_layer_type *const tp__layer_types[] = {
+    &tp__conv2d_type,
+    &tp__fully_connected_type,
+    &tp__max_pooling_type,
+    &tp__avg_pooling_type,
+    &tp__global_avg_pooling_type,
+    &tp__batch_norm_type,
+    &tp__dropout_type,
+    &tp__bn_relu_type,
+    &tp__conv2d_transpose_type,
+    &tp__depthwise_conv2d_type,
+    &tp__fixed_unpooling_type,
+    &tp__caffe_bilinear_upsample_type,
+    &tp__layer_norm_type,
+    &tp__instance_norm_type,
+    &tp__group_norm_type,
+    &tp__batch_renorm_type,
+    &tp__prelu_type,
+    &tp__maxout_type,
+    &tp__concat_with_type,
+    &tp__grid_sample_type,
+    &tp__softmax_layer_type,
 #ifndef TP_NO_SEQUENCE_LAYERS
-    TP__LAYER_ROW("Embedding", embedding, tp__embedding_fields, true, false, false),
-    TP__LAYER_ROW("LSTM", lstm, tp__rnn_fields, true, false, false),
-    TP__LAYER_ROW("GRU", gru, tp__rnn_fields, true, false, false),
-    TP__LAYER_ROW("BasicLSTMCell", basic_lstm_cell, tp__rnn_fields, true, false, false),
-    TP__LAYER_ROW("GRUCell", gru_cell, tp__rnn_fields, true, false, false),
-    TP__LAYER_ROW("MultiHeadAttention", multi_head_attention, tp__multi_head_attention_fields, true, false, false),
+    &tp__embedding_type,
+    &tp__lstm_type,
+    &tp__gru_type,
+    &tp__basic_lstm_cell_type,
+    &tp__gru_cell_type,
+    &tp__multi_head_attention_type,
 #endif
 };
 
@@ -2305,12 +2448,9 @@ TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *nam
 {
     if (strcmp(name, "Deconv2D") == 0 || strcmp(name, "deconv2d") == 0) name = "Conv2DTranspose";
     for (int i = 0; i < TP_COUNT(tp__layer_types); i++)
-        if (strcmp(tp__layer_types[i].name, name) == 0 || strcmp(tp__layer_types[i].c_name, name) == 0)
-            return &tp__layer_types[i];
-    const tp__layers *s = tp__layers_of(g);
-    for (const tp__layer_own_type *o = s ? s->own : NULL; o; o = o->next)
-        if (strcmp(o->type.name, name) == 0 || strcmp(o->type.c_name, name) == 0) return &o->type;
-    return NULL;
+        if (strcmp(tp__layer_types[i]->name, name) == 0 || strcmp(tp__layer_types[i]->c_name, name) == 0)
+            return tp__layer_types[i];
+    return tp__own_layer(g, name);
 }
 
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
@@ -2346,15 +2486,22 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 
 /* ==== >>linear ======================================================================================== */
 
-TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
+static tp_node *tp__linear_by(tp_node *x, const tp_layer *layers, int n,
+                              const tp_layer_type *(*find)(tp_graph *g, const char *name))
 {
     for (int i = 0; i < n && !tp_is_poison(x); i++) {
         const tp_layer *l = &layers[i];
+        tp_graph *g = tp_node_graph(x);
         if (l->layer) {
-            x = tp_layer_apply(x, l->layer, l->desc);
+            const tp_layer_type *t = l->type ? l->type : find(g, l->layer);
+            x = t ? tp__layer_apply(x, t, l->desc)
+                  : tp_graph_fail(g, &l->at, TP_ERR_NAME, "there is no layer '%s'%s", l->layer,
+                                  find == tp__own_layer
+                                      ? " of your own: tp_linear has built-in ones as TP_CONV2D(...), by "
+                                        "their names they go to tp_linear_n"
+                                      : "");
             continue;
         }
-        tp_graph *g = tp_node_graph(x);
         const tp_at at = g->at;
         if (l->at.file) tp_graph_set_at(g, l->at);
         tp_node *y = l->apply ? l->apply(x, l->user) : l->op ? l->op(x) : NULL;
@@ -2362,6 +2509,15 @@ TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
         tp_graph_set_at(g, at);
     }
     return x;
+}
+
+TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n)
+{
+    return tp__linear_by(x, layers, n, tp__own_layer);
+}
+TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
+{
+    return tp__linear_by(x, layers, n, tp_get_registered_layer);
 }
 
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user) { return tp_print(x, (const char *)user); }

@@ -31,6 +31,8 @@
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
  *     TP_NO_SAFETENSORS         without this format; its functions say so
  *     TP_NO_TF_CHECKPOINT       likewise
+ *     TP_NO_UNWIND              C only: no unwind tables for this unit, an eighth of a program. Debuggers still find their way (in
+ *                               an unstripped program), backtrace() and exceptions thrown through C callbacks do not
  *     TP_MALLOC TP_REALLOC TP_FREE   all three or none: the default allocator beneath the hooks
  *     TP_ASSERT(x)              our own bugs only, never a user's mistake
  *     TP_TENSOR_FILE            this file's name, if you renamed it (it includes itself once per instruction set)
@@ -379,8 +381,8 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value);
 typedef void (*tp_kernel_fn)(const tp_call *k);
 
 /* A device: memory and a stream of kernels in order. All functions but those marked NULL are required; `host` says that
- * its memory can be read by the CPU. upload and download are in order with the kernels, and done with the host's memory
- * when they return. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
+ * its memory can be read by the CPU. upload and download are in order with the kernels; upload is done with the host's
+ * memory when it returns, download at the next wait. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
  * each replay, on the same memory. After a failed record_end nothing is being recorded. The four may be NULL (plans then
  * run kernel by kernel). */
 struct tp_device {
@@ -634,6 +636,10 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #define TP__UNUSED __attribute__((unused))
 #else
 #define TP__UNUSED
+#endif
+
+#if defined(TP_NO_UNWIND) && defined(__GNUC__) && defined(__ELF__) && !defined(__cplusplus)
+__asm__(".cfi_sections .debug_frame"); /* into a section that is not loaded, and goes when the program is stripped */
 #endif
 
 #ifdef TP_NO_THREADS
@@ -1118,7 +1124,7 @@ extern int madvise(void *address, size_t length, int advice);
 
 #define TP__ALIGN      ((size_t)64)
 #define TP__HUGE_PAGE  ((size_t)2 << 20)
-#define TP__HUGE_BLOCK ((size_t)4 << 20) /* from here on blocks are aligned to huge pages */
+#define TP__HUGE_BLOCK TP__HUGE_PAGE /* from here on blocks are aligned to huge pages */
 
 TP_DEF void *tp_alloc_aligned(size_t size)
 {
@@ -2898,6 +2904,7 @@ typedef struct tp__bn {
 /* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
 struct tp__isa {
     const char *name;
+    int level;  /* 0: the compiler's own target, then upwards; indexes the tables of kernels that few ops need */
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
@@ -2910,35 +2917,6 @@ struct tp__isa {
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
-    void (*adam)(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2, float eps);
-    void (*taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
-                 bool relu);
-    void (*tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step, float *acc);
-    void (*pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
-                 uint8_t *which);
-    void (*unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
-    void (*mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
-    void (*spread)(int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
-    void (*bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
-    void (*bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y);
-    void (*bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
-    void (*ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
-                   float *mean, float *inv);
-    void (*ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv, float *dx,
-                    float *dgamma, float *dbeta);
-    void (*attention_ds)(int64_t n, const float *p, float *dp, float less, float scale);
-    float (*exp_sum)(int64_t n, const float *x, float less, float *e);
-    void (*divide)(int64_t n, float *y, float by);
-    void (*gru_gates)(int64_t H, float *gates, const float *h0, float *rh);
-    void (*gru_cell)(int64_t H, float *gates, const float *h0, float *h);
-    void (*gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
-    void (*gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh, float *dg);
-    void (*lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
-    void (*lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy, const float *dh,
-                      float *dc, float *dg);
-    void (*philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
-    void (*normal)(int64_t blocks, const uint32_t *words, double *out);
-    void (*dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
     tp_vec_fn vec[TP_VEC_COUNT];
 };
 
@@ -2985,6 +2963,7 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
 #endif
 
 #if defined(__SSE2__)
+#include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -2993,19 +2972,23 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
 /* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
 #if defined(__SSE2__)
 #define TP__ISA_BASE   tp__isa_sse2
+#define TP__BASE(f_)   f_##_sse2
 #define TP__ISA_SUFFIX sse2
 #define TP__ISA_NAME   "sse2"
 #elif defined(__aarch64__)
 #define TP__ISA_BASE   tp__isa_neon
+#define TP__BASE(f_)   f_##_neon
 #define TP__ISA_SUFFIX neon
 #define TP__ISA_NAME   "neon"
 #else
 #define TP__ISA_BASE   tp__isa_generic
+#define TP__BASE(f_)   f_##_generic
 #define TP__ISA_SUFFIX generic
 #define TP__ISA_NAME   "generic"
 #endif
-#define TP__VW 4
-#define TP__MR 6
+#define TP__ISA_LEVEL 0
+#define TP__VW        4
+#define TP__MR        6
 #if defined(__SSE2__)
 TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compile, is enough */
 #endif
@@ -3015,6 +2998,7 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #endif
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
 #undef TP__VW
 #undef TP__MR
 
@@ -3031,11 +3015,13 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #endif
 #define TP__ISA_SUFFIX avx2
 #define TP__ISA_NAME   "avx2"
+#define TP__ISA_LEVEL  1
 #define TP__VW         8
 #define TP__MR         6
 #include TP_TENSOR_FILE
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
 #undef TP__VW
 #undef TP__MR
 #if defined(__clang__)
@@ -3054,11 +3040,13 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #endif
 #define TP__ISA_SUFFIX avx512
 #define TP__ISA_NAME   "avx512"
+#define TP__ISA_LEVEL  2
 #define TP__VW         16
 #define TP__MR         14
 #include TP_TENSOR_FILE
 #undef TP__ISA_SUFFIX
 #undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
 #undef TP__VW
 #undef TP__MR
 #if defined(__clang__)
@@ -3071,6 +3059,49 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #define TP__ISA_X86 0
 #endif
 
+/* 3. Kernels that few ops need: a table for each, by level, so that a program without these ops is without their kernels.
+ * They are called as tp__lstm_cell_of[isa->level](...). */
+/* clang-format off */
+#define TP__KERNEL(returns_, name_, ...) TP__UNUSED static returns_ (*const tp__##name_##_of[])(__VA_ARGS__) = TP__LEVELS(tp__##name_)
+#if TP__ISA_X86
+#define TP__LEVELS(f_) {TP__BASE(f_), f_##_avx2, f_##_avx512}
+#else
+#define TP__LEVELS(f_) {TP__BASE(f_)}
+#endif
+    /* clang-format on */
+    TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+               float eps);
+TP__KERNEL(void, taps, int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
+           bool relu);
+TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
+           float *acc);
+TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
+           uint8_t *which);
+TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
+TP__KERNEL(void, mean_taps, int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
+TP__KERNEL(void, spread, int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
+TP__KERNEL(void, bn_sums, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
+TP__KERNEL(void, bn_apply, const tp__bn *b, int64_t rows, const float *x, float *y);
+TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
+TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
+           float *mean, float *inv);
+TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
+           float *dx, float *dgamma, float *dbeta);
+TP__KERNEL(void, attention_ds, int64_t n, const float *p, float *dp, float less, float scale);
+TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
+TP__KERNEL(void, divide, int64_t n, float *y, float by);
+TP__KERNEL(void, gru_gates, int64_t H, float *gates, const float *h0, float *rh);
+TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
+TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
+TP__KERNEL(void, gru_back_reset, int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+           float *dg);
+TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
+TP__KERNEL(void, lstm_back, int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
+           const float *dh, float *dc, float *dg);
+TP__KERNEL(void, philox, int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
+TP__KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out);
+TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
+
 #else /* !TP__FAST */
 
 struct tp__isa {
@@ -3079,11 +3110,21 @@ struct tp__isa {
 
 #endif
 
-    static const char *
-    tp__isa_name(const struct tp__isa *isa)
+static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? isa->name : "naive"; }
+
+#if TP__FAST && TP__ISA_X86
+/* 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL; as the processor has it and the system saves its registers. Asked
+ * directly, because __builtin_cpu_supports brings 4 KiB of names with it. */
+static int tp__x86_level(void)
 {
-    return isa ? isa->name : "naive";
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* OSXSAVE, FMA */
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if ((saved & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+    return (saved & 0xe6u) == 0xe6u && (b & avx512) == avx512 ? 2 : 1;
 }
+#endif
 
 /* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
@@ -3095,12 +3136,9 @@ static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
     int n = 0;
     have[n++] = &TP__ISA_BASE;
 #if TP__ISA_X86
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (avx2) have[n++] = &tp__isa_avx2;
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        have[n++] = &tp__isa_avx512;
+    const int level = tp__x86_level();
+    if (level >= 1) have[n++] = &tp__isa_avx2;
+    if (level >= 2) have[n++] = &tp__isa_avx512;
 #endif
     if (!name || !*name) return have[n - 1];
     for (int i = 0; i < n; i++)
@@ -4311,8 +4349,9 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
                     x[n] = src + ((b * in_h + h) * in_w + v) * a->C;
                     k[n++] = a->w + (r * a->KW + s) * a->C;
                 }
-            w->isa->taps(a->C, n, x, k, dst + (row * out_w + col) * a->C, w->input_grad ? NULL : a->epilogue.bias,
-                         !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
+            tp__taps_of[w->isa->level](a->C, n, x, k, dst + (row * out_w + col) * a->C,
+                                       w->input_grad ? NULL : a->epilogue.bias,
+                                       !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
         }
     tp__slot_give(&w->slots, slot);
 }
@@ -4332,9 +4371,9 @@ static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
                 int64_t q0 = at < 0 ? tp__ceil_div(-at, a->stride_w) : 0;
                 int64_t q1 = at < a->W ? tp__min64(a->OW, (a->W - 1 - at) / a->stride_w + 1) : 0;
                 if (h < 0 || h >= a->H || q0 >= q1) continue;
-                w->isa->tap_grad(a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C,
-                                 a->stride_w * a->C, a->dy + (row * a->OW + q0) * a->C, a->C,
-                                 dw + (r * a->KW + s) * a->C);
+                tp__tap_grad_of[w->isa->level](
+                    a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C, a->stride_w * a->C,
+                    a->dy + (row * a->OW + q0) * a->C, a->C, dw + (r * a->KW + s) * a->C);
             }
 }
 
@@ -4556,7 +4595,7 @@ static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t s
 {
 #if TP__FAST
     if (isa) {
-        isa->philox(blocks, out, key, first, step);
+        tp__philox_of[isa->level](blocks, out, key, first, step);
         return;
     }
 #endif
@@ -4569,7 +4608,7 @@ static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const 
 {
 #if TP__FAST
     if (isa) {
-        isa->normal(blocks, words, out);
+        tp__normal_of[isa->level](blocks, words, out);
         return;
     }
 #endif
@@ -4603,7 +4642,9 @@ TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribu
                 v[i] = tp__mul_add(b, v[i], a);
             }
         }
-        tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
+        if (dtype == TP_F32) /* as tp_convert, which is for all types */
+            for (int64_t i = 0; i < piece; i++) ((float *)out)[at + i] = (float)v[i];
+        else tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
     }
 }
 
@@ -4625,7 +4666,7 @@ static void tp__adam_chunk(void *user, int64_t chunk)
     int64_t i = chunk * TP__ADAM_PIECE, n = a->n - i < TP__ADAM_PIECE ? a->n - i : TP__ADAM_PIECE;
 #if TP__FAST
     if (a->d->isa) {
-        a->d->isa->adam(n, a->w + i, a->m + i, a->v + i, a->g + i, a->lr, a->c1, a->c2, a->eps);
+        tp__adam_of[a->d->isa->level](n, a->w + i, a->m + i, a->v + i, a->g + i, a->lr, a->c1, a->c2, a->eps);
         return;
     }
 #endif
@@ -7792,6 +7833,7 @@ TP__COLD_END
 /* Compiled once per instruction set, between the pragmas that switch it on. Before the include stand:
  *     TP__ISA_SUFFIX   avx512: names here become tp__tile_14x2_avx512
  *     TP__ISA_NAME     "avx512": what people call it
+ *     TP__ISA_LEVEL    2: its place in the tables of single kernels (TP__KERNEL)
  *     TP__VW           floats in a vector: 16, 8 or 4
  *     TP__MR           rows of the largest register tile: 14 or 6
  * Vectors are the compiler's own (`a + b` adds lanes). Multiply-and-add is fused only where vfma() says so: a product
@@ -7833,23 +7875,10 @@ typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
 
 /* -- primitives: all that differs between instruction sets ---------------------------------------------- */
+/* vget: the first n floats at p, 0 < n < TP__VW; the other lanes are `fill`. vput writes the first n. */
 
 TP__INLINE V vload(const float *p) { return *(const VU *)p; }
 TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
-
-/* The first n < TP__VW floats at p; the other lanes are `fill`. */
-TP__INLINE V vget(const float *p, int64_t n, float fill)
-{
-    float t[TP__VW];
-    for (int i = 0; i < TP__VW; i++) t[i] = i < n ? p[i] : fill;
-    return vload(t);
-}
-TP__INLINE void vput(float *p, int64_t n, V a)
-{
-    float t[TP__VW];
-    vstore(t, a);
-    for (int i = 0; i < n; i++) p[i] = t[i];
-}
 
 /* mask is all ones or all zeros in each lane, as comparisons give it */
 TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
@@ -7858,6 +7887,11 @@ TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask &
 /* The maskz forms with a full mask are plain instructions; gcc 12 warns about the undefined operand of the others. */
 TP__INLINE V vset(float x) { return _mm512_set1_ps(x); }
 TP__INLINE VI viset(int32_t x) { return (VI)_mm512_set1_epi32(x); }
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    return _mm512_mask_loadu_ps(vset(fill), (__mmask16)((1u << n) - 1u), p);
+}
+TP__INLINE void vput(float *p, int64_t n, V a) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1u), a); }
 TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); } /* a > b ? a : b, so b if one is NaN */
 TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
@@ -7867,6 +7901,17 @@ TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm512_maskz_mul_epu32(0xff, (__m51
 #elif TP__VW == 8
 TP__INLINE V vset(float x) { return _mm256_set1_ps(x); }
 TP__INLINE VI viset(int32_t x) { return (VI)_mm256_set1_epi32(x); }
+TP__INLINE VI TP__F(first)(int64_t n)
+{
+    const VI lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (VI)(lane < viset((int32_t)n));
+}
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    const VI m = TP__F(first)(n);
+    return _mm256_blendv_ps(vset(fill), _mm256_maskload_ps(p, (__m256i)m), (V)m);
+}
+TP__INLINE void vput(float *p, int64_t n, V a) { _mm256_maskstore_ps(p, (__m256i)TP__F(first)(n), a); }
 TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
@@ -7883,6 +7928,18 @@ TP__INLINE VI viset(int32_t x)
 {
     VI v = {x, x, x, x};
     return v;
+}
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    float t[TP__VW];
+    for (int i = 0; i < TP__VW; i++) t[i] = i < n ? p[i] : fill;
+    return vload(t);
+}
+TP__INLINE void vput(float *p, int64_t n, V a)
+{
+    float t[TP__VW];
+    vstore(t, a);
+    for (int i = 0; i < n; i++) p[i] = t[i];
 }
 #if defined(__aarch64__)
 TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
@@ -7999,26 +8056,38 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     }
 
     /* 3. whole rows: what was there, bias, activation */
-    const V bias0 = t->bias ? vload(t->bias) : zero;
-    const V bias1 = t->bias && nv == 2 ? vload(t->bias + TP__VW) : zero;
-    const bool add = t->add, bias = t->bias != NULL, relu = t->relu;
-#define X(i)                                        \
-    if (mr > i && t->m > i) {                       \
-        float *c = t->c[i];                         \
-        if (add) {                                  \
-            p##i += vload(c);                       \
-            if (nv == 2) q##i += vload(c + TP__VW); \
-        }                                           \
-        if (bias) {                                 \
-            p##i += bias0;                          \
-            if (nv == 2) q##i += bias1;             \
-        }                                           \
-        if (relu) {                                 \
-            p##i = vmax(zero, p##i);                \
-            if (nv == 2) q##i = vmax(zero, q##i);   \
-        }                                           \
-        vstore(c, p##i);                            \
-        if (nv == 2) vstore(c + TP__VW, q##i);      \
+    if (t->add) {
+#define X(i)                                          \
+    if (mr > i && t->m > i) {                         \
+        p##i += vload(t->c[i]);                       \
+        if (nv == 2) q##i += vload(t->c[i] + TP__VW); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->bias) {
+        const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : zero;
+#define X(i)                        \
+    if (mr > i) {                   \
+        p##i += bias0;              \
+        if (nv == 2) q##i += bias1; \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i)                                  \
+    if (mr > i) {                             \
+        p##i = vmax(zero, p##i);              \
+        if (nv == 2) q##i = vmax(zero, q##i); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+#define X(i)                                         \
+    if (mr > i && t->m > i) {                        \
+        vstore(t->c[i], p##i);                       \
+        if (nv == 2) vstore(t->c[i] + TP__VW, q##i); \
     }
     TP__ROWS(X)
 #undef X
@@ -8422,6 +8491,21 @@ TP__INLINE V TP__F(vsigmoid)(V x)
             vput(y + i, n - i, expr_);                                    \
         }                                                                 \
     }
+/* The same of a long function, which is not written out again for the rest of an array. */
+#define TP__LONG(name_, function_)                                                          \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
+    {                                                                                       \
+        const float *x = in[0];                                                             \
+        int64_t i = 0;                                                                      \
+        for (; i + TP__VW <= n; i += TP__VW) vstore(y + i, TP__F(function_)(vload(x + i))); \
+        if (i < n) {                                                                        \
+            float rest[TP__VW];                                                             \
+            const float *const whole[1] = {rest};                                           \
+            vstore(rest, vget(x + i, n - i, 1.0f));                                         \
+            TP__F(name_)(TP__VW, rest, whole);                                              \
+            vput(y + i, n - i, vload(rest));                                                \
+        }                                                                                   \
+    }
 #define TP__BINARY(name_, expr_)                                            \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in)   \
     {                                                                       \
@@ -8501,10 +8585,10 @@ TP__UNARY(vec_square, a *a)
 TP__UNARY(vec_sqrt, vsqrt(a))
 TP__UNARY(vec_rsqrt, vset(1.0f) / vsqrt(a))
 TP__UNARY(vec_reciprocal, vset(1.0f) / a)
-TP__UNARY(vec_exp, TP__F(vexp)(a))
-TP__UNARY(vec_log, TP__F(vlog)(a))
-TP__UNARY(vec_tanh, TP__F(vtanh)(a))
-TP__UNARY(vec_sigmoid, TP__F(vsigmoid)(a))
+TP__LONG(vec_exp, vexp)
+TP__LONG(vec_log, vlog)
+TP__LONG(vec_tanh, vtanh)
+TP__LONG(vec_sigmoid, vsigmoid)
 TP__UNARY(vec_relu, vmax(vset(0.0f), a))
 
 /* m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), with c = 1 - beta */
@@ -9038,6 +9122,7 @@ static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *
 /* -- the table ------------------------------------------------------------------------------------------- */
 
 static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
+                                                                 TP__ISA_LEVEL,
                                                                  TP__VW,
                                                                  TP__MR,
                                                                  {TP__TILES(1), TP__TILES(2)},
@@ -9057,30 +9142,6 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(sum),
                                                                  TP__F(dot),
                                                                  TP__F(max),
-                                                                 TP__F(adam),
-                                                                 TP__F(taps),
-                                                                 TP__F(tap_grad),
-                                                                 TP__F(pool),
-                                                                 TP__F(unpool),
-                                                                 TP__F(mean_taps),
-                                                                 TP__F(spread),
-                                                                 TP__F(bn_sums),
-                                                                 TP__F(bn_apply),
-                                                                 TP__F(bn_back),
-                                                                 TP__F(ln_row),
-                                                                 TP__F(ln_back),
-                                                                 TP__F(attention_ds),
-                                                                 TP__F(exp_sum),
-                                                                 TP__F(divide),
-                                                                 TP__F(gru_gates),
-                                                                 TP__F(gru_cell),
-                                                                 TP__F(gru_back),
-                                                                 TP__F(gru_back_reset),
-                                                                 TP__F(lstm_cell),
-                                                                 TP__F(lstm_back),
-                                                                 TP__F(philox),
-                                                                 TP__F(normal),
-                                                                 TP__F(dropout),
                                                                  {NULL,
                                                                   TP__F(vec_add),
                                                                   TP__F(vec_sub),
@@ -9111,6 +9172,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef TP__QL
 #undef TP__UNARY
 #undef TP__BINARY
+#undef TP__LONG
 #undef V
 #undef VI
 #undef VU

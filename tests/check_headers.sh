@@ -44,4 +44,6 @@ mkdir -p "$dir/vendored"
 cp tp_*.h "$dir/vendored/"
 awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/vendored/trainer.c"
 (cd "$dir/vendored" && gcc -std=c11 -O2 -Wall -Wextra -Wpedantic trainer.c -o trainer -lm -lpthread)
+# ... and without what it does not name: layers, ops, their kernels
+nm "$dir/vendored/trainer" | grep -E 'tp__(lstm|gru|ln_row|bn_sums|attention|batch_norm|avg_pool|bilinear)' && { echo "unused parts stay"; exit 1; }
 echo ok

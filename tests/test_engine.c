@@ -718,7 +718,7 @@ TEST(dropout_of_any_length)
         for (int64_t n = 0; n <= 100; n++) {
             const float rate = (float)(n % 10) / 10.0f, scale = 1.0f / (1.0f - rate);
             y[n] = -7.0f;
-            d->isa->dropout(n, y, x, words, rate, scale);
+            tp__dropout_of[d->isa->level](n, y, x, words, rate, scale);
             for (int64_t k = 0; k < n; k++)
                 CHECK(y[k] == ((float)(words[k] >> 8) * (1.0f / 16777216.0f) >= rate ? x[k] * scale : 0.0f));
             CHECK(y[n] == -7.0f);
@@ -741,7 +741,7 @@ TEST(pool_of_any_width)
         if (!d) continue;
         for (int64_t C = 1; C <= 70; C++) {
             y[C] = -7.0f, which[C] = 99;
-            d->isa->pool(C, 4, x, tap, index, y, which);
+            tp__pool_of[d->isa->level](C, 4, x, tap, index, y, which);
             CHECK(y[C] == -7.0f && which[C] == 99);
             for (int64_t c = 0; c < C; c++) {
                 int best = 0;
@@ -753,7 +753,7 @@ TEST(pool_of_any_width)
                           isa_names[i], (long long)c, (long long)C);
             }
             for (int k = 0; k < 281; k++) dx[k] = -7.0f;
-            d->isa->unpool(C, 4, y, which, tap, dx);
+            tp__unpool_of[d->isa->level](C, 4, y, which, tap, dx);
             for (int t = 0; t < 4; t++)
                 for (int64_t c = 0; c < 70; c++) {
                     const float want = c >= C ? -7.0f : which[c] == t ? y[c] + 0.0f : 0.0f;

@@ -566,6 +566,22 @@ static tp_node *scaled_build(tp_node *x, const void *desc)
     return tp_mul(x, k);
 }
 
+/* A chain that was filled in by hand, as C++ does it, names layers by strings: tp_linear_n looks them up, tp_linear only
+ * those of the user's own, so that a program need not hold them all. */
+TEST(chains_filled_in_by_hand)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y;
+    const tp_fully_connected_desc fc = {.name = "fc", .units = 3};
+    const tp_layer chain[2] = {{.layer = "FullyConnected", .desc = &fc}, TP_OP(tp_relu)};
+    y = tp_linear_n(x, chain, 2);
+    ok(g);
+    CHECK(y->shape.dim[1] == 3 && tp_find_variable(g, "fc/W") != NULL);
+    CHECK(tp_is_poison(tp_linear(x, chain[0])));
+    CHECK_HAS(tp_graph_error(g), "there is no layer 'FullyConnected' of your own");
+    done(g);
+}
+
 TEST(a_layer_of_the_users_own)
 {
     tp_graph *g = tower(true);

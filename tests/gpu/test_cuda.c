@@ -718,6 +718,8 @@ TEST(wide_reductions)
         {"broadcast_like", NULL, {"bool 3 6 1 9 rand 0 1", "float32 4 5 6 10 9 rand 0 1"}},
         {"broadcast_like", NULL, {"int64 2 33 1 rand 0 99", "float32 2 33 101 rand 0 1"}},
         {"l2_loss", NULL, {"float32 2 300 301 rand -1 1"}},
+        {"l2_loss", NULL, {"float32 2 0 301 rand -1 1"}},
+        {"l2_loss", NULL, {"float32 1 16385 rand -1 1"}},
         {"global_norm", NULL, {"float32 2 300 101 rand -1 1", "float32 1 0 rand 0 1", "float32 1 17001 rand -1 1"}},
         {"zero_fraction", NULL, {"float32 2 300 101 rand -1 1 coarse"}},
     };
@@ -816,6 +818,8 @@ TEST(wide_rows)
         LN_BACK("33", "2048"),
         LN_BACK("17", "4095"),
         LN_BACK("40", "4099"),
+        LN_BACK("0", "20"), /* no rows: dgamma and dbeta are 0 */
+        LN_BACK("0", "4099"),
 #undef LN_BACK
     };
     RUN_WIDE_CASES(list);

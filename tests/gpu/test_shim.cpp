@@ -1034,6 +1034,30 @@ TEST(captured_library_calls_and_nothing_left)
 }
 
 /* last: it starts a thread, and the tests above fork */
+#ifdef __SSE__
+TP_KERNEL halve(float *p) { *p *= 0.5f; }
+/* A kernel's floating-point mode is not that of whoever runs the queue: the CPU's kernels take denormals for zero. */
+TEST(denormals_survive)
+{
+    float *p, least = 1.17549435e-38f;
+    cudaStream_t s;
+    OK(cudaStreamCreate(&s));
+    OK(cudaMalloc((void **)&p, sizeof *p));
+    OK(cudaMemcpyAsync(p, &least, sizeof least, cudaMemcpyHostToDevice, s));
+    TP_LAUNCH(s, halve, 1, 1, 0, p);
+    const unsigned mode = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(0x9fc0);
+    OK(cudaStreamSynchronize(s));
+    CHECK(__builtin_ia32_stmxcsr() == 0x9fc0u);
+    __builtin_ia32_ldmxcsr(mode);
+    float got = 0;
+    OK(cudaMemcpy(&got, p, sizeof got, cudaMemcpyDeviceToHost));
+    CHECK(got == 5.87747175e-39f);
+    OK(cudaFree(p));
+    OK(cudaStreamDestroy(s));
+}
+#endif
+
 TEST(zz_host_functions)
 {
     static std::atomic<int> seen;

@@ -988,6 +988,15 @@ bool stream_ready(const CUstream_st *s)
     return false;
 }
 
+/* A GPU has its own floating-point mode, denormals included: not that of the thread which happens to run the queue. */
+struct DeviceFloatMode {
+#ifdef __SSE__
+    unsigned callers = __builtin_ia32_stmxcsr();
+    DeviceFloatMode() { __builtin_ia32_ldmxcsr(0x1f80); }
+    ~DeviceFloatMode() { __builtin_ia32_ldmxcsr(callers); }
+#endif
+};
+
 /* One node of the stream's head, a random one of those that may run. */
 void step(cudaStream_t s, Lock &lock)
 {
@@ -996,11 +1005,13 @@ void step(cudaStream_t s, Lock &lock)
     while (!node_ready(e, i)) i = (i + 1) % n;
     const Queued &q = (*e.nodes)[i];
     switch (q.kind) {
-    case WORK:
+    case WORK: {
+        [[maybe_unused]] DeviceFloatMode mode;
         show(q.device);
         q.work();
         if (!S.blocks.empty()) check_guards(q.name.c_str());
         break;
+    }
     case HOST_FUNCTION: {
         show(-2);
         s->busy = true;

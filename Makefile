@@ -30,7 +30,7 @@ CUDA_LIBS := $(foreach d,$(wildcard $(foreach r,$(ROOMS),$(r)/lib64 $(r)/lib)),-
 ARCHS     := $(or $(ARCH),75 80 90 100)
 NVFLAGS   := $(if $(filter native,$(ARCHS)),-arch=native,\
                $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-               -gencode arch=compute_$(lastword $(ARCHS)),code=compute_$(lastword $(ARCHS))) -Xcompiler -Wall,-Wextra
+               -gencode arch=compute_$(lastword $(ARCHS)),code=compute_$(lastword $(ARCHS))) -Xcompiler -Wall,-Wextra $(NVWARN)
 DEVICE    := $(B)/tp_cuda.o
 DEFS      := -DTP_CUDA $(CUDA_INC)
 endif

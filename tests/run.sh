@@ -32,17 +32,20 @@ one_test() {
         echo "FAIL $config/$name (does not compile)"; head -n 20 "$log"; echo "0 1 0"; return
     fi
     $run_with "$exe" >"$log" 2>&1 </dev/null
-    local rc=$?
-    local line
+    counted "$config/$name" "$log" $?
+}
+# the sum that a test printed last: counted <name> <log> <status>
+counted() {
+    local name=$1 log=$2 rc=$3 line
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
     if [ -z "$line" ]; then
-        echo "FAIL $config/$name (ended with status $rc)"; tail -n 15 "$log"; echo "0 1 0"; return
+        echo "FAIL $name (ended with status $rc)"; tail -n 15 "$log"; echo "0 1 0"; return
     fi
     local p f s
     p=$(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')
     f=$(echo "$line" | sed -E 's/.* ([0-9]+) failed.*/\1/')
     s=$(echo "$line" | sed -nE 's/.* ([0-9]+) skipped.*/\1/p')
-    echo "     $config/$name: $line"
+    echo "     $name: $line"
     if [ "$f" != 0 ] || [ "$rc" != 0 ]; then
         [ "$f" = 0 ] && f=1
         grep -vE '^ok ' "$log" | tail -n 40
@@ -53,11 +56,22 @@ run_test() {
     case "$1/$2" in *"$only"*) start "$1-${2##*/}" one_test "$@" ;; esac
 }
 
-one_check() {
-    local log
-    log=$out/$(basename "$1").log
-    if bash "$1" >"$log" 2>&1; then echo "ok   $(basename "$1" .sh)"; echo "1 0 0"
-    else echo "FAIL $(basename "$1" .sh)"; tail -n 20 "$log"; echo "0 1 0"; fi
+one_check() { # status 77: it cannot be made here, and says why
+    local name log rc
+    name=$(basename "$1" .sh)
+    log=$out/$name.sh.log
+    bash "$1" >"$log" 2>&1
+    rc=$?
+    if [ $rc = 0 ]; then echo "ok   $name"; echo "1 0 0"
+    elif [ $rc = 77 ]; then echo "skip $name: $(tail -n 1 "$log")"; echo "0 0 1"
+    else echo "FAIL $name"; tail -n 20 "$log"; echo "0 1 0"; fi
+}
+
+# the GPU's code on the CPU
+one_shim() {
+    local log=$out/shim-$1.log
+    bash tests/gpu/shim.sh "$1" >"$log" 2>&1
+    counted "shim/$1" "$log" $?
 }
 
 # with the environment that `make interop` makes, the tests that read and write with numpy run too
@@ -93,6 +107,10 @@ fi
 run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
 run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
 for t in test_train test_towers; do run_test no-threads "$t" gcc -std=c11 -O2 -DTP_NO_THREADS $warn; done
+
+for t in test_cuda test_shim; do
+    case "shim/$t" in *"$only"*) start "shim-$t" one_shim "$t" ;; esac
+done
 
 for s in tests/check_*.sh; do
     case "$s" in *"$only"*) start "$(basename "$s" .sh)" one_check "$s" ;; esac

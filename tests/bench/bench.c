@@ -8,7 +8,7 @@
  * gpt.tiny (4 blocks of 256, AdamW), infer.mlp infer.mnistcnn infer.resnet20 (batch 1), resnet50.b256 (224x224, v1.5,
  * momentum, weight decay).
  *   --gpu n           on a GPU (make CUDA=1); what is fed is brought there in each step
- *   --precision p     of products there: f32, tf32
+ *   --precision p     of products: f32, tf32, bf16, f16
  *   --resident        resnet50: the images lie on the device
  *   --plan            the plan is printed, timed */
 #define TP_IMPLEMENTATION
@@ -145,7 +145,8 @@ static bool precision_of(const char *name, tp_precision *p)
     static const struct {
         const char *name;
         tp_precision precision;
-    } known[] = {{"f32", TP_PRECISION_F32}, {"tf32", TP_PRECISION_TF32}};
+    } known[] = {
+        {"f32", TP_PRECISION_F32}, {"tf32", TP_PRECISION_TF32}, {"bf16", TP_PRECISION_BF16}, {"f16", TP_PRECISION_F16}};
     for (int i = 0; i < TP_COUNT(known); i++)
         if (strcmp(known[i].name, name) == 0) {
             *p = known[i].precision;

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# tp_cuda.cu for every architecture that `make CUDA=1` builds, and the programs with it, without a warning. Status 77 and a
+# sentence where there is no nvcc.
+set -u
+cd "$(dirname "$0")/.."
+if [ -z "${CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null; then
+    echo "no nvcc: tp_cuda.cu was not compiled by it"
+    exit 77
+fi
+log=build/test/check_cuda.make
+mkdir -p build/test
+make -B CUDA=1 CFLAGS="-O0 -Werror" NVWARN="-Werror all-warnings" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
+if grep -i warning "$log" | grep -v 'all-warnings'; then exit 1; fi
+# Without a GPU a program says so; with one it runs.
+build/cuda/share_towers --gpu 0 >"$log" 2>/dev/null && exit 0
+grep -q 'GPU' "$log" || { tail -n 5 "$log"; exit 1; }

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# A test of the GPU's code without a GPU: tp_cuda.cu compiled by g++ against the shim of CUDA in tests/gpu/shim, with
+# sanitizers. Ends with "N passed, N failed".
+#   tests/gpu/shim.sh [test_cuda|test_shim] [part of a test's name]      environment: SANITIZE=address,undefined
+set -u
+cd "$(dirname "$0")/../.."
+name=${1:-test_cuda} part=${2:-}
+sanitize=${SANITIZE:-address,undefined}
+out=build/shim/$name
+mkdir -p "$out"
+flags="-O1 -g -fsanitize=$sanitize -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DTP_CUDA_SHIM -Itests/gpu/shim -I."
+warn="-Wall -Wextra -Wno-unknown-pragmas -Werror"
+cxx="g++ -x c++ -std=c++17 $flags $warn"
+
+pids=()
+compile() { # <object> <command...>: in the background
+    local object=$1; shift
+    "$@" -c -o "$out/$object" & pids+=($!)
+}
+rm -f "$out"/*.o "$out/$name"
+if [ "$name" = test_cuda ]; then
+    compile tp_cuda.o $cxx tp_cuda.cu
+    compile test.o gcc -std=gnu11 $flags $warn tests/gpu/test_cuda.c
+else
+    compile test.o $cxx "tests/gpu/$name.cpp"
+fi
+compile shim.o $cxx tests/gpu/shim/shim.cpp
+compile libraries.o $cxx tests/gpu/shim/libraries.cpp
+for p in "${pids[@]}"; do wait "$p" || { echo "the shim's $name does not compile"; exit 1; }; done
+g++ -fsanitize="$sanitize" "$out"/*.o -o "$out/$name" -lm -lpthread || exit 1
+exec "$out/$name" $part

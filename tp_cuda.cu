@@ -4470,8 +4470,9 @@ static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape
 
 /* -- conv2d: bias and ReLU behind it, and bias_add */
 
+/* single: b is float32, whatever x is */
 template <class T, int V, class I>
-TP_KERNEL tp__bias_kernel(const T *x, const T *b, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
+TP_KERNEL tp__bias_kernel(const T *x, const void *b, bool single, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
 {
     TP__EACH_FOUR(I, V, at, n)
     {
@@ -4479,7 +4480,8 @@ TP_KERNEL tp__bias_kernel(const T *x, const T *b, T *y, int64_t n, int64_t C, in
         const I c = (inner == 1 ? at : at / (I)inner) % (I)C;
         tp__load(x + at, v);
         for (int e = 0; e < V; e++) {
-            v[e] += tp__get(b, c + (inner == 1 ? e : 0));
+            const int64_t at_b = c + (inner == 1 ? e : 0);
+            v[e] += single ? (tp__real<T>)((const float *)b)[at_b] : tp__get((const T *)b, at_b);
             if (relu && !(v[e] > 0)) v[e] = 0;
         }
         tp__store(y + at, v);
@@ -4491,7 +4493,7 @@ static void tp__run_bias(const tp_call *k, const void *x, const tp_operand *b, c
     const int64_t n = tp__size(y), C = b->shape.dim[0];
     if (n == 0) return;
     TP_REALS(y->dtype, TP__RUN_FOURS(k, tp__bias_kernel, T, inner == 1 ? C % 4 == 0 : inner % 4 == 0, n, n,
-                                     (const T *)x, (const T *)b->data, (T *)y->data, n, C, inner, relu););
+                                     (const T *)x, b->data, b->dtype == TP_F32, (T *)y->data, n, C, inner, relu););
 }
 
 /* -- conv2d: one thread for each result */
@@ -5454,12 +5456,12 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.pieces = (s.n + s.per - 1) / s.per;
     return s;
 }
-/* Scratch, all tp__real: two sums for each piece and channel, then four vectors of channels. */
+/* Scratch, all tp__real: two sums for each piece and channel, then eight vectors of channels. */
 static size_t tp__bn_room(const tp_call *k)
 {
     const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three: the gradient */
     const tp__bn_cut s = tp__bn_cut_of(k, x);
-    return (size_t)((2 * s.pieces + 4) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
+    return (size_t)((2 * s.pieces + 8) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
 }
 
 __device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
@@ -5573,7 +5575,8 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
 
 /* Sums of dy, and of dy (x - mean); with beta, of those dy that the ReLU let through. */
 template <class T> struct tp__bn_back { /* what batch_norm_grad reads */
-    const T *dy, *x, *gamma, *mean, *inv, *beta;
+    const T *dy, *x;
+    const tp__real<T> *gamma, *mean, *inv, *beta;
 };
 template <class T, int V>
 TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
@@ -5742,8 +5745,7 @@ TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, t
     const int64_t piece = blockIdx.x / s.C;
     const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
             to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
-    const R mean = tp__get(in.mean, c), scale = tp__get(in.gamma, c) * tp__get(in.inv, c),
-            beta = in.beta ? tp__get(in.beta, c) : (R)0;
+    const R mean = in.mean[c], scale = in.gamma[c] * in.inv[c], beta = in.beta ? in.beta[c] : (R)0;
     R sum = 0, product = 0;
 #pragma unroll 4
     for (I e = from + (I)threadIdx.x * V; e < to; e += step) {
@@ -5787,8 +5789,8 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
     TP__EACH_FOUR(I, V, at, s.n * s.C)
     {
         const I c = at / (I)s.inner % (I)s.C;
-        const R mean = tp__get(in.mean, c), scale = stat[c], c1 = stat[(I)s.C + c], c2 = stat[2 * (I)s.C + c],
-                beta = in.beta ? tp__get(in.beta, c) : (R)0;
+        const R mean = in.mean[c], scale = stat[c], c1 = stat[(I)s.C + c], c2 = stat[2 * (I)s.C + c],
+                beta = in.beta ? in.beta[c] : (R)0;
         R u[V], d[V];
         tp__load(in.x + at, u);
         tp__load(in.dy + at, d);
@@ -5800,7 +5802,28 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
     }
 }
 
-/* -- for each channel: 8 channels and 32 pieces side by side */
+/* -- for each channel: 8 channels and 32 pieces side by side. Its numbers are stored as P: like x, or as float32 where the
+ * plan stores x in half precision. */
+template <class T, bool FLOAT> struct tp__param_of {
+    typedef T type;
+};
+template <> struct tp__param_of<tp__bf16, true> {
+    typedef float type;
+};
+template <> struct tp__param_of<tp__f16, true> {
+    typedef float type;
+};
+/* The body with P, as TP_REALS does with T. */
+#define TP__PARAMS(T_, dtype_, ...)                          \
+    do {                                                     \
+        if ((dtype_) == TP_F32) {                            \
+            typedef typename tp__param_of<T_, true>::type P; \
+            __VA_ARGS__                                      \
+        } else {                                             \
+            typedef T_ P;                                    \
+            __VA_ARGS__                                      \
+        }                                                    \
+    } while (0)
 
 __device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* over the 32; to all of them */
 {
@@ -5814,9 +5837,9 @@ __device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* ov
     return room[threadIdx.x & 7];
 }
 /* stat: mean, gamma inv, beta */
-template <class T>
-TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const T *gamma, const T *beta, T *out_mean,
-                         T *out_var, T *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
+template <class T, class P>
+TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *gamma, const P *beta, P *out_mean,
+                         P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
 {
     typedef tp__real<T> R;
     TP_SHARED(double, room, TP__THREADS);
@@ -5843,8 +5866,8 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const T *g
     stat[s.C + c] = inv * tp__get(gamma, c);
     stat[2 * s.C + c] = tp__get(beta, c);
 }
-template <class T>
-TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const tp__bn_back<T> in, T *dgamma, T *dbeta,
+template <class T, class P>
+TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const tp__bn_back<T> in, P *dgamma, P *dbeta,
                               tp__real<T> *stat)
 {
     typedef tp__real<T> R;
@@ -5860,25 +5883,38 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
     sum = tp__bn_add_slots(sum, room);
     product = tp__bn_add_slots(product, room);
     if (threadIdx.x >= 8 || c >= s.C) return;
-    const R inv = tp__get(in.inv, c);
+    const R inv = in.inv[c];
     const double n = (double)s.n;
     product *= (double)inv;
     if (dgamma) tp__put(dgamma, c, (R)product);
     if (dbeta) tp__put(dbeta, c, (R)sum);
-    stat[c] = tp__get(in.gamma, c) * inv;
+    stat[c] = in.gamma[c] * inv;
     stat[s.C + c] = (R)(sum / n);
     stat[2 * s.C + c] = (R)(product / n * (double)inv);
 }
-template <class T>
-TP_KERNEL tp__bn_given(const T *gamma, const T *beta, const T *mean, const T *var, tp__real<T> *stat, int64_t C,
+template <class P>
+TP_KERNEL tp__bn_given(const P *gamma, const P *beta, const P *mean, const P *var, tp__real<P> *stat, int64_t C,
                        float epsilon)
 {
-    typedef tp__real<T> R;
+    typedef tp__real<P> R;
     TP_EACH(c, C)
     {
         stat[c] = tp__get(mean, c);
         stat[C + c] = tp__get(gamma, c) / (R)sqrt(tp__get(var, c) + (R)epsilon);
         stat[2 * C + c] = tp__get(beta, c);
+    }
+}
+
+/* Half-precision numbers of the channels as float, one after the other: what the gradient's passes read. */
+template <class P>
+TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *beta, tp__real<P> *to, int64_t C)
+{
+    TP_EACH(c, C)
+    {
+        to[c] = tp__get(gamma, c);
+        to[C + c] = tp__get(mean, c);
+        to[2 * C + c] = tp__get(inv, c);
+        if (beta) to[3 * C + c] = tp__get(beta, c);
     }
 }
 
@@ -5918,9 +5954,11 @@ static void tp__batch_norm_cuda(const tp_call *k)
         const T *x = (const T *)k->in[0].data;
         if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_part_rows, T, s, x, part);
         else TP__RUN_PLANES(k, tp__bn_part_planes, T, s, x, part);
-        TP_RUN_BLOCKS(k, (tp__bn_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
-                      (const T *)k->in[1].data, (const T *)k->in[2].data, (T *)k->out[1].data, (T *)k->out[2].data,
-                      (T *)k->out[3].data, stat, t->epsilon, t->unbiased);
+        TP__PARAMS(T, k->in[1].dtype, {
+            TP_RUN_BLOCKS(k, (tp__bn_combine<T, P>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
+                          (const P *)k->in[1].data, (const P *)k->in[2].data, (P *)k->out[1].data, (P *)k->out[2].data,
+                          (P *)k->out[3].data, stat, t->epsilon, t->unbiased);
+        });
         tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
     });
 }
@@ -5932,14 +5970,25 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean
     TP_REALS(k->in[1].dtype, {
         tp__real<T> *part = (tp__real<T> *)k->scratch;
         tp__real<T> *stat = part + 2 * s.pieces * s.C;
-        const tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,
-                                   (const T *)k->in[2].data, (const T *)k->in[3].data,
-                                   (const T *)k->in[4].data, relu ? (const T *)k->in[5].data : NULL};
+        tp__real<T> *wide = stat + 4 * s.C;
+        tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,    wide, wide + s.C,
+                             wide + 2 * s.C,           relu ? wide + 3 * s.C : NULL};
+        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) { /* they are what is computed with */
+            in.gamma = (const tp__real<T> *)k->in[2].data;
+            in.mean = (const tp__real<T> *)k->in[3].data;
+            in.inv = (const tp__real<T> *)k->in[4].data;
+            in.beta = relu ? (const tp__real<T> *)k->in[5].data : NULL;
+        } else {
+            TP_RUN(k, (tp__bn_widen<T>), s.C, (const T *)k->in[2].data, (const T *)k->in[3].data,
+                   (const T *)k->in[4].data, relu ? (const T *)k->in[5].data : NULL, wide, s.C);
+        }
         T *dx = (T *)k->out[0].data;
         if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_part_rows, T, s, in, part);
         else TP__RUN_PLANES(k, tp__bn_back_part_planes, T, s, in, part);
-        TP_RUN_BLOCKS(k, (tp__bn_back_combine<T>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part, in,
-                      (T *)k->out[1].data, (T *)k->out[2].data, stat);
+        TP__PARAMS(T, k->in[2].dtype, {
+            TP_RUN_BLOCKS(k, (tp__bn_back_combine<T, P>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
+                          in, (P *)k->out[1].data, (P *)k->out[2].data, stat);
+        });
         if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
         else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.four, n, n, s, in, dx, (const tp__real<T> *)stat);
     });
@@ -5949,8 +5998,11 @@ static void tp__batch_norm_infer_cuda(const tp_call *k) /* in: x, gamma, beta, m
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
     TP_REALS(k->in[0].dtype, {
         tp__real<T> *stat = (tp__real<T> *)k->scratch;
-        TP_RUN(k, (tp__bn_given<T>), s.C, (const T *)k->in[1].data, (const T *)k->in[2].data, (const T *)k->in[3].data,
-               (const T *)k->in[4].data, stat, s.C, ((const tp__bn_attrs *)k->attrs)->epsilon);
+        TP__PARAMS(T, k->in[1].dtype, {
+            TP_RUN(k, (tp__bn_given<P>), s.C, (const P *)k->in[1].data, (const P *)k->in[2].data,
+                   (const P *)k->in[3].data, (const P *)k->in[4].data, stat, s.C,
+                   ((const tp__bn_attrs *)k->attrs)->epsilon);
+        });
         tp__bn_write<T>(k, &s, (const T *)k->in[0].data, (T *)k->out[0].data, stat);
     });
 }

@@ -8181,9 +8181,10 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     if (r) return r->fn;
     return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
+static void tp__cuda_make_current(tp_device *d) { cudaSetDevice(((tp__cuda *)d)->ordinal); }
 static size_t tp__cuda_scratch(tp_device *d, const tp_call *k)
 {
-    (void)d;
+    tp__cuda_make_current(d);
     const tp__cuda_kernel *r = tp__cuda_find(k->op->name);
     return r && r->scratch ? r->scratch(k) : 0;
 }
@@ -8252,6 +8253,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     d->copy_from = tp__cuda_copy_from;
     d->find_kernel = tp__cuda_find_kernel;
     d->scratch = tp__cuda_scratch;
+    d->make_current = tp__cuda_make_current;
     d->wait = tp__cuda_wait;
     d->record_begin = tp__cuda_record_begin;
     d->record_end = tp__cuda_record_end;

@@ -6002,6 +6002,9 @@ static tp_status tp__run_steps(tp__plan *p, bool timing)
     for (int i = 0; i < p->n_step && st == TP_OK; i++) {
         tp__step *s = &p->step[i];
         const double t0 = timing ? tp_time() : 0;
+        tp_device *d = s->call.device;
+        if (d->make_current && (i == 0 || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
+            d->make_current(d);
         if (s->from >= 0) st = tp__run_copy(p, s);
         else tp__run_step(s);
         if (!timing || st != TP_OK) continue;

@@ -78,7 +78,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           2u /* rises when a public struct changes */
+#define TP_ABI           3u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -399,7 +399,8 @@ struct tp_device {
     tp_status (*copy_from)(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes);
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
     size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */
-    tp_status (*wait)(tp_device *d);                   /* until everything queued is done */
+    void (*make_current)(tp_device *d); /* before kernels of it run, after another's did; NULL: need not be said */
+    tp_status (*wait)(tp_device *d);    /* until everything queued is done */
     tp_status (*record_begin)(tp_device *d);
     tp_status (*record_end)(tp_device *d, void **recording);
     tp_status (*replay)(tp_device *d, void *recording);

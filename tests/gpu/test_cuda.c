@@ -338,6 +338,105 @@ TEST(a_step_is_one_replay_and_allocates_nothing)
     tp_set_log(NULL, NULL);
 }
 
+/* Costs of some steps on a device, NULL: the CPU. */
+static bool train_costs(tp_device *device, tp_precision how, int steps, float *cost)
+{
+    float pixel[8 * 64];
+    int32_t digit[8];
+    tp_node *x, *label, *fetch[2];
+    tp_feed feed[2];
+    const tp_tensor *value[2];
+    tp_graph *g = tp_graph_new(NULL);
+    small_convnet(g, &x, &label, fetch);
+    tp_session_config sc = tp_default_session_config();
+    sc.threads = 1;
+    sc.precision = how;
+    if (device) sc.devices = &device, sc.n_devices = 1;
+    tp_session *s = tp_session_new(g, &sc);
+    memset(feed, 0, sizeof feed);
+    feed[0].node = x;
+    feed[1].node = label;
+    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(8, 8, 8, 1), pixel);
+    tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape(8), digit);
+    bool good = CHECK_MSG(s != NULL, "%s", tp_last_error());
+    for (int step = 0; step < steps && good; step++) {
+        for (int i = 0; i < 8 * 64; i++) pixel[i] = tp_random_uniform(9, (uint64_t)step, (uint64_t)i);
+        for (int i = 0; i < 8; i++) digit[i] = (step + i) % 4;
+        good = CHECK_OK(tp_session_run(s, feed, 2, fetch, 2, value));
+        if (good) cost[step] = *(const float *)value[1]->data;
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return good;
+}
+
+TEST(training_follows_the_cpu_in_every_precision)
+{
+    static const double tolerance[] = {1e-4, 1e-2, 3e-2, 3e-3};
+    tp_set_log(quiet, NULL);
+    tp_device *gpu = tp_cuda_open(0);
+    if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error()))
+        for (int how = 0; how <= (int)TP_PRECISION_F16; how++) {
+            float cpu[8] = {0}, one[8] = {0}, two[8] = {0};
+            if (!train_costs(NULL, (tp_precision)how, 8, cpu) || !train_costs(gpu, (tp_precision)how, 8, one) ||
+                !train_costs(gpu, (tp_precision)how, 8, two))
+                continue;
+            for (int i = 0; i < 8; i++)
+                CHECK_MSG(fabs((double)one[i] - (double)cpu[i]) <= tolerance[how] * fabs((double)cpu[i]) * (1 + i),
+                          "precision %d, step %d: cost %g, on the CPU %g", how, i, (double)one[i], (double)cpu[i]);
+            CHECK_MSG(memcmp(one, two, sizeof one) == 0, "precision %d: a second training has other costs", how);
+        }
+    if (gpu) gpu->close(gpu);
+    tp_set_log(NULL, NULL);
+}
+
+/* Two GPUs, a part of the network on each: values travel between them, and the sum over both has the same bits on both. */
+TEST(two_gpus_in_one_step)
+{
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_set_log(quiet, NULL);
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)};
+    double got[2][3] = {{0}};
+    for (int on_gpu = 0; on_gpu < 2 && gpu[0] && gpu[1]; on_gpu++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_device *cpu[2] = {NULL, NULL};
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(6, 5)), *h[2], *sum[2];
+        for (int i = 0; i < 2; i++) {
+            tp_device_enter(g, i);
+            tp_node *w = tp_get_variable_as(g, i ? "w1" : "w0", TP_F32, tp_make_shape(5, 4), tp_init_normal(0, 1));
+            h[i] = tp_tanh(tp_matmul(x, w));
+            tp_device_leave(g);
+        }
+        tp_all_reduce(h, 2, true, sum);
+        tp_node *fetch[3] = {tp_sum(sum[0]), tp_sum(sum[1]), tp_sum(tp_mul(h[0], h[1]))};
+        float v[30];
+        for (int i = 0; i < 30; i++) v[i] = tp_random_uniform(3, 1, (uint64_t)i);
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = x;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape(6, 5), v);
+        tp_session_config sc = tp_default_session_config();
+        if (!on_gpu) CHECK_OK(tp_cpu_devices_new(2, 1, "naive", cpu));
+        sc.devices = on_gpu ? gpu : cpu;
+        sc.n_devices = 2;
+        tp_session *s = tp_session_new(g, &sc);
+        const tp_tensor *value[3];
+        for (int run = 0; run < 3 && CHECK(s != NULL); run++)
+            if (CHECK_OK(tp_session_run(s, &feed, 1, fetch, 3, value)))
+                for (int i = 0; i < 3; i++) got[on_gpu][i] = tp_tensor_get(value[i], 0);
+        tp_session_free(s);
+        tp_graph_free(g);
+        for (int i = 0; i < 2 && cpu[i]; i++) cpu[i]->close(cpu[i]);
+    }
+    if (CHECK_MSG(gpu[0] && gpu[1], "%s", tp_last_error())) {
+        CHECK(got[1][0] == got[1][1]);
+        for (int i = 0; i < 3; i++) CHECK_NEAR(got[1][i], got[0][i], 1e-5, 1e-5);
+    }
+    for (int i = 0; i < 2; i++)
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+    tp_set_log(NULL, NULL);
+}
+
 /* ==== >>convolution, >>normalisation ================================================================== */
 /* Shapes that take several blocks, warps and pieces, odd ends, and every way that a kernel has. */
 

@@ -1163,6 +1163,52 @@ static void tp__add_n_cuda(const tp_call *k)
     }
 }
 
+/* all_reduce: the sum, or mean, of values that were all brought here, in their order; what this GPU has of the results */
+#define TP__MAX_TOWERS 64
+typedef struct tp__towers_sum {
+    const void *in[TP__MAX_TOWERS];
+    void *out[TP__MAX_TOWERS];
+    int n_in, n_out;
+    bool mean;
+    int64_t n;
+} tp__towers_sum;
+template <class T> TP_KERNEL tp__all_reduce_kernel(const __grid_constant__ tp__towers_sum t)
+{
+    TP_EACH(i, t.n)
+    {
+        tp__real<T> sum = tp__get((const T *)t.in[0], i);
+        for (int a = 1; a < t.n_in; a++) sum += tp__get((const T *)t.in[a], i);
+        if (t.mean) sum *= (tp__real<T>)1 / (tp__real<T>)t.n_in;
+        for (int a = 0; a < t.n_out; a++) tp__put((T *)t.out[a], i, sum);
+    }
+}
+template <class I> TP_KERNEL tp__all_reduce_whole(const __grid_constant__ tp__towers_sum t)
+{
+    TP_EACH(i, t.n)
+    {
+        uint64_t sum = 0; /* wraps */
+        for (int a = 0; a < t.n_in; a++) sum += (uint64_t)((const I *)t.in[a])[i];
+        for (int a = 0; a < t.n_out; a++) ((I *)t.out[a])[i] = (I)sum;
+    }
+}
+static void tp__all_reduce_cuda(const tp_call *k)
+{
+    tp__towers_sum t;
+    memset(&t, 0, sizeof t);
+    if (k->n_in > TP__MAX_TOWERS) {
+        tp__broken(tp__cuda_of(k), "all_reduce", "more than 64 values were given");
+        return;
+    }
+    for (int a = 0; a < k->n_in; a++) t.in[t.n_in++] = k->in[a].data;
+    for (int a = 0; a < k->n_out; a++)
+        if (k->out[a].data) t.out[t.n_out++] = k->out[a].data;
+    t.mean = ((const tp__all_reduce_attrs *)k->attrs)->mean;
+    t.n = tp__size(&k->out[0]);
+    if (k->in[0].dtype == TP_I32) TP_RUN(k, (tp__all_reduce_whole<int32_t>), t.n, t);
+    else if (k->in[0].dtype == TP_I64) TP_RUN(k, (tp__all_reduce_whole<int64_t>), t.n, t);
+    else TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__all_reduce_kernel<T>), t.n, t););
+}
+
 /* copy: the plan's own */
 static void tp__copy_cuda(const tp_call *k)
 {
@@ -1175,6 +1221,7 @@ static void tp__copy_cuda(const tp_call *k)
 
 static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda, NULL},
                                                        {"add_n", tp__add_n_cuda, NULL},
+                                                       {"all_reduce", tp__all_reduce_cuda, NULL},
                                                        {"copy", tp__copy_cuda, NULL},
                                                        {NULL, NULL, NULL}};
 
@@ -2695,9 +2742,6 @@ static int64_t tp__unit_of(uint64_t bits)
 }
 
 /* Four neighbours in one access; every operand begins at a multiple of 64 bytes. m of them exist. */
-template <class T> struct alignas(4 * sizeof(T)) tp__four {
-    T v[4];
-};
 template <class T> __device__ __forceinline__ void tp__get_four(const T *p, int64_t i, int m, tp__real<T> x[4])
 {
     if (m == 4) {
@@ -2713,7 +2757,8 @@ template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i,
         for (int j = 0; j < 4; j++) tp__put(t.v, j, x[j]);
         *(tp__four<T> *)(p + i) = t;
     } else
-        for (int j = 0; j < m; j++) tp__put(p, i + j, x[j]);
+        for (int j = 0; j < 4; j++) /* a loop of known length: x stays in registers */
+            if (j < m) tp__put(p, i + j, x[j]);
 }
 
 /* A number as an element of any type, repeated as often as a unit holds it. */
@@ -2723,11 +2768,16 @@ template <class T> __device__ __forceinline__ T tp__pattern(float value, int dty
         uint64_t word[2];
         T unit;
     } p;
-    tp__cell c;
-    c.d = (double)value;
-    c = tp__cell_cast(c, TP_F64, dtype);
-    p.word[0] = 0;
-    tp__cell_put(p.word, dtype, 0, c);
+    switch (dtype) {
+    case TP_F32: p.word[0] = __float_as_uint(value); break;
+    case TP_F64: p.word[0] = (uint64_t)__double_as_longlong((double)value); break;
+    case TP_F16: p.word[0] = tp__f16_of_f32(value); break;
+    case TP_BF16: p.word[0] = tp__bf16_of_f32(value); break;
+    case TP_I32: p.word[0] = (uint32_t)tp__whole((double)value, -2147483648.0, 2147483647.0); break;
+    case TP_I64: p.word[0] = (uint64_t)tp__whole((double)value, -9223372036854775808.0, 9223372036854775807.0); break;
+    case TP_U8: p.word[0] = (uint64_t)tp__whole((double)value, 0.0, 255.0); break;
+    default: p.word[0] = value != 0; break;
+    }
     if (dtype == TP_U8 || dtype == TP_BOOL) p.word[0] |= p.word[0] << 8;
     if (dtype == TP_U8 || dtype == TP_BOOL || dtype == TP_F16 || dtype == TP_BF16) p.word[0] |= p.word[0] << 16;
     if (dtype != TP_F64 && dtype != TP_I64) p.word[0] |= p.word[0] << 32;
@@ -2925,18 +2975,6 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
         p.ds[d] = m.ds[d], p.ss[d] = m.ss[d];
     }
     TP__UNITS(m.size, TP_RUN(k, (tp__move_units<T>), (p.n + 3) / 4, (T *)m.dst, (const T *)m.src, p););
-}
-
-/* -- broadcast_like: no distance along what is repeated */
-static void tp__broadcast_like_cuda(const tp_call *k)
-{
-    const tp__dims y = tp__dims_of(&k->out[0].shape), x = tp__dims_of(&k->in[0].shape);
-    tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
-    for (int d = 0; d < y.n; d++) {
-        const int e = d - (y.n - x.n);
-        tp__moving_add(&m, y.dim[d], y.stride[d], e < 0 || x.dim[e] == 1 ? 0 : x.stride[e]);
-    }
-    tp__move_cuda(k, &m);
 }
 
 /* -- transpose */
@@ -3331,7 +3369,7 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 /* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || *(volatile int64_t *)f.words != 0) return;
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -3385,8 +3423,8 @@ static void tp__gather_cuda(const tp_call *k)
 /* -- gather_grad: indices are sorted by row, places of one row in order (a radix sort, eight bits at a time: count, then
  * sum, then place); each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
  * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
-#define TP__SORT_TILE  2048 /* places that a block sorts: 8 of each thread */
-#define TP__SORT_PIECE 128
+#define TP__SORT_TILE 2048 /* places that a block sorts: 8 of each thread */
+#define TP__SUM_PIECE 128
 
 TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
 {
@@ -3500,11 +3538,11 @@ TP_KERNEL tp__gather_grad_pieces(tp__real<T> *sums, const T *dy, const uint32_t 
     TP_EACH(i, pieces * across.d)
     {
         const int64_t piece = tp__quotient(i, across), col = (i - piece * across.d) * V, width = across.d * V;
-        const uint32_t from = (uint32_t)piece * TP__SORT_PIECE, row = key[from];
-        if (row >= rows || key[from + TP__SORT_PIECE - 1] != row) continue;
+        const uint32_t from = (uint32_t)piece * TP__SUM_PIECE, row = key[from];
+        if (row >= rows || key[from + TP__SUM_PIECE - 1] != row) continue;
         tp__real<T> sum[V];
         for (int j = 0; j < V; j++) sum[j] = 0;
-        tp__add_columns<T, V>(sum, dy, place, from, from + TP__SORT_PIECE, width, col);
+        tp__add_columns<T, V>(sum, dy, place, from, from + TP__SUM_PIECE, width, col);
         for (int j = 0; j < V; j++) sums[piece * width + col + j] = sum[j];
     }
 }
@@ -3515,15 +3553,15 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
     TP_EACH(i, rows * across.d)
     {
         const int64_t row = tp__quotient(i, across), col = (i - row * across.d) * V, width = across.d * V;
-        uint32_t from = begin[row], piece = (from + TP__SORT_PIECE - 1) / TP__SORT_PIECE;
+        uint32_t from = begin[row], piece = (from + TP__SUM_PIECE - 1) / TP__SUM_PIECE;
         const uint32_t to = end[row];
         tp__real<T> sum[V];
         for (int j = 0; j < V; j++) sum[j] = 0;
-        if ((piece + 1) * TP__SORT_PIECE <= to) {
-            tp__add_columns<T, V>(sum, dy, place, from, piece * TP__SORT_PIECE, width, col);
-            for (; (piece + 1) * TP__SORT_PIECE <= to; piece++)
+        if ((piece + 1) * TP__SUM_PIECE <= to) {
+            tp__add_columns<T, V>(sum, dy, place, from, piece * TP__SUM_PIECE, width, col);
+            for (; (piece + 1) * TP__SUM_PIECE <= to; piece++)
                 for (int j = 0; j < V; j++) sum[j] += sums[piece * width + col + j];
-            from = piece * TP__SORT_PIECE;
+            from = piece * TP__SUM_PIECE;
         }
         tp__add_columns<T, V>(sum, dy, place, from, to, width, col);
         tp__columns<T, V> y;
@@ -3546,7 +3584,7 @@ static tp__sort_room tp__sort_room_of(const tp_call *k)
     r.keys = ((size_t)r.n * 4 + 63) & ~(size_t)63;
     r.counts = (size_t)r.tiles * 256 * 4;
     r.bounds = ((size_t)r.rows * 4 + 63) & ~(size_t)63;
-    r.sums = (size_t)(r.n / TP__SORT_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
+    r.sums = (size_t)(r.n / TP__SUM_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
     return r;
 }
 static size_t tp__gather_grad_room(const tp_call *k)
@@ -3558,7 +3596,7 @@ template <class T, int V>
 static void tp__gather_grad_sum(const tp_call *k, const tp__sort_room *r, void *sums, const uint32_t *key,
                                 const uint32_t *place, const uint32_t *begin, const uint32_t *end)
 {
-    const int64_t pieces = r->n / TP__SORT_PIECE, across = r->width / V, most = r->rows > pieces ? r->rows : pieces;
+    const int64_t pieces = r->n / TP__SUM_PIECE, across = r->width / V, most = r->rows > pieces ? r->rows : pieces;
     const tp__divisor d = tp__divide_by(across, most * across);
     const T *dy = (const T *)k->in[0].data;
     TP_RUN(k, (tp__gather_grad_pieces<T, V>), pieces * across, (tp__real<T> *)sums, dy, key, place, pieces,
@@ -3702,10 +3740,9 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
         const int m = n - i < 4 ? (int)(n - i) : 4;
         tp__real<T> v[4];
         tp__get_four(x, i, m, v);
-        for (int j = 0; j < m; j++) {
-            tp__put(y, i + j, v[j]);
+        for (int j = 0; j < 4; j++) /* behind the end it is 0 */
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
-        }
+        tp__put_four(y, i, m, v);
     }
     bad = tp__block_max(bad, room);
     if (threadIdx.x == 0) first[blockIdx.x] = bad;
@@ -3731,7 +3768,6 @@ static void tp__check_numerics_cuda(const tp_call *k)
 
 static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL},
                                                  {"fill_like", tp__fill_like_cuda, NULL},
-                                                 {"broadcast_like", tp__broadcast_like_cuda, NULL},
                                                  {"transpose", tp__transpose_cuda, NULL},
                                                  {"reverse", tp__reverse_cuda, NULL},
                                                  {"concat", tp__concat_cuda, NULL},
@@ -4336,11 +4372,16 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
                                      (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
 }
 
+#ifndef TP__INT_ELEMENTS                      /* tests make these two small */
+#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* more need indices of 64 bits */
+#define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* as many of an operand go to cuDNN at a time */
+#endif
+
 /* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
  * bits, which divide several times faster, if they suffice. */
 #define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                      \
     do {                                                                                             \
-        if ((n_most_) >= (int64_t)1 << 30) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
+        if ((n_most_) >= TP__INT_ELEMENTS) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
         else if (four_) TP_RUN(k_, (kernel_<T_, 4, int>), (n_) / 4, __VA_ARGS__);                    \
         else TP_RUN(k_, (kernel_<T_, 1, int>), (n_), __VA_ARGS__);                                   \
     } while (0)
@@ -4752,7 +4793,7 @@ static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dt
 #define TP__FRAME(T_)                                                                                    \
     do {                                                                                                 \
         const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                          \
-        if (N * more_H * more_W * C < (int64_t)1 << 30)                                                  \
+        if (N * more_H * more_W * C < TP__INT_ELEMENTS)                                                  \
             TP_RUN(k, (tp__frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
         else TP_RUN(k, (tp__frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
     } while (0)
@@ -4845,8 +4886,8 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
                strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
     const cudnnMathType_t asked = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
-    int algo[TP__CONV_ALGOS + 1], n = 0;
-    cudnnMathType_t math[TP__CONV_ALGOS + 1];
+    int algo[TP__CONV_ALGOS + 2], n = 0;
+    cudnnMathType_t math[TP__CONV_ALGOS + 2];
     cudnnStatus_t st = tp__conv_describe(s);
     if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionMathType(s->conv, asked);
     if (st != CUDNN_STATUS_SUCCESS) return st;
@@ -4869,8 +4910,12 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
                                                                                      TP__CONV_ALGOS, &m, found));
 #undef TP__CONV_CANDIDATES
-    algo[n] = 1; /* the implicit product: of each of the three, deterministic and of small workspace */
+    algo[n] = 1; /* implicit products, where nothing was found: deterministic, of small workspace */
     math[n++] = asked;
+    if (what == TP__CONV_FORWARD) {
+        algo[n] = 0;
+        math[n++] = asked;
+    }
     for (int i = 0; i < n; i++) {
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
                        tp__conv_is_rough(what, algo[i])))
@@ -4973,7 +5018,8 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     const tp__conv_shape *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
     const int64_t reach = g->KH * g->KW * (g->C / g->groups), image_x = g->C * (g->H + g->more_h) * (g->W + g->more_w),
-                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y, most = INT32_MAX;
+                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
+                  most = TP__CONV_ELEMENTS;
     j.way = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* sums over nothing */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
@@ -4983,7 +5029,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         j.way = TP__BY_PRODUCT;
         return j;
     }
-    if (g->groups == g->C && g->C > 1 && g->B * image < most / 2) {
+    if (g->groups == g->C && g->C > 1 && g->B * image < (int64_t)1 << 30) {
         j.way = TP__BY_DEPTH;
         if (what != TP__CONV_FILTER) return j;
         const tp__depth_cut s = tp__depth_cut_of(g);
@@ -5084,8 +5130,9 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
         const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
         char *px = (char *)x + (size_t)(at * g->xb) * size, *py = (char *)y + (size_t)(at * g->yb) * size;
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
-        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, at > 0);
-        if (st == CUDNN_STATUS_NOT_SUPPORTED) return false;
+        const bool add = j->what == TP__CONV_FILTER && at > 0;
+        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
+        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) return false; /* or a shade of it */
         if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
         if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
     }
@@ -5423,6 +5470,8 @@ template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scal
     return tp__fused(x - mean, scale, beta);
 }
 
+template <class R> __device__ __forceinline__ R tp__finite(R x) { return x - x == 0 ? x : (R)0; }
+
 /* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
  * squares around one of n values are at most about n times those around their mean. */
 template <class R, int V> struct tp__bn_sums {
@@ -5430,7 +5479,7 @@ template <class R, int V> struct tp__bn_sums {
     __device__ __forceinline__ void begin(const R (&x)[V])
     {
         for (int e = 0; e < V; e++) {
-            shift[e] = x[e] - x[e] == 0 ? x[e] : 0; /* finite */
+            shift[e] = tp__finite(x[e]);
             sum[e] = squares[e] = 0;
         }
     }
@@ -5508,9 +5557,11 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     const int wide = s.lanes * V, n = (int)(b.to - b.from);
     const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
     for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
+        const R near = means[t]; /* differences from it are small, and keep their bits */
         R total = 0, squares = 0;
-        for (int w = 0; w < b.slots && w < n; w++) total += (R)((n - w + b.slots - 1) / b.slots) * means[w * wide + t];
-        const R all = total / (R)n;
+        for (int w = 1; w < b.slots && w < n; w++)
+            total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
+        const R all = near + total / (R)n;
         for (int w = 0; w < b.slots && w < n; w++) {
             const R d = means[w * wide + t] - all;
             squares += arounds[w * wide + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
@@ -5589,15 +5640,20 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
     R mean[V], scale[V], beta[V];
     for (int e = 0; e < V; e++)
         mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
-#pragma unroll 4
-    for (int r = 0; r < rows; r++) {
-        R v[V];
-        tp__load(p + r * stride, v);
-        for (int e = 0; e < V; e++) {
-            v[e] = tp__bn_value(v[e], mean[e], scale[e], beta[e]);
-            if (relu && 0 > v[e]) v[e] = 0;
+    for (int r = 0; r < rows; r += 4) { /* four rows are under way before the first is written */
+        R v[4][V];
+#pragma unroll
+        for (int u = 0; u < 4; u++)
+            if (r + u < rows) tp__load(p + (r + u) * stride, v[u]);
+#pragma unroll
+        for (int u = 0; u < 4; u++) {
+            if (r + u >= rows) break;
+            for (int e = 0; e < V; e++) {
+                v[u][e] = tp__bn_value(v[u][e], mean[e], scale[e], beta[e]);
+                if (relu && 0 > v[u][e]) v[u][e] = 0;
+            }
+            tp__store(q + (r + u) * stride, v[u]);
         }
-        tp__store(q + r * stride, v);
     }
 }
 /* stat: gamma inv, dbeta/N, inv dgamma/N */
@@ -5615,16 +5671,23 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
     tp__load(in.mean + b.c, mean);
     if (in.beta) tp__load(in.beta + b.c, beta);
     for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
-#pragma unroll 4
-    for (int r = 0; r < rows; r++) {
-        R u[V], d[V];
-        tp__load(p + r * stride, u);
-        tp__load(q + r * stride, d);
-        for (int e = 0; e < V; e++) {
-            if (in.beta && !(tp__bn_value(u[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
-            d[e] = scale[e] * (d[e] - c1[e] - (u[e] - mean[e]) * c2[e]);
+    for (int r = 0; r < rows; r += 2) {
+        R v[2][V], d[2][V];
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            if (r + u >= rows) break;
+            tp__load(p + (r + u) * stride, v[u]);
+            tp__load(q + (r + u) * stride, d[u]);
         }
-        tp__store(to + r * stride, d);
+#pragma unroll
+        for (int u = 0; u < 2; u++) {
+            if (r + u >= rows) break;
+            for (int e = 0; e < V; e++) {
+                if (in.beta && !(tp__bn_value(v[u][e], mean[e], scale[e], beta[e]) > 0)) d[u][e] = 0;
+                d[u][e] = scale[e] * (d[u][e] - c1[e] - (v[u][e] - mean[e]) * c2[e]);
+            }
+            tp__store(to + (r + u) * stride, d[u]);
+        }
     }
 }
 
@@ -5661,9 +5724,10 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
         }
         sums.end(n, mean, around);
     }
+    const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    for (int v = 0; v < V; v++) total += n * mean[v];
-    const R all = tp__block_sum(total, room) / (R)(to - from);
+    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, and keep their bits */
+    const R all = near + tp__block_sum(total, room) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
     squares = tp__block_sum(squares, room);
     if (threadIdx.x) return;
@@ -5829,7 +5893,7 @@ TP_KERNEL tp__bn_given(const T *gamma, const T *beta, const T *mean, const T *va
 #define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
     do {                                                                                                          \
         const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
-        if ((s_).n * (s_).C >= (int64_t)1 << 30)                                                                  \
+        if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                  \
             TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
         else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
         else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \
@@ -7835,7 +7899,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
     }
 }
 /* A stable sort by four bits at a time: how often each digit occurs in each chunk; where they go; they go. */
-TP_KERNEL tp__sort_count(const uint32_t *key, uint32_t *count, int64_t n, int64_t chunks, int shift)
+TP_KERNEL tp__place_count(const uint32_t *key, uint32_t *count, int64_t n, int64_t chunks, int shift)
 {
     TP_SHARED(unsigned, sum, 16);
     if (threadIdx.x < 16) sum[threadIdx.x] = 0;
@@ -7965,7 +8029,7 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         int now = 0;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
         for (int shift = 0; shift < 32 && pixels >> shift && places > 0; shift += 4, now ^= 1) {
-            TP_RUN_BLOCKS(k, tp__sort_count, chunks, TP__THREADS, 0, a->key[now], a->count, places, chunks, shift);
+            TP_RUN_BLOCKS(k, tp__place_count, chunks, TP__THREADS, 0, a->key[now], a->count, places, chunks, shift);
             TP_RUN_BLOCKS(k, tp__sort_places, 1, TP__THREADS, 0, a->count, 16 * chunks);
             TP_RUN_BLOCKS(k, tp__sort_move, chunks, TP__THREADS, 0, a->key[now], a->index[now], a->key[!now],
                           a->index[!now], a->count, places, chunks, shift);

@@ -2873,7 +2873,9 @@ static void tp__towers_run(tp__towers *t, int i)
             snprintf(why, sizeof why, "%.500s", tp_last_error());
             tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
             b->done = true;
-        } else tp__towers_pass(t, i, -1);
+        } else {
+            tp__towers_pass(t, i, -1);
+        }
     } else {
         tp__tower_body(b);
         b->done = true;
@@ -3752,6 +3754,7 @@ typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
     uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
+    uint64_t words[3];   /* ... as they came back */
 } tp__exec_device;
 
 struct tp_exec {
@@ -4521,7 +4524,19 @@ static size_t tp__step_scratch(const tp__step *s)
 {
     tp_device *d = s->call.device;
     if (d->scratch) return d->scratch(d, &s->call);
-    return s->row->scratch ? s->row->scratch(&s->call) : 0;
+    if (!s->row->scratch) return 0;
+    tp_operand op[64];
+    tp_call k = s->call;
+    const int n = k.n_in + k.n_out + k.n_var;
+    if (!s->convert || n > 64) return s->row->scratch(&k);
+    for (int i = 0; i < n; i++) { /* what its float kernel will see */
+        op[i] = s->operand[i];
+        if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
+    }
+    k.in = op;
+    k.out = op + k.n_in;
+    k.var = op + k.n_in + k.n_out;
+    return s->row->scratch(&k);
 }
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
@@ -4808,10 +4823,10 @@ static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
     void *dst = s->operand[1].data;
     if (bytes == 0) return TP_OK;
     if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
-    if (to->host) return from->download(from, dst, src, bytes);
-    if (to->copy_from) return to->copy_from(to, dst, from, src, bytes);
-    const tp_status st = from->download(from, p->room, src, bytes);
-    return st == TP_OK ? to->upload(to, dst, p->room, bytes) : st;
+    if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
+    tp_status st = from->download(from, to->host ? dst : p->room, src, bytes);
+    if (st == TP_OK) st = from->wait(from);
+    return st == TP_OK && !to->host ? to->upload(to, dst, p->room, bytes) : st;
 }
 
 /* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
@@ -6072,25 +6087,26 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     st = tp__plan_run(p, e->timing);
     tp__float_mode_leave(mode);
     if (st != TP_OK) return st;
-    for (int i = 0; i < p->n_device; i++) {
+    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
         tp_device *d = p->device[i];
-        if (!p->used[i]) continue;
-        if ((st = d->wait(d)) != TP_OK || (st = d->download(d, words, e->on[i].step_word, sizeof words)) != TP_OK ||
-            (st = d->wait(d)) != TP_OK)
-            return st;
-        if (words[1] != 0) return tp__run_fault(s->graph, (int64_t)words[1], (int64_t)words[2]);
+        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof words);
     }
     for (int i = 0; i < n_fetches; i++) {
         const size_t bytes = tp_tensor_bytes(&p->value[i]);
         const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
         if (bytes && src) {
             tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
-            if ((st = d->download(d, p->value[i].data, src, bytes)) != TP_OK) return st;
+            if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
         }
         if (values) values[i] = &p->value[i];
     }
-    for (int i = 0; i < p->n_device && st == TP_OK; i++) /* downloads are complete then */
-        if (p->used[i]) st = p->device[i]->wait(p->device[i]);
+    for (int i = 0; i < p->n_device; i++) {
+        const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
+        if (st == TP_OK) st = waited;
+    }
+    for (int i = 0; i < p->n_device && st == TP_OK; i++)
+        if (p->used[i] && e->on[i].words[1] != 0)
+            st = tp__run_fault(s->graph, (int64_t)e->on[i].words[1], (int64_t)e->on[i].words[2]);
     return st;
 }
 

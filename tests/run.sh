@@ -26,8 +26,9 @@ start() {
 # what a test prints and counts: one_test <configuration> <test> <compiler and flags...>
 one_test() {
     local config=$1 name=$2; shift 2
-    local exe=$out/$config-$name log=$out/$config-$name.log
-    if ! "$@" -Itests -I. "tests/$name.c" -o "$exe" -lm -lpthread >"$log" 2>&1; then
+    local exe=$out/$config-${name##*/} log=$out/$config-${name##*/}.log src=tests/$name.c
+    case "$name" in *.cpp) src=tests/$name ;; esac
+    if ! "$@" -Itests -I. "$src" -o "$exe" -lm -lpthread >"$log" 2>&1; then
         echo "FAIL $config/$name (does not compile)"; head -n 20 "$log"; echo "0 1 0"; return
     fi
     $run_with "$exe" >"$log" 2>&1 </dev/null
@@ -49,7 +50,7 @@ one_test() {
     echo "$p $f ${s:-0}"
 }
 run_test() {
-    case "$1/$2" in *"$only"*) start "$1-$2" one_test "$@" ;; esac
+    case "$1/$2" in *"$only"*) start "$1-${2##*/}" one_test "$@" ;; esac
 }
 
 one_check() {
@@ -78,6 +79,16 @@ if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/
     run_with=""
 else
     echo "     neon: not run (Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
+fi
+# CUDA on the CPU, which the GPU's code is tested with; the thread sanitizer sees races between the threads of a kernel
+shim="-std=c++17 -g -DTP_CUDA_SHIM -Itests/gpu/shim tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp"
+if command -v clang++ >/dev/null; then
+    run_test shim-asan gpu/test_shim.cpp clang++ -O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined $warn $shim
+    run_test shim-tsan gpu/test_shim.cpp clang++ -O0 -fsanitize=thread $warn $shim
+elif command -v g++ >/dev/null; then
+    run_test shim gpu/test_shim.cpp g++ -O1 $warn $shim
+else
+    echo "     shim: not run (no C++ compiler)"
 fi
 run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
 run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn

@@ -1,6 +1,7 @@
 /* Sessions with several devices: where ops run and variables live, what is copied between devices and when, recordings, and a
  * device whose memory the host cannot read. All of it must give the bits of one device. */
 #define TP_IMPLEMENTATION
+#include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
 #include "tp_test.h"
@@ -524,11 +525,67 @@ TEST(a_full_device_is_a_sentence)
 
 /* ==== >>several devices =============================================================================== */
 
+/* The op that reads n's first output and is of this row; NULL if there is none. */
+static const tp_operation *reader(tp_graph *g, const tp_operation *n, const tp_op *row)
+{
+    for (int i = 0; i < tp_graph_n_operations(g); i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (o->row != row) continue;
+        const tp_node *in = o->in[0];
+        while (in->op != n && in->op->row == &tp__op_identity) in = in->op->in[0];
+        if (in->op == n && in->index == 0) return o;
+    }
+    return NULL;
+}
+/* Every step of every plan lies where its op was placed, and so does all that was fused into it. Returns how many ops that
+ * a step took in were looked at. */
+static int steps_lie_right(tp_session *s)
+{
+    tp_graph *g = tp_session_graph(s);
+    int n = 0;
+    for (const tp__plan *p = tp_session_exec(s)->plans; p; p = p->next)
+        for (int i = 0; i < p->n_step; i++) {
+            const tp__step *t = &p->step[i];
+            const tp_operation *o = tp_graph_find_operation(g, t->name), *in[2] = {NULL, NULL};
+            if (t->from >= 0 || t->row == &tp__op_copy || !CHECK(o != NULL)) continue;
+            CHECK_MSG(o->device == t->device, "'%s' runs on %d, not on %d", t->name, t->device, o->device);
+            if (t->row == &tp__op_fused) {
+                const tp__program *prog = (const tp__program *)t->call.attrs;
+                for (int k = 0; k < prog->n_instr; k++)
+                    for (int j = 0; j < tp_graph_n_operations(g); j++) {
+                        const tp_operation *m = tp_graph_operation(g, j);
+                        if (m->attrs != prog->instr[k].attrs) continue;
+                        CHECK_MSG(m->device == t->device, "'%s' was fused into '%s' on another device", m->name,
+                                  o->name);
+                        n += prog->n_instr > 1;
+                    }
+            } else if (t->call.n_in > o->n_in && (t->row == &tp__op_conv2d || t->row == &tp__op_matmul)) {
+                const bool relu = t->row == &tp__op_conv2d
+                                      ? ((const tp_conv2d_attrs *)t->call.attrs)->fused_act == TP_EPILOGUE_RELU
+                                      : ((const tp__matmul_attrs *)t->call.attrs)->fused_act == TP_EPILOGUE_RELU;
+                in[0] = reader(g, o, &tp__op_bias_add);
+                if (relu && CHECK(in[0] != NULL)) in[1] = reader(g, in[0], &tp__op_relu);
+            } else if (t->row == &tp__op_batch_norm && ((const tp__bn_attrs *)t->call.attrs)->relu_) {
+                in[0] = reader(g, o, &tp__op_relu);
+            } else if (t->row == &tp__op_batch_norm_grad && ((const tp__bn_attrs *)t->call.attrs)->relu_) {
+                in[0] = o->in[0]->op; /* relu_grad */
+            }
+            for (int k = 0; k < 2; k++) {
+                if (!in[k]) continue;
+                CHECK_MSG(in[k]->device == t->device, "'%s' was fused into '%s' on another device", in[k]->name,
+                          o->name);
+                n++;
+            }
+        }
+    return n;
+}
+
 /* Any placement of the ops gives the bits of one device: on CPU devices, on devices with memory of their own, which reach
  * each other or do not, and on a mixture. */
 TEST(any_placement_gives_the_same_bits)
 {
     const bool quick = getenv("TP_TEST_QUICK") != NULL;
+    int fused = 0;
     for (int trial = 0; trial < (quick ? 8 : 40); trial++) {
         net n;
         outcome want, got;
@@ -567,6 +624,7 @@ TEST(any_placement_gives_the_same_bits)
             fetch[0] = n.cost, fetch[1] = n.train, fetch[2] = tp_graph_find(n.g, "fc0/W");
             CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 3, &info));
             CHECK(info.n_copies > 5 && !info.recorded);
+            fused += steps_lie_right(s);
             if (mix == 0) CHECK(r[0]->allocs == 0);
             if (mix == 1) CHECK(r[0]->peer_copies + r[1]->peer_copies == 0);
             if (mix == 2) CHECK(r[0]->peer_copies + r[1]->peer_copies > 0);
@@ -580,6 +638,7 @@ TEST(any_placement_gives_the_same_bits)
         }
         net_free(&n);
     }
+    CHECK(fused > 50); /* there was something to reach across with */
 }
 
 static double scalar(tp_session *s, tp_node *n)
@@ -866,6 +925,37 @@ TEST(statistics_of_all_towers_on_devices_of_their_own_memory)
         }
     }
     tp_graph_free(g);
+}
+
+/* A file of C has one memory: the placement is left behind, and the numbers stay. */
+TEST(exported_to_c_all_of_it_is_one_device)
+{
+    tp_graph *g[2];
+    tp_buf text[2];
+    for (int i = 0; i < 2; i++) {
+        tp_device *d[2];
+        tp_export_c_info info;
+        g[i] = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g[i], "x", TP_F32, tp_make_shape(TP_ANY, 3)), *w = NULL, *y = NULL;
+        TP_DEVICE(g[i], i)
+        {
+            w = tp_get_variable_as(g[i], "w", TP_F32, tp_make_shape(3, 2), tp_init_ones());
+            y = tp_tanh(tp_matmul(x, w));
+        }
+        y = tp_named(tp_affine(y, 2, 1), "y");
+        CHECK_OK(tp_cpu_devices_new(2, 1, NULL, d));
+        tp_session *s = open_on(g[i], d, 2);
+        memset(&text[i], 0, sizeof text[i]);
+        CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &text[i], NULL, &info));
+        CHECK(info.kernels == 2);
+        tp_session_free(s);
+        for (int k = 0; k < 2; k++) d[k]->close(d[k]);
+    }
+    CHECK_STR(text[1].data, text[0].data);
+    for (int i = 0; i < 2; i++) {
+        tp_buf_free(&text[i]);
+        tp_graph_free(g[i]);
+    }
 }
 
 TEST(wrong_placement_is_a_sentence)

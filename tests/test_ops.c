@@ -540,6 +540,25 @@ TEST(half_precision_goes_through_float)
     }
 }
 
+/* The fast kernel gets float32, and room for what it packs of that. */
+TEST(half_precision_products)
+{
+    const tp_dtype half[2] = {TP_F16, TP_BF16};
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor out;
+        memset(&out, 0, sizeof out);
+        tp_node *a = tp_get_variable_as(g, "a", half[i], tp_make_shape(7, 5), tp_init_ones());
+        tp_node *b = tp_get_variable_as(g, "b", half[i], tp_make_shape(5, 9), tp_init_ones());
+        tp_session *s = open_session(g, 2, NULL);
+        if (s && CHECK_OK(tp_session_eval(s, tp_matmul(a, b), &out)))
+            for (int64_t k = 0; k < 63; k++) CHECK_NEAR(tp_tensor_get(&out, k), 5, 0, 0);
+        tp_tensor_free(&out);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(building_survives_out_of_memory)
 {
     bool failed = true;

@@ -18,10 +18,10 @@ bool injected(const char *what); /* counts a call that may fail; true: this one 
 /* Fault unless [p, p + bytes) lies in one live device allocation. */
 void check_device(const void *p, size_t bytes, const char *what);
 /* Queue work as a kernel is: on its stream, or into the graph being captured. */
-cudaError_t queue(cudaStream_t stream, const std::string &name, std::function<void()> run);
+cudaError_t queue(cudaStream_t stream, const std::string &name, std::function<void()> work);
 /* Work of several streams together: it runs when all have come, and each goes on when it is done. */
 struct Meeting;
-std::shared_ptr<Meeting> meeting(int streams, const std::string &name, std::function<void()> run);
+std::shared_ptr<Meeting> meeting(int streams, const std::string &name, std::function<void()> work);
 cudaError_t join(const std::shared_ptr<Meeting> &m, cudaStream_t stream);
 void count_live(const char *what, int by); /* "cuDNN handle": one more, one less */
 void scribble(void *p, size_t bytes);      /* as undefined as NaNs are */

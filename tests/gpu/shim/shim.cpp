@@ -2149,16 +2149,16 @@ cudaError_t tp_shim::queue(cudaStream_t stream, const std::string &name, std::fu
 struct tp_shim::Meeting {
     int streams, come = 0;
     std::string name;
-    std::function<void()> run;
+    std::function<void()> work;
     std::vector<std::shared_ptr<Mark>> arrived;
     std::shared_ptr<Mark> done = std::make_shared<Mark>();
 };
-std::shared_ptr<tp_shim::Meeting> tp_shim::meeting(int streams, const std::string &name, std::function<void()> run)
+std::shared_ptr<tp_shim::Meeting> tp_shim::meeting(int streams, const std::string &name, std::function<void()> work)
 {
     auto m = std::make_shared<Meeting>();
     m->streams = streams;
     m->name = name;
-    m->run = std::move(run);
+    m->work = std::move(work);
     return m;
 }
 cudaError_t tp_shim::join(const std::shared_ptr<Meeting> &m, cudaStream_t stream)
@@ -2191,7 +2191,7 @@ cudaError_t tp_shim::join(const std::shared_ptr<Meeting> &m, cudaStream_t stream
         enqueue(lock, s, std::move(wait));
     }
     q.device = -1;
-    q.work = m->run;
+    q.work = m->work;
     enqueue(lock, s, q);
     q.kind = RECORD;
     q.mark = m->done;

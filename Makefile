@@ -28,6 +28,7 @@ CUDA_INC  := $(foreach r,$(ROOMS),-isystem $(r)/include)
 CUDA_LIBS := $(foreach d,$(wildcard $(foreach r,$(ROOMS),$(r)/lib64 $(r)/lib)),-L$(d) -Wl,-rpath,$(d)) \
              -lcudart -lcublasLt -l:libcudnn.so.9 -lstdc++
 ARCHS     := $(or $(ARCH),75 80 90 100)
+NVOPT     ?= -O2
 NVFLAGS   := $(if $(filter native,$(ARCHS)),-arch=native,\
                $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
                -gencode arch=compute_$(lastword $(ARCHS)),code=compute_$(lastword $(ARCHS))) -Xcompiler -Wall,-Wextra $(NVWARN)
@@ -45,7 +46,7 @@ $(B)/%: %.c $(HEADERS) $(DEVICE) $(wildcard tests/*.h tests/bench/*.h)
 
 $(B)/tp_cuda.o: tp_cuda.cu $(HEADERS)
 	@mkdir -p $(B)
-	$(NVCC) -O2 -std=c++17 $(NVFLAGS) --threads 0 -I. $(CUDA_INC) -c $< -o $@
+	$(NVCC) $(NVOPT) -std=c++17 $(NVFLAGS) --threads 0 -I. $(CUDA_INC) -c $< -o $@
 
 DATA   ?=
 EPOCHS ?=

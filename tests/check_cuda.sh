@@ -9,7 +9,7 @@ if [ -z "${CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null; then
 fi
 log=build/test/check_cuda.make
 mkdir -p build/test
-make -B CUDA=1 CFLAGS="-O0 -Werror" NVWARN="-Werror all-warnings" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
+make -B CUDA=1 CFLAGS="-O0 -Werror" NVWARN="-Werror all-warnings -Xcicc -O1 -Xptxas -O1" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
 if grep -i warning "$log" | grep -v 'all-warnings'; then exit 1; fi
 # Without a GPU a program says so; with one it runs.
 build/cuda/share_towers --gpu 0 >"$log" 2>/dev/null && exit 0

@@ -8057,38 +8057,26 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     }
 
     /* 3. whole rows: what was there, bias, activation */
-    if (t->add) {
-#define X(i)                                          \
-    if (mr > i && t->m > i) {                         \
-        p##i += vload(t->c[i]);                       \
-        if (nv == 2) q##i += vload(t->c[i] + TP__VW); \
-    }
-        TP__ROWS(X)
-#undef X
-    }
-    if (t->bias) {
-        const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : zero;
-#define X(i)                        \
-    if (mr > i) {                   \
-        p##i += bias0;              \
-        if (nv == 2) q##i += bias1; \
-    }
-        TP__ROWS(X)
-#undef X
-    }
-    if (t->relu) {
-#define X(i)                                  \
-    if (mr > i) {                             \
-        p##i = vmax(zero, p##i);              \
-        if (nv == 2) q##i = vmax(zero, q##i); \
-    }
-        TP__ROWS(X)
-#undef X
-    }
-#define X(i)                                         \
-    if (mr > i && t->m > i) {                        \
-        vstore(t->c[i], p##i);                       \
-        if (nv == 2) vstore(t->c[i] + TP__VW, q##i); \
+    const V bias0 = t->bias ? vload(t->bias) : zero;
+    const V bias1 = t->bias && nv == 2 ? vload(t->bias + TP__VW) : zero;
+    const bool add = t->add, bias = t->bias != NULL, relu = t->relu;
+#define X(i)                                        \
+    if (mr > i && t->m > i) {                       \
+        float *c = t->c[i];                         \
+        if (add) {                                  \
+            p##i += vload(c);                       \
+            if (nv == 2) q##i += vload(c + TP__VW); \
+        }                                           \
+        if (bias) {                                 \
+            p##i += bias0;                          \
+            if (nv == 2) q##i += bias1;             \
+        }                                           \
+        if (relu) {                                 \
+            p##i = vmax(zero, p##i);                \
+            if (nv == 2) q##i = vmax(zero, q##i);   \
+        }                                           \
+        vstore(c, p##i);                            \
+        if (nv == 2) vstore(c + TP__VW, q##i);      \
     }
     TP__ROWS(X)
 #undef X

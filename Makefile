@@ -46,7 +46,7 @@ $(B)/%: %.c $(HEADERS) $(DEVICE) $(wildcard tests/*.h tests/bench/*.h)
 
 $(B)/tp_cuda.o: tp_cuda.cu $(HEADERS)
 	@mkdir -p $(B)
-	$(NVCC) $(NVOPT) -std=c++17 $(NVFLAGS) --threads 0 -I. $(CUDA_INC) -c $< -o $@
+	$(NVCC) $(NVOPT) -std=c++17 $(NVFLAGS) --threads 0 --split-compile 0 -I. $(CUDA_INC) -c $< -o $@
 
 DATA   ?=
 EPOCHS ?=

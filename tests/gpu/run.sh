@@ -124,7 +124,7 @@ repeats() {
 # A few cases of each kind of kernel, and steps; the tools slow a program ten to a hundred times.
 sanitize() { # <tool>
     command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 77; }
-    export TP_CUDA_OPS="add matmul conv2d conv2d_input_grad conv2d_filter_grad max_pool max_pool_grad reduce_sum softmax batch_norm_train batch_norm_grad layer_norm gather transpose lstm attention apply_adam"
+    export TP_CUDA_OPS="add matmul conv2d conv2d_input_grad conv2d_filter_grad max_pool max_pool_grad reduce_sum softmax batch_norm batch_norm_grad layer_norm gather transpose lstm attention apply_adam"
     local test
     for test in a_step_is the_op_table_on_float32; do
         compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$bin/test_cuda" $test >"$logs/sanitize-$1-$test.log" 2>&1

@@ -9,7 +9,7 @@ if [ -z "${CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null; then
 fi
 log=build/test/check_cuda.make
 mkdir -p build/test
-if [ -n "${CUDA_ALL:-}" ]; then arch=() dir=build/cuda; else arch=(ARCH=90 "NVOPT=-O1 -Xcicc -O1 -Xptxas -O1") dir=build/cuda-90; fi
+if [ -n "${CUDA_ALL:-}" ]; then arch=() dir=build/cuda; else arch=(ARCH=90 "NVOPT=-O1 -Xcicc -O0 -Xptxas -O0") dir=build/cuda-90; fi
 make -B CUDA=1 ${arch[@]+"${arch[@]}"} CFLAGS="-O0 -Werror" NVWARN="-Werror all-warnings" >"$log" 2>&1 ||
     { tail -n 40 "$log"; exit 1; }
 if grep -i warning "$log" | grep -v 'all-warnings'; then exit 1; fi

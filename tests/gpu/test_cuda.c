@@ -650,7 +650,7 @@ static bool folded_net(tp_device *device, int nchw, bool depthwise, tp_tensor *o
     memset(value, 0, sizeof value);
     bool ok = CHECK(g != NULL);
     for (int i = 0; i < N && ok; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "x%d", i);
         in[i] = tp_placeholder(g, name, TP_F32, shape[i]);
         ok = CHECK_OK(tp_tensor_resize(&value[i], TP_F32, shape[i]));
@@ -1366,7 +1366,7 @@ static void optimizers(tp_dtype dtype, int n, double tol)
                 const int64_t size = i == 3 ? 9001 : i == 5 ? 4096 : i == n - 1 ? 4097 : i == 7 ? 0 : 1 + i % 9;
                 var[i] = twin_var(&t, "w", i, dtype, size, -1, 1);
                 for (int s = 0; s < 3; s++) {
-                    char name[8];
+                    char name[16];
                     snprintf(name, sizeof name, "s%d_", s);
                     slot[s][i] = twin_var(&t, name, i, dtype, size, s == 1 && kind == TP__FTRL ? -0.5f : 0.1f, 0.9f);
                 }

@@ -488,9 +488,8 @@ typedef struct tp_layer {
     const char *layer; /* "Conv2D" and its descriptor; or NULL and one of the two below */
     const void *desc;
     tp_node *(*apply)(tp_node *x, void *user);
-    void *user;
+    void *user; /* of apply; beside a layer, what the macros below know of it */
     tp_node *(*op)(tp_node *x);
-    const struct tp_layer_type *type; /* the macros' own; NULL: the layer is looked up by its name */
 } tp_layer;
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n); /* of an array, which you may fill in by hand */
 TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers,
@@ -503,7 +502,7 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
 /* Of any layer, your own too: its C name, then what its call takes. */
-#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, NULL, NULL, TP__TYPE(L) }
+#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
 #define TP_CONV2D(...)             TP_LAYER(conv2d, __VA_ARGS__)
 #define TP_FULLY_CONNECTED(...)    TP_LAYER(fully_connected, __VA_ARGS__)
 #define TP_MAX_POOLING(...)        TP_LAYER(max_pooling, __VA_ARGS__)
@@ -532,9 +531,9 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_BASIC_LSTM_CELL(...)    TP_LAYER(basic_lstm_cell, __VA_ARGS__)
 #define TP_GRU_CELL(...)           TP_LAYER(gru_cell, __VA_ARGS__)
 #define TP_MULTI_HEAD_ATTENTION(...) TP_LAYER(multi_head_attention, __VA_ARGS__)
-#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL, NULL } /* fn(x, user) */
-#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_), NULL }    /* fn(x): tp_relu, tp_flatten, ... */
-#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL, NULL }
+#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
+#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
+#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
 #endif
 /* clang-format on */
 
@@ -2486,17 +2485,27 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 
 /* ==== >>linear ======================================================================================== */
 
+/* The layer of a step: as the macros name it, which leaves the entry of a built-in one in .user, or by its name alone. */
+static const tp_layer_type *tp__step_of_macro(tp_graph *g, const tp_layer *l)
+{
+    return l->user ? (const tp_layer_type *)l->user : tp__own_layer(g, l->layer);
+}
+static const tp_layer_type *tp__step_by_name(tp_graph *g, const tp_layer *l)
+{
+    return tp_get_registered_layer(g, l->layer);
+}
+
 static tp_node *tp__linear_by(tp_node *x, const tp_layer *layers, int n,
-                              const tp_layer_type *(*find)(tp_graph *g, const char *name))
+                              const tp_layer_type *(*find)(tp_graph *g, const tp_layer *l))
 {
     for (int i = 0; i < n && !tp_is_poison(x); i++) {
         const tp_layer *l = &layers[i];
         tp_graph *g = tp_node_graph(x);
         if (l->layer) {
-            const tp_layer_type *t = l->type ? l->type : find(g, l->layer);
+            const tp_layer_type *t = find(g, l);
             x = t ? tp__layer_apply(x, t, l->desc)
                   : tp_graph_fail(g, &l->at, TP_ERR_NAME, "there is no layer '%s'%s", l->layer,
-                                  find == tp__own_layer
+                                  find == tp__step_of_macro
                                       ? " of your own: tp_linear has built-in ones as TP_CONV2D(...), by "
                                         "their names they go to tp_linear_n"
                                       : "");
@@ -2513,11 +2522,11 @@ static tp_node *tp__linear_by(tp_node *x, const tp_layer *layers, int n,
 
 TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n)
 {
-    return tp__linear_by(x, layers, n, tp__own_layer);
+    return tp__linear_by(x, layers, n, tp__step_of_macro);
 }
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
 {
-    return tp__linear_by(x, layers, n, tp_get_registered_layer);
+    return tp__linear_by(x, layers, n, tp__step_by_name);
 }
 
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user) { return tp_print(x, (const char *)user); }

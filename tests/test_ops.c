@@ -516,6 +516,7 @@ TEST(bad_values_fail_the_run)
 TEST(half_precision_goes_through_float)
 {
     const tp_dtype half[2] = {TP_F16, TP_BF16};
+    const int64_t dims[3] = {7, 5, 9};
     for (int i = 0; i < 2; i++) {
         tp_graph *g = tp_graph_new(NULL);
         const float values[3] = {1.5f, -2.25f, 0.75f};
@@ -544,12 +545,13 @@ TEST(half_precision_goes_through_float)
 TEST(half_precision_products)
 {
     const tp_dtype half[2] = {TP_F16, TP_BF16};
+    const int64_t dims[3] = {7, 5, 9};
     for (int i = 0; i < 2; i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_tensor out;
         memset(&out, 0, sizeof out);
-        tp_node *a = tp_get_variable_as(g, "a", half[i], tp_make_shape(7, 5), tp_init_ones());
-        tp_node *b = tp_get_variable_as(g, "b", half[i], tp_make_shape(5, 9), tp_init_ones());
+        tp_node *a = tp_get_variable_as(g, "a", half[i], tp_make_shape_n(2, dims), tp_init_ones());
+        tp_node *b = tp_get_variable_as(g, "b", half[i], tp_make_shape_n(2, dims + 1), tp_init_ones());
         tp_session *s = open_session(g, 2, NULL);
         if (s && CHECK_OK(tp_session_eval(s, tp_matmul(a, b), &out)))
             for (int64_t k = 0; k < 63; k++) CHECK_NEAR(tp_tensor_get(&out, k), 5, 0, 0);

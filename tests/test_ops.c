@@ -516,7 +516,6 @@ TEST(bad_values_fail_the_run)
 TEST(half_precision_goes_through_float)
 {
     const tp_dtype half[2] = {TP_F16, TP_BF16};
-    const int64_t dims[3] = {7, 5, 9};
     for (int i = 0; i < 2; i++) {
         tp_graph *g = tp_graph_new(NULL);
         const float values[3] = {1.5f, -2.25f, 0.75f};

@@ -3420,21 +3420,11 @@ static void tp__gather_cuda(const tp_call *k)
                            s, width, tp__fault_of(k)););
 }
 
-/* -- gather_grad: indices are sorted by row, places of one row in order (a radix sort, eight bits at a time: count, then
- * sum, then place); each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
- * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
+/* -- a stable sort of places by keys of 32 bits, eight bits at a time: count, then sum, then place. What gather_grad and
+ * bilinear_sampler_grad find out with it is in which order to add, with no atomics on floats. */
 #define TP__SORT_TILE 2048 /* places that a block sorts: 8 of each thread */
-#define TP__SUM_PIECE 128
+static int64_t tp__sort_tiles(int64_t n) { return (n + TP__SORT_TILE - 1) / TP__SORT_TILE; }
 
-TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
-{
-    TP_EACH(i, s.n)
-    {
-        const int64_t row = tp__row_of(s, i);
-        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* those outside go last */
-        place[i] = (uint32_t)i;
-    }
-}
 /* How often each digit occurs in each tile. */
 TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int shift)
 {
@@ -3507,6 +3497,35 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
         place_to[to] = place[first + j * 32];
     }
 }
+/* n keys, none above `most`, and their places, both in [0] of two buffers; count: 256 numbers a tile. Returns in which of the
+ * two they end up. */
+static int tp__sort(const tp_call *k, uint32_t *const key[2], uint32_t *const place[2], uint32_t *count, int64_t n,
+                    int64_t most)
+{
+    const int64_t tiles = tp__sort_tiles(n);
+    int now = 0;
+    for (int shift = 0; n > 0 && shift < 32 && most >> shift; shift += 8, now ^= 1) {
+        TP_RUN_BLOCKS(k, tp__sort_count, tiles, TP__THREADS, 0, count, key[now], n, shift);
+        TP_RUN_BLOCKS(k, tp__sort_sum, 1, TP__THREADS, 0, count, tiles);
+        TP_RUN_BLOCKS(k, tp__sort_place, tiles, TP__THREADS, 0, key[now ^ 1], place[now ^ 1], key[now], place[now],
+                      count, n, shift);
+    }
+    return now;
+}
+
+/* -- gather_grad: indices are sorted by row, places of one row in order; each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
+ * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
+#define TP__SUM_PIECE 128
+
+TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
+{
+    TP_EACH(i, s.n)
+    {
+        const int64_t row = tp__row_of(s, i);
+        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* those outside go last */
+        place[i] = (uint32_t)i;
+    }
+}
 /* Where a row's places begin and end; both 0 for rows that nobody names. */
 TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, int64_t n, uint32_t rows)
 {
@@ -3571,7 +3590,7 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
 }
 /* Scratch: keys and places twice, counts, bounds, sums of pieces. */
 typedef struct tp__sort_room {
-    int64_t n, rows, width, tiles;
+    int64_t n, rows, width;
     size_t keys, counts, bounds, sums; /* bytes */
 } tp__sort_room;
 static tp__sort_room tp__sort_room_of(const tp_call *k)
@@ -3580,9 +3599,8 @@ static tp__sort_room tp__sort_room_of(const tp_call *k)
     r.n = tp__size(&k->in[1]);
     r.rows = k->out[0].shape.dim[0];
     r.width = tp__product_of(&k->out[0].shape, 1, k->out[0].shape.ndim);
-    r.tiles = (r.n + TP__SORT_TILE - 1) / TP__SORT_TILE;
     r.keys = ((size_t)r.n * 4 + 63) & ~(size_t)63;
-    r.counts = (size_t)r.tiles * 256 * 4;
+    r.counts = (size_t)tp__sort_tiles(r.n) * 256 * 4;
     r.bounds = ((size_t)r.rows * 4 + 63) & ~(size_t)63;
     r.sums = (size_t)(r.n / TP__SUM_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
     return r;
@@ -3620,16 +3638,10 @@ static void tp__gather_grad_cuda(const tp_call *k)
     uint32_t *count = (uint32_t *)at, *begin = (uint32_t *)(at + r.counts),
              *end = (uint32_t *)((char *)begin + r.bounds);
     void *sums = (char *)end + r.bounds;
-    int now = 0;
     const cudaError_t e = cudaMemsetAsync(begin, 0, 2 * r.bounds, c->stream);
     if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
     TP_RUN(k, tp__sort_begin, r.n, key[0], place[0], s);
-    for (int shift = 0; r.rows >> shift; shift += 8, now ^= 1) { /* rows itself is a key */
-        TP_RUN_BLOCKS(k, tp__sort_count, r.tiles, TP__THREADS, 0, count, key[now], r.n, shift);
-        if (r.tiles) TP_RUN_BLOCKS(k, tp__sort_sum, 1, TP__THREADS, 0, count, r.tiles);
-        TP_RUN_BLOCKS(k, tp__sort_place, r.tiles, TP__THREADS, 0, key[now ^ 1], place[now ^ 1], key[now], place[now],
-                      count, r.n, shift);
-    }
+    const int now = tp__sort(k, key, place, count, r.n, r.rows); /* rows itself is a key */
     TP_RUN(k, tp__sort_bounds, r.n, begin, end, key[now], r.n, (uint32_t)r.rows);
     if (r.width % 4 == 0)
         TP_REALS(k->out[0].dtype, (tp__gather_grad_sum<T, 4>(k, &r, sums, key[now], place[now], begin, end)););
@@ -7869,11 +7881,10 @@ static size_t tp__resize_bytes(const tp_call *k)
  * coordinates are sorted by the pixel that they look at first (those of equal pixels stay in order), and each pixel adds up
  * what looks at it or at its three neighbours before, in that order: exact to the rounding of a sum, whatever its numbers.
  * Images are taken in groups, so that the lists stay small. */
-#define TP__SORT_CHUNK 2048 /* numbers of a block: eight a thread */
 typedef struct tp__sampler_args {
     int64_t B, H, W, C, n; /* n coordinates an image */
     int border;
-    int64_t group, chunks; /* images at a time; chunks of the sort */
+    int64_t group; /* images at a time */
     uint32_t *key[2], *index[2], *count, *from;
     size_t bytes;
 } tp__sampler_args;
@@ -7888,16 +7899,15 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
     const int64_t most = a.n > a.H * a.W ? a.n : a.H * a.W;
     a.group = most > 0 && most < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / most : 1;
     if (a.group > a.B) a.group = a.B;
-    a.chunks = (a.group * a.n + TP__SORT_CHUNK - 1) / TP__SORT_CHUNK;
-    const int64_t room = (a.group * a.n + 63) / 64 * 64;
+    const int64_t room = (a.group * a.n + 63) / 64 * 64, counts = 256 * tp__sort_tiles(a.group * a.n);
     uint32_t *at = (uint32_t *)k->scratch;
     for (int i = 0; i < 2; i++) {
         a.key[i] = at + 2 * i * room;
         a.index[i] = a.key[i] + room;
     }
     a.count = at + 4 * room;
-    a.from = a.count + 16 * a.chunks;
-    a.bytes = (size_t)(4 * room + 16 * a.chunks + a.group * a.H * a.W + 1) * sizeof(uint32_t);
+    a.from = a.count + counts;
+    a.bytes = (size_t)(4 * room + counts + a.group * a.H * a.W + 1) * sizeof(uint32_t);
     return a;
 }
 /* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
@@ -7990,77 +8000,6 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
         a.index[0][i] = (uint32_t)i;
     }
 }
-/* A stable sort by four bits at a time: how often each digit occurs in each chunk; where they go; they go. */
-TP_KERNEL tp__place_count(const uint32_t *key, uint32_t *count, int64_t n, int64_t chunks, int shift)
-{
-    TP_SHARED(unsigned, sum, 16);
-    if (threadIdx.x < 16) sum[threadIdx.x] = 0;
-    __syncthreads();
-    const int64_t from = (int64_t)blockIdx.x * TP__SORT_CHUNK,
-                  to = n - from < TP__SORT_CHUNK ? n : from + TP__SORT_CHUNK;
-    for (int64_t i = from + threadIdx.x; i < to; i += TP__THREADS) atomicAdd(&sum[key[i] >> shift & 15u], 1u);
-    __syncthreads();
-    if (threadIdx.x < 16) count[threadIdx.x * chunks + blockIdx.x] = sum[threadIdx.x];
-}
-/* The sum of what the threads before this one have. `room`: 256, shared */
-__device__ __forceinline__ unsigned tp__sort_before(unsigned x, unsigned *room)
-{
-    unsigned sum = x;
-    __syncthreads();
-    room[threadIdx.x] = x;
-    __syncthreads();
-    for (unsigned d = 1; d < TP__THREADS; d *= 2) {
-        const unsigned other = threadIdx.x >= d ? room[threadIdx.x - d] : 0;
-        __syncthreads();
-        sum += other;
-        room[threadIdx.x] = sum;
-        __syncthreads();
-    }
-    return sum - x;
-}
-TP_KERNEL tp__sort_places(uint32_t *count, int64_t n) /* one block */
-{
-    TP_SHARED(unsigned, room, TP__THREADS);
-    const int64_t each = (n + TP__THREADS - 1) / TP__THREADS, from = threadIdx.x * each,
-                  to = from + each < n ? from + each : n;
-    unsigned sum = 0;
-    for (int64_t i = from; i < to; i++) sum += count[i];
-    sum = tp__sort_before(sum, room);
-    for (int64_t i = from; i < to; i++) {
-        const unsigned here = count[i];
-        count[i] = sum;
-        sum += here;
-    }
-}
-TP_KERNEL tp__sort_move(const uint32_t *key, const uint32_t *index, uint32_t *key_to, uint32_t *index_to,
-                        const uint32_t *count, int64_t n, int64_t chunks, int shift)
-{
-    enum { EACH = TP__SORT_CHUNK / TP__THREADS };
-    TP_SHARED(unsigned, room, TP__THREADS);
-    TP_SHARED(unsigned, place, 16 * TP__THREADS); /* of the next number of a digit that a thread has: digit by digit */
-    TP_SHARED(unsigned, start, 16);
-    const int64_t from = (int64_t)blockIdx.x * TP__SORT_CHUNK + threadIdx.x * EACH;
-    for (int d = 0; d < 16; d++) place[d * TP__THREADS + threadIdx.x] = 0;
-    for (int64_t i = from; i < from + EACH && i < n; i++) place[(key[i] >> shift & 15u) * TP__THREADS + threadIdx.x]++;
-    __syncthreads();
-    unsigned sum = 0;
-    for (int j = 0; j < 16; j++) sum += place[threadIdx.x * 16 + j];
-    sum = tp__sort_before(sum, room);
-    for (int j = 0; j < 16; j++) {
-        const unsigned here = place[threadIdx.x * 16 + j];
-        place[threadIdx.x * 16 + j] = sum;
-        sum += here;
-    }
-    __syncthreads();
-    if (threadIdx.x < 16) start[threadIdx.x] = place[threadIdx.x * TP__THREADS];
-    __syncthreads();
-    for (int64_t i = from; i < from + EACH && i < n; i++) {
-        const unsigned digit = key[i] >> shift & 15u, at = place[digit * TP__THREADS + threadIdx.x]++;
-        const int64_t to = (int64_t)count[digit * chunks + blockIdx.x] + (at - start[digit]);
-        key_to[to] = key[i];
-        index_to[to] = index[i];
-    }
-}
 /* The first place of each pixel in the sorted list. */
 TP_KERNEL tp__sampler_froms(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
 {
@@ -8115,17 +8054,11 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
 {
     for (int64_t b = 0; b < a->B; b += a->group) {
         const int64_t images = a->B - b < a->group ? a->B - b : a->group, places = images * a->n,
-                      pixels = images * a->H * a->W, chunks = (places + TP__SORT_CHUNK - 1) / TP__SORT_CHUNK;
+                      pixels = images * a->H * a->W;
         const T *at = coords + b * a->n * 2, *d = dy + b * a->n * a->C;
         T *to = dx + b * a->H * a->W * a->C;
-        int now = 0;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
-        for (int shift = 0; shift < 32 && pixels >> shift && places > 0; shift += 4, now ^= 1) {
-            TP_RUN_BLOCKS(k, tp__place_count, chunks, TP__THREADS, 0, a->key[now], a->count, places, chunks, shift);
-            TP_RUN_BLOCKS(k, tp__sort_places, 1, TP__THREADS, 0, a->count, 16 * chunks);
-            TP_RUN_BLOCKS(k, tp__sort_move, chunks, TP__THREADS, 0, a->key[now], a->index[now], a->key[!now],
-                          a->index[!now], a->count, places, chunks, shift);
-        }
+        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels); /* pixels itself is a key */
         TP_RUN(k, tp__sampler_froms, pixels + 1, a->key[now], a->from, places, pixels);
         if (a->C % 4 == 0)
             TP_RUN(k, (tp__sampler_gather<T, 4>), pixels * a->C / 4, *a, a->index[now], d, at, to, pixels);

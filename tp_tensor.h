@@ -2894,6 +2894,14 @@ typedef struct tp__tile {
 } tp__tile;
 #define TP__MAX_EVEN 16 /* rows of an even tile */
 
+/* Even tiles one after another: c[i] (+)= sum over k < K of a[i a_gap + k step] b[k ldb]. */
+typedef struct tp__even {
+    const float *a, *b;
+    float *c;
+    int64_t K, a_gap, step, ldb, c_gap;
+    bool add;
+} tp__even;
+
 /* What batch normalisation needs of each of C channels, the last axis: y = (x - mean) scale + beta, then the ReLU if
  * there is one; backward dx = scale (dy - c1 - (x - mean) c2), where dy counts only where y > 0. */
 typedef struct tp__bn {
@@ -3076,6 +3084,13 @@ TP__KERNEL(void, taps, int64_t C, int n_tap, const float *const *x, const float 
            bool relu);
 TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
            float *acc);
+TP__KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
+TP__KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
+TP__KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
+           const float *bias, bool relu);
+TP__KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane);
+TP__KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
+TP__KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
 TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
            uint8_t *which);
 TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
@@ -3785,6 +3800,13 @@ static void tp__fetch(tp__ahead *a, int64_t n)
     a->at += (n + 15) / 16 * 16;
 }
 
+static void tp__fetch_written(tp__ahead *a, int64_t n)
+{
+    n = tp__max64(0, tp__min64(n, a->end - a->at));
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(a->at + i, 1, 2);
+    a->at += (n + 15) / 16 * 16;
+}
+
 /* -- forward and input gradient ------------------------------------------------------------------- >>conv gather */
 /* dst[position] = sum over taps of src[position * stride + tap] B[tap]. Forward: src is x, B is w. Input gradient: src
  * is dy, and B is w transposed; pixels of dx with the same remainder modulo the stride see the same taps, so each such
@@ -4287,6 +4309,238 @@ static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scrat
     if (f.parts > 1) tp__add_parts_run(d, a->dw, f.part, f.K * a->O, f.parts);
 }
 
+/* -- 3x3 with stride 1, with fewer multiplications ------------------------------------------------- >>conv winograd */
+/* Winograd's F(2x2,3x3): a tile of 2x2 positions takes 16 products a pair of channels, where the definition takes 36.
+ * V = B'dB of the 4x4 pixels d under a tile, U = GgG' of the filter g; then y = A'(U V)A, the product element by element,
+ * its sum over channels a matrix product at each of the 16 places. The filter gradient: dg = G'(V (A dy A'))G, summed
+ * over tiles. B, A and G hold 0, 1, -1 and 1/2 only, so that no more than a bit of precision is lost, but what is not
+ * finite spreads within its tile. The source's channels are "in" here, those of the result "out": the input gradient is
+ * the forward pass over dy with the filter turned around. */
+
+typedef struct tp__wino {
+    tp__grid grid; /* of tiles, two pixels apart, which see four by four */
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    tp_conv_what what;
+    int64_t in, out, nr;          /* channels; columns in a panel of U */
+    int64_t dst_h, dst_w;         /* of what the tiles cover */
+    int64_t block_rows, fill;     /* rows of tiles that go through all steps at once; a multiple of `fill` tiles */
+    int64_t v_plane, m_plane;     /* floats of one of the 16 places for these tiles, of `in` and `out` channels */
+    int64_t u_plane, pack_floats; /* U: panels of [in][columns] at each place */
+    int parts;                    /* filter gradient: sequences of pieces, each summed into a dw of its own */
+    float *u, *part;
+    tp__slots slots;
+} tp__wino;
+#define TP__WINO_CHANNELS  16    /* they come in multiples of it */
+#define TP__WINO_FLOATS    65536 /* of V and M of a block: they should stay in L2, with U */
+#define TP__WINO_FLOATS_L1 8192  /* with few channels all three may stay in L1 */
+
+static bool tp__conv_is_wino(const tp_conv_args *a)
+{
+#ifdef TP_NO_WINOGRAD
+    (void)a;
+    return false;
+#else
+    return a->KH == 3 && a->KW == 3 && a->stride_h == 1 && a->stride_w == 1 && a->dilation_h == 1 &&
+           a->dilation_w == 1 && a->groups == 1 && a->C % TP__WINO_CHANNELS == 0 && a->O % TP__WINO_CHANNELS == 0 &&
+           a->OH >= 2 && a->OW >= 2 && a->B * a->OH * a->OW >= 256;
+#endif
+}
+
+static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    tp__grid *q = &w->grid;
+    const bool input_grad = what == TP_CONV_INPUT_GRAD;
+    memset(w, 0, sizeof *w);
+    w->a = a;
+    w->isa = d->isa;
+    w->what = what;
+    w->in = input_grad ? a->O : a->C;
+    w->out = input_grad ? a->C : a->O;
+    w->nr = 2 * w->isa->vw;
+    w->dst_h = input_grad ? a->H : a->OH;
+    w->dst_w = input_grad ? a->W : a->OW;
+    q->src = input_grad ? a->dy : a->x;
+    q->images = a->B;
+    q->h = input_grad ? a->OH : a->H;
+    q->w = input_grad ? a->OW : a->W;
+    q->c = q->pixel = w->in;
+    q->rows = tp__ceil_div(w->dst_h, 2);
+    q->cols = tp__ceil_div(w->dst_w, 2);
+    q->sy = q->sx = 2;
+    q->top = input_grad ? a->pad_top - 2 : -a->pad_top;
+    q->left = input_grad ? a->pad_left - 2 : -a->pad_left;
+    q->tall = q->wide = 4;
+    tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
+    const bool near_by = what != TP_CONV_FILTER_GRAD && w->in + w->out <= 32;
+    const int64_t limit = near_by ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
+    w->fill = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
+    w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
+    w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
+    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->fill) * w->fill;
+    w->v_plane = tiles * w->in + 16; /* 16: or else the 16 places would meet in the same lines of L1 */
+    w->m_plane = tiles * w->out + 16;
+    w->u_plane = w->in * w->out;
+    w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
+    if (what == TP_CONV_FILTER_GRAD) {
+        w->u_plane += 16;
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols / 192));
+        w->parts = (int)tp__min64(w->parts, q->pieces);
+        w->part = (float *)tp__carve(&c, w->parts > 1 ? w->parts * 9 * w->in * w->out : 0, sizeof(float));
+    } else w->u = (float *)tp__carve(&c, 16 * w->u_plane, sizeof(float));
+    tp__slots_carve(&w->slots, d, &c,
+                    tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 + 16 * (w->v_plane + w->m_plane) +
+                                                  (what == TP_CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
+    return tp__carved(&c);
+}
+
+/* A chunk of packing: U of 16 channels of the source in one panel of the result's. */
+static void tp__wino_pack(void *user, int64_t chunk)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp_conv_args *a = w->a;
+    const int64_t blocks = w->in / TP__WINO_CHANNELS, k = chunk % blocks * TP__WINO_CHANNELS;
+    const int64_t column = chunk / blocks * w->nr, n = tp__min64(w->out - column, w->nr);
+    float *u = w->u + column * w->in + k * n;
+    if (w->what == TP_CONV_FORWARD) {
+        for (int64_t i = 0; i < TP__WINO_CHANNELS; i++)
+            tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->O + column, a->C * a->O, u + i * n, w->u_plane);
+        return;
+    }
+    const int slot = tp__slot_take(&w->slots);
+    float *turned = w->slots.memory + slot * w->slots.floats;
+    const int64_t tap = TP__WINO_CHANNELS * n;
+    for (int64_t i = 0; i < 9; i++) /* [tap][o][c] of the filter turned around */
+        w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->C + column) * a->O + k, a->O, n, TP__WINO_CHANNELS);
+    tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
+    tp__slot_give(&w->slots, slot);
+}
+
+/* V of `rows` rows of tiles from `row`, counted through the piece's images. Returns how many tiles. */
+static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
+{
+    const tp__grid *q = &w->grid;
+    for (int64_t i = row; i < row + rows; i++, v += q->cols * w->in)
+        tp__wino_in_of[w->isa->level](w->in, q->cols,
+                                      p->at + i / p->rows * q->image_floats + i % p->rows * 2 * q->row_floats,
+                                      q->row_floats, v, w->v_plane);
+    return rows * q->cols;
+}
+
+/* A chunk of forward or input gradient: one piece. */
+static void tp__wino_chunk(void *user, int64_t chunk)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp__grid *q = &w->grid;
+    const tp_epilogue *e = &w->a->epilogue;
+    const bool forward = w->what == TP_CONV_FORWARD;
+    const int slot = tp__slot_take(&w->slots);
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
+    const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
+    const int64_t piece_rows = p.images * p.rows, line = w->dst_w * w->out;
+    tp__ahead next = tp__grid_ahead(q, chunk + w->slots.n);
+    const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    tp__even t;
+    t.K = t.a_gap = w->in;
+    t.c_gap = w->out;
+    t.step = 1;
+    t.add = false;
+    for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
+        const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
+        const int64_t tiles = tp__wino_source(w, &p, row, rows, v), whole = tp__ceil_div(tiles, w->fill) * w->fill;
+        for (int i = 0; i < 16 && whole > tiles; i++)
+            memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
+        tp__ahead mine = tp__ahead_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
+                                      2 * rows * line); /* about what will be written */
+        for (int place = 0; place < 16; place++) {
+            tp__fetch(&next, share);
+            tp__fetch_written(&mine, tp__ahead_share(&mine, 16 - place));
+            for (int64_t column = 0; column < w->out; column += w->nr) {
+                const int64_t n = tp__min64(w->out - column, w->nr);
+                t.a = v + place * w->v_plane;
+                t.c = m + place * w->m_plane + column;
+                t.b = w->u + place * w->u_plane + column * w->in;
+                t.ldb = n;
+                tp__even_product_of[w->isa->level](&t, whole, n);
+            }
+        }
+        for (int64_t i = row; i < row + rows; i++) {
+            const int64_t y = 2 * (p.row + i % p.rows);
+            tp__wino_out_of[w->isa->level](w->out, w->dst_w, w->dst_h - y, m + (i - row) * q->cols * w->out, w->m_plane,
+                                           dst + ((p.image + i / p.rows) * w->dst_h + y) * line,
+                                           forward ? e->bias : NULL, forward && e->act == TP_EPILOGUE_RELU);
+        }
+    }
+    tp__slot_give(&w->slots, slot);
+}
+
+/* A chunk of filter gradient: one part. */
+static void tp__wino_grad_chunk(void *user, int64_t part)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp__grid *q = &w->grid;
+    const tp_conv_args *a = w->a;
+    const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
+    const int slot = tp__slot_take(&w->slots);
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *m = v + 16 * w->v_plane, *sum = m + 16 * w->m_plane;
+    float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : a->dw;
+    tp__even t;
+    t.a_gap = 1;
+    t.step = w->in;
+    t.ldb = t.c_gap = w->out;
+    t.add = false;
+    for (int64_t index = first; index < end; index++) {
+        const tp__piece p = tp__grid_load(q, index, 0, buffer);
+        const int64_t piece_rows = p.images * p.rows;
+        tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
+        const int64_t image = a->OH * a->OW * a->O, used = p.images == 1 ? 2 * p.rows * a->OW * a->O : p.images * image;
+        const float *dy0 = a->dy + p.image * image + 2 * p.row * a->OW * a->O;
+        tp__ahead next_dy =
+            tp__ahead_of(dy0 + used, tp__max64(0, tp__min64(used, a->B * image - (dy0 + used - a->dy))));
+        const int64_t share_dy = tp__ahead_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
+            const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
+            t.K = tp__wino_source(w, &p, row, rows, v);
+            for (int64_t i = row; i < row + rows; i++) {
+                const int64_t y = 2 * (p.row + i % p.rows);
+                tp__wino_dy_of[w->isa->level](w->out, a->OW, a->OH - y,
+                                              a->dy + ((p.image + i / p.rows) * a->OH + y) * a->OW * a->O,
+                                              m + (i - row) * q->cols * w->out, w->m_plane);
+            }
+            for (int place = 0; place < 16; place++) {
+                tp__fetch(&next, share);
+                tp__fetch(&next_dy, share_dy);
+                for (int64_t column = 0; column < w->out; column += w->nr) {
+                    t.a = v + place * w->v_plane;
+                    t.b = m + place * w->m_plane + column;
+                    t.c = sum + place * w->u_plane + column;
+                    tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
+                }
+            }
+            t.add = true;
+        }
+    }
+    tp__wino_dw_of[w->isa->level](w->in * w->out, sum, w->u_plane, dw);
+    tp__slot_give(&w->slots, slot);
+}
+
+static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__wino w;
+    tp__wino_make(&w, d, a, what, scratch);
+    if (what == TP_CONV_FILTER_GRAD) {
+        tp_device_parallel(d, w.parts, tp__wino_grad_chunk, &w);
+        if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
+        return;
+    }
+    tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * (w.in / TP__WINO_CHANNELS), tp__wino_pack, &w);
+    tp_device_parallel(d, w.grid.pieces, tp__wino_chunk, &w);
+}
+
 /* -- depthwise ------------------------------------------------------------------------------------- >>conv depthwise */
 /* One input and one output channel a group: no products to share, so it runs along the channels instead. */
 
@@ -4482,6 +4736,10 @@ TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what 
             tp__depthwise w;
             return tp__depthwise_make(&w, d, a, what, NULL);
         }
+        if (tp__conv_is_wino(a)) {
+            tp__wino w;
+            return tp__wino_make(&w, d, a, what, NULL);
+        }
         if (what == TP_CONV_FILTER_GRAD) {
             tp__filter_grad f;
             return tp__filter_grad_make(&f, d, a, NULL);
@@ -4509,6 +4767,7 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
             tp_gemm_args g = tp__conv_as_gemm(a, what);
             tp_gemm(d, &g, scratch);
         } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
+        else if (tp__conv_is_wino(a)) tp__wino_run(d, a, what, scratch);
         else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
         else tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
         return;
@@ -8165,6 +8424,52 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
     TP__EVEN(X)
 #undef X
 }
+
+/* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows after another, nothing but whole vectors. */
+TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv)
+{
+    const int64_t gap = t->a_gap, step = t->step, ldb = t->ldb;
+    for (int64_t row = 0; row < rows; row += mr) {
+        const V zero = vset(0.0f);
+        const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
+        const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
+#define X(i, r, k) V p##i = zero, q##i = zero;
+        TP__EVEN(X)
+#undef X
+        for (int64_t n = t->K; n > 0; n--, b += ldb) {
+            const V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+#define X(i, r, k)                             \
+    if (mr > i) {                              \
+        const V x = vset(a##r[k * gap]);       \
+        p##i = vfma(x, b0, p##i);              \
+        if (nv == 2) q##i = vfma(x, b1, q##i); \
+    }
+            TP__EVEN(X)
+#undef X
+            a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
+            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5)); /* as above */
+        }
+        float *c = t->c + row * t->c_gap;
+#define X(i, r, k)                                  \
+    if (mr > i) {                                   \
+        if (t->add) {                               \
+            p##i += vload(c);                       \
+            if (nv == 2) q##i += vload(c + TP__VW); \
+        }                                           \
+        vstore(c, p##i);                            \
+        if (nv == 2) vstore(c + TP__VW, q##i);      \
+        c += t->c_gap;                              \
+    }
+        TP__EVEN(X)
+#undef X
+    }
+}
+/* rows x n, n one or two vectors */
+static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
+{
+    if (n == 2 * TP__VW) TP__F(even_rows)(t, rows, TP__VW / 2, 2);
+    else TP__F(even_rows)(t, rows, TP__VW > 8 ? TP__VW : 8, 1);
+}
 #undef TP__EVEN
 /* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
 static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
@@ -8647,6 +8952,159 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
         for (int64_t i = 0; i < n; i++)
             s = vfma(vget(x + i * x_step + c, C - c, 0.0f), vget(y + i * y_step + c, C - c, 0.0f), s);
         vput(acc + c, C - c, s);
+    }
+}
+
+/* -- Winograd's transforms (>>conv winograd): each works down and then along, a vector of channels at a time ------- */
+/* `plane` floats lie between the 16 places of what is transformed. */
+
+/* V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels lie `row` floats apart. Two of the columns are
+ * the next tile's first. */
+static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane)
+{
+#define TP__DOWN(p_)       \
+    const float *p = (p_); \
+    const V d0 = vload(p), d1 = vload(p + row), d2 = vload(p + 2 * row), d3 = vload(p + 3 * row);
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const float *at = x + c;
+        float *q = v + c;
+        V a0, a1, a2, a3, b0, b1, b2, b3;
+        {
+            TP__DOWN(at)
+            a0 = d0 - d2, a1 = d1 + d2, a2 = d2 - d1, a3 = d1 - d3;
+        }
+        {
+            TP__DOWN(at + C)
+            b0 = d0 - d2, b1 = d1 + d2, b2 = d2 - d1, b3 = d1 - d3;
+        }
+        for (int64_t t = 0; t < tiles; t++, q += C) {
+            V c0, c1, c2, c3, e0, e1, e2, e3;
+            at += 2 * C;
+            {
+                TP__DOWN(at)
+                c0 = d0 - d2, c1 = d1 + d2, c2 = d2 - d1, c3 = d1 - d3;
+            }
+            {
+                TP__DOWN(at + C)
+                e0 = d0 - d2, e1 = d1 + d2, e2 = d2 - d1, e3 = d1 - d3;
+            }
+#define X(i)                                      \
+    vstore(q + (4 * i + 0) * plane, a##i - c##i); \
+    vstore(q + (4 * i + 1) * plane, b##i + c##i); \
+    vstore(q + (4 * i + 2) * plane, c##i - b##i); \
+    vstore(q + (4 * i + 3) * plane, b##i - e##i);
+            X(0)
+            X(1) X(2) X(3)
+#undef X
+                a0 = c0,
+                a1 = c1, a2 = c2, a3 = c3;
+            b0 = e0, b1 = e1, b2 = e2, b3 = e3;
+        }
+    }
+#undef TP__DOWN
+}
+
+/* y = A'mA of a row of tiles over the first 2 rows of an image that is `width` wide, then bias and activation. Only
+ * `rows` rows are left. */
+static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
+                            const float *bias, bool relu)
+{
+    const V zero = vset(0.0f);
+    for (int64_t c = 0; c < O; c += TP__VW) {
+        const V add = bias ? vload(bias + c) : zero;
+        const float *q = m + c;
+        for (int64_t col = 0; col < width; col += 2, q += O) {
+            float *to = y + col * O + c;
+#define X(j)                                                                         \
+    const V m0##j = vload(q + j * plane), m1##j = vload(q + (4 + j) * plane);        \
+    const V m2##j = vload(q + (8 + j) * plane), m3##j = vload(q + (12 + j) * plane); \
+    const V s##j = m0##j + m1##j + m2##j, t##j = m1##j - m2##j - m3##j;
+            X(0)
+            X(1) X(2) X(3)
+#undef X
+                V y00 = s0 + s1 + s2,
+                  y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
+            if (bias) y00 += add, y01 += add, y10 += add, y11 += add;
+            if (relu) y00 = vmax(zero, y00), y01 = vmax(zero, y01), y10 = vmax(zero, y10), y11 = vmax(zero, y11);
+            vstore(to, y00);
+            if (col + 1 < width) vstore(to + O, y01);
+            if (rows > 1) vstore(to + width * O, y10);
+            if (rows > 1 && col + 1 < width) vstore(to + (width + 1) * O, y11);
+        }
+    }
+}
+
+/* A dy A' of the same tiles; zeros beyond the edge. */
+static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane)
+{
+    const V zero = vset(0.0f);
+    for (int64_t c = 0; c < O; c += TP__VW) {
+        float *q = m + c;
+        for (int64_t col = 0; col < width; col += 2, q += O) {
+            const float *p = dy + col * O + c;
+            const bool right = col + 1 < width, low = rows > 1;
+            const V a0 = vload(p), b0 = right ? vload(p + O) : zero;
+            const V a3 = low ? vload(p + width * O) : zero, b3 = low && right ? vload(p + (width + 1) * O) : zero;
+            const V a1 = a0 + a3, a2 = a0 - a3, b1 = b0 + b3, b2 = b0 - b3;
+            /* the last of four is -a3, -b3: the sign is taken along by turning differences around */
+#define X(i, sign_)                                      \
+    vstore(q + (4 * i + 0) * plane, sign_ a##i);         \
+    vstore(q + (4 * i + 1) * plane, sign_(a##i + b##i)); \
+    vstore(q + (4 * i + 2) * plane, sign_(a##i - b##i)); \
+    vstore(q + (4 * i + 3) * plane, sign_(zero - b##i));
+            X(0, +) X(1, +) X(2, +) X(3, -)
+#undef X
+        }
+    }
+}
+
+/* U = GgG' of n filters, whose 9 taps lie `tap` floats apart */
+static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u, int64_t plane)
+{
+    const V half = vset(0.5f);
+    for (int64_t i = 0; i < n; i += TP__VW) {
+#define X(j)                                                                                 \
+    const V a##j = vload(g + j * tap + i), d##j = vload(g + (6 + j) * tap + i);              \
+    const V p##j = vmul(half, a##j + d##j), q##j = vmul(half, vload(g + (3 + j) * tap + i)); \
+    const V b##j = p##j + q##j, c##j = p##j - q##j;
+        X(0)
+        X(1) X(2)
+#undef X
+#define X(i_, r)                                                   \
+    {                                                              \
+        const V p = vmul(half, r##0 + r##2), q = vmul(half, r##1); \
+        vstore(u + (4 * i_ + 0) * plane + i, r##0);                \
+        vstore(u + (4 * i_ + 1) * plane + i, p + q);               \
+        vstore(u + (4 * i_ + 2) * plane + i, p - q);               \
+        vstore(u + (4 * i_ + 3) * plane + i, r##2);                \
+    }
+            X(0, a) X(1, b) X(2, c) X(3, d)
+#undef X
+    }
+}
+
+/* dw = G'sG of n sums; its taps lie n floats apart */
+static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
+{
+    const V half = vset(0.5f);
+    for (int64_t i = 0; i < n; i += TP__VW) {
+#define X(j)                                                                              \
+    const V p##j = vload(s + (4 + j) * plane + i), q##j = vload(s + (8 + j) * plane + i); \
+    const V h##j = vmul(half, p##j + q##j);                                               \
+    const V a##j = vload(s + j * plane + i) + h##j, b##j = vmul(half, p##j - q##j);       \
+    const V c##j = h##j + vload(s + (12 + j) * plane + i);
+        X(0)
+        X(1) X(2) X(3)
+#undef X
+#define X(i_, r)                                                    \
+    {                                                               \
+        const V h = vmul(half, r##1 + r##2);                        \
+        vstore(dw + (3 * i_ + 0) * n + i, r##0 + h);                \
+        vstore(dw + (3 * i_ + 1) * n + i, vmul(half, r##1 - r##2)); \
+        vstore(dw + (3 * i_ + 2) * n + i, h + r##3);                \
+    }
+            X(0, a) X(1, b) X(2, c)
+#undef X
     }
 }
 

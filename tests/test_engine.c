@@ -353,6 +353,25 @@ TEST(conv_of_nothing)
     close_all(d, n);
 }
 
+/* 3x3 over multiples of 16 channels: fewer multiplications, and any output size, padding and rest of a tile */
+TEST(conv_winograd_random_shapes)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, true);
+    for (int i = 0; i < 24; i++) {
+        tp_conv_args a =
+            conv_shape(1 + rnd(6), 6 + rnd(14), 6 + rnd(14), 16 * (1 + rnd(4)), 16 * (1 + rnd(4)), 3, 3, 1, 1, 0, 1);
+        a.pad_top = rnd(4);
+        a.pad_left = rnd(4);
+        a.OH = 2 + rnd(a.H + 5);
+        a.OW = 2 + rnd(a.W + 5);
+        if (a.B * a.OH * a.OW < 256) a.B = 256 / (a.OH * a.OW) + 1;
+        if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
+        check_conv(&a, d, n, 3);
+    }
+    close_all(d, n);
+}
+
 TEST(conv_layers_and_threads)
 {
     tp_conv_args s[] = {
@@ -367,7 +386,12 @@ TEST(conv_layers_and_threads)
         conv_shape(3, 32, 32, 16, 16, 3, 3, 1, 1, 1, 1), conv_shape(2, 32, 32, 16, 16, 3, 3, 2, 1, 1, 1),
         conv_shape(2, 14, 14, 16, 10, 3, 3, 1, 1, 1, 1), conv_shape(2, 16, 16, 32, 32, 3, 3, 1, 1, 1, 2),
         conv_shape(2, 28, 28, 8, 16, 3, 3, 1, 2, 2, 1), conv_shape(3, 8, 8, 24, 7, 5, 5, 1, 1, 2, 1),
-        conv_shape(2, 24, 24, 8, 4, 3, 3, 1, 1, 1, 1), conv_shape(2, 16, 16, 48, 3, 2, 2, 2, 1, 0, 1)};
+        conv_shape(2, 24, 24, 8, 4, 3, 3, 1, 1, 1, 1), conv_shape(2, 16, 16, 48, 3, 2, 2, 2, 1, 0, 1),
+        /* Winograd's: whole tiles and ragged ones, no padding and more of it, many and few channels */
+        conv_shape(9, 7, 7, 32, 48, 3, 3, 1, 1, 1, 1), conv_shape(2, 19, 14, 16, 32, 3, 3, 1, 1, 0, 1),
+        conv_shape(3, 12, 9, 64, 16, 3, 3, 1, 1, 2, 1), conv_shape(1, 40, 33, 16, 16, 3, 3, 1, 1, 1, 1),
+        conv_shape(20, 4, 4, 80, 112, 3, 3, 1, 1, 1, 1), conv_shape(70, 2, 2, 16, 64, 3, 3, 1, 1, 1, 1),
+        conv_shape(2, 17, 18, 256, 160, 3, 3, 1, 1, 1, 1)};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     for (int i = 0; i < TP_COUNT(s); i++) check_conv(&s[i], d, n, 3);

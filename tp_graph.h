@@ -617,6 +617,7 @@ typedef struct tp_conv2d_attrs {
     int data_format;            /* tp_data_format; 0 = NHWC */
     int groups;                 /* 0 = 1 */
     int fused_bias, fused_act;  /* set by the planner */
+    int fused_norm;             /* so is this: x is normalised as it is read (1), then the ReLU (2) */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
@@ -1088,7 +1089,8 @@ typedef struct tp__bn_attrs {
     int axis;
     float epsilon;
     bool unbiased;
-    bool relu_; /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
+    bool relu_;   /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
+    bool unmade_; /* so is this: y is not made, mean, scale and beta of each channel take its place */
 } tp__bn_attrs;
 typedef struct tp__ln_attrs {
     float epsilon;
@@ -1195,7 +1197,8 @@ enum {
     TP__OP_CONV2D = 1 << 16,
     TP__OP_BATCH_NORM = 1 << 17,
     TP__OP_BATCH_NORM_INFER = 1 << 18,
-    TP__OP_BATCH_NORM_GRAD = 1 << 19
+    TP__OP_BATCH_NORM_GRAD = 1 << 19,
+    TP__OP_CONV2D_FILTER_GRAD = 1 << 20
 };
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
@@ -3819,6 +3822,7 @@ typedef struct tp__compiler {
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
     char *fetched;    /* value */
+    char *unmade;     /* value: a batch norm's result that is not made (6a*) */
     int *fed;         /* value -> feed index, or -1 */
     int *writer_head; /* variable id -> first writer op in order, or -1 */
     int *abroad_head; /* value -> its copies on other devices, or -1 */
@@ -3860,6 +3864,7 @@ static void tp__compiler_free(tp__compiler *c)
     tp_free(c->use_next);
     tp_free(c->use_op);
     tp_free(c->fetched);
+    tp_free(c->unmade);
     tp_free(c->fed);
     tp_free(c->writer_head);
     tp_free(c->abroad_head);
@@ -5007,6 +5012,47 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
+/* -- 6a*. what only convolutions read of a batch norm (and its ReLU) is not made: they normalise x as they copy it. One pass
+ * over memory less, no memory for the result, the same bits. */
+
+/* Do only convolutions that can do it read value v, through any names? */
+static bool tp__only_convolved(const tp__compiler *c, int v, int device)
+{
+    if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
+    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[c->use_op[u]];
+        const int first = c->first_value[o->id];
+        if (tp__device_of(c, o) != device || c->folded[o->id]) return false;
+        if (c->alias[first] == v) {
+            if (o->row != &tp__op_identity || o->n_ctrl || !tp__only_convolved(c, first, device)) return false;
+            continue;
+        }
+        if (o->row == &tp__op_relu_grad && c->replaced_by[o->id] >= 0) continue; /* batch norm's gradient does it */
+        const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
+        if (!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) return false;
+        if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
+        const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
+        const tp_shape *w = &c->value[tp__value_of(c, o->in[forward ? 1 : 2])].type.shape;
+        tp_conv_args a;
+        memset(&a, 0, sizeof a);
+        a.groups = t->groups ? t->groups : 1;
+        a.KH = w->dim[0], a.KW = w->dim[1];
+        if (t->data_format == TP_NCHW || !tp_conv_normalises(&a) || c->value[first].type.dtype != TP_F32) return false;
+    }
+    return true;
+}
+/* Value v is o's, a batch norm's, or of the ReLU that it does. */
+static bool tp__is_unmade(const tp__compiler *c, const tp_operation *o, int v)
+{
+    if (!(o->row->flags & TP__OP_BATCH_NORM) || tp__axis(((const tp__bn_attrs *)o->attrs)->axis, 4) != 3) return false;
+    const tp_device *d = c->plan->device[tp__device_of(c, o)];
+    const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
+    if (!d->host || !d->isa || y->shape.ndim != 4 || y->shape.dim[0] < 1) return false;
+    if (y->dtype != TP_F32 || x->dtype != TP_F32 || (tp__unnamed(o->in[0])->op->row->flags & TP_OP_READS_VAR))
+        return false;
+    return tp__only_convolved(c, v, tp__device_of(c, o));
+}
+
 /* -- 6a''. gradient descent by a weight gradient a^T b that only it wants: the product is subtracted where it arises, and
  * never stored. The same bits, as long as the sum over k is not cut (>>gemm). */
 static bool tp__is_descended(const tp__compiler *c, const tp_operation *apply, int i)
@@ -5181,14 +5227,21 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     const bool bn_relu = relu >= 0 && c->replaced_by[relu] == o->id;
     const bool bn_mask = mask >= 0 && c->replaced_by[mask] == o->id;
     const bool bias = ep.bias_op >= 0;
+    const bool norm = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) &&
+                      c->unmade[tp__root(c, tp__value_of(c, o->in[0]))];
     const int last_op = bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
-    const int n_in = o->n_in + (bias || bn_mask ? 1 : 0);
+    const int n_node = o->n_in + (bias || bn_mask ? 1 : 0), n_in = n_node + (norm ? 1 : 0);
     tp_node **in = (tp_node **)tp_arena_alloc(&p->arena, ((size_t)n_in + 1) * sizeof *in);
     if (!in) return tp__nomem_plan();
-    for (int i = 0; i < n_in; i++) {
+    for (int i = 0; i < n_node; i++) {
         const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
         in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
         if (bn_mask && i == 0) in[i] = m->in[0];
+        if (norm && i == 0) { /* what the batch norm read, instead of what it would have made */
+            const tp_node *y = tp__unnamed(o->in[0]);
+            if (y->op->row == &tp__op_relu) y = tp__unnamed(y->op->in[0]);
+            in[0] = y->op->in[0];
+        }
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
         const tp_status st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
         if (st != TP_OK) return st;
@@ -5200,7 +5253,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
     s->call.fault_id = o->id + 1;
-    for (int i = 0; i < n_in; i++) {
+    for (int i = 0; i < n_node; i++) {
         const int v = tp__value_of(c, in[i]);
         s->operand[i] = tp__operand(&c->value[v].type);
         s->operand[i].dtype = tp__wanted(c, o, in[i], i);
@@ -5208,12 +5261,24 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         s->buffer[i] = tp__buffer_as(c, v, device, s->operand[i].dtype);
         tp__touch(p, s->buffer[i], at);
     }
-    if (bias || bn_relu || bn_mask) {
+    if (norm) {
+        const int v = tp__root(c, tp__value_of(c, o->in[0]));
+        const tp_shape channels = {1, {3 * c->value[v].type.shape.dim[3]}};
+        const tp_type t = {TP_F32, channels};
+        s->operand[n_node] = tp__operand(&t);
+        s->buffer[n_node] = c->value[v].buffer;
+        tp__touch(p, s->buffer[n_node], at);
+    }
+    const int y = c->first_value[last_op];
+    const bool unmade = c->unmade[y] != 0;
+    if (bias || bn_relu || bn_mask || norm || unmade) {
         void *attrs = tp_arena_alloc(&p->arena, o->row->attr_size);
         if (!attrs) return tp__nomem_plan();
         memcpy(attrs, o->attrs, o->row->attr_size);
+        if (norm) ((tp_conv2d_attrs *)attrs)->fused_norm = tp__unnamed(o->in[0])->op->row == &tp__op_relu ? 2 : 1;
+        if (unmade) ((tp__bn_attrs *)attrs)->unmade_ = true;
         if (!bias) {
-            ((tp__bn_attrs *)attrs)->relu_ = true;
+            if (bn_relu || bn_mask) ((tp__bn_attrs *)attrs)->relu_ = true;
         } else if (o->row->flags & TP__OP_CONV2D) {
             ((tp_conv2d_attrs *)attrs)->fused_bias = 1;
             ((tp_conv2d_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
@@ -5222,7 +5287,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
             ((tp__matmul_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
         }
         s->call.attrs = attrs;
-        p->info.n_fused += 1 + (bias && ep.act_op >= 0);
+        p->info.n_fused += (bias || bn_relu || bn_mask) + (bias && ep.act_op >= 0);
     }
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
     for (int i = 0; i < o->n_out; i++) {
@@ -5230,7 +5295,9 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         s->operand[n_in + i] = tp__operand(&c->value[v].type);
         if (i == 0 && in_var) continue;                              /* below */
         if (i > 0 && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
-        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
+        const int64_t bytes =
+            i == 0 && unmade ? 3 * 4 * c->value[v].type.shape.dim[3] : tp__bytes_of(&c->value[v].type);
+        const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, device);
         if (b < 0) return tp__nomem_plan();
         c->value[v].buffer = b;
         s->buffer[n_in + i] = b;
@@ -5357,6 +5424,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.fetched = (char *)tp__need(tp_calloc(nv, 1), &ok);
+    c.unmade = (char *)tp__need(tp_calloc(nv, 1), &ok);
     c.fed = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.writer_head = (int *)tp__need(tp_malloc(((size_t)c.g->var.n + 1) * sizeof(int)), &ok);
     c.abroad_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
@@ -5472,6 +5540,13 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             c.replaced_by[o->id] = end;
             c.replaced_by[ep.bias_op] = end;
             if (ep.act_op >= 0) c.replaced_by[ep.act_op] = end;
+        }
+        for (int k = 0; k < c.n_order; k++) {
+            const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+            if (!(o->row->flags & TP__OP_BATCH_NORM) || c.folded[o->id]) continue;
+            const int relu = tp__find_bn_relu(&c, o);
+            const int made = c.first_value[relu >= 0 && c.replaced_by[relu] == o->id ? relu : o->id];
+            c.unmade[made] = (char)tp__is_unmade(&c, o, made);
         }
     }
     for (int k = 0; k < c.n_order; k++) {
@@ -11611,6 +11686,12 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
         j.a.epilogue.bias = (const float *)k->in[2].data;
         j.a.epilogue.act = t->fused_act;
     }
+    if (t->fused_norm) { /* the last input: any address will do while only sizes are asked for */
+        const float *norm = (const float *)k->in[k->n_in - 1].data;
+        static const float unknown = 0;
+        j.a.norm = norm ? norm : &unknown;
+        j.a.norm_relu = t->fused_norm == 2;
+    }
     j.engine = tp__round64(tp_conv_scratch(k->device, &j.a, what));
     j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
     j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
@@ -11687,8 +11768,8 @@ static const tp_op tp__op_conv2d_input_grad =
             TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
             tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
 static const tp_op tp__op_conv2d_filter_grad =
-    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-            tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
+    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, 3, 3, 1,
+            tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
             TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
             tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2, NULL, NULL);
 
@@ -12753,7 +12834,10 @@ static void tp__batch_norm_vectors(const tp_call *k, tp__bn_job *j)
     }
     j->ch.beta = (const float *)k->in[2].data;
     j->dx = (float *)k->out[0].data;
-    if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
+    if (t->unmade_) {
+        memcpy(j->dx, j->stat, (size_t)(2 * C) * sizeof *j->dx);
+        memcpy(j->dx + 2 * C, j->ch.beta, (size_t)C * sizeof *j->dx);
+    } else if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
 }
 static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
 {

@@ -465,10 +465,16 @@ typedef struct tp_conv_args {
     const float *x, *w, *dy; /* forward reads x,w; input gradient dy,w; filter gradient x,dy */
     float *y, *dx, *dw;      /* what is written */
     tp_epilogue epilogue;    /* forward only */
+    /* not NULL: what stands for x is max(0, (x - norm[c]) norm[C + c] + norm[2C + c]), or that without the max: a batch
+     * norm's result that need not be stored. Not for the input gradient; tp_conv_normalises says whether it can be. */
+    const float *norm;
+    bool norm_relu;
 } tp_conv_args;
 typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_conv_what;
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
+/* One group, and a window that looks at more than its own pixel: x is copied on its way then. */
+TP_DEF bool tp_conv_normalises(const tp_conv_args *a);
 
 /* Vector functions over n floats, the building blocks of element-wise chains. y may be the same array as an input.
  * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. */
@@ -2754,6 +2760,14 @@ static void tp__gemm_naive(const tp_gemm_args *a)
 /* Output pixel (p,q) under kernel position (r,s) sees input pixel (p*stride + r*dilation - pad, the same with q,s);
  * pixels outside the image are zero. Output channel o belongs to group o / (O/groups) and sees that group's inputs. */
 
+/* x at `at`, a value of channel c */
+static float tp__conv_x(const tp_conv_args *a, int64_t at, int64_t c)
+{
+    if (!a->norm) return a->x[at];
+    const float y = (a->x[at] - a->norm[c]) * a->norm[a->C + c] + a->norm[2 * a->C + c];
+    return a->norm_relu && 0 > y ? 0 : y;
+}
+
 /* y[b,p,q,o] = sum over r,s,c of x[b, h(p,r), w(q,s), c] w[r,s,c,o] */
 static void tp__conv_naive(const tp_conv_args *a)
 {
@@ -2768,9 +2782,9 @@ static void tp__conv_naive(const tp_conv_args *a)
                             int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
                             int64_t w = q * a->stride_w + s * a->dilation_w - a->pad_left;
                             if (h < 0 || h >= a->H || w < 0 || w >= a->W) continue;
-                            const float *x = &a->x[((b * a->H + h) * a->W + w) * a->C + o / og * cg];
+                            const int64_t c0 = o / og * cg, x = ((b * a->H + h) * a->W + w) * a->C + c0;
                             const float *k = &a->w[(r * a->KW + s) * cg * a->O + o];
-                            for (int64_t c = 0; c < cg; c++) sum += x[c] * k[c * a->O];
+                            for (int64_t c = 0; c < cg; c++) sum += tp__conv_x(a, x + c, c0 + c) * k[c * a->O];
                         }
                     a->y[((b * a->OH + p) * a->OW + q) * a->O + o] = tp__epilogue(&a->epilogue, o, sum);
                 }
@@ -2815,7 +2829,8 @@ static void tp__conv_filter_grad_naive(const tp_conv_args *a)
                                 int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
                                 int64_t w = q * a->stride_w + s * a->dilation_w - a->pad_left;
                                 if (h < 0 || h >= a->H || w < 0 || w >= a->W) continue;
-                                sum += a->x[((b * a->H + h) * a->W + w) * a->C + o / og * cg + c] *
+                                const int64_t ch = o / og * cg + c;
+                                sum += tp__conv_x(a, ((b * a->H + h) * a->W + w) * a->C + ch, ch) *
                                        a->dy[((b * a->OH + p) * a->OW + q) * a->O + o];
                             }
                     a->dw[((r * a->KW + s) * cg + c) * a->O + o] = sum;
@@ -3683,6 +3698,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
  * the image is copied into a buffer with zeros around it, unless no position looks over the edge. */
 typedef struct tp__grid {
     const float *src;
+    bool norm; /* what is copied is batch-normalised on the way */
+    tp__bn bn;
+    int level;                      /* of the instruction set */
     int64_t images, h, w, c, pixel; /* the source: size, channels looked at, floats from pixel to pixel */
     int64_t rows, cols, sy, sx;     /* positions, and the stride between them */
     int64_t top, left, tall, wide;  /* the window, relative to a position times its stride */
@@ -3703,8 +3721,8 @@ typedef struct tp__piece {
 static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
-    g->in_place = g->pixel == g->c && g->top >= 0 && g->left >= 0 && (g->rows - 1) * g->sy + g->top + g->tall <= g->h &&
-                  (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
+    g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
+                  (g->rows - 1) * g->sy + g->top + g->tall <= g->h && (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
     /* 1. rows of an image in a piece: all, unless that is too much work or too large a buffer */
     int64_t cuts = tp__max64(1, image / (2 * work));
     if (g->images * cuts < TP__CHUNK_MANY)
@@ -3731,6 +3749,19 @@ static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
         g->image_floats = floats; /* pieces with several images have all rows */
         g->buffer_floats = floats * g->piece_images;
     }
+}
+
+/* x, and how it is normalised when it is copied */
+static void tp__grid_norm(tp__grid *g, const tp_conv_args *a, const struct tp__isa *isa)
+{
+    g->norm = a->norm != NULL;
+    g->level = isa->level;
+    if (!g->norm) return;
+    g->bn.C = a->C;
+    g->bn.mean = a->norm;
+    g->bn.scale = a->norm + a->C;
+    g->bn.beta = a->norm + 2 * a->C;
+    g->bn.relu = a->norm_relu;
 }
 
 /* Piece `index`; copies what it sees of channels [channel, channel + c) into buffer. */
@@ -3763,7 +3794,8 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
             if (inside > 0) {
                 const float *src =
                     g->src + (((p.image + i) * g->h + y0 + y) * g->w + g->left + before) * g->pixel + channel;
-                if (g->pixel == c) memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
+                if (g->norm) tp__bn_apply_of[g->level](&g->bn, inside, src, row + before * c);
+                else if (g->pixel == c) memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
                 else tp__copy_rows(row + before * c, c, src, g->pixel, c, inside);
             }
             memset(row + (before + inside) * c, 0, (size_t)(after * c) * sizeof *row);
@@ -3916,6 +3948,7 @@ static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a
         g->ic = a->C / a->groups;
         g->oc = a->O / a->groups;
         q->src = a->x;
+        tp__grid_norm(q, a, d->isa);
         q->h = a->H;
         q->w = a->W;
         q->pixel = a->C;
@@ -4149,6 +4182,7 @@ static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_co
     f->nr = 2 * f->isa->vw;
     f->panels = tp__ceil_div(f->og, f->nr);
     q->src = a->x;
+    tp__grid_norm(q, a, d->isa);
     q->images = a->B;
     q->h = a->H;
     q->w = a->W;
@@ -4362,6 +4396,7 @@ static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp
     w->dst_h = input_grad ? a->H : a->OH;
     w->dst_w = input_grad ? a->W : a->OW;
     q->src = input_grad ? a->dy : a->x;
+    if (!input_grad) tp__grid_norm(q, a, d->isa);
     q->images = a->B;
     q->h = input_grad ? a->OH : a->H;
     q->w = input_grad ? a->OW : a->W;
@@ -4721,6 +4756,8 @@ static bool tp__conv_is_empty(const tp_conv_args *a)
            a->KW <= 0;
 }
 #endif
+
+TP_DEF bool tp_conv_normalises(const tp_conv_args *a) { return a->groups == 1 && a->KH * a->KW > 1; }
 
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 {
@@ -8994,7 +9031,8 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
     vstore(q + (4 * i + 2) * plane, c##i - b##i); \
     vstore(q + (4 * i + 3) * plane, b##i - e##i);
             X(0)
-            X(1) X(2) X(3)
+            X(1)
+            X(2) X(3)
 #undef X
                 a0 = c0,
                 a1 = c1, a2 = c2, a3 = c3;
@@ -9020,7 +9058,8 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
     const V m2##j = vload(q + (8 + j) * plane), m3##j = vload(q + (12 + j) * plane); \
     const V s##j = m0##j + m1##j + m2##j, t##j = m1##j - m2##j - m3##j;
             X(0)
-            X(1) X(2) X(3)
+            X(1)
+            X(2) X(3)
 #undef X
                 V y00 = s0 + s1 + s2,
                   y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
@@ -9068,7 +9107,8 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
     const V p##j = vmul(half, a##j + d##j), q##j = vmul(half, vload(g + (3 + j) * tap + i)); \
     const V b##j = p##j + q##j, c##j = p##j - q##j;
         X(0)
-        X(1) X(2)
+        X(1)
+        X(2)
 #undef X
 #define X(i_, r)                                                   \
     {                                                              \
@@ -9094,7 +9134,8 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
     const V a##j = vload(s + j * plane + i) + h##j, b##j = vmul(half, p##j - q##j);       \
     const V c##j = h##j + vload(s + (12 + j) * plane + i);
         X(0)
-        X(1) X(2) X(3)
+        X(1)
+        X(2) X(3)
 #undef X
 #define X(i_, r)                                                    \
     {                                                               \

@@ -9969,6 +9969,11 @@ static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
 static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
     double room = 0;
+    if (n <= 0) return;
+    if (value == 0 && !signbit(value)) { /* zero in every type */
+        memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
+        return;
+    }
     tp_convert(&room, dtype, &value, TP_F64, 1);
     tp__fill(dst, &room, tp_dtype_size(dtype), n);
 }
@@ -10722,6 +10727,13 @@ static const tp_attr tp__pad_schema[] = {{"before", TP_ATTR_I64S8, offsetof(tp__
                                          {"mode", TP_ATTR_INT, offsetof(tp__pad_attrs, mode)},
                                          {"value", TP_ATTR_FLOAT, offsetof(tp__pad_attrs, value)},
                                          {NULL, TP_ATTR_INT, 0}};
+/* Is there a border along the last axis alone? Then rows stay in their places. */
+static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
+{
+    for (int d = 0; d < last; d++)
+        if (t->before[d] || t->after[d]) return false;
+    return true;
+}
 static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
@@ -10729,10 +10741,15 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
     const int last = y->ndim - 1;
     const int64_t n = x->dim[last], m = y->dim[last], before = t->before[last];
     const size_t size = tp_dtype_size(k->in[0].dtype);
+    const bool last_only = tp__pad_last_only(t, last);
     for (int64_t r = begin; r < end; r++) {
-        const int64_t from = tp__pad_source_row(r, x, y, t);
+        const int64_t from = last_only ? r : tp__pad_source_row(r, x, y, t), end_of_x = before + n;
         char *to = (char *)k->out[0].data + r * m * (int64_t)size;
-        if (from < 0 || t->mode == TP_PAD_CONSTANT) tp__fill_value(to, k->out[0].dtype, (double)t->value, m);
+        if (from < 0 || n == 0) tp__fill_value(to, k->out[0].dtype, (double)t->value, m);
+        else if (t->mode == TP_PAD_CONSTANT) {
+            tp__fill_value(to, k->out[0].dtype, (double)t->value, before);
+            tp__fill_value(to + end_of_x * (int64_t)size, k->out[0].dtype, (double)t->value, m - end_of_x);
+        }
         if (from < 0 || n == 0) continue;
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
         memcpy(to + before * (int64_t)size, src, (size_t)n * size);
@@ -10805,9 +10822,10 @@ static void tp__pad_grad_rows(const tp_call *k, int64_t from,
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
     const int last = x->ndim - 1;
     const int64_t n = x->dim[last];
+    const bool last_only = tp__pad_last_only(t, last);
     for (int64_t r = from; r < to; r++) {
-        int64_t at = 0, stride = 1, row = r;
-        for (int d = last - 1; d >= 0; d--) {
+        int64_t at = last_only ? r : 0, stride = 1, row = r;
+        for (int d = last - 1; d >= 0 && !last_only; d--) {
             at += (row % x->dim[d] + t->before[d]) * stride;
             row /= x->dim[d];
             stride *= y->dim[d];
@@ -12213,16 +12231,19 @@ static tp_status tp__avg_pool_infer(tp_infer *s)
 static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const int all = (int)(g.kh * g.kw);
     int64_t tap[256];
     uint8_t index[256];
+    int n = 0;
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
-            const int n = tp__pool_window(&g, i, j, tap, index);
+            const int64_t h = i * g.sh - g.top, v = j * g.sw - g.left;
+            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
+            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
             tp__mean_taps_of[k->device->isa->level](g.C, n,
-                                                    (const float *)k->in[0].data + b * g.xb +
-                                                        (i * g.sh - g.top) * g.xh + (j * g.sw - g.left) * g.xw,
-                                                    tap, (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
+                                                    (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap,
+                                                    (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
         }
     }
 }

@@ -3381,8 +3381,9 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
 
     /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
     p->pack_here = !a->tb && !p->dots && M > 2 * mr && M <= 4 * TP__MB * mr && N > p->nr && K * N > TP__PACK_HERE;
-    p->mb = p->pack_here ? M : tp__min64(M, TP__MB * mr);
-    p->pb = tp__min64(p->panels, TP__NC / p->nr);
+    const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000; /* B comes from afar: use it for more rows */
+    p->mb = p->pack_here ? M : tp__min64(M, (large ? 2 * TP__MB : TP__MB) * mr);
+    p->pb = tp__min64(p->panels, (large ? TP__NC * 5 / 8 : TP__NC) / p->nr);
     for (;;) {
         /* a few rows times much of B: that has to come from afar, and takes the time of eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
@@ -3438,17 +3439,13 @@ static void tp__gemm_pack_b(void *user, int64_t chunk)
     tp__panel_zero(panel, width, n, g->K);
 }
 
-/* Rows [row, row + mb) of op(A), k from k0: tile after tile, each [kn][rows of the tile]. */
+/* Rows [row, row + mb) of op(A), k from k0: rows of kn; of a transposed A tile after tile, each [kn][rows of the tile]. */
 static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int64_t mb, int64_t k0, int64_t kn)
 {
     const tp_gemm_args *g = &p->g;
     const int mr = p->isa->mr;
     if (!g->ta) {
-        for (int64_t i = 0; i < mb;) {
-            int m = tp__tile_rows(mb - i, mr);
-            p->isa->transpose(dst + i * kn, m, g->A + (row + i) * g->lda + k0, g->lda, m, kn);
-            i += m;
-        }
+        tp__copy_rows(dst, kn, g->A + row * g->lda + k0, g->lda, kn, mb);
         return;
     }
     for (int64_t k = 0; k < kn; k++) { /* k outermost: A is read along its rows */
@@ -3547,9 +3544,9 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
 
         for (int64_t i = 0; i < mb; i += t.m) {
             t.m = tp__tile_rows(mb - i, isa->mr);
-            t.step = p->pack_a ? t.m : g->ta ? g->lda : 1;
+            t.step = !g->ta ? 1 : p->pack_a ? t.m : g->lda;
             const float *a = packed_a + i * kn;
-            int64_t gap = 1;
+            int64_t gap = g->ta ? 1 : kn;
             if (!p->pack_a && g->ta) a = g->A + k * g->lda + row0 + i;
             else if (!p->pack_a) a = g->A + (row0 + i) * g->lda + k, gap = g->lda;
             for (int j = 0; j < t.m; j++, a += gap) t.a[j] = a;
@@ -9032,7 +9029,8 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
     vstore(q + (4 * i + 3) * plane, b##i - e##i);
             X(0)
             X(1)
-            X(2) X(3)
+            X(2)
+            X(3)
 #undef X
                 a0 = c0,
                 a1 = c1, a2 = c2, a3 = c3;
@@ -9059,7 +9057,8 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
     const V s##j = m0##j + m1##j + m2##j, t##j = m1##j - m2##j - m3##j;
             X(0)
             X(1)
-            X(2) X(3)
+            X(2)
+            X(3)
 #undef X
                 V y00 = s0 + s1 + s2,
                   y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
@@ -9118,7 +9117,7 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
         vstore(u + (4 * i_ + 2) * plane + i, p - q);               \
         vstore(u + (4 * i_ + 3) * plane + i, r##2);                \
     }
-            X(0, a) X(1, b) X(2, c) X(3, d)
+        X(0, a) X(1, b) X(2, c) X(3, d)
 #undef X
     }
 }
@@ -9135,7 +9134,8 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
     const V c##j = h##j + vload(s + (12 + j) * plane + i);
         X(0)
         X(1)
-        X(2) X(3)
+        X(2)
+        X(3)
 #undef X
 #define X(i_, r)                                                    \
     {                                                               \

@@ -618,6 +618,7 @@ typedef struct tp_conv2d_attrs {
     int groups;                 /* 0 = 1 */
     int fused_bias, fused_act;  /* set by the planner */
     int fused_norm;             /* so is this: x is normalised as it is read (1), then the ReLU (2) */
+    int fused_add;              /* and this: the result is added to one more input */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
@@ -1090,7 +1091,8 @@ typedef struct tp__bn_attrs {
     float epsilon;
     bool unbiased;
     bool relu_;   /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
-    bool unmade_; /* so is this: y is not made, mean, scale and beta of each channel take its place */
+    bool add_;    /* so is this: dx is added to one more input, the last */
+    bool unmade_; /* and this: y is not made, mean, scale and beta of each channel take its place */
 } tp__bn_attrs;
 typedef struct tp__ln_attrs {
     float epsilon;
@@ -1198,7 +1200,8 @@ enum {
     TP__OP_BATCH_NORM = 1 << 17,
     TP__OP_BATCH_NORM_INFER = 1 << 18,
     TP__OP_BATCH_NORM_GRAD = 1 << 19,
-    TP__OP_CONV2D_FILTER_GRAD = 1 << 20
+    TP__OP_CONV2D_FILTER_GRAD = 1 << 20,
+    TP__OP_CONV2D_INPUT_GRAD = 1 << 21
 };
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
@@ -4973,11 +4976,37 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
 }
 
 /* Which operand of a one-result group may the result overwrite? Decided when every lifetime is known. */
+/* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
+static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
+{
+    const tp__step *s = &p->step[i];
+    int root = s->buffer[q], uses = 0;
+    if (root < 0 || ob < 0 || p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA || s->convert)
+        return false;
+    while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
+    tp__buffer *in = &p->buffer[root];
+    if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) return false;
+    for (int k = 0; k < s->call.n_in; k++) {
+        int other = s->buffer[k];
+        while (other >= 0 && p->buffer[other].merged >= 0) other = p->buffer[other].merged;
+        uses += other == root;
+    }
+    if (uses != 1) return false;
+    p->buffer[ob].merged = root;
+    if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
+    return true;
+}
 static void tp__plan_in_place(tp__compiler *c)
 {
     tp__plan *p = c->plan;
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
+        if (s->row->flags & TP__OP_BATCH_NORM_GRAD) { /* dx over dy, or over what it is added to */
+            for (int q = 0; q < s->call.n_in; q++)
+                if (q == 0 || (q == s->call.n_in - 1 && ((const tp__bn_attrs *)s->call.attrs)->add_))
+                    if (tp__merge_over(p, i, s->buffer[s->call.n_in], q)) break;
+            continue;
+        }
         if (s->row != &tp__op_fused) continue;
         const tp__program *prog = (const tp__program *)s->call.attrs;
         for (int k = 0; k < prog->n_out; k++) {
@@ -5051,6 +5080,46 @@ static bool tp__is_unmade(const tp__compiler *c, const tp_operation *o, int v)
     if (y->dtype != TP_F32 || x->dtype != TP_F32 || (tp__unnamed(o->in[0])->op->row->flags & TP_OP_READS_VAR))
         return false;
     return tp__only_convolved(c, v, tp__device_of(c, o));
+}
+
+/* -- 6a**. what a convolution or the gradient of a batch norm is added to is read where the result is written: a pass over
+ * memory less. The step stands where its op stood; the sum is marked as replaced by it. */
+static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
+{
+    const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
+    if (!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) return -1;
+    const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
+    const tp_device *d = c->plan->device[device];
+    if (id < 0 || o->n_ctrl || !d->host || !d->isa || c->value[v].type.dtype != TP_F32) return -1;
+    const tp_operation *sum = (const tp_operation *)c->g->op.item[id];
+    if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || tp__device_of(c, sum) != device) return -1;
+    const tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v], *root = other;
+    const tp_type *type = &c->value[v].type;
+    if (tp__value_of(c, other) == v || c->fed[c->first_value[id]] >= 0) return -1;
+    if (!tp__type_equal(type, &c->value[tp__value_of(c, other)].type)) return -1;
+    /* it is there already: not what a chain of element-wise ops, which may end later, makes */
+    while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
+    const int by = c->replaced_by[root->op->id];
+    if ((root->op->row->flags & TP_OP_READS_VAR) || c->position[root->op->id] >= c->position[o->id]) return -1;
+    if (by >= 0 ? c->position[by] >= c->position[o->id]
+                : (root->op->row->flags & TP_OP_ELEMENTWISE) && c->fed[tp__value_of(c, root)] < 0)
+        return -1;
+    if (!conv)
+        return tp__axis(((const tp__bn_attrs *)o->attrs)->axis, type->shape.ndim) == type->shape.ndim - 1 ? id : -1;
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
+    const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
+    const tp_shape *x = forward ? &c->value[tp__value_of(c, o->in[0])].type.shape : &type->shape;
+    const tp_shape *y = forward ? &type->shape : &c->value[tp__value_of(c, o->in[0])].type.shape;
+    const tp_shape *w = &c->value[tp__value_of(c, o->in[1])].type.shape;
+    tp_conv_args a;
+    memset(&a, 0, sizeof a);
+    if (t->data_format == TP_NCHW) return -1;
+    a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
+    a.KH = w->dim[0], a.KW = w->dim[1], a.OH = y->dim[1], a.OW = y->dim[2], a.O = y->dim[3];
+    a.stride_h = t->stride_h ? t->stride_h : 1, a.stride_w = t->stride_w ? t->stride_w : 1;
+    a.dilation_h = t->dilation_h ? t->dilation_h : 1, a.dilation_w = t->dilation_w ? t->dilation_w : 1;
+    a.groups = t->groups ? t->groups : 1;
+    return tp_conv_adds(c->plan->device[device], &a) ? id : -1;
 }
 
 /* -- 6a''. gradient descent by a weight gradient a^T b that only it wants: the product is subtracted where it arises, and
@@ -5227,15 +5296,21 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     const bool bn_relu = relu >= 0 && c->replaced_by[relu] == o->id;
     const bool bn_mask = mask >= 0 && c->replaced_by[mask] == o->id;
     const bool bias = ep.bias_op >= 0;
+    const int sum = tp__find_sum(c, o);
+    const bool add = sum >= 0 && c->replaced_by[sum] == o->id;
     const bool norm = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) &&
                       c->unmade[tp__root(c, tp__value_of(c, o->in[0]))];
-    const int last_op = bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
-    const int n_node = o->n_in + (bias || bn_mask ? 1 : 0), n_in = n_node + (norm ? 1 : 0);
+    const int last_op = add ? sum : bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
+    const int n_own = o->n_in + (bias || bn_mask ? 1 : 0), n_node = n_own + (add ? 1 : 0),
+              n_in = n_node + (norm ? 1 : 0);
     tp_node **in = (tp_node **)tp_arena_alloc(&p->arena, ((size_t)n_in + 1) * sizeof *in);
     if (!in) return tp__nomem_plan();
     for (int i = 0; i < n_node; i++) {
         const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
-        in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
+        if (i == n_own) {
+            const tp_operation *both = (const tp_operation *)c->g->op.item[sum];
+            in[i] = both->in[tp__value_of(c, both->in[0]) == c->first_value[o->id]];
+        } else in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
         if (bn_mask && i == 0) in[i] = m->in[0];
         if (norm && i == 0) { /* what the batch norm read, instead of what it would have made */
             const tp_node *y = tp__unnamed(o->in[0]);
@@ -5271,12 +5346,14 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     }
     const int y = c->first_value[last_op];
     const bool unmade = c->unmade[y] != 0;
-    if (bias || bn_relu || bn_mask || norm || unmade) {
+    if (bias || bn_relu || bn_mask || norm || unmade || add) {
         void *attrs = tp_arena_alloc(&p->arena, o->row->attr_size);
         if (!attrs) return tp__nomem_plan();
         memcpy(attrs, o->attrs, o->row->attr_size);
         if (norm) ((tp_conv2d_attrs *)attrs)->fused_norm = tp__unnamed(o->in[0])->op->row == &tp__op_relu ? 2 : 1;
         if (unmade) ((tp__bn_attrs *)attrs)->unmade_ = true;
+        if (add && (o->row->flags & TP__OP_BATCH_NORM_GRAD)) ((tp__bn_attrs *)attrs)->add_ = true;
+        else if (add) ((tp_conv2d_attrs *)attrs)->fused_add = 1;
         if (!bias) {
             if (bn_relu || bn_mask) ((tp__bn_attrs *)attrs)->relu_ = true;
         } else if (o->row->flags & TP__OP_CONV2D) {
@@ -5287,7 +5364,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
             ((tp__matmul_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
         }
         s->call.attrs = attrs;
-        p->info.n_fused += (bias || bn_relu || bn_mask) + (bias && ep.act_op >= 0);
+        p->info.n_fused += (bias || bn_relu || bn_mask) + (bias && ep.act_op >= 0) + add;
     }
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
     for (int i = 0; i < o->n_out; i++) {
@@ -5525,6 +5602,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const int relu = tp__find_bn_relu(&c, o), mask = tp__find_bn_mask(&c, o);
             if (relu >= 0) c.replaced_by[relu] = o->id;
             if (mask >= 0) c.replaced_by[mask] = o->id;
+            const int sum = tp__find_sum(&c, o);
+            if (sum >= 0 && c.replaced_by[sum] < 0) c.replaced_by[sum] = o->id;
             const tp__epilogue_plan ep = tp__find_epilogue(&c, o);
             if (ep.bias_op < 0) continue;
             /* run where the last of them stood: the bias must not be written in between, nor anything else it reads */
@@ -11742,6 +11821,8 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
         if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
         if (what != TP_CONV_FORWARD) tp__swap_last(k, user_y, y, a->B, a->O, ohw);
     }
+    if (((const tp_conv2d_attrs *)k->attrs)->fused_add) /* before what it is normalised by, if it is */
+        j.a.more = (const float *)k->in[k->n_in - 1 - (j.a.norm != NULL)].data;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
     tp_conv(k->device, &j.a, what, k->scratch);
     if (j.nchw && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
@@ -11781,8 +11862,8 @@ static const tp_op tp__op_conv2d =
             tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
             tp__conv2d_flops, tp__conv2d_scratch, 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad =
-    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-            tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
+    TP__ROW("conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema,
+            sizeof(tp_conv2d_attrs), tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
             TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
             tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
 static const tp_op tp__op_conv2d_filter_grad =
@@ -12660,6 +12741,7 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
                *gamma = (const real *)k->in[2].data;
     const real *mean = (const real *)k->in[3].data, *inv = (const real *)k->in[4].data;
     const real *beta = ((const tp__bn_attrs *)k->attrs)->relu_ ? (const real *)k->in[5].data : NULL;
+    const real *more = ((const tp__bn_attrs *)k->attrs)->add_ ? (const real *)k->in[k->n_in - 1].data : NULL;
     real *dx = (real *)k->out[0].data;
     int64_t outer, C, inner;
     tp__bn_split(k, &k->in[1], &outer, &C, &inner);
@@ -12681,6 +12763,7 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
                 const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
                 dx[at] = gamma[c] * inv[c] *
                          ((stopped ? 0 : dy[at]) - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
+                if (more) dx[at] += more[at];
             }
     }
 }
@@ -12758,6 +12841,7 @@ typedef struct tp__bn_job {
     const struct tp__isa *isa;
     int64_t rows, pieces;
     const float *x, *dy; /* dy: NULL when the statistics of x are wanted */
+    const float *more;   /* NULL, or what dx is added to */
     float *dx;           /* y or dx */
     double *part;        /* pieces x 2 x C: mean and sum of squared distances from it; or the sums of bn_sums */
     float *block;        /* pieces x 2 x C */
@@ -12812,7 +12896,9 @@ static void tp__bn_rows(void *user, int64_t piece)
     const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
     for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
         const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        if (j->dy) tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->dx + r * C);
+        if (j->dy)
+            tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->more ? j->more + r * C : NULL,
+                                          j->dx + r * C);
         else tp__bn_apply_of[j->isa->level](&j->ch, n, j->x + r * C, j->dx + r * C);
     }
 }
@@ -12867,6 +12953,7 @@ static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
     const double n = (double)j->rows;
     j->dy = (const float *)k->in[0].data;
     j->ch.beta = j->ch.relu ? (const float *)k->in[5].data : NULL;
+    j->more = ((const tp__bn_attrs *)k->attrs)->add_ ? (const float *)k->in[k->n_in - 1].data : NULL;
     for (int64_t c = 0; c < C; c++) {
         j->stat[c] = ((const float *)k->in[3].data)[c];
         j->stat[C + c] = inv[c] * gamma[c];

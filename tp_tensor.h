@@ -469,12 +469,15 @@ typedef struct tp_conv_args {
      * norm's result that need not be stored. Not for the input gradient; tp_conv_normalises says whether it can be. */
     const float *norm;
     bool norm_relu;
+    const float *more; /* not NULL: the result, which is no filter's gradient, is added to this. See tp_conv_adds */
 } tp_conv_args;
 typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_conv_what;
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
 /* One group, and a window that looks at more than its own pixel: x is copied on its way then. */
 TP_DEF bool tp_conv_normalises(const tp_conv_args *a);
+/* Is adding `more` to the result free? */
+TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
 
 /* Vector functions over n floats, the building blocks of element-wise chains. y may be the same array as an input.
  * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. */
@@ -2786,7 +2789,9 @@ static void tp__conv_naive(const tp_conv_args *a)
                             const float *k = &a->w[(r * a->KW + s) * cg * a->O + o];
                             for (int64_t c = 0; c < cg; c++) sum += tp__conv_x(a, x + c, c0 + c) * k[c * a->O];
                         }
-                    a->y[((b * a->OH + p) * a->OW + q) * a->O + o] = tp__epilogue(&a->epilogue, o, sum);
+                    const int64_t y = ((b * a->OH + p) * a->OW + q) * a->O + o;
+                    a->y[y] = tp__epilogue(&a->epilogue, o, sum);
+                    if (a->more) a->y[y] += a->more[y];
                 }
 }
 
@@ -2810,7 +2815,8 @@ static void tp__conv_input_grad_naive(const tp_conv_args *a)
                             const float *k = &a->w[((r * a->KW + s) * cg + c % cg) * a->O + c / cg * og];
                             for (int64_t o = 0; o < og; o++) sum += dy[o] * k[o];
                         }
-                    a->dx[((b * a->H + h) * a->W + w) * a->C + c] = sum;
+                    const int64_t x = ((b * a->H + h) * a->W + w) * a->C + c;
+                    a->dx[x] = a->more ? sum + a->more[x] : sum;
                 }
 }
 
@@ -3102,7 +3108,7 @@ TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step,
 TP__KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
 TP__KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
 TP__KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-           const float *bias, bool relu);
+           const float *more, const float *bias, bool relu);
 TP__KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane);
 TP__KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
 TP__KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
@@ -3113,7 +3119,7 @@ TP__KERNEL(void, mean_taps, int64_t C, int n_tap, const float *x, const int64_t 
 TP__KERNEL(void, spread, int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
 TP__KERNEL(void, bn_sums, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
 TP__KERNEL(void, bn_apply, const tp__bn *b, int64_t rows, const float *x, float *y);
-TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx);
+TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx);
 TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
            float *mean, float *inv);
 TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
@@ -4500,9 +4506,10 @@ static void tp__wino_chunk(void *user, int64_t chunk)
         }
         for (int64_t i = row; i < row + rows; i++) {
             const int64_t y = 2 * (p.row + i % p.rows);
+            const int64_t at = ((p.image + i / p.rows) * w->dst_h + y) * line;
             tp__wino_out_of[w->isa->level](w->out, w->dst_w, w->dst_h - y, m + (i - row) * q->cols * w->out, w->m_plane,
-                                           dst + ((p.image + i / p.rows) * w->dst_h + y) * line,
-                                           forward ? e->bias : NULL, forward && e->act == TP_EPILOGUE_RELU);
+                                           dst + at, w->a->more ? w->a->more + at : NULL, forward ? e->bias : NULL,
+                                           forward && e->act == TP_EPILOGUE_RELU);
         }
     }
     tp__slot_give(&w->slots, slot);
@@ -4753,6 +4760,17 @@ static bool tp__conv_is_empty(const tp_conv_args *a)
            a->KW <= 0;
 }
 #endif
+
+TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
+{
+#if TP__FAST
+    return d->isa && !tp__conv_is_empty(a) && tp__conv_is_wino(a);
+#else
+    (void)d;
+    (void)a;
+    return true;
+#endif
+}
 
 TP_DEF bool tp_conv_normalises(const tp_conv_args *a) { return a->groups == 1 && a->KH * a->KW > 1; }
 
@@ -9032,18 +9050,17 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
             X(2)
             X(3)
 #undef X
-                a0 = c0,
-                a1 = c1, a2 = c2, a3 = c3;
+            a0 = c0, a1 = c1, a2 = c2, a3 = c3;
             b0 = e0, b1 = e1, b2 = e2, b3 = e3;
         }
     }
 #undef TP__DOWN
 }
 
-/* y = A'mA of a row of tiles over the first 2 rows of an image that is `width` wide, then bias and activation. Only
- * `rows` rows are left. */
+/* y = A'mA of a row of tiles over the first 2 rows of an image that is `width` wide, then bias and activation, then
+ * `more`, which lies as y does. Only `rows` rows are left. */
 static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                            const float *bias, bool relu)
+                            const float *more, const float *bias, bool relu)
 {
     const V zero = vset(0.0f);
     for (int64_t c = 0; c < O; c += TP__VW) {
@@ -9051,6 +9068,8 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
         const float *q = m + c;
         for (int64_t col = 0; col < width; col += 2, q += O) {
             float *to = y + col * O + c;
+            const float *from = more ? more + col * O + c : to;
+            const bool right = col + 1 < width, low = rows > 1;
 #define X(j)                                                                         \
     const V m0##j = vload(q + j * plane), m1##j = vload(q + (4 + j) * plane);        \
     const V m2##j = vload(q + (8 + j) * plane), m3##j = vload(q + (12 + j) * plane); \
@@ -9060,14 +9079,19 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
             X(2)
             X(3)
 #undef X
-                V y00 = s0 + s1 + s2,
-                  y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
+            V y00 = s0 + s1 + s2, y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
             if (bias) y00 += add, y01 += add, y10 += add, y11 += add;
             if (relu) y00 = vmax(zero, y00), y01 = vmax(zero, y01), y10 = vmax(zero, y10), y11 = vmax(zero, y11);
+            if (more) {
+                y00 += vload(from);
+                if (right) y01 += vload(from + O);
+                if (low) y10 += vload(from + width * O);
+                if (low && right) y11 += vload(from + (width + 1) * O);
+            }
             vstore(to, y00);
-            if (col + 1 < width) vstore(to + O, y01);
-            if (rows > 1) vstore(to + width * O, y10);
-            if (rows > 1 && col + 1 < width) vstore(to + (width + 1) * O, y11);
+            if (right) vstore(to + O, y01);
+            if (low) vstore(to + width * O, y10);
+            if (low && right) vstore(to + (width + 1) * O, y11);
         }
     }
 }
@@ -9144,7 +9168,7 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
         vstore(dw + (3 * i_ + 1) * n + i, vmul(half, r##1 - r##2)); \
         vstore(dw + (3 * i_ + 2) * n + i, h + r##3);                \
     }
-            X(0, a) X(1, b) X(2, c)
+        X(0, a) X(1, b) X(2, c)
 #undef X
     }
 }
@@ -9294,7 +9318,7 @@ static void TP__F(bn_apply)(const tp__bn *b, int64_t rows, const float *x, float
     }
 }
 
-static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *dx)
+static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx)
 {
     for (int64_t c = 0; c < b->C; c += TP__VW) {
         const int64_t n = b->C - c, C = b->C;
@@ -9305,7 +9329,9 @@ static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const
             V g = TP__F(part)(dy + r * C + c, n);
             const V d = TP__F(part)(x + r * C + c, n) - mean;
             if (b->relu) g = TP__F(bn_mask)(g, d, scale, beta);
-            TP__F(put_part)(dx + r * C + c, n, vmul(scale, vfma(d, c2, g - c1)));
+            g = vmul(scale, vfma(d, c2, g - c1));
+            if (more) g += TP__F(part)(more + r * C + c, n);
+            TP__F(put_part)(dx + r * C + c, n, g);
         }
     }
 }

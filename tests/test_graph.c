@@ -472,6 +472,98 @@ TEST(gradient_descent_without_a_stored_gradient_gives_the_same_bits)
     CHECK(n == 0);
 }
 
+/* Two residual blocks with batch norm before the convolutions: what the planner makes no memory for (a normalised image that
+ * only convolutions read) and no pass for (sums with a convolution or a batch norm's gradient). Returns a hash of the
+ * variables after some steps; fetches: 0 none, 1 the normalised images, 2 what is added, too. */
+static uint64_t train_residual(const tp_session_config *c, int fetches, double *cost, tp_plan_info *info)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t in[4] = {TP_ANY, 12, 11, 16}, kernel[4] = {3, 3, 16, 16};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, in)), *h = x, *fetch[12];
+    const tp_tensor *out[12] = {NULL};
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    int n = 2, n_var = 0;
+    tp_node *vars[12], *grads[12];
+    tp_node *shortcut = x;
+    for (int block = 0; block < 2; block++)
+        for (int half = 0; half < 2; half++) {
+            char name[40];
+            if (half == 0) shortcut = h;
+            tp_node *own[3];
+            snprintf(name, sizeof name, "w%d%d", block, half);
+            own[0] = tp_get_variable_as(g, name, TP_F32, tp_make_shape_n(4, kernel), tp_init_uniform(-0.1f, 0.1f));
+            snprintf(name, sizeof name, "gamma%d%d", block, half);
+            own[1] = tp_get_variable_as(g, name, TP_F32, shape1(16), tp_init_uniform(0.5f, 1.5f));
+            snprintf(name, sizeof name, "beta%d%d", block, half);
+            own[2] = tp_get_variable_as(g, name, TP_F32, shape1(16), tp_init_uniform(-0.5f, 0.5f));
+            for (int i = 0; i < 3; i++) vars[n_var++] = own[i];
+            tp_node *y = tp_nn_batch_norm_train(h, own[1], own[2], 3, 1e-3f, false, NULL, NULL);
+            if (block == 0 || half == 0) y = tp_relu(y); /* one without */
+            h = tp_nn_conv2d(y, own[0], &a);
+            if (fetches > 0) fetch[n++] = y;
+            if (fetches > 1) fetch[n++] = h;
+            if (half == 1) h = tp_add(h, shortcut);
+        }
+    fetch[1] = tp_mean(tp_square(tp_affine(h, 1, -0.3f)));
+    tp_gradients(fetch[1], vars, n_var, grads);
+    fetch[0] = tp_apply_gradient_descent(vars, grads, n_var, tp_const(g, 0.05f), NULL);
+    tp_session *s = tp_session_new(g, c);
+    CHECK(s != NULL);
+    const int64_t size[4] = {3, 12, 11, 16};
+    float *data = (float *)malloc(3 * 12 * 11 * 16 * sizeof *data);
+    for (int i = 0; i < 3 * 12 * 11 * 16; i++) data[i] = tp_random_uniform(5, 0, (uint64_t)i);
+    tp_feed f = feed_f32(x, tp_make_shape_n(4, size), data);
+    for (int i = 0; s && i < 5; i++) CHECK_OK(tp_session_run(s, &f, 1, fetch, n, out));
+    *cost = out[1] ? tp_tensor_get(out[1], 0) : NAN;
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, n, info));
+    uint64_t hash = 7;
+    for (int i = 0; s && i < n_var; i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_read(s, tp_graph_variable(g, i), &t));
+        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
+        tp_tensor_free(&t);
+    }
+    free(data);
+    tp_session_free(s);
+    tp_graph_free(g);
+    return hash;
+}
+
+TEST(what_a_plan_does_not_make_changes_no_bits)
+{
+    static const char *const isa[] = {NULL, "sse2", "avx2"};
+    double cost = 0, last = 0;
+    tp_plan_info made, unmade;
+    for (int i = 0; i < TP_COUNT(isa); i++) {
+        tp_session_config c = tp_default_session_config();
+        c.threads = 1;
+        c.isa = isa[i];
+        if (isa[i]) { /* there may be machines without it */
+            tp_device *d = tp_cpu_device_new(1, isa[i]);
+            if (!d) continue;
+            d->close(d);
+        }
+        const uint64_t hash = train_residual(&c, 0, &cost, &unmade);
+        CHECK(train_residual(&c, 1, &last, &made) == hash && last == cost);
+        CHECK(train_residual(&c, 2, &last, &made) == hash && last == cost);
+        c.threads = 3;
+        CHECK(train_residual(&c, 0, &last, &made) == hash && last == cost);
+        c.no_fusion = true;
+        CHECK(train_residual(&c, 0, &last, &made) == hash && last == cost);
+        /* 4 batch norms, 3 of them with their ReLU and its mask; 2 sums forward, 2 of the gradients backward */
+        const size_t image = 3 * 12 * 11 * 16 * sizeof(float);
+        CHECK_MSG(unmade.n_steps <= made.n_steps - 3 - 3 - 3, "%d and %d steps", unmade.n_steps, made.n_steps);
+        CHECK_MSG(unmade.arena_bytes + 3 * image < made.arena_bytes, "%zu and %zu bytes", (size_t)unmade.arena_bytes,
+                  (size_t)made.arena_bytes);
+    }
+    tp_session_config c = tp_default_session_config();
+    c.isa = "naive";
+    train_residual(&c, 0, &last, &made);
+    CHECK_NEAR(last, cost, 1e-4, 1e-4);
+}
+
 TEST(fast_and_naive_agree)
 {
     tp_session_config c = tp_default_session_config();

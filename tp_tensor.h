@@ -29,6 +29,7 @@
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
  *     TP_NO_THREADS             no pthreads: everything runs on the caller's thread, same results
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
+ *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
  *     TP_NO_SAFETENSORS         without this format; its functions say so
  *     TP_NO_TF_CHECKPOINT       likewise
  *     TP_NO_UNWIND              C only: no unwind tables for this unit, an eighth of a program. Debuggers still find their way (in
@@ -434,7 +435,9 @@ TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *us
 /* ==== >>engine ======================================================================================== */
 /* The numeric engine that several ops share: a naive loop, which is the definition, beside a fast path chosen by the
  * device's ISA. All matrices are row-major float; every function gives the same bits for any number of threads.
- * Fast paths may differ from naive ones by the rounding of another order of summation, never more. */
+ * Fast paths may differ from naive ones by the rounding of another order of summation, never more. 3x3 convolutions with
+ * stride 1 over multiples of 16 channels take Winograd's F(2x2,3x3), whose error against double is that of the direct sum
+ * (1 to 2e-7 of the sum of magnitudes either way); there an infinity or NaN reaches the 4 positions of its tile. */
 
 /* What a GEMM or convolution does to a finished sum before it is stored: v += bias[column], then the activation. */
 typedef enum { TP_EPILOGUE_NONE = 0, TP_EPILOGUE_RELU = 1 } tp_epilogue_act;
@@ -475,7 +478,7 @@ typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_con
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
 /* One group, and a window that looks at more than its own pixel: x is copied on its way then. */
-TP_DEF bool tp_conv_normalises(const tp_conv_args *a);
+TP_DEF bool tp_conv_normalises(const tp_conv_args *a); /* whatever the device */
 /* Is adding `more` to the result free? */
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
 

@@ -31,8 +31,8 @@
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
  *     TP_NO_SAFETENSORS         without this format; its functions say so
  *     TP_NO_TF_CHECKPOINT       likewise
- *     TP_NO_UNWIND              C only: no unwind tables for this unit, an eighth of a program. Debuggers still find their way (in
- *                               an unstripped program), backtrace() and exceptions thrown through C callbacks do not
+ *     TP_UNWIND                 C only: keep the unwind tables of this unit in the program, an eighth of it. backtrace() and
+ *                               exceptions thrown through C callbacks need them; see >>config for when they are kept anyway
  *     TP_MALLOC TP_REALLOC TP_FREE   all three or none: the default allocator beneath the hooks
  *     TP_ASSERT(x)              our own bugs only, never a user's mistake
  *     TP_TENSOR_FILE            this file's name, if you renamed it (it includes itself once per instruction set)
@@ -639,8 +639,20 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #define TP__UNUSED
 #endif
 
-#if defined(TP_NO_UNWIND) && defined(__GNUC__) && defined(__ELF__) && !defined(__cplusplus)
-__asm__(".cfi_sections .debug_frame"); /* into a section that is not loaded, and goes when the program is stripped */
+/* Unwind tables are an eighth of a program, and only exceptions, backtrace() and sanitizers read them while it runs: an
+ * optimized unit of C has them in .debug_frame instead, where debuggers and valgrind look too, and which goes when the
+ * program is stripped. gcc does not tell of -fsanitize=undefined; with that alone, TP_UNWIND gives its stack traces. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(undefined_behavior_sanitizer)
+#define TP__SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TP__SANITIZED 1
+#endif
+#if defined(__GNUC__) && defined(__ELF__) && defined(__OPTIMIZE__) && !defined(TP_UNWIND) && \
+    !defined(TP__SANITIZED) && !defined(__EXCEPTIONS) && !defined(__cplusplus)
+__asm__(".cfi_sections .debug_frame");
 #endif
 
 #ifdef TP_NO_THREADS

@@ -204,7 +204,7 @@ struct tp_op {
     tp_kernel_fn naive_f32, naive_f64; /* the definition; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
     tp_kernel_fn fast;                 /* float32 on the CPU, or NULL */
     tp_block_fn block_f32, block_f64, block_i32, block_i64; /* TP_OP_ELEMENTWISE rows */
-    tp_vec vec;                          /* the engine's vector function for block_f32, if it has one */
+    tp_vec vec;                          /* finds the engine's function for block_f32, if it has one */
     double (*flops)(const tp_call *k);   /* NULL: one per output element. Bytes follow from the operands. */
     size_t (*scratch)(const tp_call *k); /* bytes the kernel needs; shapes are set, pointers are not. NULL: none */
     unsigned shape_only;                 /* bit i: input i is read for its shape alone */
@@ -1343,7 +1343,7 @@ struct tp_graph {
     }
 
 static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
-                                           NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+                                           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
 {
@@ -1854,13 +1854,13 @@ static tp_status tp__source_infer(tp_infer *s)
 
 static const tp_op tp__op_placeholder =
     TP__ROW("placeholder", "Placeholder", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-            tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 static const tp_op tp__op_constant =
     TP__ROW("constant", "Const", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs), tp__source_infer,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, "Constant", NULL);
-static const tp_op tp__op_variable = TP__ROW(
-    "variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-    tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "Constant", NULL);
+static const tp_op tp__op_variable = TP__ROW("variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1,
+                                             tp__source_schema, sizeof(tp__source_attrs), tp__source_infer, NULL, NULL,
+                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
 {
@@ -3645,7 +3645,7 @@ static void tp__fused_kernel(const tp_call *k)
 
 static const tp_op tp__op_fused =
     TP__ROW("fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel, NULL,
-            NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 /* The copy that keeps a value where it would be overwritten. */
 static void tp__copy_kernel(const tp_call *k)
@@ -3655,7 +3655,7 @@ static void tp__copy_kernel(const tp_call *k)
 }
 static const tp_op tp__op_copy =
     TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
-            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 /* -- where a value lives */
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
@@ -4855,7 +4855,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
         ins->block = tp__block_of(o->row, dtype);
         bool all_f32 = dtype == TP_F32;
         for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec = all_f32 && o->row->vec != TP_VEC_NONE && d->host ? tp_vec_find(d, o->row->vec) : NULL;
+        ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
         if (!ins->block && !ins->vec)
             return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
         ins->dtype = dtype;
@@ -7491,7 +7491,7 @@ static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->ou
 #define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 /* ... of an op that is no element-wise one. */
-#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, TP_VEC_NONE
+#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, NULL
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
 /* All operands have one element type, and the row has a block for it. */
@@ -7560,7 +7560,7 @@ static void tp__add_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(g->dout[0], g->in[1]);
 }
 static const tp_op tp__op_add = TP__ROW("add", "Add", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__add_grad,
-                                        TP__MAPS(tp__add), TP_VEC_ADD, NULL, NULL, 0, "Add", NULL);
+                                        TP__MAPS(tp__add), tp_vec_find_add, NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, b, NULL); }
 #endif
 
@@ -7573,7 +7573,7 @@ static void tp__sub_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_neg(g->dout[0]), g->in[1]);
 }
 static const tp_op tp__op_sub = TP__ROW("sub", "Sub", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__sub_grad,
-                                        TP__MAPS(tp__sub), TP_VEC_SUB, NULL, NULL, 0, "Sub", NULL);
+                                        TP__MAPS(tp__sub), tp_vec_find_sub, NULL, NULL, 0, "Sub", NULL);
 TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
 #endif
 
@@ -7586,7 +7586,7 @@ static void tp__mul_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_mul(g->dout[0], g->in[0]), g->in[1]);
 }
 static const tp_op tp__op_mul = TP__ROW("mul", "Mul", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mul_grad,
-                                        TP__MAPS(tp__mul), TP_VEC_MUL, NULL, NULL, 0, "Mul", NULL);
+                                        TP__MAPS(tp__mul), tp_vec_find_mul, NULL, NULL, 0, "Mul", NULL);
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, b, NULL); }
 #endif
 
@@ -7602,8 +7602,9 @@ static void tp__div_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(d, &g->out[0])), g->in[1]);
 }
-static const tp_op tp__op_div = TP__ROW("div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                        tp__div_grad, TP__REAL_MAPS(tp__div), TP_VEC_DIV, NULL, NULL, 0, "Div", NULL);
+static const tp_op tp__op_div =
+    TP__ROW("div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__div_grad, TP__REAL_MAPS(tp__div),
+            tp_vec_find_div, NULL, NULL, 0, "Div", NULL);
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, b, NULL); }
 #endif
 
@@ -7622,10 +7623,10 @@ static void tp__maximum_grad(tp_grad *g) { tp__extremum_grad(g, tp_greater_equal
 static void tp__minimum_grad(tp_grad *g) { tp__extremum_grad(g, tp_less_equal(g->in[0], g->in[1])); }
 static const tp_op tp__op_maximum =
     TP__ROW("maximum", "Maximum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__maximum_grad,
-            TP__MAPS(tp__maximum), TP_VEC_MAX, NULL, NULL, 0, "Max", NULL);
+            TP__MAPS(tp__maximum), tp_vec_find_max, NULL, NULL, 0, "Max", NULL);
 static const tp_op tp__op_minimum =
     TP__ROW("minimum", "Minimum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__minimum_grad,
-            TP__MAPS(tp__minimum), TP_VEC_MIN, NULL, NULL, 0, "Min", NULL);
+            TP__MAPS(tp__minimum), tp_vec_find_min, NULL, NULL, 0, "Min", NULL);
 TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_maximum, a, b, NULL); }
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_minimum, a, b, NULL); }
 #endif
@@ -7641,7 +7642,7 @@ static void tp__squared_difference_grad(tp_grad *g)
 }
 static const tp_op tp__op_squared_difference =
     TP__ROW("squared_difference", "SquaredDifference", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-            tp__squared_difference_grad, TP__MAPS(tp__squared_difference), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__squared_difference_grad, TP__MAPS(tp__squared_difference), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 {
     return tp__op2(&tp__op_squared_difference, a, b, NULL);
@@ -7682,9 +7683,9 @@ static void tp__mod_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
 static const tp_op tp__op_floordiv = TP__ROW("floordiv", "FloorDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                             NULL, TP__MAPS(tp__floordiv), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+                                             NULL, TP__MAPS(tp__floordiv), NULL, NULL, NULL, 0, NULL, NULL);
 static const tp_op tp__op_mod = TP__ROW("mod", "FloorMod", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                        tp__mod_grad, TP__MAPS(tp__mod), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+                                        tp__mod_grad, TP__MAPS(tp__mod), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
 TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
 #endif
@@ -7704,14 +7705,14 @@ static void tp__neg_grad(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
 static void tp__abs_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
 static void tp__square_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
 static const tp_op tp__op_neg = TP__ROW("neg", "Neg", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__neg_grad,
-                                        TP__MAPS(tp__neg), TP_VEC_NEG, NULL, NULL, 0, "Neg", NULL);
+                                        TP__MAPS(tp__neg), tp_vec_find_neg, NULL, NULL, 0, "Neg", NULL);
 static const tp_op tp__op_abs = TP__ROW("abs", "Abs", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__abs_grad,
-                                        TP__MAPS(tp__abs), TP_VEC_ABS, NULL, NULL, 0, "Abs", NULL);
+                                        TP__MAPS(tp__abs), tp_vec_find_abs, NULL, NULL, 0, "Abs", NULL);
 static const tp_op tp__op_sign = TP__ROW("sign", "Sign", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                         TP__MAPS(tp__sign), TP_VEC_NONE, NULL, NULL, 0, "Sign", NULL);
+                                         TP__MAPS(tp__sign), NULL, NULL, NULL, 0, "Sign", NULL);
 static const tp_op tp__op_square =
     TP__ROW("square", "Square", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__square_grad,
-            TP__MAPS(tp__square), TP_VEC_SQUARE, NULL, NULL, 0, NULL, NULL);
+            TP__MAPS(tp__square), tp_vec_find_square, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
 TP_DEF tp_node *tp_abs(tp_node *x) { return tp__op1(&tp__op_abs, x, NULL); }
 TP_DEF tp_node *tp_sign(tp_node *x) { return tp__op1(&tp__op_sign, x, NULL); }
@@ -7744,7 +7745,7 @@ static void tp__affine_grad(tp_grad *g)
 }
 static const tp_op tp__op_affine =
     TP__ROW("affine", "Affine", TP_OP_ELEMENTWISE, 1, 1, 1, tp__affine_schema, sizeof(tp__affine_attrs),
-            tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 {
     tp__affine_attrs t;
@@ -7787,14 +7788,14 @@ static tp_status tp__clip_infer(tp_infer *s)
 static void tp__clip_back(tp_grad *g); /* dx from dy and x; the gradient of clip, and of that gradient */
 static const tp_op tp__op_clip_grad =
     TP__ROW("clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
-            tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL, NULL, 0, NULL, NULL);
 static void tp__clip_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
 static const tp_op tp__op_clip =
     TP__ROW("clip", "ClipByValue", TP_OP_ELEMENTWISE, 1, 1, 1, tp__clip_schema, sizeof(tp__clip_attrs), tp__clip_infer,
-            tp__clip_back, TP__MAPS(tp__clip), TP_VEC_NONE, NULL, NULL, 0, "Clip", NULL);
+            tp__clip_back, TP__MAPS(tp__clip), NULL, NULL, NULL, 0, "Clip", NULL);
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 {
     tp__clip_attrs t;
@@ -7818,20 +7819,20 @@ TP__MAP2(not_equal, char, uint8_t, a != b)
 #ifdef TP__ROWS
 static const tp_op tp__op_greater =
     TP__ROW("greater", "Greater", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__greater),
-            TP_VEC_NONE, NULL, NULL, 0, "Greater", NULL);
+            NULL, NULL, NULL, 0, "Greater", NULL);
 static const tp_op tp__op_greater_equal =
     TP__ROW("greater_equal", "GreaterEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__greater_equal), TP_VEC_NONE, NULL, NULL, 0, "GreaterOrEqual", NULL);
+            TP__MAPS(tp__greater_equal), NULL, NULL, NULL, 0, "GreaterOrEqual", NULL);
 static const tp_op tp__op_less = TP__ROW("less", "Less", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-                                         TP__MAPS(tp__less), TP_VEC_NONE, NULL, NULL, 0, "Less", NULL);
+                                         TP__MAPS(tp__less), NULL, NULL, NULL, 0, "Less", NULL);
 static const tp_op tp__op_less_equal =
     TP__ROW("less_equal", "LessEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__less_equal), TP_VEC_NONE, NULL, NULL, 0, "LessOrEqual", NULL);
+            TP__MAPS(tp__less_equal), NULL, NULL, NULL, 0, "LessOrEqual", NULL);
 static const tp_op tp__op_equal = TP__ROW("equal", "Equal", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare,
-                                          NULL, TP__MAPS(tp__equal), TP_VEC_NONE, NULL, NULL, 0, "Equal", NULL);
+                                          NULL, TP__MAPS(tp__equal), NULL, NULL, NULL, 0, "Equal", NULL);
 static const tp_op tp__op_not_equal =
     TP__ROW("not_equal", "NotEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__not_equal), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            TP__MAPS(tp__not_equal), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater, a, b, NULL); }
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater_equal, a, b, NULL); }
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less, a, b, NULL); }
@@ -7866,13 +7867,13 @@ static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, co
 #define TP__BYTE_MAP(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
 static const tp_op tp__op_logical_and =
     TP__ROW("logical_and", "LogicalAnd", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_and_bytes), TP_VEC_NONE, NULL, NULL, 0, "And", NULL);
+            TP__BYTE_MAP(tp__logical_and_bytes), NULL, NULL, NULL, 0, "And", NULL);
 static const tp_op tp__op_logical_or =
     TP__ROW("logical_or", "LogicalOr", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_or_bytes), TP_VEC_NONE, NULL, NULL, 0, "Or", NULL);
+            TP__BYTE_MAP(tp__logical_or_bytes), NULL, NULL, NULL, 0, "Or", NULL);
 static const tp_op tp__op_logical_not =
     TP__ROW("logical_not", "LogicalNot", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_not_bytes), TP_VEC_NONE, NULL, NULL, 0, "Not", NULL);
+            TP__BYTE_MAP(tp__logical_not_bytes), NULL, NULL, NULL, 0, "Not", NULL);
 TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_and, a, b, NULL); }
 TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_or, a, b, NULL); }
 TP_DEF tp_node *tp_logical_not(tp_node *a) { return tp__op1(&tp__op_logical_not, a, NULL); }
@@ -7917,12 +7918,11 @@ static void tp__select_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_select(g->in[0], g->dout[0], zero), g->in[1]);
     g->din[2] = tp__unbroadcast(tp_select(g->in[0], zero, g->dout[0]), g->in[2]);
 }
-static const tp_op tp__op_select =
-    TP__ROW("select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, tp__select_grad,
-            TP__MAPS(tp__select), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL);
+static const tp_op tp__op_select = TP__ROW("select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer,
+                                           tp__select_grad, TP__MAPS(tp__select), NULL, NULL, NULL, 0, "Where", NULL);
 static const tp_op tp__op_select_bytes =
     TP__ROW("select_bytes", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, NULL,
-            TP__BYTE_MAP(tp__select_byte), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL);
+            TP__BYTE_MAP(tp__select_byte), NULL, NULL, NULL, 0, "Where", NULL);
 TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 {
     tp_node *in[3];
@@ -8046,7 +8046,7 @@ static void tp__pow_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
 static const tp_op tp__op_pow = TP__ROW("pow", "Pow", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__pow_grad,
-                                        TP__REAL_MAPS(tp__pow), TP_VEC_NONE, NULL, NULL, 0, "Pow", NULL);
+                                        TP__REAL_MAPS(tp__pow), NULL, NULL, NULL, 0, "Pow", NULL);
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
 #endif
 
@@ -8065,13 +8065,13 @@ static void tp__rsqrt_grad(tp_grad *g)
 static void tp__reciprocal_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
 static const tp_op tp__op_sqrt =
     TP__ROW("sqrt", "Sqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sqrt_grad, TP__REAL_MAPS(tp__sqrt),
-            TP_VEC_SQRT, NULL, NULL, 0, "Sqrt", NULL);
+            tp_vec_find_sqrt, NULL, NULL, 0, "Sqrt", NULL);
 static const tp_op tp__op_rsqrt =
     TP__ROW("rsqrt", "Rsqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__rsqrt_grad,
-            TP__REAL_MAPS(tp__rsqrt), TP_VEC_RSQRT, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__rsqrt), tp_vec_find_rsqrt, NULL, NULL, 0, NULL, NULL);
 static const tp_op tp__op_reciprocal =
     TP__ROW("reciprocal", "Reciprocal", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__reciprocal_grad,
-            TP__REAL_MAPS(tp__reciprocal), TP_VEC_RECIPROCAL, NULL, NULL, 0, "Reciprocal", NULL);
+            TP__REAL_MAPS(tp__reciprocal), tp_vec_find_reciprocal, NULL, NULL, 0, "Reciprocal", NULL);
 TP_DEF tp_node *tp_sqrt(tp_node *x) { return tp__op1(&tp__op_sqrt, x, NULL); }
 TP_DEF tp_node *tp_rsqrt(tp_node *x) { return tp__op1(&tp__op_rsqrt, x, NULL); }
 TP_DEF tp_node *tp_reciprocal(tp_node *x) { return tp__op1(&tp__op_reciprocal, x, NULL); }
@@ -8085,9 +8085,9 @@ TP__MAP1(ln, char, TP__LOG(x))
 static void tp__exp_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
 static void tp__ln_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
 static const tp_op tp__op_exp = TP__ROW("exp", "Exp", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__exp_grad,
-                                        TP__REAL_MAPS(tp__exp), TP_VEC_EXP, NULL, NULL, 0, "Exp", NULL);
+                                        TP__REAL_MAPS(tp__exp), tp_vec_find_exp, NULL, NULL, 0, "Exp", NULL);
 static const tp_op tp__op_ln = TP__ROW("ln", "Log", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__ln_grad,
-                                       TP__REAL_MAPS(tp__ln), TP_VEC_LOG, NULL, NULL, 0, "Log", NULL);
+                                       TP__REAL_MAPS(tp__ln), tp_vec_find_log, NULL, NULL, 0, "Log", NULL);
 TP_DEF tp_node *tp_exp(tp_node *x) { return tp__op1(&tp__op_exp, x, NULL); }
 TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
 #endif
@@ -8099,9 +8099,9 @@ TP__MAP1(cos, char, TP__COS(x))
 static void tp__sin_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
 static void tp__cos_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
 static const tp_op tp__op_sin = TP__ROW("sin", "Sin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sin_grad,
-                                        TP__REAL_MAPS(tp__sin), TP_VEC_NONE, NULL, NULL, 0, "Sin", NULL);
+                                        TP__REAL_MAPS(tp__sin), NULL, NULL, NULL, 0, "Sin", NULL);
 static const tp_op tp__op_cos = TP__ROW("cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__cos_grad,
-                                        TP__REAL_MAPS(tp__cos), TP_VEC_NONE, NULL, NULL, 0, "Cos", NULL);
+                                        TP__REAL_MAPS(tp__cos), NULL, NULL, NULL, 0, "Cos", NULL);
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
 #endif
@@ -8122,15 +8122,12 @@ static void tp__acos_grad(tp_grad *g)
     g->din[0] = tp_neg(g->din[0]);
 }
 static void tp__atan_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
-static const tp_op tp__op_asin =
-    TP__ROW("asin", "Asin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__asin_grad, TP__REAL_MAPS(tp__asin),
-            TP_VEC_NONE, NULL, NULL, 0, "Asin", NULL);
-static const tp_op tp__op_acos =
-    TP__ROW("acos", "Acos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__acos_grad, TP__REAL_MAPS(tp__acos),
-            TP_VEC_NONE, NULL, NULL, 0, "Acos", NULL);
-static const tp_op tp__op_atan =
-    TP__ROW("atan", "Atan", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__atan_grad, TP__REAL_MAPS(tp__atan),
-            TP_VEC_NONE, NULL, NULL, 0, "Atan", NULL);
+static const tp_op tp__op_asin = TP__ROW("asin", "Asin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
+                                         tp__asin_grad, TP__REAL_MAPS(tp__asin), NULL, NULL, NULL, 0, "Asin", NULL);
+static const tp_op tp__op_acos = TP__ROW("acos", "Acos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
+                                         tp__acos_grad, TP__REAL_MAPS(tp__acos), NULL, NULL, NULL, 0, "Acos", NULL);
+static const tp_op tp__op_atan = TP__ROW("atan", "Atan", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
+                                         tp__atan_grad, TP__REAL_MAPS(tp__atan), NULL, NULL, NULL, 0, "Atan", NULL);
 TP_DEF tp_node *tp_asin(tp_node *x) { return tp__op1(&tp__op_asin, x, NULL); }
 TP_DEF tp_node *tp_acos(tp_node *x) { return tp__op1(&tp__op_acos, x, NULL); }
 TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
@@ -8145,7 +8142,7 @@ static void tp__erf_grad(tp_grad *g)
     g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
 }
 static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
-                                        TP__REAL_MAPS(tp__erf), TP_VEC_ERF, NULL, NULL, 0, "Erf", NULL);
+                                        TP__REAL_MAPS(tp__erf), tp_vec_find_erf, NULL, NULL, 0, "Erf", NULL);
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 /* Made of plain nodes, so that their gradients, of any order, follow; the planner makes one pass of them. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
@@ -8172,10 +8169,10 @@ static void tp__sigmoid_grad(tp_grad *g)
 }
 static const tp_op tp__op_tanh =
     TP__ROW("tanh", "Tanh", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__tanh_grad, TP__REAL_MAPS(tp__tanh),
-            TP_VEC_TANH, NULL, NULL, 0, "Tanh", NULL);
+            tp_vec_find_tanh, NULL, NULL, 0, "Tanh", NULL);
 static const tp_op tp__op_sigmoid =
     TP__ROW("sigmoid", "Sigmoid", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sigmoid_grad,
-            TP__REAL_MAPS(tp__sigmoid), TP_VEC_SIGMOID, NULL, NULL, 0, "Sigmoid", NULL);
+            TP__REAL_MAPS(tp__sigmoid), tp_vec_find_sigmoid, NULL, NULL, 0, "Sigmoid", NULL);
 TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
 TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
 #endif
@@ -8193,7 +8190,7 @@ TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__
 static void tp__softplus_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
 static const tp_op tp__op_softplus =
     TP__ROW("softplus", "Softplus", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__softplus_grad,
-            TP__REAL_MAPS(tp__softplus), TP_VEC_NONE, NULL, NULL, 0, "Softplus", NULL);
+            TP__REAL_MAPS(tp__softplus), NULL, NULL, NULL, 0, "Softplus", NULL);
 TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
 #endif
 
@@ -8205,7 +8202,7 @@ TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
-            TP__REAL_MAPS(tp__relu_grad), TP_VEC_RELU_GRAD, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
 static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 {
@@ -8215,7 +8212,7 @@ static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 }
 static const tp_op tp__op_relu =
     TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
-            TP_VEC_RELU, NULL, NULL, 0, "Relu", NULL);
+            tp_vec_find_relu, NULL, NULL, 0, "Relu", NULL);
 TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 #endif
 
@@ -8229,14 +8226,14 @@ static const tp_attr tp__leaky_schema[] = {{"alpha", TP_ATTR_FLOAT, offsetof(tp_
 static void tp__leaky_back(tp_grad *g);
 static const tp_op tp__op_leaky_relu_grad =
     TP__ROW("leaky_relu_grad", "LeakyReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
-            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), NULL, NULL, NULL, 0, NULL, NULL);
 static void tp__leaky_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_leaky_relu = TP__ROW(
-    "leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs), tp__infer_map,
-    tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), TP_VEC_NONE, NULL, NULL, 0, "LeakyRelu", NULL);
+static const tp_op tp__op_leaky_relu =
+    TP__ROW("leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
+            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), NULL, NULL, NULL, 0, "LeakyRelu", NULL);
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 {
     tp__leaky_attrs t;
@@ -8263,7 +8260,7 @@ TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 static void tp__elu_grad_grad(tp_grad *g);
 static const tp_op tp__op_elu_grad =
     TP__ROW("elu_grad", "EluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__elu_grad_grad,
-            TP__REAL_MAPS(tp__elu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__elu_grad), NULL, NULL, NULL, 0, NULL, NULL);
 static void tp__elu_grad_grad(tp_grad *g)
 {
     tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
@@ -8272,7 +8269,7 @@ static void tp__elu_grad_grad(tp_grad *g)
 }
 static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
 static const tp_op tp__op_elu = TP__ROW("elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back,
-                                        TP__REAL_MAPS(tp__elu), TP_VEC_NONE, NULL, NULL, 0, "Elu", NULL);
+                                        TP__REAL_MAPS(tp__elu), NULL, NULL, NULL, 0, "Elu", NULL);
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 /* scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
@@ -8287,11 +8284,11 @@ TP__MAP1(ceil, char, TP__R(ceil)(x))
 TP__MAP1(round, char, TP__R(rint)(x))
 #ifdef TP__ROWS
 static const tp_op tp__op_floor = TP__ROW("floor", "Floor", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                          TP__REAL_MAPS(tp__floor), TP_VEC_NONE, NULL, NULL, 0, "Floor", NULL);
+                                          TP__REAL_MAPS(tp__floor), NULL, NULL, NULL, 0, "Floor", NULL);
 static const tp_op tp__op_ceil = TP__ROW("ceil", "Ceil", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                         TP__REAL_MAPS(tp__ceil), TP_VEC_NONE, NULL, NULL, 0, "Ceil", NULL);
+                                         TP__REAL_MAPS(tp__ceil), NULL, NULL, NULL, 0, "Ceil", NULL);
 static const tp_op tp__op_round = TP__ROW("round", "Round", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                          TP__REAL_MAPS(tp__round), TP_VEC_NONE, NULL, NULL, 0, "Round", NULL);
+                                          TP__REAL_MAPS(tp__round), NULL, NULL, NULL, 0, "Round", NULL);
 TP_DEF tp_node *tp_floor(tp_node *x) { return tp__op1(&tp__op_floor, x, NULL); }
 TP_DEF tp_node *tp_ceil(tp_node *x) { return tp__op1(&tp__op_ceil, x, NULL); }
 TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }
@@ -8308,7 +8305,7 @@ static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, con
 #ifdef TP__ROWS
 static const tp_op tp__op_is_finite =
     TP__ROW("is_finite", "IsFinite", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__REAL_MAPS(tp__is_finite), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__is_finite), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, NULL); }
 #endif
 
@@ -8345,7 +8342,7 @@ static void tp__cast_grad(tp_grad *g)
 static const tp_op tp__op_cast =
     TP__ROW("cast", "Cast", TP_OP_ELEMENTWISE, 1, 1, 1, tp__cast_schema, sizeof(tp__cast_attrs), tp__cast_infer,
             tp__cast_grad, tp__map_kernel, tp__map_kernel, NULL, tp__cast_block, tp__cast_block, tp__cast_block,
-            tp__cast_block, TP_VEC_NONE, NULL, NULL, 0, "Cast", NULL);
+            tp__cast_block, NULL, NULL, NULL, 0, "Cast", NULL);
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 {
     tp__cast_attrs t;
@@ -8644,7 +8641,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     j.x = (const float *)k->in[0].data;
     j.y = (float *)k->out[0].data;
     j.partial = (float *)k->scratch;
-    j.vec = tp_vec_find(k->device, kind == TP__REDUCE_MAX ? TP_VEC_MAX : TP_VEC_ADD);
+    j.vec = kind == TP__REDUCE_MAX ? tp_vec_find_max(k->device) : tp_vec_find_add(k->device);
     if (!j.vec) return false;
     tp__reduce_cut(&j);
     if (r->step == 1) {
@@ -9091,7 +9088,7 @@ static void tp__add_n_any(const tp_call *k)
 }
 static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
     for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms pass */
         const int64_t n = to - i < 1024 ? to - i : 1024;
         float *y = (float *)k->out[0].data + i;
@@ -9107,7 +9104,7 @@ static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 }
 static void tp__add_n_fast(const tp_call *k)
 {
-    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__add_n_any(k);
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__add_n_any(k);
     else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
 }
 static tp_status tp__add_n_infer(tp_infer *s)
@@ -9173,7 +9170,7 @@ static void tp__all_reduce_any(const tp_call *k)
 /* In pieces that stay in L1 while the terms pass and the sum goes out. */
 static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
     const float scale = ((const tp__all_reduce_attrs *)k->attrs)->mean ? 1.0f / (float)k->n_in : 1.0f;
     float sum[1024];
     for (int64_t i = from; i < to; i += 1024) {
@@ -9194,7 +9191,7 @@ static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
 }
 static void tp__all_reduce_fast(const tp_call *k)
 {
-    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__all_reduce_any(k);
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__all_reduce_any(k);
     else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__all_reduce_range);
 }
 static tp_status tp__all_reduce_infer(tp_infer *s)
@@ -11732,7 +11729,7 @@ static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(
 static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
     for (int64_t r = from; r < to; r++) {
         const float *in[2];
         in[0] = (const float *)k->in[0].data + r * C;
@@ -11743,7 +11740,7 @@ static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 static void tp__bias_add_fast(const tp_call *k)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find(k->device, TP_VEC_ADD) || C < 1)
+    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find_add(k->device) || C < 1)
         tp__bias_add_f32(k);
     else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
 }
@@ -13768,7 +13765,7 @@ static void tp__lstm_grad_block(void *user, int64_t block)
             tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
                                             j->c + b * H, j->gates + row * G);
             sum[0] = db, sum[1] = j->gates + row * G;
-            j->isa->vec[TP_VEC_ADD](G, db, sum);
+            tp__vec_add_of[j->isa->level](G, db, sum);
             memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
             memcpy(j->rows + b * (G + 16), j->gates + row * G, (size_t)G * sizeof(float));
         }
@@ -14126,7 +14123,7 @@ static void tp__gru_grad_block(void *user, int64_t block)
             for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
             memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
             in[0] = g, in[1] = h0;
-            j->isa->vec[TP_VEC_MUL](H, j->xrh + row * W + I, in);
+            tp__vec_mul_of[j->isa->level](H, j->xrh + row * W + I, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
                            false);
@@ -14136,7 +14133,7 @@ static void tp__gru_grad_block(void *user, int64_t block)
             tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H,
                                                  j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
-            j->isa->vec[TP_VEC_ADD](3 * H, db, in);
+            tp__vec_add_of[j->isa->level](3 * H, db, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
                            true);

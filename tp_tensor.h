@@ -78,7 +78,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           3u /* rises when a public struct changes */
+#define TP_ABI           4u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -471,32 +471,29 @@ TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what 
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
 
 /* Vector functions over n floats, the building blocks of element-wise chains. y may be the same array as an input.
- * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. */
-typedef enum tp_vec {
-    TP_VEC_NONE = 0,
-    TP_VEC_ADD,
-    TP_VEC_SUB,
-    TP_VEC_MUL,
-    TP_VEC_DIV,
-    TP_VEC_MAX,
-    TP_VEC_MIN, /* binary */
-    TP_VEC_NEG,
-    TP_VEC_ABS,
-    TP_VEC_SQUARE,
-    TP_VEC_SQRT,
-    TP_VEC_RSQRT,
-    TP_VEC_RECIPROCAL, /* unary */
-    TP_VEC_EXP,
-    TP_VEC_LOG,
-    TP_VEC_TANH,
-    TP_VEC_SIGMOID,
-    TP_VEC_RELU,
-    TP_VEC_RELU_GRAD, /* in: dy, y.  y > 0 ? dy : 0 */
-    TP_VEC_ERF,
-    TP_VEC_COUNT
-} tp_vec;
+ * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. Each is
+ * found by a function of its own, so that a program holds those that it uses. */
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
-TP_DEF tp_vec_fn tp_vec_find(tp_device *d, tp_vec what); /* NULL: this device has no fast version */
+typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* gives NULL where this device has no fast version */
+TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* of two vectors */
+TP_DEF tp_vec_fn tp_vec_find_sub(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_mul(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* in: dy, y.  y > 0 ? dy : 0 */
+TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* of one */
+TP_DEF tp_vec_fn tp_vec_find_abs(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_square(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_sqrt(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_rsqrt(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_reciprocal(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_exp(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_log(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_tanh(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_sigmoid(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 
 /* Sums with a fixed order (32 lanes, then a fixed tree), so the same bits for any number of threads. */
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x);
@@ -2606,6 +2603,11 @@ TP__COLD_END
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+/* clang-format off */
+#define TP__VECS(X) \
+    X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
+    X(sigmoid) X(relu) X(relu_grad) X(erf)
+/* clang-format on */
 #define TP__PARTS 32 /* partial sums of one reduction, at most */
 
 /* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
@@ -2930,7 +2932,6 @@ struct tp__isa {
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
-    tp_vec_fn vec[TP_VEC_COUNT];
 };
 
 /* A row of a tile that is not whole vectors wide: `sum` holds its n finished sums. */
@@ -3081,6 +3082,9 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #else
 #define TP__LEVELS(f_) {TP__BASE(f_)}
 #endif
+#define X(name_) TP__KERNEL(void, vec_##name_, int64_t n, float *y, const float *const *in);
+    TP__VECS(X)
+#undef X
     /* clang-format on */
     TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
                float eps);
@@ -3299,7 +3303,7 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
             const float *in[2];
             in[0] = part + i * stride;
             in[1] = part + (i + step) * stride;
-            isa->vec[TP_VEC_ADD](n, part + i * stride, in);
+            tp__vec_add_of[isa->level](n, part + i * stride, in);
         }
 }
 
@@ -4533,23 +4537,24 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
     else tp__conv_filter_grad_naive(a);
 }
 
-TP_DEF tp_vec_fn tp_vec_find(tp_device *d, tp_vec what)
-{
 #if TP__FAST
-    if (d->isa && what > TP_VEC_NONE && what < TP_VEC_COUNT) return d->isa->vec[what];
+#define X(name_) \
+    TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d) { return d->isa ? tp__vec_##name_##_of[d->isa->level] : NULL; }
+#else
+#define X(name_) \
+    TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d) { return (void)d, (tp_vec_fn)NULL; }
 #endif
-    (void)d;
-    (void)what;
-    return NULL;
-}
+TP__VECS(X)
+#undef X
 
 /* -- sums over an array: pieces of a fixed size, each summed in 32 lanes, then the tree over the pieces ----------- */
 
 #define TP__SUM_PIECE 16384
 
+enum tp__sum_kind { TP__SUM, TP__DOT, TP__MAX };
 typedef struct tp__sum {
     tp_device *d;
-    tp_vec what; /* ADD: sum, MUL: dot, MAX */
+    enum tp__sum_kind what;
     int64_t n, piece;
     const float *x, *y;
     float part[TP__PARTS];
@@ -4563,21 +4568,21 @@ static void tp__sum_chunk(void *user, int64_t chunk)
 #if TP__FAST
     const struct tp__isa *isa = s->d->isa;
     if (isa) {
-        s->part[chunk] = s->what == TP_VEC_ADD   ? isa->sum(n, x)
-                         : s->what == TP_VEC_MUL ? isa->dot(n, x, s->y + at)
-                                                 : isa->max(n, x);
+        s->part[chunk] = s->what == TP__SUM   ? isa->sum(n, x)
+                         : s->what == TP__DOT ? isa->dot(n, x, s->y + at)
+                                              : isa->max(n, x);
         return;
     }
 #endif
-    s->part[chunk] = s->what == TP_VEC_ADD   ? tp__sum_naive(n, x)
-                     : s->what == TP_VEC_MUL ? tp__dot_naive(n, x, s->y + at)
-                                             : tp__max_naive(n, x);
+    s->part[chunk] = s->what == TP__SUM   ? tp__sum_naive(n, x)
+                     : s->what == TP__DOT ? tp__dot_naive(n, x, s->y + at)
+                                          : tp__max_naive(n, x);
 }
 
-static float tp__sum_run(tp_device *d, tp_vec what, int64_t n, const float *x, const float *y)
+static float tp__sum_run(tp_device *d, enum tp__sum_kind what, int64_t n, const float *x, const float *y)
 {
     tp__sum s;
-    if (n <= 0) return what == TP_VEC_MAX ? -INFINITY : 0.0f;
+    if (n <= 0) return what == TP__MAX ? -INFINITY : 0.0f;
     s.d = d;
     s.what = what;
     s.n = n;
@@ -4587,18 +4592,18 @@ static float tp__sum_run(tp_device *d, tp_vec what, int64_t n, const float *x, c
     if (parts > TP__PARTS) parts = TP__PARTS;
     s.piece = ((n + parts - 1) / parts + 31) / 32 * 32;
     parts = (n + s.piece - 1) / s.piece;
-    for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP_VEC_MAX ? -INFINITY : 0.0f;
+    for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP__MAX ? -INFINITY : 0.0f;
     if (parts == 1) tp__sum_chunk(&s, 0);
     else tp_device_parallel(d, parts, tp__sum_chunk, &s);
-    return what == TP_VEC_MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
+    return what == TP__MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
 }
 
-TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_ADD, n, x, NULL); }
+TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP__SUM, n, x, NULL); }
 TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y)
 {
-    return tp__sum_run(d, TP_VEC_MUL, n, x, y);
+    return tp__sum_run(d, TP__DOT, n, x, y);
 }
-TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_MAX, n, x, NULL); }
+TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP__MAX, n, x, NULL); }
 
 /* -- random numbers in blocks ------------------------------------------------------------------------------------ */
 
@@ -9142,27 +9147,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(descend),
                                                                  TP__F(sum),
                                                                  TP__F(dot),
-                                                                 TP__F(max),
-                                                                 {NULL,
-                                                                  TP__F(vec_add),
-                                                                  TP__F(vec_sub),
-                                                                  TP__F(vec_mul),
-                                                                  TP__F(vec_div),
-                                                                  TP__F(vec_max),
-                                                                  TP__F(vec_min),
-                                                                  TP__F(vec_neg),
-                                                                  TP__F(vec_abs),
-                                                                  TP__F(vec_square),
-                                                                  TP__F(vec_sqrt),
-                                                                  TP__F(vec_rsqrt),
-                                                                  TP__F(vec_reciprocal),
-                                                                  TP__F(vec_exp),
-                                                                  TP__F(vec_log),
-                                                                  TP__F(vec_tanh),
-                                                                  TP__F(vec_sigmoid),
-                                                                  TP__F(vec_relu),
-                                                                  TP__F(vec_relu_grad),
-                                                                  TP__F(vec_erf)}};
+                                                                 TP__F(max)};
 
 #undef TP__F
 #undef TP__INLINE

@@ -14876,89 +14876,106 @@ static const tp_op tp__op_summary =
 
 /* -- apply_gradient_descent, apply_momentum, apply_adam, ...: one optimizer step for n variables ---- >>op apply_adam
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. The formulas stand at the public functions and in tp__apply_piece. */
+ * weights, then n of each slot. The formulas stand at the public functions and here, a function for a piece of a variable each. */
 #ifdef TP__REAL_IS_FLOAT
 static const int tp__apply_slots[] = {0, 1, 2, 2, 3, 1, 2, 2, 2}, tp__apply_scalars[] = {1, 1, 3, 1, 1, 1, 1, 1, 3};
 #endif
-/* Elements [from, to) of variable i. */
-TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+#ifdef TP__REAL_IS_FLOAT
+/* A step of one optimizer for elements [from, to) of variable i. */
+typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
+static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
+#endif
+static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
+/* Variable i or, from 1, one of its slots. */
+static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const int n = t->n, slots = tp__apply_slots[t->kind];
-    const real lr = *(const real *)k->in[n].data, eps = (real)t->epsilon, one = 1;
+    return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
+}
+TP__HOT static void TP__F(tp__descent_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0);
+    for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
+}
+TP__HOT static void TP__F(tp__momentum_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const bool nesterov = tp__apply_of(k)->nesterov;
+    const real lr = TP__F(tp__apply_rate)(k), mu = (real)tp__apply_of(k)->a, *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        a[e] = mu * a[e] + g[e];
+        w[e] -= nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
+    }
+}
+TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, b1 = (real)t->a, b2 = (real)t->b;
+    const real lr_t =
+        lr * TP__RSQRT(one - *(const real *)k->in[t->n + 2].data) / (one - *(const real *)k->in[t->n + 1].data);
+    const real keep = one - lr * (real)t->decay, *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
+    for (int64_t e = from; e < to; e++) {
+        if (t->decay != 0) w[e] *= keep;
+        a[e] += (g[e] - a[e]) * (one - b1);
+        v[e] += (g[e] * g[e] - v[e]) * (one - b2);
+        w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
+    }
+}
+TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
-    real *w = (real *)k->var[i].data, *a = slots > 0 ? (real *)k->var[n + i].data : NULL,
-         *v = slots > 1 ? (real *)k->var[2 * n + i].data : NULL,
-         *mg = slots > 2 ? (real *)k->var[3 * n + i].data : NULL;
-    switch (t->kind) {
-    case TP__DESCENT:
-        for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
-        return;
-    case TP__MOMENTUM:
-        for (int64_t e = from; e < to; e++) {
-            const real mu = (real)t->a;
-            a[e] = mu * a[e] + g[e];
-            w[e] -= t->nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
+         *mg = t->kind == TP__RMSPROP_CENTERED ? TP__F(tp__apply_var)(k, i, 3) : NULL;
+    for (int64_t e = from; e < to; e++) {
+        real less = 0;
+        a[e] += (g[e] * g[e] - a[e]) * (one - d);
+        if (mg) {
+            mg[e] += (g[e] - mg[e]) * (one - d);
+            less = mg[e] * mg[e];
         }
-        return;
-    case TP__ADAM: {
-        const real b1 = (real)t->a, b2 = (real)t->b;
-        const real lr_t =
-            lr * TP__RSQRT(one - *(const real *)k->in[n + 2].data) / (one - *(const real *)k->in[n + 1].data);
-        const real keep = one - lr * (real)t->decay;
-        for (int64_t e = from; e < to; e++) {
-            if (t->decay != 0) w[e] *= keep;
-            a[e] += (g[e] - a[e]) * (one - b1);
-            v[e] += (g[e] * g[e] - v[e]) * (one - b2);
-            w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
-        }
-        return;
+        v[e] = mu * v[e] + lr * g[e] / TP__RSQRT(a[e] - less + eps);
+        w[e] -= v[e];
     }
-    case TP__RMSPROP:
-    case TP__RMSPROP_CENTERED: {
-        const real d = (real)t->a, mu = (real)t->b;
-        for (int64_t e = from; e < to; e++) {
-            real less = 0;
-            a[e] += (g[e] * g[e] - a[e]) * (one - d);
-            if (mg) {
-                mg[e] += (g[e] - mg[e]) * (one - d);
-                less = mg[e] * mg[e];
-            }
-            v[e] = mu * v[e] + lr * g[e] / TP__RSQRT(a[e] - less + eps);
-            w[e] -= v[e];
-        }
-        return;
+}
+TP__HOT static void TP__F(tp__adagrad_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        a[e] += g[e] * g[e];
+        w[e] -= lr * g[e] / TP__RSQRT(a[e]);
     }
-    case TP__ADAGRAD:
-        for (int64_t e = from; e < to; e++) {
-            a[e] += g[e] * g[e];
-            w[e] -= lr * g[e] / TP__RSQRT(a[e]);
-        }
-        return;
-    case TP__ADADELTA: {
-        const real rho = (real)t->a;
-        for (int64_t e = from; e < to; e++) {
-            a[e] += (g[e] * g[e] - a[e]) * (one - rho);
-            const real d = g[e] * TP__RSQRT(v[e] + eps) / TP__RSQRT(a[e] + eps);
-            v[e] += (d * d - v[e]) * (one - rho);
-            w[e] -= lr * d;
-        }
-        return;
+}
+TP__HOT static void TP__F(tp__adadelta_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, rho = (real)t->a;
+    const real *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
+    for (int64_t e = from; e < to; e++) {
+        a[e] += (g[e] * g[e] - a[e]) * (one - rho);
+        const real d = g[e] * TP__RSQRT(v[e] + eps) / TP__RSQRT(a[e] + eps);
+        v[e] += (d * d - v[e]) * (one - rho);
+        w[e] -= lr * d;
     }
-    case TP__FTRL: {
-        const real p = (real)t->a, l1 = (real)t->b, l2 = (real)t->epsilon, shrinkage = (real)t->decay;
-        for (int64_t e = from; e < to; e++) {
-            const real sum = a[e] + g[e] * g[e];
-            const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
-            const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
-            v[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
-            a[e] = sum;
-            const real l = v[e], size = l < 0 ? -l : l;
-            w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
-        }
-        return;
-    }
-    default: return; /* LAMB, below */
+}
+TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real p = (real)t->a, l1 = (real)t->b, l2 = (real)t->epsilon, shrinkage = (real)t->decay;
+    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
+    for (int64_t e = from; e < to; e++) {
+        const real sum = a[e] + g[e] * g[e];
+        const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
+        const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
+        v[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
+        a[e] = sum;
+        const real l = v[e], size = l < 0 ? -l : l;
+        w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
     }
 }
 /* LAMB in two passes: the averages and both squared norms of a piece, and then the step. r is made twice, not stored. */
@@ -14991,19 +15008,31 @@ static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t 
     real *w = (real *)k->var[i].data;
     for (int64_t e = from; e < to; e++) w[e] -= step * TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
 }
-static void TP__F(tp__apply)(const tp_call *k)
+static void TP__F(tp__lamb)(const tp_call *k)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
-    for (int i = 0; i < t->n; i++) {
+    const int n = tp__apply_of(k)->n;
+    if (!tp__pred(k, n + tp__apply_scalars[TP__LAMB])) return;
+    for (int i = 0; i < n; i++) {
         double squares[2];
-        const int64_t size = tp__size(&k->var[i]);
-        if (t->kind == TP__LAMB) {
-            TP__F(tp__lamb_piece)(k, i, 0, size, squares);
-            TP__F(tp__lamb_step)(k, i, 0, size, squares);
-        } else TP__F(tp__apply_piece)(k, i, 0, size);
+        TP__F(tp__lamb_piece)(k, i, 0, tp__size(&k->var[i]), squares);
+        TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
     }
 }
+#ifdef TP__REAL_IS_FLOAT
+static void tp__apply_all(const tp_call *k, tp__piece_fn piece)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
+    for (int i = 0; i < t->n; i++) piece(k, i, 0, tp__size(&k->var[i]));
+}
+#endif
+static void TP__F(tp__descent)(const tp_call *k) { tp__apply_all(k, TP__F(tp__descent_piece)); }
+static void TP__F(tp__momentum)(const tp_call *k) { tp__apply_all(k, TP__F(tp__momentum_piece)); }
+static void TP__F(tp__adam)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adam_piece)); }
+static void TP__F(tp__rmsprop)(const tp_call *k) { tp__apply_all(k, TP__F(tp__rmsprop_piece)); }
+static void TP__F(tp__adagrad)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adagrad_piece)); }
+static void TP__F(tp__adadelta)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adadelta_piece)); }
+static void TP__F(tp__ftrl)(const tp_call *k) { tp__apply_all(k, TP__F(tp__ftrl_piece)); }
 #ifdef TP__ROWS
 #define TP__APPLY_GRAIN 16384
 TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
@@ -15026,24 +15055,51 @@ static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_
     *to = *from + TP__APPLY_GRAIN < size ? *from + TP__APPLY_GRAIN : size;
     return i;
 }
+typedef struct tp__apply_job {
+    const tp_call *k;
+    tp__piece_fn piece;
+} tp__apply_job;
 static void tp__apply_chunk(void *user, int64_t chunk)
 {
-    const tp_call *k = (const tp_call *)user;
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const tp__apply_job *j = (const tp__apply_job *)user;
     int64_t from, to, first;
-    const int i = tp__apply_find(k, chunk, &from, &to, &first);
-    if (t->kind == TP__ADAM) {
-        const float lr = *(const float *)k->in[t->n].data;
-        const float lr_t =
-            lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
-        if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
-        tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
-                    (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
-                    t->epsilon);
-    } else {
-        tp__apply_piece_f32(k, i, from, to);
-    }
+    const int i = tp__apply_find(j->k, chunk, &from, &to, &first);
+    j->piece(j->k, i, from, to);
 }
+static int64_t tp__apply_chunks(const tp_call *k)
+{
+    int64_t chunks = 0;
+    for (int i = 0; i < tp__apply_of(k)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
+    return chunks;
+}
+/* On all threads. */
+static void tp__apply_fast(const tp_call *k, tp__piece_fn piece)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    tp__apply_job j;
+    j.k = k;
+    j.piece = piece;
+    if (tp__pred(k, t->n + tp__apply_scalars[t->kind]))
+        tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
+}
+static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const float lr = tp__apply_rate_f32(k);
+    const float lr_t =
+        lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
+    if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
+    tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
+                (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
+                t->epsilon);
+}
+static void tp__descent_fast(const tp_call *k) { tp__apply_fast(k, tp__descent_piece_f32); }
+static void tp__momentum_fast(const tp_call *k) { tp__apply_fast(k, tp__momentum_piece_f32); }
+static void tp__adam_fast(const tp_call *k) { tp__apply_fast(k, tp__adam_vec); }
+static void tp__rmsprop_fast(const tp_call *k) { tp__apply_fast(k, tp__rmsprop_piece_f32); }
+static void tp__adagrad_fast(const tp_call *k) { tp__apply_fast(k, tp__adagrad_piece_f32); }
+static void tp__adadelta_fast(const tp_call *k) { tp__apply_fast(k, tp__adadelta_piece_f32); }
+static void tp__ftrl_fast(const tp_call *k) { tp__apply_fast(k, tp__ftrl_piece_f32); }
 static void tp__lamb_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
@@ -15063,24 +15119,14 @@ static void tp__lamb_step_chunk(void *user, int64_t chunk)
     }
     tp__lamb_step_f32(k, i, from, to, squares);
 }
-static int64_t tp__apply_chunks(const tp_call *k)
+static void tp__lamb_fast(const tp_call *k)
 {
-    int64_t chunks = 0;
-    for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
-    return chunks;
-}
-static void tp__apply_fast(const tp_call *k)
-{
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
     const int64_t chunks = tp__apply_chunks(k);
-    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
-    tp_device_parallel(k->device, chunks, t->kind == TP__LAMB ? tp__lamb_chunk : tp__apply_chunk, (void *)(uintptr_t)k);
-    if (t->kind == TP__LAMB) tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
+    if (!tp__pred(k, tp__apply_of(k)->n + tp__apply_scalars[TP__LAMB])) return;
+    tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
+    tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
 }
-static size_t tp__apply_scratch(const tp_call *k)
-{
-    return ((const tp__apply_attrs *)k->attrs)->kind == TP__LAMB ? (size_t)tp__apply_chunks(k) * 2 * sizeof(double) : 0;
-}
+static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_chunks(k) * 2 * sizeof(double); }
 static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
                                            {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
                                            {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
@@ -15125,13 +15171,13 @@ static double tp__apply_flops(const tp_call *k)
     for (int i = 0; i < t->n; i++) n += (double)tp__size(&k->var[i]);
     return n * each[t->kind];
 }
-#define TP__APPLY_ROW(name_, label_)                                                                                 \
+#define TP__APPLY_ROW(name_, label_, fn_, scratch_)                                                                  \
     {                                                                                                                \
         name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
-            TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), tp__apply_flops, tp__apply_scratch, 0, NULL,  \
-            NULL                                                                                                     \
+            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL                  \
     }
-static const tp_op tp__op_apply_gradient_descent = TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent");
+static const tp_op tp__op_apply_gradient_descent =
+    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", tp__descent, NULL);
 static const float tp__one = 1.0f;
 /* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
@@ -15175,13 +15221,13 @@ static double tp__descend_flops(const tp_call *k)
 static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
                                             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
                                             tp__descend_scratch, 0, NULL, NULL);
-static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum");
-static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam");
-static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp");
-static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad");
-static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta");
-static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl");
-static const tp_op tp__op_apply_lamb = TP__APPLY_ROW("apply_lamb", "ApplyLAMB");
+static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", tp__momentum, NULL);
+static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", tp__adam, NULL);
+static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", tp__rmsprop, NULL);
+static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", tp__adagrad, NULL);
+static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", tp__adadelta, NULL);
+static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", tp__ftrl, NULL);
+static const tp_op tp__op_apply_lamb = TP__APPLY_ROW("apply_lamb", "ApplyLAMB", tp__lamb, tp__lamb_scratch);
 #undef TP__APPLY_ROW
 
 static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,

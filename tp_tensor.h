@@ -2892,11 +2892,11 @@ typedef struct tp__run {
 } tp__run;
 
 /* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k lie in
- * runs: a[i][run.at + step * 0..len). b is one row after another, ldb apart, through all runs. Pointers beyond m
- * repeat the last row, so that a kernel with more rows may read them. */
+ * runs: a[i][run.at + step * 0..len); there is at least one run. b is one row after another, ldb apart, through all runs.
+ * Pointers beyond m repeat the last row, so that a kernel with more rows may read and write it once more. */
 typedef struct tp__tile {
     const float *a[TP__MAX_ROWS];
-    float *c[TP__MAX_ROWS];
+    float *c[TP__MAX_ROWS + 1];
     const tp__run *run;
     int n_run, m, n;
     int64_t step, ldb;
@@ -2942,6 +2942,11 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
         if (t->bias) v += t->bias[j];
         c[j] = t->relu && v < 0.0f ? 0.0f : v;
     }
+}
+
+static __attribute__((noinline)) void tp__tile_finish_rows(const tp__tile *t, const float *sum, int width)
+{
+    for (int i = 0; i < t->m; i++) tp__tile_finish(t, t->c[i], sum + i * width);
 }
 
 /* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
@@ -3268,9 +3273,10 @@ static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
 static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns)
 {
     t->n = (int)columns;
+    t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: this one may have a row more */
     isa->tile[tp__panel_vectors(isa, columns) - 1][t->m](t);
 }
-/* Kernels exist for some row counts only and may read up to mr rows. */
+/* ... and reads the addresses of mr rows. */
 static void tp__tile_pad(tp__tile *t, int mr)
 {
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
@@ -3937,7 +3943,7 @@ static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
-    g->run = (tp__run *)tp__carve(&c, max_runs, sizeof *g->run);
+    g->run = (tp__run *)tp__carve(&c, max_runs + 1, sizeof *g->run);
     g->k_block = (tp__k_block *)tp__carve(&c, max_runs + 1, sizeof *g->k_block);
     g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
     tp__slots_carve(&g->slots, d, &c, q->buffer_floats);
@@ -3966,9 +3972,13 @@ static void tp__gather_runs(tp__gather *g)
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
+    if (g->runs == 0) { /* dst must be written all the same */
+        g->run[0].at = g->run[0].len = 0;
+        g->runs = 1;
+    }
     g->k_blocks = 0;
-    for (int i = 0; i == 0 || i < g->runs; i++) { /* one block even without runs: dst must be written */
-        int64_t len = g->runs ? g->run[i].len : 0;
+    for (int i = 0; i < g->runs; i++) {
+        int64_t len = g->run[i].len;
         if (i == 0 || (blocks && in_block + len > TP__KC + TP__KC / 4)) {
             tp__k_block *b = &g->k_block[g->k_blocks++];
             b->k = k;
@@ -3976,7 +3986,7 @@ static void tp__gather_runs(tp__gather *g)
             b->runs = 0;
             in_block = 0;
         }
-        if (g->runs) g->k_block[g->k_blocks - 1].runs++;
+        g->k_block[g->k_blocks - 1].runs++;
         in_block += len;
         k += len;
     }
@@ -8030,9 +8040,10 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     /* 1. the sum */
     const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
     const int64_t step = t->step, ldb = t->ldb;
-    for (int s = 0; s < t->n_run; s++) {
-        int64_t at = t->run[s].at;
-        for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    do {
+        int64_t at = run->at;
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
             __builtin_prefetch(ahead);
             ahead += mr;
@@ -8046,7 +8057,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
             at += step;
         }
-    }
+    } while (++run != last);
 
     if (t->scaled) {
         const V scale = vset(t->scale);
@@ -8069,31 +8080,44 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     }
         TP__ROWS(X)
 #undef X
-        for (int i = 0; i < t->m; i++) tp__tile_finish(t, t->c[i], rows[i]);
+        tp__tile_finish_rows(t, rows[0], 2 * TP__VW);
         return;
     }
 
     /* 3. whole rows: what was there, bias, activation */
-    const V bias0 = t->bias ? vload(t->bias) : zero;
-    const V bias1 = t->bias && nv == 2 ? vload(t->bias + TP__VW) : zero;
-    const bool add = t->add, bias = t->bias != NULL, relu = t->relu;
-#define X(i)                                        \
-    if (mr > i && t->m > i) {                       \
-        float *c = t->c[i];                         \
-        if (add) {                                  \
-            p##i += vload(c);                       \
-            if (nv == 2) q##i += vload(c + TP__VW); \
-        }                                           \
-        if (bias) {                                 \
-            p##i += bias0;                          \
-            if (nv == 2) q##i += bias1;             \
-        }                                           \
-        if (relu) {                                 \
-            p##i = vmax(zero, p##i);                \
-            if (nv == 2) q##i = vmax(zero, q##i);   \
-        }                                           \
-        vstore(c, p##i);                            \
-        if (nv == 2) vstore(c + TP__VW, q##i);      \
+    if (t->add) {
+#define X(i)                                          \
+    if (mr > i) {                                     \
+        p##i += vload(t->c[i]);                       \
+        if (nv == 2) q##i += vload(t->c[i] + TP__VW); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->bias) {
+        const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : bias0;
+#define X(i)                        \
+    if (mr > i) {                   \
+        p##i += bias0;              \
+        if (nv == 2) q##i += bias1; \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i)                                  \
+    if (mr > i) {                             \
+        p##i = vmax(zero, p##i);              \
+        if (nv == 2) q##i = vmax(zero, q##i); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+#define X(i)                                   \
+    if (mr > i) {                              \
+        float *c = t->c[i];                    \
+        vstore(c, p##i);                       \
+        if (nv == 2) vstore(c + TP__VW, q##i); \
     }
     TP__ROWS(X)
 #undef X
@@ -8115,6 +8139,16 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), TP__T(nv_, 8), \
             TP__T(nv_, 8), TP__T(nv_, 10), TP__T(nv_, 10), TP__T(nv_, 12), TP__T(nv_, 12), TP__T(nv_, 14),             \
             TP__T(nv_, 14)                                                                                             \
+    }
+#elif TP__ISA_LEVEL == 0 && defined(__SSE2__) /* few machines have no more than this */
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(4)
+TP__TILE(6)
+#define TP__TILES(nv_)                                                                                              \
+    {                                                                                                               \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), NULL, NULL, \
+            NULL, NULL, NULL, NULL, NULL, NULL                                                                      \
     }
 #else
 TP__TILE(1)
@@ -8147,10 +8181,11 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #define X(i, r, k) V p##i = zero;
     TP__EVEN(X)
 #undef X
-    for (int s = 0; s < t->n_run; s++) {
-        const float *a0 = t->a[0] + t->run[s].at, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    do {
+        const float *a0 = t->a[0] + run->at, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap;
-        for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             const V b0 = vload(b);
 #define X(i, r, k) \
     if (mr > i) p##i = vfma(vset(a##r[k * gap]), b0, p##i);
@@ -8160,7 +8195,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             /* the compiler shall keep these six, not make sixteen of them that do not fit */
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
-    }
+    } while (++run != last);
     if (t->n < TP__VW) { /* a ragged right edge leaves through memory */
         float rows[TP__MAX_EVEN][TP__VW];
 #define X(i, r, k) \
@@ -8170,15 +8205,29 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
         for (int i = 0; i < mr; i++) tp__tile_finish(t, t->c[0] + i * t->c_gap, rows[i]);
         return;
     }
-    const V bias = t->bias ? vload(t->bias) : zero;
-#define X(i, r, k)                            \
-    if (mr > i) {                             \
-        float *c = t->c[0] + i * t->c_gap;    \
-        if (t->add) p##i += vload(c);         \
-        if (t->bias) p##i += bias;            \
-        if (t->relu) p##i = vmax(zero, p##i); \
-        vstore(c, p##i);                      \
+    float *const c = t->c[0];
+    const int64_t c_gap = t->c_gap;
+    if (t->add) {
+#define X(i, r, k) \
+    if (mr > i) p##i += vload(c + i * c_gap);
+        TP__EVEN(X)
+#undef X
     }
+    if (t->bias) {
+        const V bias = vload(t->bias);
+#define X(i, r, k) \
+    if (mr > i) p##i += bias;
+        TP__EVEN(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i, r, k) \
+    if (mr > i) p##i = vmax(zero, p##i);
+        TP__EVEN(X)
+#undef X
+    }
+#define X(i, r, k) \
+    if (mr > i) vstore(c + i * c_gap, p##i);
     TP__EVEN(X)
 #undef X
 }

@@ -11431,34 +11431,36 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     return g;
 }
 #endif
-/* fn sees every (x element, w element, y element) that meet, y outermost: X, Wt, Y are their offsets */
-#define TP__CONV_LOOP(g, BODY)                                                                               \
-    for (int64_t b = 0; b < g.B; b++)                                                                        \
-        for (int64_t i = 0; i < g.OH; i++)                                                                   \
-            for (int64_t j = 0; j < g.OW; j++)                                                               \
-                for (int64_t o = 0; o < g.O; o++) {                                                          \
-                    const int64_t cg = g.C / g.groups, c0 = o / (g.O / g.groups) * cg;                       \
-                    const int64_t Y = b * g.yb + i * g.yh + j * g.yw + o * g.yc;                             \
-                    for (int64_t p = 0; p < g.KH; p++)                                                       \
-                        for (int64_t q = 0; q < g.KW; q++) {                                                 \
-                            const int64_t h = i * g.sh + p * g.dh - g.top, v = j * g.sw + q * g.dw - g.left; \
-                            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;                            \
-                            for (int64_t c = 0; c < cg; c++) {                                               \
-                                const int64_t X = b * g.xb + h * g.xh + v * g.xw + (c0 + c) * g.xc;          \
-                                const int64_t Wt = ((p * g.KW + q) * cg + c) * g.O + o;                      \
-                                BODY;                                                                        \
-                            }                                                                                \
-                        }                                                                                    \
-                }
+/* The three convolutions are one loop over all x, w and y that meet, y outermost: to one of the arrays, which is zero
+ * before, the product of the other two is added. */
+static void TP__F(tp__conv_meet)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
+{
+    const int64_t cg = g->C / g->groups, og = g->O / g->groups;
+    for (int64_t b = 0; b < g->B; b++)
+        for (int64_t i = 0; i < g->OH; i++)
+            for (int64_t j = 0; j < g->OW; j++)
+                for (int64_t o = 0; o < g->O; o++)
+                    for (int64_t p = 0; p < g->KH; p++)
+                        for (int64_t q = 0; q < g->KW; q++) {
+                            const int64_t h = i * g->sh + p * g->dh - g->top, v = j * g->sw + q * g->dw - g->left;
+                            if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
+                            real *ye = y + b * g->yb + i * g->yh + j * g->yw + o * g->yc;
+                            real *xe = x + b * g->xb + h * g->xh + v * g->xw + o / og * cg * g->xc;
+                            real *we = w + (p * g->KW + q) * cg * g->O + o;
+                            for (int64_t c = 0; c < cg; c++, xe += g->xc, we += g->O)
+                                if (what == TP_CONV_FORWARD) *ye += *xe * *we;
+                                else if (what == TP_CONV_INPUT_GRAD) *xe += *ye * *we;
+                                else *we += *xe * *ye;
+                        }
+}
 static void TP__F(tp__conv2d)(const tp_call *k)
 {
     const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
     const tp__conv g = tp__conv_geometry(t, &k->in[0].shape, &k->in[1].shape);
-    const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data;
     real *y = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) y[e] = 0;
-    TP__CONV_LOOP(g, y[Y] += x[X] * w[Wt])
+    TP__F(tp__conv_meet)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
     if (!t->fused_bias) return;
     for (int64_t e = 0; e < n; e++) { /* the planner does this for NHWC only */
         y[e] += ((const real *)k->in[2].data)[e % g.O];
@@ -11468,22 +11470,19 @@ static void TP__F(tp__conv2d)(const tp_call *k)
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
-    const real *dy = (const real *)k->in[0].data, *w = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__CONV_LOOP(g, dx[X] += dy[Y] * w[Wt])
+    TP__F(tp__conv_meet)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
 static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
-    const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dw = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__CONV_LOOP(g, dw[Wt] += x[X] * dy[Y])
+    TP__F(tp__conv_meet)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
 }
-#undef TP__CONV_LOOP
 #ifdef TP__ROWS
 #define TP__CONV_SCHEMA_ENTRY(f_)                       \
     {                                                   \

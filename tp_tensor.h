@@ -632,8 +632,10 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 
 #if defined(__GNUC__)
 #define TP__UNUSED __attribute__((unused))
+#define TP__SMALL  __attribute__((cold)) /* compiled for size, in the midst of what is not */
 #else
 #define TP__UNUSED
+#define TP__SMALL
 #endif
 
 /* Unwind tables are an eighth of a program, and only exceptions, backtrace() and sanitizers read them while it runs: an
@@ -1899,7 +1901,7 @@ struct tp_pool {
     int threads;
 };
 
-TP_DEF tp_pool *tp_pool_new(int threads)
+TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 {
     if (threads < 0) {
         tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; 0 means one a processor", threads);
@@ -1967,7 +1969,7 @@ TP_DEF void tp_cond_broadcast(tp_cond *c) { (void)c; }
 
 /* The processors this process may use: those online, less what the affinity mask and a container's quota
  * take. */
-static int tp__processors(void)
+TP__SMALL static int tp__processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 1) n = 1;
@@ -2010,7 +2012,7 @@ static int tp__processor(void)
     unsigned cpu = 0;
     return tp__syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
 }
-static void tp__leave_processor(int cpu)
+TP__SMALL static void tp__leave_processor(int cpu)
 {
     enum { BITS = 8 * sizeof(unsigned long), WORDS = 8192 / BITS };
     unsigned long allowed[WORDS], others = 0;
@@ -2146,7 +2148,7 @@ static void *tp__pool_worker(void *user)
     return NULL;
 }
 
-TP_DEF tp_pool *tp_pool_new(int threads)
+TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 {
     if (threads < 0 || threads > TP__MAX_THREADS) {
         tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; use 1 to %d, or 0 for one a processor", threads,
@@ -2183,7 +2185,7 @@ TP_DEF tp_pool *tp_pool_new(int threads)
     return p;
 }
 
-TP_DEF void tp_pool_free(tp_pool *p)
+TP__SMALL TP_DEF void tp_pool_free(tp_pool *p)
 {
     if (!p) return;
     if (p->threads > 1) {
@@ -2292,7 +2294,7 @@ TP_DEF void tp_thread_join(tp_thread *t)
     tp_free(t);
 }
 
-TP_DEF tp_mutex *tp_mutex_new(void)
+TP__SMALL TP_DEF tp_mutex *tp_mutex_new(void)
 {
     tp_mutex *m = (tp_mutex *)tp_calloc(1, sizeof(tp_mutex));
     if (m && pthread_mutex_init(&m->m, NULL) != 0) {
@@ -2327,7 +2329,7 @@ TP_DEF void tp_mutex_unlock(tp_mutex *m)
 #define TP__COND_CLOCK CLOCK_MONOTONIC
 #endif
 
-TP_DEF tp_cond *tp_cond_new(void)
+TP__SMALL TP_DEF tp_cond *tp_cond_new(void)
 {
     tp_cond *c = (tp_cond *)tp_calloc(1, sizeof(tp_cond));
     if (!c) return NULL;
@@ -2519,7 +2521,7 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 
 TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
 {
-    tp_device *d;
+    tp_device *d = NULL;
     return tp_cpu_devices_new(1, threads, isa, &d) == TP_OK ? d : NULL;
 }
 
@@ -2583,14 +2585,6 @@ TP__COLD_END
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-#ifndef TP__UNUSED
-#if defined(__GNUC__)
-#define TP__UNUSED __attribute__((unused))
-#else
-#define TP__UNUSED
-#endif
-#endif
 
 #if defined(__GNUC__) && !defined(TP_NAIVE)
 #define TP__FAST 1
@@ -2730,6 +2724,7 @@ TP_DEF float tp_erff(float x)
     return (float)(x < 0.0f ? -y : y);
 }
 
+TP__COLD_BEGIN
 /* -- naive gemm ------------------------------------------------------------------------------------ >>naive gemm */
 
 static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
@@ -2836,6 +2831,7 @@ static void tp__conv_filter_grad_naive(const tp_conv_args *a)
                 }
 }
 
+TP__COLD_END
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */
 /* A sum has 32 lanes, element i in lane i mod 32, which a tree then adds up: the fast path's order, written out. */
 
@@ -3149,7 +3145,7 @@ static int tp__x86_level(void)
 #endif
 
 /* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
-static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
+TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
 {
     *st = TP_OK;
     if (name && strcmp(name, "naive") == 0) return NULL;
@@ -3200,7 +3196,7 @@ static tp__carver tp__carver_over(void *scratch)
     return c;
 }
 
-static void *tp__carve(tp__carver *c, int64_t n, size_t size)
+TP__SMALL static void *tp__carve(tp__carver *c, int64_t n, size_t size)
 {
     size_t bytes;
     if (!tp_mul_size((size_t)n, size, &bytes) || bytes > SIZE_MAX / 2 || c->used > SIZE_MAX / 2) {
@@ -3222,7 +3218,7 @@ typedef struct tp__slots {
     int64_t floats;
 } tp__slots;
 
-static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t floats)
+TP__SMALL static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t floats)
 {
     s->n = d->pool ? tp_pool_threads(d->pool) : 1;
     s->floats = (floats + 15) / 16 * 16;
@@ -3348,7 +3344,7 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
 }
 
 /* Everything about a product that follows from its shape. */
-static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     const struct tp__isa *isa = d->isa;
@@ -3707,7 +3703,7 @@ typedef struct tp__piece {
 #define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
 
 /* Cut the grid into pieces of about `work` units, a position counting `each`. */
-static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
+TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
     g->in_place = g->pixel == g->c && g->top >= 0 && g->left >= 0 && (g->rows - 1) * g->sy + g->top + g->tall <= g->h &&
@@ -3849,7 +3845,8 @@ static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, 
 }
 
 /* Fill in taps in the order in which they lie in the source. Returns how many; `out` may be NULL. */
-static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0, int64_t *x1)
+TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0,
+                                         int64_t *x1)
 {
     const tp_conv_args *a = g->a;
     int64_t n = 0;
@@ -3882,8 +3879,8 @@ static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, i
 }
 
 /* Everything about one phase (forward has one) that follows from the shape; pointers into scratch if there is one. */
-static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad, int64_t phase_y,
-                              int64_t phase_x, void *scratch)
+TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad,
+                                        int64_t phase_y, int64_t phase_x, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &g->grid;
@@ -3952,7 +3949,7 @@ static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a
 
 /* The taps as runs: neighbours in the source become one. If the weights do not fit into L2, runs are grouped into
  * blocks of k, after cutting long ones. */
-static void tp__gather_runs(tp__gather *g)
+TP__SMALL static void tp__gather_runs(tp__gather *g)
 {
     const tp__grid *q = &g->grid;
     const bool blocks = g->K * tp__min64(g->oc, TP__NC) > 131072;
@@ -4140,7 +4137,7 @@ typedef struct tp__filter_grad {
     tp__slots slots;
 } tp__filter_grad;
 
-static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
+TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &f->grid;
@@ -4326,8 +4323,8 @@ typedef struct tp__depthwise {
     tp__slots slots; /* for forward and input gradient: two lists of pointers */
 } tp__depthwise;
 
-static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
-                                 void *scratch)
+TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+                                           void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     memset(w, 0, sizeof *w);
@@ -4425,7 +4422,7 @@ static bool tp__conv_is_gemm(const tp_conv_args *a)
            a->pad_left == 0 && a->OH == a->H && a->OW == a->W;
 }
 
-static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
+TP__SMALL static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
 {
     const int64_t pixels = a->B * a->H * a->W;
     tp_gemm_args g;
@@ -5010,7 +5007,8 @@ static uint32_t tp__huff_entry(tp__huff_kind kind, int symbol)
 /* The decoding table of a canonical code given by the lengths of its n (at most 288) codes. False if the
  * lengths are no prefix code. A code with holes is accepted only where encoders make one: no distance at
  * all, or one code of 1 bit. */
-static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n, tp__huff_kind kind)
+TP__SMALL static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n,
+                                     tp__huff_kind kind)
 {
     int count[16] = {0}, start[16], sorted[288], max = 0, codes = 0, left = 1;
     for (int i = 0; i < n; i++) count[lengths[i]]++;
@@ -5232,7 +5230,7 @@ static const char *tp__inflate_stored(tp__inflate *s)
     return NULL;
 }
 
-static bool tp__inflate_fixed_tables(tp__inflate *s)
+TP__SMALL static bool tp__inflate_fixed_tables(tp__inflate *s)
 {
     uint8_t lengths[288];
     if (s->fixed) return true;
@@ -5244,7 +5242,7 @@ static bool tp__inflate_fixed_tables(tp__inflate *s)
 }
 
 /* The tables of a dynamic block: code lengths, themselves under a Huffman code and with runs. */
-static const char *tp__inflate_dynamic_tables(tp__inflate *s)
+TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
 {
     static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     uint8_t lengths[288 + 32] = {0}, first[19] = {0};
@@ -5396,7 +5394,8 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
 }
 
 /* All members of a gzip file, one after the other. `what` names it in sentences. */
-static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data, size_t *size)
+TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data,
+                                      size_t *size)
 {
     tp__inflate s;
     const uint8_t *end = p + n;

@@ -3196,7 +3196,7 @@ static tp__carver tp__carver_over(void *scratch)
     return c;
 }
 
-TP__SMALL static void *tp__carve(tp__carver *c, int64_t n, size_t size)
+static void *tp__carve(tp__carver *c, int64_t n, size_t size)
 {
     size_t bytes;
     if (!tp_mul_size((size_t)n, size, &bytes) || bytes > SIZE_MAX / 2 || c->used > SIZE_MAX / 2) {
@@ -3218,7 +3218,7 @@ typedef struct tp__slots {
     int64_t floats;
 } tp__slots;
 
-TP__SMALL static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t floats)
+static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t floats)
 {
     s->n = d->pool ? tp_pool_threads(d->pool) : 1;
     s->floats = (floats + 15) / 16 * 16;
@@ -3344,7 +3344,7 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
 }
 
 /* Everything about a product that follows from its shape. */
-TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     const struct tp__isa *isa = d->isa;

@@ -4099,7 +4099,7 @@ template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
-/* One element: its weight, gradient and slots. The formulas of tp__apply_piece. */
+/* One element: its weight, gradient and slots. The formulas of tp__descent_piece and its like. */
 template <int KIND, class R>
 __device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
 {

@@ -204,7 +204,7 @@ struct tp_op {
     tp_kernel_fn naive_f32, naive_f64; /* the definition; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
     tp_kernel_fn fast;                 /* float32 on the CPU, or NULL */
     tp_block_fn block_f32, block_f64, block_i32, block_i64; /* TP_OP_ELEMENTWISE rows */
-    tp_vec vec;                          /* the engine's vector function for block_f32, if it has one */
+    tp_vec vec;                          /* finds the engine's function for block_f32, if it has one */
     double (*flops)(const tp_call *k);   /* NULL: one per output element. Bytes follow from the operands. */
     size_t (*scratch)(const tp_call *k); /* bytes the kernel needs; shapes are set, pointers are not. NULL: none */
     unsigned shape_only;                 /* bit i: input i is read for its shape alone */
@@ -1349,7 +1349,7 @@ struct tp_graph {
     }
 
 static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
-                                           NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+                                           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
 {
@@ -1860,13 +1860,13 @@ static tp_status tp__source_infer(tp_infer *s)
 
 static const tp_op tp__op_placeholder =
     TP__ROW("placeholder", "Placeholder", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-            tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 static const tp_op tp__op_constant =
     TP__ROW("constant", "Const", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs), tp__source_infer,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, "Constant", NULL);
-static const tp_op tp__op_variable = TP__ROW(
-    "variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-    tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "Constant", NULL);
+static const tp_op tp__op_variable = TP__ROW("variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1,
+                                             tp__source_schema, sizeof(tp__source_attrs), tp__source_infer, NULL, NULL,
+                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
 {
@@ -3651,7 +3651,7 @@ static void tp__fused_kernel(const tp_call *k)
 
 static const tp_op tp__op_fused =
     TP__ROW("fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel, NULL,
-            NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 /* The copy that keeps a value where it would be overwritten. */
 static void tp__copy_kernel(const tp_call *k)
@@ -3661,7 +3661,7 @@ static void tp__copy_kernel(const tp_call *k)
 }
 static const tp_op tp__op_copy =
     TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
-            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 /* -- where a value lives */
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
@@ -4863,7 +4863,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
         ins->block = tp__block_of(o->row, dtype);
         bool all_f32 = dtype == TP_F32;
         for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec = all_f32 && o->row->vec != TP_VEC_NONE && d->host ? tp_vec_find(d, o->row->vec) : NULL;
+        ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
         if (!ins->block && !ins->vec)
             return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
         ins->dtype = dtype;
@@ -7645,7 +7645,7 @@ static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->ou
 #define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 /* ... of an op that is no element-wise one. */
-#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, TP_VEC_NONE
+#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, NULL
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
 /* All operands have one element type, and the row has a block for it. */
@@ -7714,7 +7714,7 @@ static void tp__add_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(g->dout[0], g->in[1]);
 }
 static const tp_op tp__op_add = TP__ROW("add", "Add", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__add_grad,
-                                        TP__MAPS(tp__add), TP_VEC_ADD, NULL, NULL, 0, "Add", NULL);
+                                        TP__MAPS(tp__add), tp_vec_find_add, NULL, NULL, 0, "Add", NULL);
 TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, b, NULL); }
 #endif
 
@@ -7727,7 +7727,7 @@ static void tp__sub_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_neg(g->dout[0]), g->in[1]);
 }
 static const tp_op tp__op_sub = TP__ROW("sub", "Sub", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__sub_grad,
-                                        TP__MAPS(tp__sub), TP_VEC_SUB, NULL, NULL, 0, "Sub", NULL);
+                                        TP__MAPS(tp__sub), tp_vec_find_sub, NULL, NULL, 0, "Sub", NULL);
 TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
 #endif
 
@@ -7740,7 +7740,7 @@ static void tp__mul_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_mul(g->dout[0], g->in[0]), g->in[1]);
 }
 static const tp_op tp__op_mul = TP__ROW("mul", "Mul", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mul_grad,
-                                        TP__MAPS(tp__mul), TP_VEC_MUL, NULL, NULL, 0, "Mul", NULL);
+                                        TP__MAPS(tp__mul), tp_vec_find_mul, NULL, NULL, 0, "Mul", NULL);
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, b, NULL); }
 #endif
 
@@ -7756,8 +7756,9 @@ static void tp__div_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(d, &g->out[0])), g->in[1]);
 }
-static const tp_op tp__op_div = TP__ROW("div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                        tp__div_grad, TP__REAL_MAPS(tp__div), TP_VEC_DIV, NULL, NULL, 0, "Div", NULL);
+static const tp_op tp__op_div =
+    TP__ROW("div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__div_grad, TP__REAL_MAPS(tp__div),
+            tp_vec_find_div, NULL, NULL, 0, "Div", NULL);
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, b, NULL); }
 #endif
 
@@ -7776,10 +7777,10 @@ static void tp__maximum_grad(tp_grad *g) { tp__extremum_grad(g, tp_greater_equal
 static void tp__minimum_grad(tp_grad *g) { tp__extremum_grad(g, tp_less_equal(g->in[0], g->in[1])); }
 static const tp_op tp__op_maximum =
     TP__ROW("maximum", "Maximum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__maximum_grad,
-            TP__MAPS(tp__maximum), TP_VEC_MAX, NULL, NULL, 0, "Max", NULL);
+            TP__MAPS(tp__maximum), tp_vec_find_max, NULL, NULL, 0, "Max", NULL);
 static const tp_op tp__op_minimum =
     TP__ROW("minimum", "Minimum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__minimum_grad,
-            TP__MAPS(tp__minimum), TP_VEC_MIN, NULL, NULL, 0, "Min", NULL);
+            TP__MAPS(tp__minimum), tp_vec_find_min, NULL, NULL, 0, "Min", NULL);
 TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_maximum, a, b, NULL); }
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_minimum, a, b, NULL); }
 #endif
@@ -7795,7 +7796,7 @@ static void tp__squared_difference_grad(tp_grad *g)
 }
 static const tp_op tp__op_squared_difference =
     TP__ROW("squared_difference", "SquaredDifference", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-            tp__squared_difference_grad, TP__MAPS(tp__squared_difference), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__squared_difference_grad, TP__MAPS(tp__squared_difference), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 {
     return tp__op2(&tp__op_squared_difference, a, b, NULL);
@@ -7836,9 +7837,9 @@ static void tp__mod_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
 static const tp_op tp__op_floordiv = TP__ROW("floordiv", "FloorDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                             NULL, TP__MAPS(tp__floordiv), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+                                             NULL, TP__MAPS(tp__floordiv), NULL, NULL, NULL, 0, NULL, NULL);
 static const tp_op tp__op_mod = TP__ROW("mod", "FloorMod", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                        tp__mod_grad, TP__MAPS(tp__mod), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+                                        tp__mod_grad, TP__MAPS(tp__mod), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
 TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
 #endif
@@ -7858,14 +7859,14 @@ static void tp__neg_grad(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
 static void tp__abs_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
 static void tp__square_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
 static const tp_op tp__op_neg = TP__ROW("neg", "Neg", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__neg_grad,
-                                        TP__MAPS(tp__neg), TP_VEC_NEG, NULL, NULL, 0, "Neg", NULL);
+                                        TP__MAPS(tp__neg), tp_vec_find_neg, NULL, NULL, 0, "Neg", NULL);
 static const tp_op tp__op_abs = TP__ROW("abs", "Abs", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__abs_grad,
-                                        TP__MAPS(tp__abs), TP_VEC_ABS, NULL, NULL, 0, "Abs", NULL);
+                                        TP__MAPS(tp__abs), tp_vec_find_abs, NULL, NULL, 0, "Abs", NULL);
 static const tp_op tp__op_sign = TP__ROW("sign", "Sign", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                         TP__MAPS(tp__sign), TP_VEC_NONE, NULL, NULL, 0, "Sign", NULL);
+                                         TP__MAPS(tp__sign), NULL, NULL, NULL, 0, "Sign", NULL);
 static const tp_op tp__op_square =
     TP__ROW("square", "Square", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__square_grad,
-            TP__MAPS(tp__square), TP_VEC_SQUARE, NULL, NULL, 0, NULL, NULL);
+            TP__MAPS(tp__square), tp_vec_find_square, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
 TP_DEF tp_node *tp_abs(tp_node *x) { return tp__op1(&tp__op_abs, x, NULL); }
 TP_DEF tp_node *tp_sign(tp_node *x) { return tp__op1(&tp__op_sign, x, NULL); }
@@ -7898,7 +7899,7 @@ static void tp__affine_grad(tp_grad *g)
 }
 static const tp_op tp__op_affine =
     TP__ROW("affine", "Affine", TP_OP_ELEMENTWISE, 1, 1, 1, tp__affine_schema, sizeof(tp__affine_attrs),
-            tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 {
     tp__affine_attrs t;
@@ -7941,14 +7942,14 @@ static tp_status tp__clip_infer(tp_infer *s)
 static void tp__clip_back(tp_grad *g); /* dx from dy and x; the gradient of clip, and of that gradient */
 static const tp_op tp__op_clip_grad =
     TP__ROW("clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
-            tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL, NULL, 0, NULL, NULL);
 static void tp__clip_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
 static const tp_op tp__op_clip =
     TP__ROW("clip", "ClipByValue", TP_OP_ELEMENTWISE, 1, 1, 1, tp__clip_schema, sizeof(tp__clip_attrs), tp__clip_infer,
-            tp__clip_back, TP__MAPS(tp__clip), TP_VEC_NONE, NULL, NULL, 0, "Clip", NULL);
+            tp__clip_back, TP__MAPS(tp__clip), NULL, NULL, NULL, 0, "Clip", NULL);
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 {
     tp__clip_attrs t;
@@ -7972,20 +7973,20 @@ TP__MAP2(not_equal, char, uint8_t, a != b)
 #ifdef TP__ROWS
 static const tp_op tp__op_greater =
     TP__ROW("greater", "Greater", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__greater),
-            TP_VEC_NONE, NULL, NULL, 0, "Greater", NULL);
+            NULL, NULL, NULL, 0, "Greater", NULL);
 static const tp_op tp__op_greater_equal =
     TP__ROW("greater_equal", "GreaterEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__greater_equal), TP_VEC_NONE, NULL, NULL, 0, "GreaterOrEqual", NULL);
+            TP__MAPS(tp__greater_equal), NULL, NULL, NULL, 0, "GreaterOrEqual", NULL);
 static const tp_op tp__op_less = TP__ROW("less", "Less", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-                                         TP__MAPS(tp__less), TP_VEC_NONE, NULL, NULL, 0, "Less", NULL);
+                                         TP__MAPS(tp__less), NULL, NULL, NULL, 0, "Less", NULL);
 static const tp_op tp__op_less_equal =
     TP__ROW("less_equal", "LessEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__less_equal), TP_VEC_NONE, NULL, NULL, 0, "LessOrEqual", NULL);
+            TP__MAPS(tp__less_equal), NULL, NULL, NULL, 0, "LessOrEqual", NULL);
 static const tp_op tp__op_equal = TP__ROW("equal", "Equal", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare,
-                                          NULL, TP__MAPS(tp__equal), TP_VEC_NONE, NULL, NULL, 0, "Equal", NULL);
+                                          NULL, TP__MAPS(tp__equal), NULL, NULL, NULL, 0, "Equal", NULL);
 static const tp_op tp__op_not_equal =
     TP__ROW("not_equal", "NotEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__not_equal), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            TP__MAPS(tp__not_equal), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater, a, b, NULL); }
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater_equal, a, b, NULL); }
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less, a, b, NULL); }
@@ -8020,13 +8021,13 @@ static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, co
 #define TP__BYTE_MAP(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
 static const tp_op tp__op_logical_and =
     TP__ROW("logical_and", "LogicalAnd", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_and_bytes), TP_VEC_NONE, NULL, NULL, 0, "And", NULL);
+            TP__BYTE_MAP(tp__logical_and_bytes), NULL, NULL, NULL, 0, "And", NULL);
 static const tp_op tp__op_logical_or =
     TP__ROW("logical_or", "LogicalOr", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_or_bytes), TP_VEC_NONE, NULL, NULL, 0, "Or", NULL);
+            TP__BYTE_MAP(tp__logical_or_bytes), NULL, NULL, NULL, 0, "Or", NULL);
 static const tp_op tp__op_logical_not =
     TP__ROW("logical_not", "LogicalNot", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_not_bytes), TP_VEC_NONE, NULL, NULL, 0, "Not", NULL);
+            TP__BYTE_MAP(tp__logical_not_bytes), NULL, NULL, NULL, 0, "Not", NULL);
 TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_and, a, b, NULL); }
 TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_or, a, b, NULL); }
 TP_DEF tp_node *tp_logical_not(tp_node *a) { return tp__op1(&tp__op_logical_not, a, NULL); }
@@ -8071,12 +8072,11 @@ static void tp__select_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_select(g->in[0], g->dout[0], zero), g->in[1]);
     g->din[2] = tp__unbroadcast(tp_select(g->in[0], zero, g->dout[0]), g->in[2]);
 }
-static const tp_op tp__op_select =
-    TP__ROW("select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, tp__select_grad,
-            TP__MAPS(tp__select), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL);
+static const tp_op tp__op_select = TP__ROW("select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer,
+                                           tp__select_grad, TP__MAPS(tp__select), NULL, NULL, NULL, 0, "Where", NULL);
 static const tp_op tp__op_select_bytes =
     TP__ROW("select_bytes", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, NULL,
-            TP__BYTE_MAP(tp__select_byte), TP_VEC_NONE, NULL, NULL, 0, "Where", NULL);
+            TP__BYTE_MAP(tp__select_byte), NULL, NULL, NULL, 0, "Where", NULL);
 TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 {
     tp_node *in[3];
@@ -8200,7 +8200,7 @@ static void tp__pow_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
 static const tp_op tp__op_pow = TP__ROW("pow", "Pow", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__pow_grad,
-                                        TP__REAL_MAPS(tp__pow), TP_VEC_NONE, NULL, NULL, 0, "Pow", NULL);
+                                        TP__REAL_MAPS(tp__pow), NULL, NULL, NULL, 0, "Pow", NULL);
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
 #endif
 
@@ -8219,13 +8219,13 @@ static void tp__rsqrt_grad(tp_grad *g)
 static void tp__reciprocal_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
 static const tp_op tp__op_sqrt =
     TP__ROW("sqrt", "Sqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sqrt_grad, TP__REAL_MAPS(tp__sqrt),
-            TP_VEC_SQRT, NULL, NULL, 0, "Sqrt", NULL);
+            tp_vec_find_sqrt, NULL, NULL, 0, "Sqrt", NULL);
 static const tp_op tp__op_rsqrt =
     TP__ROW("rsqrt", "Rsqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__rsqrt_grad,
-            TP__REAL_MAPS(tp__rsqrt), TP_VEC_RSQRT, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__rsqrt), tp_vec_find_rsqrt, NULL, NULL, 0, NULL, NULL);
 static const tp_op tp__op_reciprocal =
     TP__ROW("reciprocal", "Reciprocal", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__reciprocal_grad,
-            TP__REAL_MAPS(tp__reciprocal), TP_VEC_RECIPROCAL, NULL, NULL, 0, "Reciprocal", NULL);
+            TP__REAL_MAPS(tp__reciprocal), tp_vec_find_reciprocal, NULL, NULL, 0, "Reciprocal", NULL);
 TP_DEF tp_node *tp_sqrt(tp_node *x) { return tp__op1(&tp__op_sqrt, x, NULL); }
 TP_DEF tp_node *tp_rsqrt(tp_node *x) { return tp__op1(&tp__op_rsqrt, x, NULL); }
 TP_DEF tp_node *tp_reciprocal(tp_node *x) { return tp__op1(&tp__op_reciprocal, x, NULL); }
@@ -8239,9 +8239,9 @@ TP__MAP1(ln, char, TP__LOG(x))
 static void tp__exp_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
 static void tp__ln_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
 static const tp_op tp__op_exp = TP__ROW("exp", "Exp", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__exp_grad,
-                                        TP__REAL_MAPS(tp__exp), TP_VEC_EXP, NULL, NULL, 0, "Exp", NULL);
+                                        TP__REAL_MAPS(tp__exp), tp_vec_find_exp, NULL, NULL, 0, "Exp", NULL);
 static const tp_op tp__op_ln = TP__ROW("ln", "Log", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__ln_grad,
-                                       TP__REAL_MAPS(tp__ln), TP_VEC_LOG, NULL, NULL, 0, "Log", NULL);
+                                       TP__REAL_MAPS(tp__ln), tp_vec_find_log, NULL, NULL, 0, "Log", NULL);
 TP_DEF tp_node *tp_exp(tp_node *x) { return tp__op1(&tp__op_exp, x, NULL); }
 TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
 #endif
@@ -8253,9 +8253,9 @@ TP__MAP1(cos, char, TP__COS(x))
 static void tp__sin_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
 static void tp__cos_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
 static const tp_op tp__op_sin = TP__ROW("sin", "Sin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sin_grad,
-                                        TP__REAL_MAPS(tp__sin), TP_VEC_NONE, NULL, NULL, 0, "Sin", NULL);
+                                        TP__REAL_MAPS(tp__sin), NULL, NULL, NULL, 0, "Sin", NULL);
 static const tp_op tp__op_cos = TP__ROW("cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__cos_grad,
-                                        TP__REAL_MAPS(tp__cos), TP_VEC_NONE, NULL, NULL, 0, "Cos", NULL);
+                                        TP__REAL_MAPS(tp__cos), NULL, NULL, NULL, 0, "Cos", NULL);
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
 #endif
@@ -8276,15 +8276,12 @@ static void tp__acos_grad(tp_grad *g)
     g->din[0] = tp_neg(g->din[0]);
 }
 static void tp__atan_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
-static const tp_op tp__op_asin =
-    TP__ROW("asin", "Asin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__asin_grad, TP__REAL_MAPS(tp__asin),
-            TP_VEC_NONE, NULL, NULL, 0, "Asin", NULL);
-static const tp_op tp__op_acos =
-    TP__ROW("acos", "Acos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__acos_grad, TP__REAL_MAPS(tp__acos),
-            TP_VEC_NONE, NULL, NULL, 0, "Acos", NULL);
-static const tp_op tp__op_atan =
-    TP__ROW("atan", "Atan", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__atan_grad, TP__REAL_MAPS(tp__atan),
-            TP_VEC_NONE, NULL, NULL, 0, "Atan", NULL);
+static const tp_op tp__op_asin = TP__ROW("asin", "Asin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
+                                         tp__asin_grad, TP__REAL_MAPS(tp__asin), NULL, NULL, NULL, 0, "Asin", NULL);
+static const tp_op tp__op_acos = TP__ROW("acos", "Acos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
+                                         tp__acos_grad, TP__REAL_MAPS(tp__acos), NULL, NULL, NULL, 0, "Acos", NULL);
+static const tp_op tp__op_atan = TP__ROW("atan", "Atan", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
+                                         tp__atan_grad, TP__REAL_MAPS(tp__atan), NULL, NULL, NULL, 0, "Atan", NULL);
 TP_DEF tp_node *tp_asin(tp_node *x) { return tp__op1(&tp__op_asin, x, NULL); }
 TP_DEF tp_node *tp_acos(tp_node *x) { return tp__op1(&tp__op_acos, x, NULL); }
 TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
@@ -8299,7 +8296,7 @@ static void tp__erf_grad(tp_grad *g)
     g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
 }
 static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
-                                        TP__REAL_MAPS(tp__erf), TP_VEC_ERF, NULL, NULL, 0, "Erf", NULL);
+                                        TP__REAL_MAPS(tp__erf), tp_vec_find_erf, NULL, NULL, 0, "Erf", NULL);
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 /* Made of plain nodes, so that their gradients, of any order, follow; the planner makes one pass of them. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
@@ -8326,10 +8323,10 @@ static void tp__sigmoid_grad(tp_grad *g)
 }
 static const tp_op tp__op_tanh =
     TP__ROW("tanh", "Tanh", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__tanh_grad, TP__REAL_MAPS(tp__tanh),
-            TP_VEC_TANH, NULL, NULL, 0, "Tanh", NULL);
+            tp_vec_find_tanh, NULL, NULL, 0, "Tanh", NULL);
 static const tp_op tp__op_sigmoid =
     TP__ROW("sigmoid", "Sigmoid", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sigmoid_grad,
-            TP__REAL_MAPS(tp__sigmoid), TP_VEC_SIGMOID, NULL, NULL, 0, "Sigmoid", NULL);
+            TP__REAL_MAPS(tp__sigmoid), tp_vec_find_sigmoid, NULL, NULL, 0, "Sigmoid", NULL);
 TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
 TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
 #endif
@@ -8347,7 +8344,7 @@ TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__
 static void tp__softplus_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
 static const tp_op tp__op_softplus =
     TP__ROW("softplus", "Softplus", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__softplus_grad,
-            TP__REAL_MAPS(tp__softplus), TP_VEC_NONE, NULL, NULL, 0, "Softplus", NULL);
+            TP__REAL_MAPS(tp__softplus), NULL, NULL, NULL, 0, "Softplus", NULL);
 TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
 #endif
 
@@ -8359,7 +8356,7 @@ TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
-            TP__REAL_MAPS(tp__relu_grad), TP_VEC_RELU_GRAD, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
 static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 {
@@ -8369,7 +8366,7 @@ static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 }
 static const tp_op tp__op_relu =
     TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
-            TP_VEC_RELU, NULL, NULL, 0, "Relu", NULL);
+            tp_vec_find_relu, NULL, NULL, 0, "Relu", NULL);
 TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 #endif
 
@@ -8383,14 +8380,14 @@ static const tp_attr tp__leaky_schema[] = {{"alpha", TP_ATTR_FLOAT, offsetof(tp_
 static void tp__leaky_back(tp_grad *g);
 static const tp_op tp__op_leaky_relu_grad =
     TP__ROW("leaky_relu_grad", "LeakyReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
-            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), NULL, NULL, NULL, 0, NULL, NULL);
 static void tp__leaky_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_leaky_relu = TP__ROW(
-    "leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs), tp__infer_map,
-    tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), TP_VEC_NONE, NULL, NULL, 0, "LeakyRelu", NULL);
+static const tp_op tp__op_leaky_relu =
+    TP__ROW("leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
+            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), NULL, NULL, NULL, 0, "LeakyRelu", NULL);
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 {
     tp__leaky_attrs t;
@@ -8417,7 +8414,7 @@ TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 static void tp__elu_grad_grad(tp_grad *g);
 static const tp_op tp__op_elu_grad =
     TP__ROW("elu_grad", "EluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__elu_grad_grad,
-            TP__REAL_MAPS(tp__elu_grad), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__elu_grad), NULL, NULL, NULL, 0, NULL, NULL);
 static void tp__elu_grad_grad(tp_grad *g)
 {
     tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
@@ -8426,7 +8423,7 @@ static void tp__elu_grad_grad(tp_grad *g)
 }
 static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
 static const tp_op tp__op_elu = TP__ROW("elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back,
-                                        TP__REAL_MAPS(tp__elu), TP_VEC_NONE, NULL, NULL, 0, "Elu", NULL);
+                                        TP__REAL_MAPS(tp__elu), NULL, NULL, NULL, 0, "Elu", NULL);
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 /* scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
@@ -8441,11 +8438,11 @@ TP__MAP1(ceil, char, TP__R(ceil)(x))
 TP__MAP1(round, char, TP__R(rint)(x))
 #ifdef TP__ROWS
 static const tp_op tp__op_floor = TP__ROW("floor", "Floor", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                          TP__REAL_MAPS(tp__floor), TP_VEC_NONE, NULL, NULL, 0, "Floor", NULL);
+                                          TP__REAL_MAPS(tp__floor), NULL, NULL, NULL, 0, "Floor", NULL);
 static const tp_op tp__op_ceil = TP__ROW("ceil", "Ceil", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                         TP__REAL_MAPS(tp__ceil), TP_VEC_NONE, NULL, NULL, 0, "Ceil", NULL);
+                                         TP__REAL_MAPS(tp__ceil), NULL, NULL, NULL, 0, "Ceil", NULL);
 static const tp_op tp__op_round = TP__ROW("round", "Round", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                          TP__REAL_MAPS(tp__round), TP_VEC_NONE, NULL, NULL, 0, "Round", NULL);
+                                          TP__REAL_MAPS(tp__round), NULL, NULL, NULL, 0, "Round", NULL);
 TP_DEF tp_node *tp_floor(tp_node *x) { return tp__op1(&tp__op_floor, x, NULL); }
 TP_DEF tp_node *tp_ceil(tp_node *x) { return tp__op1(&tp__op_ceil, x, NULL); }
 TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }
@@ -8462,7 +8459,7 @@ static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, con
 #ifdef TP__ROWS
 static const tp_op tp__op_is_finite =
     TP__ROW("is_finite", "IsFinite", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__REAL_MAPS(tp__is_finite), TP_VEC_NONE, NULL, NULL, 0, NULL, NULL);
+            TP__REAL_MAPS(tp__is_finite), NULL, NULL, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, NULL); }
 #endif
 
@@ -8499,7 +8496,7 @@ static void tp__cast_grad(tp_grad *g)
 static const tp_op tp__op_cast =
     TP__ROW("cast", "Cast", TP_OP_ELEMENTWISE, 1, 1, 1, tp__cast_schema, sizeof(tp__cast_attrs), tp__cast_infer,
             tp__cast_grad, tp__map_kernel, tp__map_kernel, NULL, tp__cast_block, tp__cast_block, tp__cast_block,
-            tp__cast_block, TP_VEC_NONE, NULL, NULL, 0, "Cast", NULL);
+            tp__cast_block, NULL, NULL, NULL, 0, "Cast", NULL);
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 {
     tp__cast_attrs t;
@@ -8798,7 +8795,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     j.x = (const float *)k->in[0].data;
     j.y = (float *)k->out[0].data;
     j.partial = (float *)k->scratch;
-    j.vec = tp_vec_find(k->device, kind == TP__REDUCE_MAX ? TP_VEC_MAX : TP_VEC_ADD);
+    j.vec = kind == TP__REDUCE_MAX ? tp_vec_find_max(k->device) : tp_vec_find_add(k->device);
     if (!j.vec) return false;
     tp__reduce_cut(&j);
     if (r->step == 1) {
@@ -9245,7 +9242,7 @@ static void tp__add_n_any(const tp_call *k)
 }
 static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
     for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms pass */
         const int64_t n = to - i < 1024 ? to - i : 1024;
         float *y = (float *)k->out[0].data + i;
@@ -9261,7 +9258,7 @@ static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 }
 static void tp__add_n_fast(const tp_call *k)
 {
-    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__add_n_any(k);
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__add_n_any(k);
     else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
 }
 static tp_status tp__add_n_infer(tp_infer *s)
@@ -9327,7 +9324,7 @@ static void tp__all_reduce_any(const tp_call *k)
 /* In pieces that stay in L1 while the terms pass and the sum goes out. */
 static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
     const float scale = ((const tp__all_reduce_attrs *)k->attrs)->mean ? 1.0f / (float)k->n_in : 1.0f;
     float sum[1024];
     for (int64_t i = from; i < to; i += 1024) {
@@ -9348,7 +9345,7 @@ static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
 }
 static void tp__all_reduce_fast(const tp_call *k)
 {
-    if (k->in[0].dtype != TP_F32 || !tp_vec_find(k->device, TP_VEC_ADD)) tp__all_reduce_any(k);
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__all_reduce_any(k);
     else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__all_reduce_range);
 }
 static tp_status tp__all_reduce_infer(tp_infer *s)
@@ -11606,34 +11603,36 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     return g;
 }
 #endif
-/* fn sees every (x element, w element, y element) that meet, y outermost: X, Wt, Y are their offsets */
-#define TP__CONV_LOOP(g, BODY)                                                                               \
-    for (int64_t b = 0; b < g.B; b++)                                                                        \
-        for (int64_t i = 0; i < g.OH; i++)                                                                   \
-            for (int64_t j = 0; j < g.OW; j++)                                                               \
-                for (int64_t o = 0; o < g.O; o++) {                                                          \
-                    const int64_t cg = g.C / g.groups, c0 = o / (g.O / g.groups) * cg;                       \
-                    const int64_t Y = b * g.yb + i * g.yh + j * g.yw + o * g.yc;                             \
-                    for (int64_t p = 0; p < g.KH; p++)                                                       \
-                        for (int64_t q = 0; q < g.KW; q++) {                                                 \
-                            const int64_t h = i * g.sh + p * g.dh - g.top, v = j * g.sw + q * g.dw - g.left; \
-                            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;                            \
-                            for (int64_t c = 0; c < cg; c++) {                                               \
-                                const int64_t X = b * g.xb + h * g.xh + v * g.xw + (c0 + c) * g.xc;          \
-                                const int64_t Wt = ((p * g.KW + q) * cg + c) * g.O + o;                      \
-                                BODY;                                                                        \
-                            }                                                                                \
-                        }                                                                                    \
-                }
+/* The three convolutions are one loop over all x, w and y that meet, y outermost: to one of the arrays, which is zero
+ * before, the product of the other two is added. */
+static void TP__F(tp__conv_meet)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
+{
+    const int64_t cg = g->C / g->groups, og = g->O / g->groups;
+    for (int64_t b = 0; b < g->B; b++)
+        for (int64_t i = 0; i < g->OH; i++)
+            for (int64_t j = 0; j < g->OW; j++)
+                for (int64_t o = 0; o < g->O; o++)
+                    for (int64_t p = 0; p < g->KH; p++)
+                        for (int64_t q = 0; q < g->KW; q++) {
+                            const int64_t h = i * g->sh + p * g->dh - g->top, v = j * g->sw + q * g->dw - g->left;
+                            if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
+                            real *ye = y + b * g->yb + i * g->yh + j * g->yw + o * g->yc;
+                            real *xe = x + b * g->xb + h * g->xh + v * g->xw + o / og * cg * g->xc;
+                            real *we = w + (p * g->KW + q) * cg * g->O + o;
+                            for (int64_t c = 0; c < cg; c++, xe += g->xc, we += g->O)
+                                if (what == TP_CONV_FORWARD) *ye += *xe * *we;
+                                else if (what == TP_CONV_INPUT_GRAD) *xe += *ye * *we;
+                                else *we += *xe * *ye;
+                        }
+}
 static void TP__F(tp__conv2d)(const tp_call *k)
 {
     const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
     const tp__conv g = tp__conv_geometry(t, &k->in[0].shape, &k->in[1].shape);
-    const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data;
     real *y = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) y[e] = 0;
-    TP__CONV_LOOP(g, y[Y] += x[X] * w[Wt])
+    TP__F(tp__conv_meet)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
     if (!t->fused_bias) return;
     for (int64_t e = 0; e < n; e++) { /* the planner does this for NHWC only */
         y[e] += ((const real *)k->in[2].data)[e % g.O];
@@ -11643,22 +11642,19 @@ static void TP__F(tp__conv2d)(const tp_call *k)
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
-    const real *dy = (const real *)k->in[0].data, *w = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__CONV_LOOP(g, dx[X] += dy[Y] * w[Wt])
+    TP__F(tp__conv_meet)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
 static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
-    const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dw = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__CONV_LOOP(g, dw[Wt] += x[X] * dy[Y])
+    TP__F(tp__conv_meet)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
 }
-#undef TP__CONV_LOOP
 #ifdef TP__ROWS
 #define TP__CONV_SCHEMA_ENTRY(f_)                       \
     {                                                   \
@@ -11912,7 +11908,7 @@ static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(
 static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    const tp_vec_fn add = tp_vec_find(k->device, TP_VEC_ADD);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
     for (int64_t r = from; r < to; r++) {
         const float *in[2];
         in[0] = (const float *)k->in[0].data + r * C;
@@ -11923,7 +11919,7 @@ static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
 static void tp__bias_add_fast(const tp_call *k)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find(k->device, TP_VEC_ADD) || C < 1)
+    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find_add(k->device) || C < 1)
         tp__bias_add_f32(k);
     else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
 }
@@ -13960,7 +13956,7 @@ static void tp__lstm_grad_block(void *user, int64_t block)
             tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
                                             j->c + b * H, j->gates + row * G);
             sum[0] = db, sum[1] = j->gates + row * G;
-            j->isa->vec[TP_VEC_ADD](G, db, sum);
+            tp__vec_add_of[j->isa->level](G, db, sum);
             memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
             memcpy(j->rows + b * (G + 16), j->gates + row * G, (size_t)G * sizeof(float));
         }
@@ -14318,7 +14314,7 @@ static void tp__gru_grad_block(void *user, int64_t block)
             for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
             memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
             in[0] = g, in[1] = h0;
-            j->isa->vec[TP_VEC_MUL](H, j->xrh + row * W + I, in);
+            tp__vec_mul_of[j->isa->level](H, j->xrh + row * W + I, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
                            false);
@@ -14328,7 +14324,7 @@ static void tp__gru_grad_block(void *user, int64_t block)
             tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H,
                                                  j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
-            j->isa->vec[TP_VEC_ADD](3 * H, db, in);
+            tp__vec_add_of[j->isa->level](3 * H, db, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
                            true);
@@ -15071,89 +15067,106 @@ static const tp_op tp__op_summary =
 
 /* -- apply_gradient_descent, apply_momentum, apply_adam, ...: one optimizer step for n variables ---- >>op apply_adam
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. The formulas stand at the public functions and in tp__apply_piece. */
+ * weights, then n of each slot. The formulas stand at the public functions and here, a function for a piece of a variable each. */
 #ifdef TP__REAL_IS_FLOAT
 static const int tp__apply_slots[] = {0, 1, 2, 2, 3, 1, 2, 2, 2}, tp__apply_scalars[] = {1, 1, 3, 1, 1, 1, 1, 1, 3};
 #endif
-/* Elements [from, to) of variable i. */
-TP__HOT static void TP__F(tp__apply_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+#ifdef TP__REAL_IS_FLOAT
+/* A step of one optimizer for elements [from, to) of variable i. */
+typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
+static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
+#endif
+static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
+/* Variable i or, from 1, one of its slots. */
+static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const int n = t->n, slots = tp__apply_slots[t->kind];
-    const real lr = *(const real *)k->in[n].data, eps = (real)t->epsilon, one = 1;
+    return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
+}
+TP__HOT static void TP__F(tp__descent_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0);
+    for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
+}
+TP__HOT static void TP__F(tp__momentum_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const bool nesterov = tp__apply_of(k)->nesterov;
+    const real lr = TP__F(tp__apply_rate)(k), mu = (real)tp__apply_of(k)->a, *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        a[e] = mu * a[e] + g[e];
+        w[e] -= nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
+    }
+}
+TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, b1 = (real)t->a, b2 = (real)t->b;
+    const real lr_t =
+        lr * TP__RSQRT(one - *(const real *)k->in[t->n + 2].data) / (one - *(const real *)k->in[t->n + 1].data);
+    const real keep = one - lr * (real)t->decay, *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
+    for (int64_t e = from; e < to; e++) {
+        if (t->decay != 0) w[e] *= keep;
+        a[e] += (g[e] - a[e]) * (one - b1);
+        v[e] += (g[e] * g[e] - v[e]) * (one - b2);
+        w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
+    }
+}
+TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
-    real *w = (real *)k->var[i].data, *a = slots > 0 ? (real *)k->var[n + i].data : NULL,
-         *v = slots > 1 ? (real *)k->var[2 * n + i].data : NULL,
-         *mg = slots > 2 ? (real *)k->var[3 * n + i].data : NULL;
-    switch (t->kind) {
-    case TP__DESCENT:
-        for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
-        return;
-    case TP__MOMENTUM:
-        for (int64_t e = from; e < to; e++) {
-            const real mu = (real)t->a;
-            a[e] = mu * a[e] + g[e];
-            w[e] -= t->nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
+         *mg = t->kind == TP__RMSPROP_CENTERED ? TP__F(tp__apply_var)(k, i, 3) : NULL;
+    for (int64_t e = from; e < to; e++) {
+        real less = 0;
+        a[e] += (g[e] * g[e] - a[e]) * (one - d);
+        if (mg) {
+            mg[e] += (g[e] - mg[e]) * (one - d);
+            less = mg[e] * mg[e];
         }
-        return;
-    case TP__ADAM: {
-        const real b1 = (real)t->a, b2 = (real)t->b;
-        const real lr_t =
-            lr * TP__RSQRT(one - *(const real *)k->in[n + 2].data) / (one - *(const real *)k->in[n + 1].data);
-        const real keep = one - lr * (real)t->decay;
-        for (int64_t e = from; e < to; e++) {
-            if (t->decay != 0) w[e] *= keep;
-            a[e] += (g[e] - a[e]) * (one - b1);
-            v[e] += (g[e] * g[e] - v[e]) * (one - b2);
-            w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
-        }
-        return;
+        v[e] = mu * v[e] + lr * g[e] / TP__RSQRT(a[e] - less + eps);
+        w[e] -= v[e];
     }
-    case TP__RMSPROP:
-    case TP__RMSPROP_CENTERED: {
-        const real d = (real)t->a, mu = (real)t->b;
-        for (int64_t e = from; e < to; e++) {
-            real less = 0;
-            a[e] += (g[e] * g[e] - a[e]) * (one - d);
-            if (mg) {
-                mg[e] += (g[e] - mg[e]) * (one - d);
-                less = mg[e] * mg[e];
-            }
-            v[e] = mu * v[e] + lr * g[e] / TP__RSQRT(a[e] - less + eps);
-            w[e] -= v[e];
-        }
-        return;
+}
+TP__HOT static void TP__F(tp__adagrad_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        a[e] += g[e] * g[e];
+        w[e] -= lr * g[e] / TP__RSQRT(a[e]);
     }
-    case TP__ADAGRAD:
-        for (int64_t e = from; e < to; e++) {
-            a[e] += g[e] * g[e];
-            w[e] -= lr * g[e] / TP__RSQRT(a[e]);
-        }
-        return;
-    case TP__ADADELTA: {
-        const real rho = (real)t->a;
-        for (int64_t e = from; e < to; e++) {
-            a[e] += (g[e] * g[e] - a[e]) * (one - rho);
-            const real d = g[e] * TP__RSQRT(v[e] + eps) / TP__RSQRT(a[e] + eps);
-            v[e] += (d * d - v[e]) * (one - rho);
-            w[e] -= lr * d;
-        }
-        return;
+}
+TP__HOT static void TP__F(tp__adadelta_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, rho = (real)t->a;
+    const real *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
+    for (int64_t e = from; e < to; e++) {
+        a[e] += (g[e] * g[e] - a[e]) * (one - rho);
+        const real d = g[e] * TP__RSQRT(v[e] + eps) / TP__RSQRT(a[e] + eps);
+        v[e] += (d * d - v[e]) * (one - rho);
+        w[e] -= lr * d;
     }
-    case TP__FTRL: {
-        const real p = (real)t->a, l1 = (real)t->b, l2 = (real)t->epsilon, shrinkage = (real)t->decay;
-        for (int64_t e = from; e < to; e++) {
-            const real sum = a[e] + g[e] * g[e];
-            const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
-            const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
-            v[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
-            a[e] = sum;
-            const real l = v[e], size = l < 0 ? -l : l;
-            w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
-        }
-        return;
-    }
-    default: return; /* LAMB, below */
+}
+TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const real p = (real)t->a, l1 = (real)t->b, l2 = (real)t->epsilon, shrinkage = (real)t->decay;
+    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
+    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
+    for (int64_t e = from; e < to; e++) {
+        const real sum = a[e] + g[e] * g[e];
+        const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
+        const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
+        v[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
+        a[e] = sum;
+        const real l = v[e], size = l < 0 ? -l : l;
+        w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
     }
 }
 /* LAMB in two passes: the averages and both squared norms of a piece, and then the step. r is made twice, not stored. */
@@ -15186,19 +15199,31 @@ static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t 
     real *w = (real *)k->var[i].data;
     for (int64_t e = from; e < to; e++) w[e] -= step * TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
 }
-static void TP__F(tp__apply)(const tp_call *k)
+static void TP__F(tp__lamb)(const tp_call *k)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
-    for (int i = 0; i < t->n; i++) {
+    const int n = tp__apply_of(k)->n;
+    if (!tp__pred(k, n + tp__apply_scalars[TP__LAMB])) return;
+    for (int i = 0; i < n; i++) {
         double squares[2];
-        const int64_t size = tp__size(&k->var[i]);
-        if (t->kind == TP__LAMB) {
-            TP__F(tp__lamb_piece)(k, i, 0, size, squares);
-            TP__F(tp__lamb_step)(k, i, 0, size, squares);
-        } else TP__F(tp__apply_piece)(k, i, 0, size);
+        TP__F(tp__lamb_piece)(k, i, 0, tp__size(&k->var[i]), squares);
+        TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
     }
 }
+#ifdef TP__REAL_IS_FLOAT
+static void tp__apply_all(const tp_call *k, tp__piece_fn piece)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
+    for (int i = 0; i < t->n; i++) piece(k, i, 0, tp__size(&k->var[i]));
+}
+#endif
+static void TP__F(tp__descent)(const tp_call *k) { tp__apply_all(k, TP__F(tp__descent_piece)); }
+static void TP__F(tp__momentum)(const tp_call *k) { tp__apply_all(k, TP__F(tp__momentum_piece)); }
+static void TP__F(tp__adam)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adam_piece)); }
+static void TP__F(tp__rmsprop)(const tp_call *k) { tp__apply_all(k, TP__F(tp__rmsprop_piece)); }
+static void TP__F(tp__adagrad)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adagrad_piece)); }
+static void TP__F(tp__adadelta)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adadelta_piece)); }
+static void TP__F(tp__ftrl)(const tp_call *k) { tp__apply_all(k, TP__F(tp__ftrl_piece)); }
 #ifdef TP__ROWS
 #define TP__APPLY_GRAIN 16384
 TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
@@ -15221,24 +15246,51 @@ static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_
     *to = *from + TP__APPLY_GRAIN < size ? *from + TP__APPLY_GRAIN : size;
     return i;
 }
+typedef struct tp__apply_job {
+    const tp_call *k;
+    tp__piece_fn piece;
+} tp__apply_job;
 static void tp__apply_chunk(void *user, int64_t chunk)
 {
-    const tp_call *k = (const tp_call *)user;
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const tp__apply_job *j = (const tp__apply_job *)user;
     int64_t from, to, first;
-    const int i = tp__apply_find(k, chunk, &from, &to, &first);
-    if (t->kind == TP__ADAM) {
-        const float lr = *(const float *)k->in[t->n].data;
-        const float lr_t =
-            lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
-        if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
-        tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
-                    (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
-                    t->epsilon);
-    } else {
-        tp__apply_piece_f32(k, i, from, to);
-    }
+    const int i = tp__apply_find(j->k, chunk, &from, &to, &first);
+    j->piece(j->k, i, from, to);
 }
+static int64_t tp__apply_chunks(const tp_call *k)
+{
+    int64_t chunks = 0;
+    for (int i = 0; i < tp__apply_of(k)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
+    return chunks;
+}
+/* On all threads. */
+static void tp__apply_fast(const tp_call *k, tp__piece_fn piece)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    tp__apply_job j;
+    j.k = k;
+    j.piece = piece;
+    if (tp__pred(k, t->n + tp__apply_scalars[t->kind]))
+        tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
+}
+static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const float lr = tp__apply_rate_f32(k);
+    const float lr_t =
+        lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
+    if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
+    tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
+                (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
+                t->epsilon);
+}
+static void tp__descent_fast(const tp_call *k) { tp__apply_fast(k, tp__descent_piece_f32); }
+static void tp__momentum_fast(const tp_call *k) { tp__apply_fast(k, tp__momentum_piece_f32); }
+static void tp__adam_fast(const tp_call *k) { tp__apply_fast(k, tp__adam_vec); }
+static void tp__rmsprop_fast(const tp_call *k) { tp__apply_fast(k, tp__rmsprop_piece_f32); }
+static void tp__adagrad_fast(const tp_call *k) { tp__apply_fast(k, tp__adagrad_piece_f32); }
+static void tp__adadelta_fast(const tp_call *k) { tp__apply_fast(k, tp__adadelta_piece_f32); }
+static void tp__ftrl_fast(const tp_call *k) { tp__apply_fast(k, tp__ftrl_piece_f32); }
 static void tp__lamb_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
@@ -15258,24 +15310,14 @@ static void tp__lamb_step_chunk(void *user, int64_t chunk)
     }
     tp__lamb_step_f32(k, i, from, to, squares);
 }
-static int64_t tp__apply_chunks(const tp_call *k)
+static void tp__lamb_fast(const tp_call *k)
 {
-    int64_t chunks = 0;
-    for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
-    return chunks;
-}
-static void tp__apply_fast(const tp_call *k)
-{
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
     const int64_t chunks = tp__apply_chunks(k);
-    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
-    tp_device_parallel(k->device, chunks, t->kind == TP__LAMB ? tp__lamb_chunk : tp__apply_chunk, (void *)(uintptr_t)k);
-    if (t->kind == TP__LAMB) tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
+    if (!tp__pred(k, tp__apply_of(k)->n + tp__apply_scalars[TP__LAMB])) return;
+    tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
+    tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
 }
-static size_t tp__apply_scratch(const tp_call *k)
-{
-    return ((const tp__apply_attrs *)k->attrs)->kind == TP__LAMB ? (size_t)tp__apply_chunks(k) * 2 * sizeof(double) : 0;
-}
+static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_chunks(k) * 2 * sizeof(double); }
 static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
                                            {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
                                            {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
@@ -15320,13 +15362,13 @@ static double tp__apply_flops(const tp_call *k)
     for (int i = 0; i < t->n; i++) n += (double)tp__size(&k->var[i]);
     return n * each[t->kind];
 }
-#define TP__APPLY_ROW(name_, label_)                                                                                 \
+#define TP__APPLY_ROW(name_, label_, fn_, scratch_)                                                                  \
     {                                                                                                                \
         name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
-            TP__KERNELS(tp__apply_f32, tp__apply_f64, tp__apply_fast), tp__apply_flops, tp__apply_scratch, 0, NULL,  \
-            NULL                                                                                                     \
+            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL                  \
     }
-static const tp_op tp__op_apply_gradient_descent = TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent");
+static const tp_op tp__op_apply_gradient_descent =
+    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", tp__descent, NULL);
 static const float tp__one = 1.0f;
 /* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
@@ -15370,13 +15412,13 @@ static double tp__descend_flops(const tp_call *k)
 static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
                                             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
                                             tp__descend_scratch, 0, NULL, NULL);
-static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum");
-static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam");
-static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp");
-static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad");
-static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta");
-static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl");
-static const tp_op tp__op_apply_lamb = TP__APPLY_ROW("apply_lamb", "ApplyLAMB");
+static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", tp__momentum, NULL);
+static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", tp__adam, NULL);
+static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", tp__rmsprop, NULL);
+static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", tp__adagrad, NULL);
+static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", tp__adadelta, NULL);
+static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", tp__ftrl, NULL);
+static const tp_op tp__op_apply_lamb = TP__APPLY_ROW("apply_lamb", "ApplyLAMB", tp__lamb, tp__lamb_scratch);
 #undef TP__APPLY_ROW
 
 static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,

@@ -405,6 +405,8 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 #include <stdlib.h>
 #include <string.h>
 
+TP__COLD_BEGIN
+
 /* ==== >>datapoint ===================================================================================== */
 
 TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n)
@@ -738,6 +740,8 @@ static int64_t tp__order_skip(tp__order *o, int64_t n)
     o->next += k;
     return k;
 }
+
+TP__COLD_END
 
 /* ==== >>sources of data =============================================================================== */
 
@@ -1123,6 +1127,8 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     return df;
 }
 
+TP__COLD_BEGIN /* each is drawn once */
+
 /* -- digits ---- >>df digits
  * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l).
  * Points lie in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
@@ -1134,7 +1140,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
 #define TP__MAX_KNOTS 24  /* points of a stroke */
 #define TP__SPLIT     4   /* pieces between two points */
 
-typedef struct tp__glyph {
+    typedef struct tp__glyph {
     int digit;
     const char *strokes;
 } tp__glyph;
@@ -1406,6 +1412,8 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     tp_df_free(df);
     return tp__df_failed(&d->at_, st);
 }
+
+TP__COLD_END
 
 /* ==== >>transformations =============================================================================== */
 
@@ -2265,6 +2273,8 @@ TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t)
     return st;
 }
 
+TP__COLD_BEGIN
+
 /* ==== >>input source ================================================================================== */
 
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n)
@@ -2788,4 +2798,6 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 {
     return s && s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
 }
+
+TP__COLD_END
 #endif

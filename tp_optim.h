@@ -677,9 +677,13 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
 /* -- adam, adamw, lamb -------------------------------------------------------------- >>optimizer adam */
 
 static const char *const tp__adam_slots[] = {"m", "v"};
+/* tp_apply_adamw or tp_apply_lamb */
+typedef tp_node *(*tp__adam_fn)(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                                int n, tp_node *lr, tp_node *power1, tp_node *power2, float beta1, float beta2,
+                                float epsilon, float decay, tp_node *pred);
 typedef struct tp__adam_rule {
     float beta1, beta2, epsilon, decay;
-    bool lamb;
+    tp__adam_fn apply;
 } tp__adam_rule;
 
 static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
@@ -688,8 +692,8 @@ static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
     const tp_dtype dtype = p->var[0]->dtype;
     tp_node *power1 = tp__as_dtype(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
             *power2 = tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype);
-    return (d->lamb ? tp_apply_lamb : tp_apply_adamw)(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, power1,
-                                                      power2, d->beta1, d->beta2, d->epsilon, d->decay, o->pred);
+    return d->apply(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, power1, power2, d->beta1, d->beta2,
+                    d->epsilon, d->decay, o->pred);
 }
 
 static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
@@ -713,17 +717,17 @@ static void tp__optim_not_negative(tp_optimizer *o, tp_at at, const char *option
         tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is not negative", o->name, option, (double)v);
 }
 
-/* The options with their defaults in place of what was not given. */
+/* beta1, beta2: 0 for the default. */
 static tp_optimizer *tp__adam_make(tp_node *lr, const char *name, tp_at at, float beta1, float beta2, float epsilon,
-                                   float decay, bool lamb)
+                                   float decay, tp__adam_fn apply)
 {
     tp__adam_rule r;
     memset(&r, 0, sizeof r);
     r.beta1 = tp__optim_float(beta1, 0.9f);
     r.beta2 = tp__optim_float(beta2, 0.999f);
-    r.epsilon = tp__optim_float(epsilon, lamb ? 1e-6f : 1e-8f);
+    r.epsilon = epsilon;
     r.decay = decay;
-    r.lamb = lamb;
+    r.apply = apply;
     tp_optimizer *o = tp__optimizer_make(lr, name, at, tp__adam_apply, &r, sizeof r);
     if (!o) return NULL;
     o->slot_names = tp__adam_slots;
@@ -740,7 +744,7 @@ TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d)
     tp_adam_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, r.epsilon, 0, false);
+    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, tp__optim_float(r.epsilon, 1e-8f), 0, tp_apply_adamw);
 }
 
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d)
@@ -748,7 +752,8 @@ TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d)
     tp_adamw_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, r.epsilon, tp__optim_float(r.weight_decay, 0.01f), false);
+    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, tp__optim_float(r.epsilon, 1e-8f),
+                         tp__optim_float(r.weight_decay, 0.01f), tp_apply_adamw);
 }
 
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
@@ -756,7 +761,8 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
     tp_lamb_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    return tp__adam_make(lr, "LAMB", r.at_, r.beta1, r.beta2, r.epsilon, tp__optim_float(r.weight_decay, 0), true);
+    return tp__adam_make(lr, "LAMB", r.at_, r.beta1, r.beta2, tp__optim_float(r.epsilon, 1e-6f),
+                         tp__optim_float(r.weight_decay, 0), tp_apply_lamb);
 }
 
 /* -- rmsprop, adagrad, adadelta, ftrl ------------------------------------------------ >>optimizer rmsprop */

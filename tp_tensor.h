@@ -32,8 +32,8 @@
  *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
  *     TP_NO_SAFETENSORS         without this format; its functions say so
  *     TP_NO_TF_CHECKPOINT       likewise
- *     TP_NO_UNWIND              C only: no unwind tables for this unit, an eighth of a program. Debuggers still find their way (in
- *                               an unstripped program), backtrace() and exceptions thrown through C callbacks do not
+ *     TP_UNWIND                 C only: keep the unwind tables of this unit in the program, an eighth of it. backtrace() and
+ *                               exceptions thrown through C callbacks need them; see >>config for when they are kept anyway
  *     TP_MALLOC TP_REALLOC TP_FREE   all three or none: the default allocator beneath the hooks
  *     TP_ASSERT(x)              our own bugs only, never a user's mistake
  *     TP_TENSOR_FILE            this file's name, if you renamed it (it includes itself once per instruction set)
@@ -79,7 +79,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           3u /* rises when a public struct changes */
+#define TP_ABI           4u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -483,32 +483,29 @@ TP_DEF bool tp_conv_normalises(const tp_conv_args *a); /* whatever the device */
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
 
 /* Vector functions over n floats, the building blocks of element-wise chains. y may be the same array as an input.
- * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. */
-typedef enum tp_vec {
-    TP_VEC_NONE = 0,
-    TP_VEC_ADD,
-    TP_VEC_SUB,
-    TP_VEC_MUL,
-    TP_VEC_DIV,
-    TP_VEC_MAX,
-    TP_VEC_MIN, /* binary */
-    TP_VEC_NEG,
-    TP_VEC_ABS,
-    TP_VEC_SQUARE,
-    TP_VEC_SQRT,
-    TP_VEC_RSQRT,
-    TP_VEC_RECIPROCAL, /* unary */
-    TP_VEC_EXP,
-    TP_VEC_LOG,
-    TP_VEC_TANH,
-    TP_VEC_SIGMOID,
-    TP_VEC_RELU,
-    TP_VEC_RELU_GRAD, /* in: dy, y.  y > 0 ? dy : 0 */
-    TP_VEC_ERF,
-    TP_VEC_COUNT
-} tp_vec;
+ * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. Each is
+ * found by a function of its own, so that a program holds those that it uses. */
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
-TP_DEF tp_vec_fn tp_vec_find(tp_device *d, tp_vec what); /* NULL: this device has no fast version */
+typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* gives NULL where this device has no fast version */
+TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* of two vectors */
+TP_DEF tp_vec_fn tp_vec_find_sub(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_mul(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* in: dy, y.  y > 0 ? dy : 0 */
+TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* of one */
+TP_DEF tp_vec_fn tp_vec_find_abs(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_square(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_sqrt(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_rsqrt(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_reciprocal(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_exp(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_log(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_tanh(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_sigmoid(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 
 /* Sums with a fixed order (32 lanes, then a fixed tree), so the same bits for any number of threads. */
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x);
@@ -647,12 +644,26 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 
 #if defined(__GNUC__)
 #define TP__UNUSED __attribute__((unused))
+#define TP__SMALL  __attribute__((cold)) /* compiled for size, in the midst of what is not */
 #else
 #define TP__UNUSED
+#define TP__SMALL
 #endif
 
-#if defined(TP_NO_UNWIND) && defined(__GNUC__) && defined(__ELF__) && !defined(__cplusplus)
-__asm__(".cfi_sections .debug_frame"); /* into a section that is not loaded, and goes when the program is stripped */
+/* Unwind tables are an eighth of a program, and only exceptions, backtrace() and sanitizers read them while it runs: an
+ * optimized unit of C has them in .debug_frame instead, where debuggers and valgrind look too, and which goes when the
+ * program is stripped. gcc does not tell of -fsanitize=undefined; with that alone, TP_UNWIND gives its stack traces. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer) || \
+    __has_feature(undefined_behavior_sanitizer)
+#define TP__SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TP__SANITIZED 1
+#endif
+#if defined(__GNUC__) && defined(__ELF__) && defined(__OPTIMIZE__) && !defined(TP_UNWIND) && \
+    !defined(TP__SANITIZED) && !defined(__EXCEPTIONS) && !defined(__cplusplus)
+__asm__(".cfi_sections .debug_frame");
 #endif
 
 #ifdef TP_NO_THREADS
@@ -1902,7 +1913,7 @@ struct tp_pool {
     int threads;
 };
 
-TP_DEF tp_pool *tp_pool_new(int threads)
+TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 {
     if (threads < 0) {
         tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; 0 means one a processor", threads);
@@ -1970,7 +1981,7 @@ TP_DEF void tp_cond_broadcast(tp_cond *c) { (void)c; }
 
 /* The processors this process may use: those online, less what the affinity mask and a container's quota
  * take. */
-static int tp__processors(void)
+TP__SMALL static int tp__processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 1) n = 1;
@@ -2013,7 +2024,7 @@ static int tp__processor(void)
     unsigned cpu = 0;
     return tp__syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
 }
-static void tp__leave_processor(int cpu)
+TP__SMALL static void tp__leave_processor(int cpu)
 {
     enum { BITS = 8 * sizeof(unsigned long), WORDS = 8192 / BITS };
     unsigned long allowed[WORDS], others = 0;
@@ -2149,7 +2160,7 @@ static void *tp__pool_worker(void *user)
     return NULL;
 }
 
-TP_DEF tp_pool *tp_pool_new(int threads)
+TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 {
     if (threads < 0 || threads > TP__MAX_THREADS) {
         tp_fail(TP_ERR_ARG, "thread pool: %d threads make no sense; use 1 to %d, or 0 for one a processor", threads,
@@ -2186,7 +2197,7 @@ TP_DEF tp_pool *tp_pool_new(int threads)
     return p;
 }
 
-TP_DEF void tp_pool_free(tp_pool *p)
+TP__SMALL TP_DEF void tp_pool_free(tp_pool *p)
 {
     if (!p) return;
     if (p->threads > 1) {
@@ -2295,7 +2306,7 @@ TP_DEF void tp_thread_join(tp_thread *t)
     tp_free(t);
 }
 
-TP_DEF tp_mutex *tp_mutex_new(void)
+TP__SMALL TP_DEF tp_mutex *tp_mutex_new(void)
 {
     tp_mutex *m = (tp_mutex *)tp_calloc(1, sizeof(tp_mutex));
     if (m && pthread_mutex_init(&m->m, NULL) != 0) {
@@ -2330,7 +2341,7 @@ TP_DEF void tp_mutex_unlock(tp_mutex *m)
 #define TP__COND_CLOCK CLOCK_MONOTONIC
 #endif
 
-TP_DEF tp_cond *tp_cond_new(void)
+TP__SMALL TP_DEF tp_cond *tp_cond_new(void)
 {
     tp_cond *c = (tp_cond *)tp_calloc(1, sizeof(tp_cond));
     if (!c) return NULL;
@@ -2522,7 +2533,7 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 
 TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
 {
-    tp_device *d;
+    tp_device *d = NULL;
     return tp_cpu_devices_new(1, threads, isa, &d) == TP_OK ? d : NULL;
 }
 
@@ -2587,14 +2598,6 @@ TP__COLD_END
 #include <math.h>
 #include <string.h>
 
-#ifndef TP__UNUSED
-#if defined(__GNUC__)
-#define TP__UNUSED __attribute__((unused))
-#else
-#define TP__UNUSED
-#endif
-#endif
-
 #if defined(__GNUC__) && !defined(TP_NAIVE)
 #define TP__FAST 1
 #else
@@ -2606,6 +2609,11 @@ TP__COLD_END
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+/* clang-format off */
+#define TP__VECS(X) \
+    X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
+    X(sigmoid) X(relu) X(relu_grad) X(erf)
+/* clang-format on */
 #define TP__PARTS 32 /* partial sums of one reduction, at most */
 
 /* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
@@ -2728,6 +2736,7 @@ TP_DEF float tp_erff(float x)
     return (float)(x < 0.0f ? -y : y);
 }
 
+TP__COLD_BEGIN
 /* -- naive gemm ------------------------------------------------------------------------------------ >>naive gemm */
 
 static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
@@ -2846,6 +2855,7 @@ static void tp__conv_filter_grad_naive(const tp_conv_args *a)
                 }
 }
 
+TP__COLD_END
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */
 /* A sum has 32 lanes, element i in lane i mod 32, which a tree then adds up: the fast path's order, written out. */
 
@@ -2902,11 +2912,11 @@ typedef struct tp__run {
 } tp__run;
 
 /* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k lie in
- * runs: a[i][run.at + step * 0..len). b is one row after another, ldb apart, through all runs. Pointers beyond m
- * repeat the last row, so that a kernel with more rows may read them. */
+ * runs: a[i][run.at + step * 0..len); there is at least one run. b is one row after another, ldb apart, through all runs.
+ * Pointers beyond m repeat the last row, so that a kernel with more rows may read and write it once more. */
 typedef struct tp__tile {
     const float *a[TP__MAX_ROWS];
-    float *c[TP__MAX_ROWS];
+    float *c[TP__MAX_ROWS + 1];
     const tp__run *run;
     int n_run, m, n;
     int64_t step, ldb;
@@ -2950,7 +2960,6 @@ struct tp__isa {
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
-    tp_vec_fn vec[TP_VEC_COUNT];
 };
 
 /* A row of a tile that is not whole vectors wide: `sum` holds its n finished sums. */
@@ -2961,6 +2970,11 @@ static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *
         if (t->bias) v += t->bias[j];
         c[j] = t->relu && v < 0.0f ? 0.0f : v;
     }
+}
+
+static __attribute__((noinline)) void tp__tile_finish_rows(const tp__tile *t, const float *sum, int width)
+{
+    for (int i = 0; i < t->m; i++) tp__tile_finish(t, t->c[i], sum + i * width);
 }
 
 /* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
@@ -3101,6 +3115,9 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #else
 #define TP__LEVELS(f_) {TP__BASE(f_)}
 #endif
+#define X(name_) TP__KERNEL(void, vec_##name_, int64_t n, float *y, const float *const *in);
+    TP__VECS(X)
+#undef X
     /* clang-format on */
     TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
                float eps);
@@ -3167,7 +3184,7 @@ static int tp__x86_level(void)
 #endif
 
 /* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
-static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
+TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
 {
     *st = TP_OK;
     if (name && strcmp(name, "naive") == 0) return NULL;
@@ -3291,9 +3308,10 @@ static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
 static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns)
 {
     t->n = (int)columns;
+    t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: this one may have a row more */
     isa->tile[tp__panel_vectors(isa, columns) - 1][t->m](t);
 }
-/* Kernels exist for some row counts only and may read up to mr rows. */
+/* ... and reads the addresses of mr rows. */
 static void tp__tile_pad(tp__tile *t, int mr)
 {
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
@@ -3326,7 +3344,7 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
             const float *in[2];
             in[0] = part + i * stride;
             in[1] = part + (i + step) * stride;
-            isa->vec[TP_VEC_ADD](n, part + i * stride, in);
+            tp__vec_add_of[isa->level](n, part + i * stride, in);
         }
 }
 
@@ -3724,7 +3742,7 @@ typedef struct tp__piece {
 #define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
 
 /* Cut the grid into pieces of about `work` units, a position counting `each`. */
-static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
+TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
     g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
@@ -3887,7 +3905,8 @@ static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, 
 }
 
 /* Fill in taps in the order in which they lie in the source. Returns how many; `out` may be NULL. */
-static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0, int64_t *x1)
+TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0,
+                                         int64_t *x1)
 {
     const tp_conv_args *a = g->a;
     int64_t n = 0;
@@ -3920,8 +3939,8 @@ static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, i
 }
 
 /* Everything about one phase (forward has one) that follows from the shape; pointers into scratch if there is one. */
-static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad, int64_t phase_y,
-                              int64_t phase_x, void *scratch)
+TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad,
+                                        int64_t phase_y, int64_t phase_x, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &g->grid;
@@ -3982,7 +4001,7 @@ static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
-    g->run = (tp__run *)tp__carve(&c, max_runs, sizeof *g->run);
+    g->run = (tp__run *)tp__carve(&c, max_runs + 1, sizeof *g->run);
     g->k_block = (tp__k_block *)tp__carve(&c, max_runs + 1, sizeof *g->k_block);
     g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
     tp__slots_carve(&g->slots, d, &c, q->buffer_floats);
@@ -3991,7 +4010,7 @@ static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a
 
 /* The taps as runs: neighbours in the source become one. If the weights do not fit into L2, runs are grouped into
  * blocks of k, after cutting long ones. */
-static void tp__gather_runs(tp__gather *g)
+TP__SMALL static void tp__gather_runs(tp__gather *g)
 {
     const tp__grid *q = &g->grid;
     const bool blocks = g->K * tp__min64(g->oc, TP__NC) > 131072;
@@ -4011,9 +4030,13 @@ static void tp__gather_runs(tp__gather *g)
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
+    if (g->runs == 0) { /* dst must be written all the same */
+        g->run[0].at = g->run[0].len = 0;
+        g->runs = 1;
+    }
     g->k_blocks = 0;
-    for (int i = 0; i == 0 || i < g->runs; i++) { /* one block even without runs: dst must be written */
-        int64_t len = g->runs ? g->run[i].len : 0;
+    for (int i = 0; i < g->runs; i++) {
+        int64_t len = g->run[i].len;
         if (i == 0 || (blocks && in_block + len > TP__KC + TP__KC / 4)) {
             tp__k_block *b = &g->k_block[g->k_blocks++];
             b->k = k;
@@ -4021,7 +4044,7 @@ static void tp__gather_runs(tp__gather *g)
             b->runs = 0;
             in_block = 0;
         }
-        if (g->runs) g->k_block[g->k_blocks - 1].runs++;
+        g->k_block[g->k_blocks - 1].runs++;
         in_block += len;
         k += len;
     }
@@ -4175,7 +4198,7 @@ typedef struct tp__filter_grad {
     tp__slots slots;
 } tp__filter_grad;
 
-static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
+TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &f->grid;
@@ -4596,8 +4619,8 @@ typedef struct tp__depthwise {
     tp__slots slots; /* for forward and input gradient: two lists of pointers */
 } tp__depthwise;
 
-static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
-                                 void *scratch)
+TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+                                           void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     memset(w, 0, sizeof *w);
@@ -4695,7 +4718,7 @@ static bool tp__conv_is_gemm(const tp_conv_args *a)
            a->pad_left == 0 && a->OH == a->H && a->OW == a->W;
 }
 
-static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
+TP__SMALL static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
 {
     const int64_t pixels = a->B * a->H * a->W;
     tp_gemm_args g;
@@ -4835,23 +4858,24 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
     else tp__conv_filter_grad_naive(a);
 }
 
-TP_DEF tp_vec_fn tp_vec_find(tp_device *d, tp_vec what)
-{
 #if TP__FAST
-    if (d->isa && what > TP_VEC_NONE && what < TP_VEC_COUNT) return d->isa->vec[what];
+#define X(name_) \
+    TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d) { return d->isa ? tp__vec_##name_##_of[d->isa->level] : NULL; }
+#else
+#define X(name_) \
+    TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d) { return (void)d, (tp_vec_fn)NULL; }
 #endif
-    (void)d;
-    (void)what;
-    return NULL;
-}
+TP__VECS(X)
+#undef X
 
 /* -- sums over an array: pieces of a fixed size, each summed in 32 lanes, then the tree over the pieces ----------- */
 
 #define TP__SUM_PIECE 16384
 
+enum tp__sum_kind { TP__SUM, TP__DOT, TP__MAX };
 typedef struct tp__sum {
     tp_device *d;
-    tp_vec what; /* ADD: sum, MUL: dot, MAX */
+    enum tp__sum_kind what;
     int64_t n, piece;
     const float *x, *y;
     float part[TP__PARTS];
@@ -4865,21 +4889,21 @@ static void tp__sum_chunk(void *user, int64_t chunk)
 #if TP__FAST
     const struct tp__isa *isa = s->d->isa;
     if (isa) {
-        s->part[chunk] = s->what == TP_VEC_ADD   ? isa->sum(n, x)
-                         : s->what == TP_VEC_MUL ? isa->dot(n, x, s->y + at)
-                                                 : isa->max(n, x);
+        s->part[chunk] = s->what == TP__SUM   ? isa->sum(n, x)
+                         : s->what == TP__DOT ? isa->dot(n, x, s->y + at)
+                                              : isa->max(n, x);
         return;
     }
 #endif
-    s->part[chunk] = s->what == TP_VEC_ADD   ? tp__sum_naive(n, x)
-                     : s->what == TP_VEC_MUL ? tp__dot_naive(n, x, s->y + at)
-                                             : tp__max_naive(n, x);
+    s->part[chunk] = s->what == TP__SUM   ? tp__sum_naive(n, x)
+                     : s->what == TP__DOT ? tp__dot_naive(n, x, s->y + at)
+                                          : tp__max_naive(n, x);
 }
 
-static float tp__sum_run(tp_device *d, tp_vec what, int64_t n, const float *x, const float *y)
+static float tp__sum_run(tp_device *d, enum tp__sum_kind what, int64_t n, const float *x, const float *y)
 {
     tp__sum s;
-    if (n <= 0) return what == TP_VEC_MAX ? -INFINITY : 0.0f;
+    if (n <= 0) return what == TP__MAX ? -INFINITY : 0.0f;
     s.d = d;
     s.what = what;
     s.n = n;
@@ -4889,18 +4913,18 @@ static float tp__sum_run(tp_device *d, tp_vec what, int64_t n, const float *x, c
     if (parts > TP__PARTS) parts = TP__PARTS;
     s.piece = ((n + parts - 1) / parts + 31) / 32 * 32;
     parts = (n + s.piece - 1) / s.piece;
-    for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP_VEC_MAX ? -INFINITY : 0.0f;
+    for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP__MAX ? -INFINITY : 0.0f;
     if (parts == 1) tp__sum_chunk(&s, 0);
     else tp_device_parallel(d, parts, tp__sum_chunk, &s);
-    return what == TP_VEC_MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
+    return what == TP__MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
 }
 
-TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_ADD, n, x, NULL); }
+TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP__SUM, n, x, NULL); }
 TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y)
 {
-    return tp__sum_run(d, TP_VEC_MUL, n, x, y);
+    return tp__sum_run(d, TP__DOT, n, x, y);
 }
-TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP_VEC_MAX, n, x, NULL); }
+TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP__MAX, n, x, NULL); }
 
 /* -- random numbers in blocks ------------------------------------------------------------------------------------ */
 
@@ -5297,7 +5321,8 @@ static uint32_t tp__huff_entry(tp__huff_kind kind, int symbol)
 /* The decoding table of a canonical code given by the lengths of its n (at most 288) codes. False if the
  * lengths are no prefix code. A code with holes is accepted only where encoders make one: no distance at
  * all, or one code of 1 bit. */
-static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n, tp__huff_kind kind)
+TP__SMALL static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n,
+                                     tp__huff_kind kind)
 {
     int count[16] = {0}, start[16], sorted[288], max = 0, codes = 0, left = 1;
     for (int i = 0; i < n; i++) count[lengths[i]]++;
@@ -5519,7 +5544,7 @@ static const char *tp__inflate_stored(tp__inflate *s)
     return NULL;
 }
 
-static bool tp__inflate_fixed_tables(tp__inflate *s)
+TP__SMALL static bool tp__inflate_fixed_tables(tp__inflate *s)
 {
     uint8_t lengths[288];
     if (s->fixed) return true;
@@ -5531,7 +5556,7 @@ static bool tp__inflate_fixed_tables(tp__inflate *s)
 }
 
 /* The tables of a dynamic block: code lengths, themselves under a Huffman code and with runs. */
-static const char *tp__inflate_dynamic_tables(tp__inflate *s)
+TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
 {
     static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     uint8_t lengths[288 + 32] = {0}, first[19] = {0};
@@ -5683,7 +5708,8 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
 }
 
 /* All members of a gzip file, one after the other. `what` names it in sentences. */
-static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data, size_t *size)
+TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data,
+                                      size_t *size)
 {
     tp__inflate s;
     const uint8_t *end = p + n;
@@ -8327,9 +8353,10 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     /* 1. the sum */
     const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
     const int64_t step = t->step, ldb = t->ldb;
-    for (int s = 0; s < t->n_run; s++) {
-        int64_t at = t->run[s].at;
-        for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    do {
+        int64_t at = run->at;
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
             __builtin_prefetch(ahead);
             ahead += mr;
@@ -8343,7 +8370,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
             at += step;
         }
-    }
+    } while (++run != last);
 
     if (t->scaled) {
         const V scale = vset(t->scale);
@@ -8366,31 +8393,44 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     }
         TP__ROWS(X)
 #undef X
-        for (int i = 0; i < t->m; i++) tp__tile_finish(t, t->c[i], rows[i]);
+        tp__tile_finish_rows(t, rows[0], 2 * TP__VW);
         return;
     }
 
     /* 3. whole rows: what was there, bias, activation */
-    const V bias0 = t->bias ? vload(t->bias) : zero;
-    const V bias1 = t->bias && nv == 2 ? vload(t->bias + TP__VW) : zero;
-    const bool add = t->add, bias = t->bias != NULL, relu = t->relu;
-#define X(i)                                        \
-    if (mr > i && t->m > i) {                       \
-        float *c = t->c[i];                         \
-        if (add) {                                  \
-            p##i += vload(c);                       \
-            if (nv == 2) q##i += vload(c + TP__VW); \
-        }                                           \
-        if (bias) {                                 \
-            p##i += bias0;                          \
-            if (nv == 2) q##i += bias1;             \
-        }                                           \
-        if (relu) {                                 \
-            p##i = vmax(zero, p##i);                \
-            if (nv == 2) q##i = vmax(zero, q##i);   \
-        }                                           \
-        vstore(c, p##i);                            \
-        if (nv == 2) vstore(c + TP__VW, q##i);      \
+    if (t->add) {
+#define X(i)                                          \
+    if (mr > i) {                                     \
+        p##i += vload(t->c[i]);                       \
+        if (nv == 2) q##i += vload(t->c[i] + TP__VW); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->bias) {
+        const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : bias0;
+#define X(i)                        \
+    if (mr > i) {                   \
+        p##i += bias0;              \
+        if (nv == 2) q##i += bias1; \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i)                                  \
+    if (mr > i) {                             \
+        p##i = vmax(zero, p##i);              \
+        if (nv == 2) q##i = vmax(zero, q##i); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+#define X(i)                                   \
+    if (mr > i) {                              \
+        float *c = t->c[i];                    \
+        vstore(c, p##i);                       \
+        if (nv == 2) vstore(c + TP__VW, q##i); \
     }
     TP__ROWS(X)
 #undef X
@@ -8412,6 +8452,16 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), TP__T(nv_, 8), \
             TP__T(nv_, 8), TP__T(nv_, 10), TP__T(nv_, 10), TP__T(nv_, 12), TP__T(nv_, 12), TP__T(nv_, 14),             \
             TP__T(nv_, 14)                                                                                             \
+    }
+#elif TP__ISA_LEVEL == 0 && defined(__SSE2__) /* few machines have no more than this */
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(4)
+TP__TILE(6)
+#define TP__TILES(nv_)                                                                                              \
+    {                                                                                                               \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), NULL, NULL, \
+            NULL, NULL, NULL, NULL, NULL, NULL                                                                      \
     }
 #else
 TP__TILE(1)
@@ -8444,10 +8494,11 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #define X(i, r, k) V p##i = zero;
     TP__EVEN(X)
 #undef X
-    for (int s = 0; s < t->n_run; s++) {
-        const float *a0 = t->a[0] + t->run[s].at, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    do {
+        const float *a0 = t->a[0] + run->at, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap;
-        for (const float *end = b + t->run[s].len * ldb; b != end; b += ldb) {
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             const V b0 = vload(b);
 #define X(i, r, k) \
     if (mr > i) p##i = vfma(vset(a##r[k * gap]), b0, p##i);
@@ -8457,7 +8508,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             /* the compiler shall keep these six, not make sixteen of them that do not fit */
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
-    }
+    } while (++run != last);
     if (t->n < TP__VW) { /* a ragged right edge leaves through memory */
         float rows[TP__MAX_EVEN][TP__VW];
 #define X(i, r, k) \
@@ -8467,15 +8518,29 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
         for (int i = 0; i < mr; i++) tp__tile_finish(t, t->c[0] + i * t->c_gap, rows[i]);
         return;
     }
-    const V bias = t->bias ? vload(t->bias) : zero;
-#define X(i, r, k)                            \
-    if (mr > i) {                             \
-        float *c = t->c[0] + i * t->c_gap;    \
-        if (t->add) p##i += vload(c);         \
-        if (t->bias) p##i += bias;            \
-        if (t->relu) p##i = vmax(zero, p##i); \
-        vstore(c, p##i);                      \
+    float *const c = t->c[0];
+    const int64_t c_gap = t->c_gap;
+    if (t->add) {
+#define X(i, r, k) \
+    if (mr > i) p##i += vload(c + i * c_gap);
+        TP__EVEN(X)
+#undef X
     }
+    if (t->bias) {
+        const V bias = vload(t->bias);
+#define X(i, r, k) \
+    if (mr > i) p##i += bias;
+        TP__EVEN(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i, r, k) \
+    if (mr > i) p##i = vmax(zero, p##i);
+        TP__EVEN(X)
+#undef X
+    }
+#define X(i, r, k) \
+    if (mr > i) vstore(c + i * c_gap, p##i);
     TP__EVEN(X)
 #undef X
 }
@@ -9658,27 +9723,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(descend),
                                                                  TP__F(sum),
                                                                  TP__F(dot),
-                                                                 TP__F(max),
-                                                                 {NULL,
-                                                                  TP__F(vec_add),
-                                                                  TP__F(vec_sub),
-                                                                  TP__F(vec_mul),
-                                                                  TP__F(vec_div),
-                                                                  TP__F(vec_max),
-                                                                  TP__F(vec_min),
-                                                                  TP__F(vec_neg),
-                                                                  TP__F(vec_abs),
-                                                                  TP__F(vec_square),
-                                                                  TP__F(vec_sqrt),
-                                                                  TP__F(vec_rsqrt),
-                                                                  TP__F(vec_reciprocal),
-                                                                  TP__F(vec_exp),
-                                                                  TP__F(vec_log),
-                                                                  TP__F(vec_tanh),
-                                                                  TP__F(vec_sigmoid),
-                                                                  TP__F(vec_relu),
-                                                                  TP__F(vec_relu_grad),
-                                                                  TP__F(vec_erf)}};
+                                                                 TP__F(max)};
 
 #undef TP__F
 #undef TP__INLINE

@@ -176,7 +176,7 @@ TEST(gemm_naive_is_the_plain_loop)
 {
     tp_device *d = open_isa("naive", 1);
     if (!CHECK(d != NULL)) return;
-    CHECK(tp_vec_find(d, TP_VEC_EXP) == NULL);
+    CHECK(tp_vec_find_exp(d) == NULL);
     CHECK_STR(tp_device_isa(d), "naive");
     for (int bits = 0; bits < 32; bits++) check_gemm(7, 9, 11, bits, &d, 1, 1);
     check_gemm(3, 4, 0, 31, &d, 1, 1);
@@ -417,25 +417,31 @@ static double drsqrt(double x) { return 1.0 / sqrt(x); }
 static double drecip(double x) { return 1.0 / x; }
 static double drelu(double x) { return x < 0 ? 0 : x; }
 
+static const tp_vec all_vecs[] = {tp_vec_find_add,    tp_vec_find_sub,       tp_vec_find_mul,   tp_vec_find_div,
+                                  tp_vec_find_max,    tp_vec_find_min,       tp_vec_find_neg,   tp_vec_find_abs,
+                                  tp_vec_find_square, tp_vec_find_sqrt,      tp_vec_find_rsqrt, tp_vec_find_reciprocal,
+                                  tp_vec_find_exp,    tp_vec_find_log,       tp_vec_find_tanh,  tp_vec_find_sigmoid,
+                                  tp_vec_find_relu,   tp_vec_find_relu_grad, tp_vec_find_erf};
+
 TEST(vec_unary_against_libm)
 {
     static const struct {
-        tp_vec what;
+        tp_vec find;
         double (*fn)(double);
         const char *name;
         double limit;
-    } f[] = {{TP_VEC_EXP, exp, "exp", 1.0},
-             {TP_VEC_LOG, log, "log", 1.0},
-             {TP_VEC_TANH, tanh, "tanh", 2.0},
-             {TP_VEC_SIGMOID, sigmoid, "sigmoid", 2.5},
-             {TP_VEC_ERF, erf, "erf", 1},
-             {TP_VEC_NEG, dneg, "neg", 0},
-             {TP_VEC_ABS, fabs, "abs", 0},
-             {TP_VEC_SQUARE, dsquare, "square", 0.5},
-             {TP_VEC_SQRT, sqrt, "sqrt", 0.5},
-             {TP_VEC_RSQRT, drsqrt, "rsqrt", 1.5},
-             {TP_VEC_RECIPROCAL, drecip, "reciprocal", 0.5},
-             {TP_VEC_RELU, drelu, "relu", 0}};
+    } f[] = {{tp_vec_find_exp, exp, "exp", 1.0},
+             {tp_vec_find_log, log, "log", 1.0},
+             {tp_vec_find_tanh, tanh, "tanh", 2.0},
+             {tp_vec_find_sigmoid, sigmoid, "sigmoid", 2.5},
+             {tp_vec_find_erf, erf, "erf", 1},
+             {tp_vec_find_neg, dneg, "neg", 0},
+             {tp_vec_find_abs, fabs, "abs", 0},
+             {tp_vec_find_square, dsquare, "square", 0.5},
+             {tp_vec_find_sqrt, sqrt, "sqrt", 0.5},
+             {tp_vec_find_rsqrt, drsqrt, "rsqrt", 1.5},
+             {tp_vec_find_reciprocal, drecip, "reciprocal", 0.5},
+             {tp_vec_find_relu, drelu, "relu", 0}};
     enum { N = 1 << 16 };
     float *x = (float *)malloc(N * sizeof *x), *y = (float *)malloc(N * sizeof *y);
     for (int i = 0; i < TP_COUNT(isa_names); i++) {
@@ -451,7 +457,7 @@ TEST(vec_unary_against_libm)
                 }
                 const float *in[1];
                 in[0] = x;
-                tp_vec_find(d, f[k].what)(N, y, in);
+                f[k].find(d)(N, y, in);
                 for (int j = 0; j < N; j++) {
                     double e = ulps(y[j], f[k].fn((double)x[j]));
                     if (!(e <= worst)) worst = e, at = x[j];
@@ -497,22 +503,22 @@ TEST(vec_special_values)
         float y[7], two[7] = {1, 1, 1, 1, 1, NAN, 2};
         in[0] = x;
         in[1] = two;
-        tp_vec_find(d, TP_VEC_LOG)(7, y, in);
+        tp_vec_find_log(d)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] != y[2] && y[3] == -INFINITY && y[4] == -INFINITY &&
               y[6] != y[6]);
-        tp_vec_find(d, TP_VEC_EXP)(7, y, in);
+        tp_vec_find_exp(d)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 0 && y[3] == 1 && y[4] == 1);
-        tp_vec_find(d, TP_VEC_TANH)(7, y, in);
+        tp_vec_find_tanh(d)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == 1 && y[2] == -1 && y[3] == 0 && 1 / y[4] < 0);
-        tp_vec_find(d, TP_VEC_RELU)(7, y, in);
+        tp_vec_find_relu(d)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 0 && y[5] == 3 && y[6] == 0);
-        tp_vec_find(d, TP_VEC_MAX)(7, y, in);
+        tp_vec_find_max(d)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == INFINITY && y[2] == 1 && y[5] != y[5] && y[6] == 2);
-        tp_vec_find(d, TP_VEC_MIN)(7, y, in);
+        tp_vec_find_min(d)(7, y, in);
         CHECK(y[0] != y[0] && y[1] == 1 && y[2] == -INFINITY && y[5] != y[5] && y[6] == -3);
         in[0] = two;
         in[1] = x;
-        tp_vec_find(d, TP_VEC_RELU_GRAD)(7, y, in);
+        tp_vec_find_relu_grad(d)(7, y, in);
         CHECK(y[0] == 0 && y[1] == 1 && y[2] == 0 && y[3] == 0 && y[4] == 0 && y[5] != y[5] && y[6] == 0);
         d->close(d);
     }
@@ -525,8 +531,8 @@ TEST(vec_position_does_not_matter)
     for (int i = 0; i < TP_COUNT(isa_names); i++) {
         tp_device *d = open_isa(isa_names[i], 1);
         if (!d) continue;
-        for (int k = TP_VEC_NONE + 1; k < TP_VEC_COUNT; k++) {
-            tp_vec_fn fn = tp_vec_find(d, (tp_vec)k);
+        for (int k = 0; k < TP_COUNT(all_vecs); k++) {
+            tp_vec_fn fn = all_vecs[k](d);
             const float *in[2];
             in[0] = x;
             in[1] = z;
@@ -644,18 +650,19 @@ TEST(print_bits)
         enum { N = 5000 };
         uint64_t h = 0;
         float *a = rnd_array(N, 20), *b = rnd_array(N, 21), *y = rnd_array(N, 22), *z = rnd_array(N, 23);
-        for (int k = TP_VEC_NONE + 1; k < TP_VEC_COUNT; k++) {
+        for (int k = 0; k < TP_COUNT(all_vecs); k++) {
             const float *in[2];
             in[0] = a;
             in[1] = b;
-            if (k == TP_VEC_LOG || k == TP_VEC_SQRT || k == TP_VEC_RSQRT) continue; /* signs of NaN */
-            tp_vec_find(d[i], (tp_vec)k)(N, y, in);
+            if (all_vecs[k] == tp_vec_find_log || all_vecs[k] == tp_vec_find_sqrt || all_vecs[k] == tp_vec_find_rsqrt)
+                continue; /* signs of NaN */
+            all_vecs[k](d[i])(N, y, in);
             h = h * 31 + tp_hash(y, N * sizeof *y);
         }
         for (int j = 0; j < N; j++) z[j] = fabsf(z[j]);
         const float *in[1];
         in[0] = z;
-        tp_vec_find(d[i], TP_VEC_LOG)(N, y, in);
+        tp_vec_find_log(d[i])(N, y, in);
         h = h * 31 + tp_hash(y, N * sizeof *y);
         tp_vec_adam(d[i], N, y, a, z, b, 0.01f, 0.9f, 0.99f, 1e-8f);
         h = h * 31 + tp_hash(y, N * sizeof *y) + tp_hash(z, N * sizeof *z);

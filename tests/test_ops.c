@@ -299,7 +299,7 @@ TEST(wrong_gradients_are_found)
                      NULL,    0,      cube_infer,
                      grad[i], NULL,   NULL,
                      NULL,    NULL,   cube,
-                     NULL,    NULL,   TP_VEC_NONE,
+                     NULL,    NULL,   NULL,
                      NULL,    NULL,   0,
                      NULL,    NULL};
         op_case c;

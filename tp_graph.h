@@ -4063,7 +4063,7 @@ static tp_status tp__plan_tables(tp__compiler *c)
         if (!gather || !d->isa || d->find_kernel(d, o->row->name)) continue;
         const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type,
                       *t = &c->value[tp__value_of(c, gather->in[0])].type;
-        if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] ||
+        if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
             t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
             tp__is_written_before(c, gather->in[0], id))
             continue;
@@ -14056,15 +14056,15 @@ static size_t tp__lstm_scratch_of(const tp_call *k, bool back)
 }
 static size_t tp__lstm_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, false); }
 static size_t tp__lstm_grad_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, true); }
-static double tp__lstm_flops(const tp_call *k)
+/* Of a sequence op whose x is input `x`; behind gradients it is a gradient itself. */
+static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
-    const bool back = k->n_in > 6;
-    const tp__rnn r = tp__rnn_of(&k->in[back ? 3 : 0].shape, back ? &k->in[7].shape : &k->out[0].shape,
-                                 ((const tp__lstm_attrs *)k->attrs)->batch_major);
-    const double rows = (double)(r.T * r.B),
-                 x_rows = k->n_in > k->op->max_in ? (double)k->in[back ? 3 : 0].shape.dim[0] : rows;
-    return (back ? 2 : 1) * 8.0 * (double)r.H * ((double)r.I * x_rows + (double)r.H * rows);
+    const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
+    const double H = (double)y->dim[2], rows = (double)(y->dim[0] * y->dim[1]);
+    const double inputs = (double)s->dim[s->ndim - 1] * (s->ndim == 2 ? (double)s->dim[0] : rows);
+    return (x ? 4 : 2) * gates * H * (inputs + H * rows);
 }
+static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->n_in > 6 ? 3 : 0, 4); }
 static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
                                           {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
                                           {NULL, TP_ATTR_INT, 0}};
@@ -14163,7 +14163,7 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
  *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
  *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
- * gru_grad has no gradient itself. Fast: as lstm. */
+ * gru_grad has no gradient itself. Fast, and with a table for x: as lstm. */
 static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
 {
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
@@ -14257,8 +14257,10 @@ typedef struct tp__gru_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__rnn r;
-    tp_gemm_args gemm[4]; /* forward: x Wgx, x Wcx; backward: the two parts of dx, then dWg, dWc */
-    float *packed_g, *packed_c, *gates, *h, *rh, *xh, *xrh, *db;
+    tp__rnn_table table;
+    /* forward: x Wgx, x Wcx; backward: the two parts of dx, of x^T and of h^T times dgates, and of dE */
+    tp_gemm_args gemm[8];
+    float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
     void *gemm_scratch;
 } tp__gru_job;
 static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *scratch)
@@ -14270,46 +14272,57 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
     j->isa = k->device->isa;
     j->r = tp__rnn_of(&x->shape, back ? &k->in[6].shape : &k->out[0].shape,
                       ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, W = I + H;
+    j->table = tp__rnn_table_of(k, back ? 2 : 0);
+    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
+    const bool table = j->table.ids != NULL;
     tp_gemm_args *a = j->gemm;
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
     j->rh = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
-    if (!back) {
-        j->packed_g = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
-        j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
-        j->gates = (float *)k->out[2].data;
-        if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
-        for (int i = 0; i < 2; i++) {
-            a[i].M = rows, a[i].N = i ? H : 2 * H, a[i].K = I;
-            a[i].A = (const float *)x->data, a[i].B = (const float *)(i ? wc : wg)->data;
-            a[i].C = j->gates ? j->gates + (i ? 2 * H : 0) : NULL;
-            a[i].lda = I, a[i].ldb = a[i].N, a[i].ldc = 3 * H;
-            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
-        }
-    } else {
-        j->packed_g = (float *)tp__carve(&c, tp__packed_floats(j->isa, 2 * H, H), sizeof(float));
-        j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
-        j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
-        j->xh = (float *)tp__carve(&c, rows * W, sizeof(float));
-        j->xrh = (float *)tp__carve(&c, rows * W, sizeof(float));
+    j->product = (float *)tp__carve(&c, V * 3 * H, sizeof(float));
+    j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
+    j->packed_g = (float *)tp__carve(
+        &c, back ? tp__packed_floats(j->isa, 2 * H, H) : tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
+    j->gates = back ? NULL : (float *)k->out[2].data;
+    if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
+    if (back) {
+        j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
+        j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
-        for (int i = 0; i < 2; i++) {
-            const int64_t n = i ? H : 2 * H;
-            const float *dg = j->gates ? j->gates + (i ? 2 * H : 0) : NULL;
-            a[i].tb = true;
-            a[i].accumulate = i > 0;
-            a[i].M = rows, a[i].N = I, a[i].K = n;
-            a[i].A = dg, a[i].B = (const float *)(i ? wc : wg)->data, a[i].C = (float *)k->out[0].data;
-            a[i].lda = 3 * H, a[i].ldb = n, a[i].ldc = I;
-            a[2 + i].ta = true;
-            a[2 + i].M = W, a[2 + i].N = n, a[2 + i].K = rows;
-            a[2 + i].A = i ? j->xrh : j->xh, a[2 + i].B = dg, a[2 + i].C = (float *)k->out[i ? 3 : 1].data;
-            a[2 + i].lda = W, a[2 + i].ldb = 3 * H, a[2 + i].ldc = n;
+    }
+    for (int i = 0; i < 2; i++) { /* of the gates, of the candidate */
+        const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
+        const float *w = (const float *)(i ? wc : wg)->data;
+        float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
+        if (!back) {
+            a[i].M = table ? V : rows, a[i].N = n, a[i].K = I;
+            a[i].A = (const float *)x->data, a[i].B = w, a[i].C = table ? of_table : dg;
+            a[i].lda = I, a[i].ldb = n, a[i].ldc = 3 * H;
+            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
+            continue;
+        }
+        for (int q = i; q < 8; q += 6) { /* dx, dE */
+            a[q].tb = true;
+            a[q].accumulate = i > 0;
+            a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
+            a[q].A = q == i ? dg : of_table, a[q].B = w;
+            a[q].C = q == i ? (float *)k->out[0].data : table ? (float *)k->out[6].data : NULL;
+            a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = I;
+        }
+        for (int q = 2 + i; q < 6; q += 2) { /* dW, of x and of h */
+            const bool of_x = q < 4;
+            a[q].ta = true;
+            a[q].M = a[q].lda = of_x ? I : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
+            a[q].A = of_x ? (const float *)x->data : i ? j->before_r : j->before;
+            a[q].B = of_x && table ? of_table : dg, a[q].C = (float *)k->out[i ? 3 : 1].data;
+            if (!of_x && a[q].C) a[q].C += I * n;
+            a[q].ldb = 3 * H, a[q].ldc = n;
         }
     }
     size_t most = 0;
-    for (int i = 0; i < (back ? 4 : 2); i++)
-        if (tp_gemm_scratch(k->device, &a[i]) > most) most = tp_gemm_scratch(k->device, &a[i]);
+    for (int i = 0; i < (back ? 8 : 2); i++) {
+        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
+        if (bytes > most) most = bytes;
+    }
     j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
     return tp__carved(&c);
 }
@@ -14324,6 +14337,11 @@ static void tp__gru_block(void *user, int64_t block)
         const int64_t row0 = step * r->st + b0 * r->sb, ldh = step > 0 && y ? r->sb * H : H;
         const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
         float *g = j->gates + row0 * 3 * H;
+        for (int64_t b = b0; b < b1 && j->table.ids; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            memcpy(j->gates + row * 3 * H, tp__rnn_row(&j->table, j->product, row, 3 * H),
+                   (size_t)(3 * H) * sizeof(float));
+        }
         tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true, NULL);
         for (int64_t b = b0; b < b1; b++)
             tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
@@ -14343,8 +14361,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
     const tp__gru_job *j = (const tp__gru_job *)user;
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, W = I + H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
-    const float *x = (const float *)k->in[2].data, *y = (const float *)k->in[6].data;
+    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    const float *y = (const float *)k->in[6].data;
     const float *gates = (const float *)k->in[7].data;
     float *db = j->db + block * 3 * H;
     memset(db, 0, (size_t)(3 * H) * sizeof(float));
@@ -14358,17 +14376,16 @@ static void tp__gru_grad_block(void *user, int64_t block)
             const float *g = gates + row * 3 * H, *in[2];
             tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
                                            j->gates + row * 3 * H);
-            for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
-            memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
+            memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
             in[0] = g, in[1] = h0;
-            j->isa->vec[TP_VEC_MUL](H, j->xrh + row * W + I, in);
+            j->isa->vec[TP_VEC_MUL](H, j->before_r + row * H, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
                            false, NULL);
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             const float *in[2];
-            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H,
+            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->before + row * H, j->rh + b * H,
                                                  j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
             j->isa->vec[TP_VEC_ADD](3 * H, db, in);
@@ -14387,6 +14404,7 @@ static void tp__gru_fast(const tp_call *k)
     if (k->device->isa) {
         tp__gru_make(&j, k, false, k->scratch);
         const int64_t I = j.r.I, H = j.r.H;
+        if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
         tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
         tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
         for (int i = 0; i < 2; i++) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
@@ -14406,8 +14424,9 @@ static void tp__gru_grad_fast(const tp_call *k)
         tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + I * 2 * H, 2 * H, true, 2 * H, H);
         tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + I * H, H, true, H, H);
         tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
-        for (int i = 0; i < 4; i++)
-            if (j.gemm[i].C) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, 3 * H);
+        for (int i = 0; i < 8; i++)
+            if (j.gemm[i].C && j.gemm[i].M > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
         if (blocks > 0) tp__tree_add(j.isa, j.db, 3 * H, (int)blocks, 3 * H);
         for (int i = 0; i < 2; i++) {
             float *db = (float *)k->out[2 + 2 * i].data;
@@ -14432,12 +14451,7 @@ static size_t tp__gru_scratch_of(const tp_call *k, bool back)
 }
 static size_t tp__gru_scratch(const tp_call *k) { return tp__gru_scratch_of(k, false); }
 static size_t tp__gru_grad_scratch(const tp_call *k) { return tp__gru_scratch_of(k, true); }
-static double tp__gru_flops(const tp_call *k)
-{
-    const tp_operand *x = &k->in[k->n_in == 6 ? 0 : 2], *wg = &k->in[k->n_in == 6 ? 1 : 3];
-    const double once = 3.0 * (double)(x->shape.dim[0] * x->shape.dim[1]) * (double)tp__size(wg);
-    return k->n_in == 6 ? once : 2 * once;
-}
+static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->n_in > 7 ? 2 : 0, 3); }
 static const tp_attr tp__gru_schema[] = {{"batch_major", TP_ATTR_BOOL, offsetof(tp__gru_attrs, batch_major)},
                                          {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__gru_infer(tp_infer *s)
@@ -14489,9 +14503,9 @@ static tp_status tp__gru_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_gru_grad =
-    TP__ROW("gru_grad", "GRUGrad", TP_OP_PURE, 8, 8, 6, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_grad_infer, NULL,
-            TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast), tp__gru_flops, tp__gru_grad_scratch, 0,
-            NULL, NULL);
+    TP__ROW("gru_grad", "GRUGrad", TP_OP_PURE | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema, sizeof(tp__gru_attrs),
+            tp__gru_grad_infer, NULL, TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast), tp__gru_flops,
+            tp__gru_grad_scratch, 0, NULL, NULL);
 static void tp__gru_back(tp_grad *g)
 {
     tp_node *in[8];
@@ -14502,9 +14516,9 @@ static void tp__gru_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_gru =
-    TP__ROW("gru", "GRU", TP_OP_PURE, 6, 6, 3, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
-            TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
+static const tp_op tp__op_gru = TP__ROW(
+    "gru", "GRU", TP_OP_PURE | TP__OP_SEQUENCE, 6, 6, 3, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer,
+    tp__gru_back, TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h)
 {

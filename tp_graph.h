@@ -1200,8 +1200,13 @@ enum {
     TP__OP_BATCH_NORM = 1 << 17,
     TP__OP_BATCH_NORM_INFER = 1 << 18,
     TP__OP_BATCH_NORM_GRAD = 1 << 19,
-    TP__OP_CONV2D_FILTER_GRAD = 1 << 20,
-    TP__OP_CONV2D_INPUT_GRAD = 1 << 21
+    TP__OP_GATHER = 1 << 20,
+    TP__OP_GATHER_GRAD = 1 << 21,
+    TP__OP_SEQUENCE = 1 << 22, /* lstm, gru: input 0 may be a table, with its indices as one more input */
+    TP__OP_SEQUENCE_GRAD =
+        1 << 23, /* the input before the weights likewise; then one more output, the table's gradient */
+    TP__OP_CONV2D_FILTER_GRAD = 1 << 24,
+    TP__OP_CONV2D_INPUT_GRAD = 1 << 25
 };
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
@@ -3541,6 +3546,7 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
+ *                which sequence ops work on a table of words instead of a word a step
  *                with a half precision: which of them are stored so
  *   3. order     creation order, bent where a variable's old value must be read before it is written
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
@@ -3811,6 +3817,7 @@ typedef struct tp__compiler {
     tp_graph *g;
     tp__plan *plan;
     int n_op;
+    const tp_operation **op; /* op id -> the op as the plan runs it: the graph's own, or what step 2' made of it */
     char *need, *shape_need;
     int *first_value; /* op id -> its first value */
     tp__value *value;
@@ -3837,6 +3844,19 @@ static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->fir
 
 static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->shape_only >> i) & 1u); }
 
+static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
+
+/* Where an operation runs, and where a value is needed or made. */
+static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
+static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
+
+/* In which half precision values are stored, if in any. */
+static tp_dtype tp__half_of(const tp__compiler *c)
+{
+    const tp_precision p = c->exec->session->config.precision;
+    return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
+}
+
 /* The value at the end of a chain of views. */
 static int tp__root(const tp__compiler *c, int v)
 {
@@ -3852,6 +3872,7 @@ static void *tp__need(void *p, bool *ok)
 
 static void tp__compiler_free(tp__compiler *c)
 {
+    tp_free((void *)(uintptr_t)c->op);
     tp_free(c->need);
     tp_free(c->shape_need);
     tp_free(c->first_value);
@@ -3886,7 +3907,7 @@ static tp_status tp__plan_reach(tp__compiler *c)
         if (c->fed[v] < 0) c->need[p->fetch[i]->op->id] = 1;
     }
     for (int id = c->n_op - 1; id >= 0; id--) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         if (c->need[id]) {
             c->shape_need[id] = 1;
             for (int i = 0; i < o->n_in; i++)
@@ -3966,13 +3987,112 @@ static tp_status tp__plan_infer(tp__compiler *c)
     return st;
 }
 
+/* 2'. A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
+ * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
+ * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
+ * outputs stay what they were. An op that becomes so is a copy, whose `user` is, forward, the gather that reports bad
+ * indices and, back, the gather_grad that it computes besides. */
+
+/* The gather that x is all rows of, through views, if nothing but its value depends on its running. */
+static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x, int device)
+{
+    for (;; x = x->op->in[0]) {
+        const tp_operation *o = x->op;
+        if (c->fed[tp__value_of(c, x)] >= 0 || o->n_ctrl || tp__device_of(c, o) != device) return NULL;
+        if (o->row->flags & TP__OP_GATHER) return o;
+        if (!(o->row->flags & TP_OP_VIEW) || tp__is_writer(o)) return NULL;
+    }
+}
+/* Is x the memory of a variable that an op writes before `id`, or what was written there? */
+static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
+{
+    while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
+    if (x->op->n_var == 0) return false;
+    for (int j = 0; j < id; j++) {
+        const tp_operation *w = (const tp_operation *)c->g->op.item[j];
+        for (int i = 0; i < w->n_var && tp__is_writer(w); i++)
+            if (w->var[i] == x->op->var[0]) return true;
+    }
+    return false;
+}
+static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctrl)
+{
+    tp_operation *o = (tp_operation *)tp_arena_alloc(&c->plan->arena, sizeof *o);
+    tp_node **in = (tp_node **)tp_arena_alloc(&c->plan->arena, (size_t)(n_in + 1) * sizeof *in);
+    tp_operation **ctrl = (tp_operation **)tp_arena_alloc(&c->plan->arena, (size_t)(n_ctrl + 1) * sizeof *ctrl);
+    if (!o || !in || !ctrl) return NULL;
+    *o = *c->op[id];
+    for (int i = 0; i < n_in && i < o->n_in; i++) in[i] = o->in[i];
+    for (int i = 0; i < o->n_ctrl; i++) ctrl[i] = o->ctrl[i];
+    o->in = in;
+    o->ctrl = ctrl;
+    o->n_in = n_in;
+    o->n_ctrl = n_ctrl;
+    c->op[id] = o;
+    return o;
+}
+/* Where x stands: behind the gradients of y and of the last states, of which there are as many as of the first ones. */
+static int tp__table_input(const tp_operation *o)
+{
+    return o->row->flags & TP__OP_SEQUENCE_GRAD ? (o->row->max_in - 4) / 2 : 0;
+}
+static bool tp__has_table(const tp_operation *o)
+{
+    return (o->row->flags & (TP__OP_SEQUENCE | TP__OP_SEQUENCE_GRAD)) && o->n_in > o->row->max_in;
+}
+static tp_status tp__plan_tables(tp__compiler *c)
+{
+    bool any = false;
+    if (tp__half_of(c)) return TP_OK;
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = c->op[id];
+        const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
+        if (!c->need[id]) continue;
+        if (o->row->flags & TP__OP_GATHER_GRAD) { /* of x: the sequence op's gradient makes it */
+            const tp_node *dx = o->in[0];
+            while ((dx->op->row->flags & TP_OP_VIEW) && !dx->op->n_ctrl && c->fed[tp__value_of(c, dx)] < 0)
+                dx = dx->op->in[0];
+            tp_operation *from = (tp_operation *)(uintptr_t)c->op[dx->op->id];
+            if (!tp__has_table(from) || dx->index != 0 || from->user || c->fed[tp__value_of(c, dx)] >= 0 ||
+                c->fed[c->first_value[id]] >= 0 || tp__device_of(c, o) != tp__device_of(c, from) ||
+                o->in[1] != from->in[from->n_in - 1] || o->in[2] != from->in[tp__table_input(from)])
+                continue;
+            tp_operation *made = tp__changed_op(c, id, 0, o->n_ctrl + 1);
+            if (!made) return tp__nomem_plan();
+            made->ctrl[made->n_ctrl - 1] = from;
+            from->user = made;
+            c->replaced_by[id] = from->id;
+            continue;
+        }
+        if (!back && !(o->row->flags & TP__OP_SEQUENCE)) continue;
+        const int device = tp__device_of(c, o), i = tp__table_input(o);
+        tp_device *d = c->plan->device[device];
+        const tp_operation *gather = tp__gathered(c, o->in[i], device);
+        if (!gather || !d->isa || d->find_kernel(d, o->row->name)) continue;
+        const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type,
+                      *t = &c->value[tp__value_of(c, gather->in[0])].type;
+        if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
+            t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
+            tp__is_written_before(c, gather->in[0], id))
+            continue;
+        tp_operation *made = tp__changed_op(c, id, o->n_in + 1, o->n_ctrl);
+        if (!made) return tp__nomem_plan();
+        made->in[i] = gather->in[0];
+        made->in[made->n_in - 1] = gather->in[1];
+        made->user = back ? NULL : (void *)(uintptr_t)gather;
+        any = true;
+    }
+    if (!any) return TP_OK;
+    memset(c->need, 0, (size_t)c->n_op);
+    memset(c->shape_need, 0, (size_t)c->n_op);
+    return tp__plan_reach(c);
+}
+
 /* -- 3. order */
 
 typedef struct tp__edge {
     int to, next;
 } tp__edge;
-
-static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
 
 static tp_status tp__plan_order(tp__compiler *c)
 {
@@ -4006,7 +4126,7 @@ static tp_status tp__plan_order(tp__compiler *c)
     } while (0)
     for (int id = 0; id < n; id++) head[id] = -1;
     for (int id = 0; id < n; id++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         if (!c->need[id]) continue;
         for (int i = 0; i < o->n_in; i++)
             if (!tp__shape_only(o->row, i) && c->need[o->in[i]->op->id] && c->fed[tp__value_of(c, o->in[i])] < 0)
@@ -4016,13 +4136,13 @@ static tp_status tp__plan_order(tp__compiler *c)
     }
     /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
     for (int id = 0; id < n; id++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         if (!c->need[id] || !tp__is_writer(o)) continue;
         for (int k = 0; k < o->n_var; k++) {
             const tp_variable *v = o->var[k];
             int previous = -1;
             for (int j = 0; j < id; j++) {
-                const tp_operation *w = (const tp_operation *)c->g->op.item[j];
+                const tp_operation *w = c->op[j];
                 if (!c->need[j] || !tp__is_writer(w)) continue;
                 for (int m = 0; m < w->n_var; m++)
                     if (w->var[m] == v) previous = j;
@@ -4039,10 +4159,10 @@ static tp_status tp__plan_order(tp__compiler *c)
         }
     }
     for (int id = 0; id < n; id++) { /* a read_after is over before the variable is written by something newer */
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         if (!c->need[id] || o->row != &tp__op_read_after) continue;
         for (int j = id + 1; j < n; j++) {
-            const tp_operation *w = (const tp_operation *)c->g->op.item[j];
+            const tp_operation *w = c->op[j];
             if (!c->need[j] || !tp__is_writer(w)) continue;
             for (int m = 0; m < w->n_var; m++)
                 if (w->var[m] == o->var[0]) {
@@ -4091,7 +4211,7 @@ static tp_status tp__plan_order(tp__compiler *c)
     }
     for (int id = 0; id < n; id++)
         if (c->need[id] && degree[id] > 0) {
-            const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+            const tp_operation *o = c->op[id];
             st = tp_fail(TP_ERR_STATE,
                          "'%s' needs the old value of a variable but can only run after it was written: use the "
                          "assignment's output, or "
@@ -4118,10 +4238,6 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
     }
     return false;
 }
-
-/* Where an operation runs, and where a value is needed or made. */
-static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
-static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
 
 static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int device)
 {
@@ -4152,11 +4268,6 @@ static bool tp__type_equal(const tp_type *a, const tp_type *b)
 
 /* 3'. With a half precision, which float32 values are stored so: products, what follows from them element by element or
  * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
-static tp_dtype tp__half_of(const tp__compiler *c)
-{
-    const tp_precision p = c->exec->session->config.precision;
-    return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
-}
 static bool tp__is_mover(const tp_operation *o)
 {
     const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
@@ -5303,6 +5414,9 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     const int last_op = add ? sum : bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
     const int n_own = o->n_in + (bias || bn_mask ? 1 : 0), n_node = n_own + (add ? 1 : 0),
               n_in = n_node + (norm ? 1 : 0);
+    const bool table = tp__has_table(o), back = table && (o->row->flags & TP__OP_SEQUENCE_GRAD);
+    const tp_operation *joined = table ? (const tp_operation *)o->user : NULL; /* forward: gather, back: gather_grad */
+    const int n_out = o->n_out + back;
     tp_node **in = (tp_node **)tp_arena_alloc(&p->arena, ((size_t)n_in + 1) * sizeof *in);
     if (!in) return tp__nomem_plan();
     for (int i = 0; i < n_node; i++) {
@@ -5321,13 +5435,13 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         const tp_status st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
         if (st != TP_OK) return st;
     }
-    tp__step *s = tp__add_step(c, o->row, o->name, n_in, o->n_out, o->n_var, device);
+    tp__step *s = tp__add_step(c, o->row, o->name, n_in, n_out, o->n_var, device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = o->attrs;
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
-    s->call.fault_id = o->id + 1;
+    s->call.fault_id = (table && !back ? joined->id : o->id) + 1;
     for (int i = 0; i < n_node; i++) {
         const int v = tp__value_of(c, in[i]);
         s->operand[i] = tp__operand(&c->value[v].type);
@@ -5367,11 +5481,14 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         p->info.n_fused += (bias || bn_relu || bn_mask) + (bias && ep.act_op >= 0) + add;
     }
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
-    for (int i = 0; i < o->n_out; i++) {
-        const int v = i == 0 ? c->first_value[last_op] : c->first_value[o->id] + i;
+    for (int i = 0; i < n_out; i++) {
+        if (i == o->n_out && !joined) continue; /* nobody wants the table's gradient */
+        const int v = i == o->n_out ? c->first_value[joined->id]
+                      : i == 0      ? c->first_value[last_op]
+                                    : c->first_value[o->id] + i;
         s->operand[n_in + i] = tp__operand(&c->value[v].type);
-        if (i == 0 && in_var) continue;                              /* below */
-        if (i > 0 && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
+        if (i == 0 && in_var) continue;                                        /* below */
+        if ((i > 0 || back) && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
         const int64_t bytes =
             i == 0 && unmade ? 3 * 4 * c->value[v].type.shape.dim[3] : tp__bytes_of(&c->value[v].type);
         const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, device);
@@ -5385,8 +5502,8 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
         if (b < 0) return tp__nomem_plan();
         p->buffer[b].var = o->var[i];
-        s->operand[n_in + o->n_out + i] = tp__operand(&t);
-        s->buffer[n_in + o->n_out + i] = b;
+        s->operand[n_in + n_out + i] = tp__operand(&t);
+        s->buffer[n_in + n_out + i] = b;
         tp__touch(p, b, at);
         if (i == 0 && in_var) {
             c->value[c->first_value[o->id]].buffer = b;
@@ -5478,13 +5595,17 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     bool ok = true;
     const size_t n = (size_t)c.n_op + 1;
     c.first_value = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
-    if (!ok) return tp__nomem_plan();
+    c.op = (const tp_operation **)tp__need(tp_malloc(n * sizeof *c.op), &ok);
+    if (!ok) {
+        tp__compiler_free(&c);
+        return tp__nomem_plan();
+    }
     int n_use = 0;
     for (int id = 0; id < c.n_op; id++) {
-        const tp_operation *o = (const tp_operation *)c.g->op.item[id];
+        const tp_operation *o = c.op[id] = (const tp_operation *)c.g->op.item[id];
         c.first_value[id] = c.n_value;
         c.n_value += o->n_out;
-        n_use += o->n_in;
+        n_use += o->n_in + 1;
     }
     const size_t nv = (size_t)c.n_value + 1;
     c.need = (char *)tp__need(tp_calloc(n, 1), &ok);
@@ -5521,10 +5642,10 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         c.value[v].type = p->feed_type[i];
     }
     if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_devices(&c)) != TP_OK ||
-        (st = tp__plan_infer(&c)) != TP_OK)
+        (st = tp__plan_infer(&c)) != TP_OK || (st = tp__plan_tables(&c)) != TP_OK)
         goto done;
     for (int id = c.n_op - 1; id >= 0; id--) { /* data uses, so that each chain is in creation order */
-        const tp_operation *o = (const tp_operation *)c.g->op.item[id];
+        const tp_operation *o = c.op[id];
         if (!c.need[id]) continue;
         for (int i = 0; i < o->n_in; i++) {
             if (tp__shape_only(o->row, i)) continue;
@@ -5559,7 +5680,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         c.value[tp__value_of(&c, p->feed[i])].buffer = b;
     }
     for (int k = 0; k < c.n_order; k++) {
-        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const tp_operation *o = c.op[c.order[k]];
         const int v = c.first_value[o->id];
         if (c.fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
         const bool constant = o->row == &tp__op_constant;
@@ -5579,7 +5700,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     }
     /* constant folding is a property that spreads down the order */
     for (int k = 0; k < c.n_order; k++) {
-        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const tp_operation *o = c.op[c.order[k]];
         const unsigned effects =
             TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
         if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device[tp__device_of(&c, o)]->host ||
@@ -5596,7 +5717,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     /* fuse */
     if (!e->session->config.no_fusion) {
         for (int k = 0; k < c.n_order; k++) {
-            const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+            const tp_operation *o = c.op[c.order[k]];
             if (c.folded[o->id] || c.replaced_by[o->id] >= 0) continue;
             tp__find_descents(&c, o);
             const int relu = tp__find_bn_relu(&c, o), mask = tp__find_bn_mask(&c, o);
@@ -5610,7 +5731,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const int end = ep.act_op >= 0 ? ep.act_op : ep.bias_op;
             bool clear = true;
             for (int q = k + 1; q < c.position[end]; q++) {
-                const tp_operation *w = (const tp_operation *)c.g->op.item[c.order[q]];
+                const tp_operation *w = c.op[c.order[q]];
                 if (tp__is_writer(w)) clear = false;
                 for (int z = 0; z < w->n_ctrl; z++)
                     if (w->ctrl[z] == o || w->ctrl[z]->id == ep.bias_op) clear = false;
@@ -5629,7 +5750,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         }
     }
     for (int k = 0; k < c.n_order; k++) {
-        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const tp_operation *o = c.op[c.order[k]];
         const int v = c.first_value[o->id];
         if (c.folded[o->id] || c.replaced_by[o->id] >= 0 || c.alias[v] >= 0 || !tp__fusable(&c, o)) continue;
         int best = -1;
@@ -5649,7 +5770,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     }
     /* emit in order: a group at its last member's place, an epilogue at its end's */
     for (int k = 0; k < c.n_order && st == TP_OK; k++) {
-        const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
+        const tp_operation *o = c.op[c.order[k]];
         const int v = c.first_value[o->id];
         if (o->row->flags & TP_OP_SOURCE) continue;
         if (c.fed[v] >= 0 && o->n_out == 1) continue;
@@ -11045,6 +11166,13 @@ static int64_t tp__index_at(const tp_operand *x, int64_t i)
 {
     return x->dtype == TP_I64 ? ((const int64_t *)x->data)[i] : ((const int32_t *)x->data)[i];
 }
+static void tp__gather_grad_by(const tp_call *k, tp__range_fn rows_fn)
+{
+    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
+    int64_t pieces = (n + tp__size(&k->in[0])) / 32768;
+    if (pieces > 32) pieces = 32;
+    tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, rows_fn);
+}
 #endif
 #ifndef TP__PASS_INT
 /* Rows [from, to) of dparams: whoever owns them looks at every index. */
@@ -11061,13 +11189,7 @@ static void TP__F(tp__gather_grad_rows)(const tp_call *k, int64_t from, int64_t 
         for (int64_t j = 0; j < width; j++) dp[r * width + j] += dy[i * width + j];
     }
 }
-static void TP__F(tp__gather_grad)(const tp_call *k)
-{
-    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
-    int64_t pieces = (n + tp__size(&k->in[0])) / 32768;
-    if (pieces > 32) pieces = 32;
-    tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, TP__F(tp__gather_grad_rows));
-}
+static void TP__F(tp__gather_grad)(const tp_call *k) { tp__gather_grad_by(k, TP__F(tp__gather_grad_rows)); }
 #endif
 #ifdef TP__ROWS
 static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
@@ -11082,17 +11204,51 @@ static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
         else memset(y, 0, bytes);
     }
 }
-static void tp__gather_kernel(const tp_call *k)
+static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64_t rows)
 {
-    const tp_shape *p = &k->in[0].shape;
-    const int64_t n = tp__size(&k->in[1]);
+    const int64_t n = tp__size(indices);
     for (int64_t i = 0; i < n; i++) { /* one by one, so that the same bad index is reported every time */
-        const int64_t r = tp__index_at(&k->in[1], i);
-        if (r >= 0 && r < p->dim[0]) continue;
+        const int64_t r = tp__index_at(indices, i);
+        if (r >= 0 && r < rows) continue;
         tp_kernel_fault(k, r);
         break;
     }
-    tp__each_range(k, n, tp__grain(tp__product(p, 1, p->ndim)), tp__gather_range);
+}
+static void tp__gather_kernel(const tp_call *k)
+{
+    const tp_shape *p = &k->in[0].shape;
+    tp__check_indices(k, &k->in[1], p->dim[0]);
+    tp__each_range(k, tp__size(&k->in[1]), tp__grain(tp__product(p, 1, p->ndim)), tp__gather_range);
+}
+#if TP__FAST
+static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
+    const float *dy = (const float *)k->in[0].data, *in[2];
+    float *dp = (float *)k->out[0].data;
+    int64_t found = -1; /* added when the next one is found, and on its way */
+    memset(dp + from * width, 0, (size_t)((to - from) * width) * sizeof *dp);
+    for (int64_t i = 0; i <= n; i++) {
+        const int64_t r = i < n ? tp__index_at(&k->in[1], i) : from;
+        if (r < from || r >= to) continue;
+        if (i < n) tp__fetch_row(dy + i * width, width);
+        if (found >= 0) {
+            in[0] = dp + tp__index_at(&k->in[1], found) * width, in[1] = dy + found * width;
+            tp__vec_add_of[k->device->isa->level](width, dp + tp__index_at(&k->in[1], found) * width, in);
+        }
+        found = i;
+    }
+}
+#endif
+static void tp__gather_grad_fast(const tp_call *k)
+{
+#if TP__FAST
+    if (k->device->isa) {
+        tp__gather_grad_by(k, tp__gather_grad_rows_fast);
+        return;
+    }
+#endif
+    tp__gather_grad_f32(k);
 }
 static tp_status tp__infer_rows(tp_infer *s, const tp_type *params, const tp_type *indices, tp_shape *y)
 {
@@ -11130,8 +11286,9 @@ static tp_status tp__gather_grad_infer(tp_infer *s)
 }
 static void tp__gather_grad_grad(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
 static const tp_op tp__op_gather_grad =
-    TP__ROW("gather_grad", "GatherGrad", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__gather_grad_infer, tp__gather_grad_grad,
-            TP__KERNELS(tp__gather_grad_f32, tp__gather_grad_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL);
+    TP__ROW("gather_grad", "GatherGrad", TP_OP_PURE | TP__OP_GATHER_GRAD, 3, 3, 1, NULL, 0, tp__gather_grad_infer,
+            tp__gather_grad_grad, TP__KERNELS(tp__gather_grad_f32, tp__gather_grad_f64, tp__gather_grad_fast),
+            tp__flops_of_input, NULL, 4u, NULL, NULL);
 static void tp__gather_back(tp_grad *g)
 {
     tp_node *in[3];
@@ -11140,9 +11297,10 @@ static void tp__gather_back(tp_grad *g)
     in[2] = g->in[0];
     g->din[0] = tp__opn(&tp__op_gather_grad, in, 3, NULL);
 }
-static const tp_op tp__op_gather = TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__gather_infer,
-                                           tp__gather_back, TP__KERNELS(tp__gather_kernel, NULL, NULL), tp__flops_none,
-                                           NULL, 0, "Gather", "index %lld is outside the rows of what is gathered");
+static const tp_op tp__op_gather =
+    TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE | TP__OP_GATHER, 2, 2, 1, NULL, 0, tp__gather_infer, tp__gather_back,
+            TP__KERNELS(tp__gather_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Gather",
+            "index %lld is outside the rows of what is gathered");
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&tp__op_gather, params, indices, NULL); }
 #endif
 
@@ -13715,19 +13873,22 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. Backward, from the last step on:
  *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
  *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
- * lstm_grad has no gradient itself. Fast: the products with x over all steps at once; then each block of samples goes
- * through all its steps alone, with no waiting for other threads, Wh being packed once. */
+ * lstm_grad has no gradient itself. Fast: each block of samples goes through all its steps alone, with no waiting for
+ * other threads, the weights being packed once; with few samples the products with x are made for all steps at once.
+ * x may be a table E (V,I) and its row of each position one more input, ids: the planner's, on the CPU, for a V below T B
+ * (step 2' of >>plan). Then gather(E, ids) Wx = gather(E Wx, ids): the product has V rows, and every row has the same
+ * bits. Back, with P = sum of dgates over equal ids, in the order of positions:  dWx = E^T P,  dE = P Wx^T,  a sixth output. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
     int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
 } tp__rnn;
-static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
+static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major)
 {
     tp__rnn r;
-    r.T = x->dim[batch_major ? 1 : 0];
-    r.B = x->dim[batch_major ? 0 : 1];
-    r.I = x->dim[2];
-    r.H = h0->dim[1];
+    r.T = y->dim[batch_major ? 1 : 0];
+    r.B = y->dim[batch_major ? 0 : 1];
+    r.I = x->dim[x->ndim - 1];
+    r.H = y->dim[2];
     r.st = batch_major ? 1 : r.B;
     r.sb = batch_major ? r.T : 1;
     return r;
@@ -13737,7 +13898,7 @@ static real TP__F(tp__logistic)(real x) { return x < 0 ? TP__REXP(x) / (1 + TP__
 static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->in[3].shape, t->batch_major);
+    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, t->batch_major);
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data, *bias = (const real *)k->in[2].data;
     real *y = (real *)k->out[0].data, *gates = (real *)k->out[3].data, *cells = (real *)k->out[4].data;
@@ -13773,7 +13934,7 @@ static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
 static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[5].shape, t->batch_major);
+    const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[7].shape, t->batch_major);
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = (const real *)k->in[3].data, *w = (const real *)k->in[4].data, *y = (const real *)k->in[7].data;
     const real *gates = (const real *)k->in[8].data, *cells = (const real *)k->in[9].data;
@@ -13835,14 +13996,57 @@ static int64_t tp__rnn_block(tp_device *d, int64_t B)
     const int64_t threads = d->pool ? tp_pool_threads(d->pool) : 1, each = tp__ceil_div(B, threads);
     return tp__min64(tp__max64(1, tp__ceil_div(each, TP__RNN_BLOCK)), 4) * TP__RNN_BLOCK;
 }
+/* The rows that a table's product, or the gradient of one, is spread over: id i is that of position i. */
+typedef struct tp__rnn_table {
+    const tp_operand *ids; /* NULL: x itself is there */
+    int64_t V;
+} tp__rnn_table;
+static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
+{
+    tp__rnn_table t;
+    t.ids = k->n_in > k->op->max_in ? &k->in[k->n_in - 1] : NULL;
+    t.V = t.ids ? k->in[x].shape.dim[0] : 0;
+    return t;
+}
+/* Row `id` of a table's product. A bad id fails the run, as it does in the gather that stood here; it reads row 0. */
+static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
+{
+    const int64_t id = tp__index_at(t->ids, position);
+    return table + (id >= 0 && id < t->V ? id : 0) * width;
+}
+/* P[v] = sum of the rows of dy whose id is v. */
+static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P, const float *dy, int64_t width)
+{
+    tp_operand in[2], out;
+    tp_call sum = *k;
+    memset(in, 0, sizeof in);
+    memset(&out, 0, sizeof out);
+    in[0].dtype = out.dtype = TP_F32;
+    in[0].data = (void *)(uintptr_t)dy;
+    in[0].shape = tp_make_shape(tp__size(t->ids), width);
+    in[1] = *t->ids;
+    out.data = P;
+    out.shape = tp_make_shape(t->V, width);
+    sum.in = in;
+    sum.out = &out;
+    sum.n_in = 2;
+    sum.n_out = 1;
+    tp__gather_grad_fast(&sum);
+}
+
 typedef struct tp__lstm_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__rnn r;
+    tp__rnn_table table;
     float forget_bias;
     int64_t block;
-    tp_gemm_args gemm[3];                        /* forward: x Wx; backward: dgates Wx^T, x^T dgates and h^T dgates */
+    const float *x;
+    /* forward: x Wx; backward: dgates Wx^T, x^T dgates and h^T dgates, P Wx^T. x is all steps or the table. */
+    tp_gemm_args gemm[4];
     float *packed, *gates, *h, *c, *before, *db; /* before: the state before each step */
+    float *packed_x;                             /* Wx, for products step by step; NULL: they are made at once */
+    float *product;                              /* of the table: E Wx + b; its gradient P */
     float
         *rows; /* a step's dgates side by side: where they belong, their distances would fill a few sets of the cache */
     void *gemm_scratch;
@@ -13852,50 +14056,59 @@ typedef struct tp__lstm_job {
 static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp_operand *x = &k->in[back ? 3 : 0], *w = &k->in[back ? 4 : 1], *h0 = &k->in[back ? 5 : 3];
+    const tp_operand *x = &k->in[back ? 3 : 0], *w = &k->in[back ? 4 : 1];
     tp__carver c = tp__carver_over(scratch);
     memset(j, 0, sizeof *j);
     j->k = k;
     j->isa = k->device->isa;
-    j->r = tp__rnn_of(&x->shape, &h0->shape, t->batch_major);
+    j->r = tp__rnn_of(&x->shape, back ? &k->in[7].shape : &k->out[0].shape, t->batch_major);
+    j->table = tp__rnn_table_of(k, back ? 3 : 0);
     j->forget_bias = t->forget_bias;
-    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, G = 4 * H,
+    j->x = (const float *)x->data;
+    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V,
                   blocks = tp__ceil_div(j->r.B, TP__RNN_BLOCK);
+    const bool steps = j->r.B >= TP__RNN_BLOCK && I > 0 && (back || !j->table.ids);
     tp_gemm_args *a = j->gemm;
     j->block = tp__rnn_block(k->device, j->r.B);
-    a[0].M = rows;
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
     j->c = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    j->product = (float *)tp__carve(&c, V * G, sizeof(float));
     if (!back) {
         j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, G), sizeof(float));
+        j->packed_x = steps ? (float *)tp__carve(&c, tp__packed_floats(j->isa, I, G), sizeof(float)) : NULL;
         j->gates = (float *)k->out[3].data;
         if (!j->gates) j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
-        a[0].N = G, a[0].K = I;
-        a[0].A = (const float *)x->data, a[0].B = (const float *)w->data, a[0].C = j->gates;
+        a[0].M = j->table.ids ? V : rows, a[0].N = G, a[0].K = I;
+        a[0].A = j->x, a[0].B = (const float *)w->data, a[0].C = j->table.ids ? j->product : j->gates;
         a[0].lda = I, a[0].ldb = a[0].ldc = G;
         a[0].epilogue.bias = (const float *)k->in[2].data;
     } else {
         j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, G, H), sizeof(float));
+        j->packed_x = steps ? (float *)tp__carve(&c, tp__packed_floats(j->isa, G, I), sizeof(float)) : NULL;
         j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
         j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, blocks * G, sizeof(float));
         j->rows = (float *)tp__carve(&c, j->r.B * (G + 16), sizeof(float));
-        a[0].tb = true;
-        a[0].N = I, a[0].K = G;
-        a[0].A = j->gates, a[0].B = (const float *)w->data, a[0].C = (float *)k->out[0].data;
-        a[0].lda = a[0].ldb = G, a[0].ldc = I;
+        for (int i = 0; i < 4; i += 3) { /* dx, dE */
+            a[i].tb = true;
+            a[i].M = i ? V : rows, a[i].N = I, a[i].K = G;
+            a[i].A = i ? j->product : j->gates, a[i].B = (const float *)w->data;
+            a[i].C = i && !j->table.ids ? NULL : (float *)k->out[i ? 5 : 0].data;
+            a[i].lda = a[i].ldb = G, a[i].ldc = I;
+        }
         for (int i = 1; i < 3; i++) {
+            const bool table = i == 1 && j->table.ids;
             a[i].ta = true;
-            a[i].M = a[i].lda = i == 1 ? I : H, a[i].N = G, a[i].K = rows;
-            a[i].A = i == 1 ? (const float *)x->data : j->before, a[i].B = j->gates;
+            a[i].M = a[i].lda = i == 1 ? I : H, a[i].N = G, a[i].K = table ? V : rows;
+            a[i].A = i == 1 ? j->x : j->before, a[i].B = table ? j->product : j->gates;
             a[i].C = (float *)k->out[1].data;
             if (i == 2 && a[i].C) a[i].C += I * G;
             a[i].ldb = a[i].ldc = G;
         }
     }
-    size_t most = tp_gemm_scratch(k->device, &a[0]);
-    for (int i = 1; i < 3 && back; i++) {
-        const size_t bytes = tp_gemm_scratch(k->device, &a[i]);
+    size_t most = 0;
+    for (int i = 0; i < (back ? 4 : 1); i++) {
+        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
         if (bytes > most) most = bytes;
     }
     j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
@@ -13912,7 +14125,14 @@ static void tp__lstm_block(void *user, int64_t block)
         const int64_t row0 = step * r->st + b0 * r->sb;
         const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
         const int64_t ldh = step > 0 && y ? r->sb * H : H;
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, j->gates + row0 * G, r->sb * G, j->packed, H, H, G, true);
+        for (int64_t b = b0; b < b1 && j->table.ids; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            memcpy(j->gates + row * G, tp__rnn_row(&j->table, j->product, row, G), (size_t)G * sizeof(float));
+        }
+        if (j->packed_x)
+            tp__rows_by_packed(j->isa, b1 - b0, j->x + row0 * r->I, r->sb * r->I, 1, j->gates + row0 * G, r->sb * G,
+                               j->packed_x, r->I, r->I, G, false, (const float *)j->k->in[2].data);
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, j->gates + row0 * G, r->sb * G, j->packed, H, H, G, true, NULL);
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             float *c = cells ? cells + row * H : j->c + b * H;
@@ -13961,7 +14181,11 @@ static void tp__lstm_grad_block(void *user, int64_t block)
             memcpy(j->rows + b * (G + 16), j->gates + row * G, (size_t)G * sizeof(float));
         }
         tp__rows_by_packed(j->isa, b1 - b0, j->rows + b0 * (G + 16), G + 16, 1, j->h + b0 * H, H, j->packed, G, G, H,
-                           false);
+                           false, NULL);
+        if (j->packed_x && j->gemm[0].C)
+            tp__rows_by_packed(j->isa, b1 - b0, j->rows + b0 * (G + 16), G + 16, 1,
+                               j->gemm[0].C + (step * r->st + b0 * r->sb) * r->I, r->sb * r->I, j->packed_x, G, G, r->I,
+                               false, NULL);
     }
     if (k->out[3].data)
         memcpy((float *)k->out[3].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -13976,8 +14200,10 @@ static void tp__lstm_fast(const tp_call *k)
     if (k->device->isa) {
         tp__lstm_make(&j, k, false, k->scratch);
         const int64_t G = 4 * j.r.H;
+        if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
         tp__pack_matrix(j.isa, j.packed, (const float *)k->in[1].data + j.r.I * G, G, false, j.r.H, G);
-        tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
+        if (j.packed_x) tp__pack_matrix(j.isa, j.packed_x, (const float *)k->in[1].data, G, false, j.r.I, G);
+        else tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
         tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_block, &j);
         return;
     }
@@ -13992,8 +14218,11 @@ static void tp__lstm_grad_fast(const tp_call *k)
         tp__lstm_make(&j, k, true, k->scratch);
         const int64_t G = 4 * j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
         tp__pack_matrix(j.isa, j.packed, (const float *)k->in[4].data + j.r.I * G, G, true, G, j.r.H);
+        if (j.packed_x && j.gemm[0].C)
+            tp__pack_matrix(j.isa, j.packed_x, (const float *)k->in[4].data, G, true, G, j.r.I);
         tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_grad_block, &j);
-        for (int i = 0; i < 3; i++)
+        if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, G);
+        for (int i = j.packed_x ? 1 : 0; i < 4; i++)
             if (j.gemm[i].C && (i == 2 || j.r.I > 0)) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
         if (!k->out[2].data) return;
         if (blocks > 0) tp__tree_add(j.isa, j.db, G, (int)blocks, G);
@@ -14015,12 +14244,15 @@ static size_t tp__lstm_scratch_of(const tp_call *k, bool back)
 }
 static size_t tp__lstm_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, false); }
 static size_t tp__lstm_grad_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, true); }
-static double tp__lstm_flops(const tp_call *k)
+/* Of a sequence op whose x is input `x`; behind gradients it is a gradient itself. */
+static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
-    const tp_operand *x = &k->in[k->n_in == 5 ? 0 : 3], *w = &k->in[k->n_in == 5 ? 1 : 4];
-    const double once = 2.0 * (double)(x->shape.dim[0] * x->shape.dim[1]) * (double)tp__size(w);
-    return k->n_in == 5 ? once : 2 * once;
+    const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
+    const double H = (double)y->dim[2], rows = (double)(y->dim[0] * y->dim[1]);
+    const double inputs = (double)s->dim[s->ndim - 1] * (s->ndim == 2 ? (double)s->dim[0] : rows);
+    return (x ? 4 : 2) * gates * H * (inputs + H * rows);
 }
+static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->n_in > 6 ? 3 : 0, 4); }
 static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
                                           {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
                                           {NULL, TP_ATTR_INT, 0}};
@@ -14079,10 +14311,10 @@ static tp_status tp__lstm_grad_infer(tp_infer *s)
     s->out[3].shape = s->out[4].shape = s->in[5].shape;
     return TP_OK;
 }
-static const tp_op tp__op_lstm_grad =
-    TP__ROW("lstm_grad", "LSTMGrad", TP_OP_PURE, 10, 10, 5, tp__lstm_schema, sizeof(tp__lstm_attrs),
-            tp__lstm_grad_infer, NULL, TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast),
-            tp__lstm_flops, tp__lstm_grad_scratch, 0, NULL, NULL);
+static const tp_op tp__op_lstm_grad = TP__ROW("lstm_grad", "LSTMGrad", TP_OP_PURE | TP__OP_SEQUENCE_GRAD, 10, 10, 5,
+                                              tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_grad_infer, NULL,
+                                              TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast),
+                                              tp__lstm_flops, tp__lstm_grad_scratch, 0, NULL, NULL);
 static void tp__lstm_back(tp_grad *g)
 {
     tp_node *in[10];
@@ -14094,8 +14326,9 @@ static void tp__lstm_back(tp_grad *g)
     for (int i = 0; i < 5; i++) g->din[i] = &d->op->out[i];
 }
 static const tp_op tp__op_lstm =
-    TP__ROW("lstm", "LSTM", TP_OP_PURE, 5, 5, 5, tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_infer, tp__lstm_back,
-            TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast), tp__lstm_flops, tp__lstm_scratch, 0, "LSTM", NULL);
+    TP__ROW("lstm", "LSTM", TP_OP_PURE | TP__OP_SEQUENCE, 5, 5, 5, tp__lstm_schema, sizeof(tp__lstm_attrs),
+            tp__lstm_infer, tp__lstm_back, TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast), tp__lstm_flops,
+            tp__lstm_scratch, 0, "LSTM", NULL);
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c)
 {
@@ -14118,10 +14351,10 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
  *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
  *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
- * gru_grad has no gradient itself. Fast: as lstm. */
+ * gru_grad has no gradient itself. Fast, and with a table for x: as lstm. */
 static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
 {
-    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const int64_t H = r.H, I = r.I;
     const real *x = (const real *)k->in[0].data, *wg = (const real *)k->in[1].data, *bg = (const real *)k->in[2].data;
     const real *wc = (const real *)k->in[3].data, *bc = (const real *)k->in[4].data;
@@ -14153,7 +14386,7 @@ static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
 }
 static void TP__F(tp__gru_grad)(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0, y, gates */
 {
-    const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[6].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const int64_t H = r.H, I = r.I;
     const real *x = (const real *)k->in[2].data, *wg = (const real *)k->in[3].data, *wc = (const real *)k->in[4].data;
     real *dx = (real *)k->out[0].data, *dwg = (real *)k->out[1].data, *dbg = (real *)k->out[2].data;
@@ -14212,8 +14445,10 @@ typedef struct tp__gru_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__rnn r;
-    tp_gemm_args gemm[4]; /* forward: x Wgx, x Wcx; backward: the two parts of dx, then dWg, dWc */
-    float *packed_g, *packed_c, *gates, *h, *rh, *xh, *xrh, *db;
+    tp__rnn_table table;
+    /* forward: x Wgx, x Wcx; backward: the two parts of dx, of x^T and of h^T times dgates, and of dE */
+    tp_gemm_args gemm[8];
+    float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
     void *gemm_scratch;
 } tp__gru_job;
 static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *scratch)
@@ -14223,47 +14458,59 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
     memset(j, 0, sizeof *j);
     j->k = k;
     j->isa = k->device->isa;
-    j->r = tp__rnn_of(&x->shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, W = I + H;
+    j->r = tp__rnn_of(&x->shape, back ? &k->in[6].shape : &k->out[0].shape,
+                      ((const tp__gru_attrs *)k->attrs)->batch_major);
+    j->table = tp__rnn_table_of(k, back ? 2 : 0);
+    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
+    const bool table = j->table.ids != NULL;
     tp_gemm_args *a = j->gemm;
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
     j->rh = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
-    if (!back) {
-        j->packed_g = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
-        j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
-        j->gates = (float *)k->out[2].data;
-        if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
-        for (int i = 0; i < 2; i++) {
-            a[i].M = rows, a[i].N = i ? H : 2 * H, a[i].K = I;
-            a[i].A = (const float *)x->data, a[i].B = (const float *)(i ? wc : wg)->data;
-            a[i].C = j->gates ? j->gates + (i ? 2 * H : 0) : NULL;
-            a[i].lda = I, a[i].ldb = a[i].N, a[i].ldc = 3 * H;
-            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
-        }
-    } else {
-        j->packed_g = (float *)tp__carve(&c, tp__packed_floats(j->isa, 2 * H, H), sizeof(float));
-        j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
-        j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
-        j->xh = (float *)tp__carve(&c, rows * W, sizeof(float));
-        j->xrh = (float *)tp__carve(&c, rows * W, sizeof(float));
+    j->product = (float *)tp__carve(&c, V * 3 * H, sizeof(float));
+    j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
+    j->packed_g = (float *)tp__carve(
+        &c, back ? tp__packed_floats(j->isa, 2 * H, H) : tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
+    j->gates = back ? NULL : (float *)k->out[2].data;
+    if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
+    if (back) {
+        j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
+        j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
-        for (int i = 0; i < 2; i++) {
-            const int64_t n = i ? H : 2 * H;
-            const float *dg = j->gates ? j->gates + (i ? 2 * H : 0) : NULL;
-            a[i].tb = true;
-            a[i].accumulate = i > 0;
-            a[i].M = rows, a[i].N = I, a[i].K = n;
-            a[i].A = dg, a[i].B = (const float *)(i ? wc : wg)->data, a[i].C = (float *)k->out[0].data;
-            a[i].lda = 3 * H, a[i].ldb = n, a[i].ldc = I;
-            a[2 + i].ta = true;
-            a[2 + i].M = W, a[2 + i].N = n, a[2 + i].K = rows;
-            a[2 + i].A = i ? j->xrh : j->xh, a[2 + i].B = dg, a[2 + i].C = (float *)k->out[i ? 3 : 1].data;
-            a[2 + i].lda = W, a[2 + i].ldb = 3 * H, a[2 + i].ldc = n;
+    }
+    for (int i = 0; i < 2; i++) { /* of the gates, of the candidate */
+        const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
+        const float *w = (const float *)(i ? wc : wg)->data;
+        float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
+        if (!back) {
+            a[i].M = table ? V : rows, a[i].N = n, a[i].K = I;
+            a[i].A = (const float *)x->data, a[i].B = w, a[i].C = table ? of_table : dg;
+            a[i].lda = I, a[i].ldb = n, a[i].ldc = 3 * H;
+            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
+            continue;
+        }
+        for (int q = i; q < 8; q += 6) { /* dx, dE */
+            a[q].tb = true;
+            a[q].accumulate = i > 0;
+            a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
+            a[q].A = q == i ? dg : of_table, a[q].B = w;
+            a[q].C = q == i ? (float *)k->out[0].data : table ? (float *)k->out[6].data : NULL;
+            a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = I;
+        }
+        for (int q = 2 + i; q < 6; q += 2) { /* dW, of x and of h */
+            const bool of_x = q < 4;
+            a[q].ta = true;
+            a[q].M = a[q].lda = of_x ? I : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
+            a[q].A = of_x ? (const float *)x->data : i ? j->before_r : j->before;
+            a[q].B = of_x && table ? of_table : dg, a[q].C = (float *)k->out[i ? 3 : 1].data;
+            if (!of_x && a[q].C) a[q].C += I * n;
+            a[q].ldb = 3 * H, a[q].ldc = n;
         }
     }
     size_t most = 0;
-    for (int i = 0; i < (back ? 4 : 2); i++)
-        if (tp_gemm_scratch(k->device, &a[i]) > most) most = tp_gemm_scratch(k->device, &a[i]);
+    for (int i = 0; i < (back ? 8 : 2); i++) {
+        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
+        if (bytes > most) most = bytes;
+    }
     j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
     return tp__carved(&c);
 }
@@ -14278,10 +14525,16 @@ static void tp__gru_block(void *user, int64_t block)
         const int64_t row0 = step * r->st + b0 * r->sb, ldh = step > 0 && y ? r->sb * H : H;
         const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
         float *g = j->gates + row0 * 3 * H;
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
+        for (int64_t b = b0; b < b1 && j->table.ids; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            memcpy(j->gates + row * 3 * H, tp__rnn_row(&j->table, j->product, row, 3 * H),
+                   (size_t)(3 * H) * sizeof(float));
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true, NULL);
         for (int64_t b = b0; b < b1; b++)
             tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
-        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
+        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true,
+                           NULL);
         for (int64_t b = b0; b < b1; b++)
             tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
                                            y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
@@ -14296,8 +14549,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
     const tp__gru_job *j = (const tp__gru_job *)user;
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, W = I + H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
-    const float *x = (const float *)k->in[2].data, *y = (const float *)k->in[6].data;
+    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    const float *y = (const float *)k->in[6].data;
     const float *gates = (const float *)k->in[7].data;
     float *db = j->db + block * 3 * H;
     memset(db, 0, (size_t)(3 * H) * sizeof(float));
@@ -14311,23 +14564,22 @@ static void tp__gru_grad_block(void *user, int64_t block)
             const float *g = gates + row * 3 * H, *in[2];
             tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
                                            j->gates + row * 3 * H);
-            for (int i = 0; i < 2; i++) memcpy((i ? j->xrh : j->xh) + row * W, x + row * I, (size_t)I * sizeof(float));
-            memcpy(j->xh + row * W + I, h0, (size_t)H * sizeof(float));
+            memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
             in[0] = g, in[1] = h0;
-            tp__vec_mul_of[j->isa->level](H, j->xrh + row * W + I, in);
+            tp__vec_mul_of[j->isa->level](H, j->before_r + row * H, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
-                           false);
+                           false, NULL);
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             const float *in[2];
-            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->xh + row * W + I, j->rh + b * H,
+            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->before + row * H, j->rh + b * H,
                                                  j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
             tp__vec_add_of[j->isa->level](3 * H, db, in);
         }
-        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
-                           true);
+        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H, true,
+                           NULL);
     }
     if (k->out[5].data)
         memcpy((float *)k->out[5].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -14340,6 +14592,7 @@ static void tp__gru_fast(const tp_call *k)
     if (k->device->isa) {
         tp__gru_make(&j, k, false, k->scratch);
         const int64_t I = j.r.I, H = j.r.H;
+        if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
         tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
         tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
         for (int i = 0; i < 2; i++) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
@@ -14359,8 +14612,9 @@ static void tp__gru_grad_fast(const tp_call *k)
         tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + I * 2 * H, 2 * H, true, 2 * H, H);
         tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + I * H, H, true, H, H);
         tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
-        for (int i = 0; i < 4; i++)
-            if (j.gemm[i].C) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, 3 * H);
+        for (int i = 0; i < 8; i++)
+            if (j.gemm[i].C && j.gemm[i].M > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
         if (blocks > 0) tp__tree_add(j.isa, j.db, 3 * H, (int)blocks, 3 * H);
         for (int i = 0; i < 2; i++) {
             float *db = (float *)k->out[2 + 2 * i].data;
@@ -14385,12 +14639,7 @@ static size_t tp__gru_scratch_of(const tp_call *k, bool back)
 }
 static size_t tp__gru_scratch(const tp_call *k) { return tp__gru_scratch_of(k, false); }
 static size_t tp__gru_grad_scratch(const tp_call *k) { return tp__gru_scratch_of(k, true); }
-static double tp__gru_flops(const tp_call *k)
-{
-    const tp_operand *x = &k->in[k->n_in == 6 ? 0 : 2], *wg = &k->in[k->n_in == 6 ? 1 : 3];
-    const double once = 3.0 * (double)(x->shape.dim[0] * x->shape.dim[1]) * (double)tp__size(wg);
-    return k->n_in == 6 ? once : 2 * once;
-}
+static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->n_in > 7 ? 2 : 0, 3); }
 static const tp_attr tp__gru_schema[] = {{"batch_major", TP_ATTR_BOOL, offsetof(tp__gru_attrs, batch_major)},
                                          {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__gru_infer(tp_infer *s)
@@ -14442,9 +14691,9 @@ static tp_status tp__gru_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_gru_grad =
-    TP__ROW("gru_grad", "GRUGrad", TP_OP_PURE, 8, 8, 6, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_grad_infer, NULL,
-            TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast), tp__gru_flops, tp__gru_grad_scratch, 0,
-            NULL, NULL);
+    TP__ROW("gru_grad", "GRUGrad", TP_OP_PURE | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema, sizeof(tp__gru_attrs),
+            tp__gru_grad_infer, NULL, TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast), tp__gru_flops,
+            tp__gru_grad_scratch, 0, NULL, NULL);
 static void tp__gru_back(tp_grad *g)
 {
     tp_node *in[8];
@@ -14455,9 +14704,9 @@ static void tp__gru_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_gru =
-    TP__ROW("gru", "GRU", TP_OP_PURE, 6, 6, 3, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
-            TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
+static const tp_op tp__op_gru = TP__ROW(
+    "gru", "GRU", TP_OP_PURE | TP__OP_SEQUENCE, 6, 6, 3, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer,
+    tp__gru_back, TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h)
 {
@@ -14585,7 +14834,7 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
                                         int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
 {
     const tp__heads *h = &j->h;
-    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false);
+    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false, NULL);
     for (int64_t i = i0; i < i1; i++) {
         float *row = p + (i - i0) * h->Tk;
         const int64_t seen = tp__keys_seen(h, i);
@@ -14624,7 +14873,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
             const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq);
             const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
             tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, false);
-            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false);
+            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false, NULL);
         }
     } else {
         const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
@@ -14642,18 +14891,18 @@ static void tp__attention_chunk(void *user, int64_t chunk)
             const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq), m = i1 - i0;
             const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
             tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, true);
-            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false);
+            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false, NULL);
             if (dv) {
                 tp__pack_matrix(j->isa, dy_packed, dy + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
+                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true, NULL);
             }
             for (int64_t i = 0; i < m; i++)
                 tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
                                                    j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
-            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
+            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false, NULL);
             if (dk) {
                 tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true);
+                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true, NULL);
             }
         }
     }

@@ -432,6 +432,103 @@ TEST(gru_is_its_cell_unrolled)
         }
 }
 
+/* A sequence over rows of a table, which the plan makes of the table itself, and over the same rows from elsewhere: the
+ * same values, and forward the same bits. Whatever else is fetched, threads, and fusion change no bit. */
+enum { TABLE_VALUES = 9 };
+static tp_graph *table_graph(bool lstm, bool batch_major, const int64_t *size, tp_node *fetch[2][TABLE_VALUES],
+                             tp_node *between[2], tp_node **ids)
+{
+    const int64_t T = size[0], B = size[1], I = size[2], H = size[3], V = size[4],
+                  at[2] = {batch_major ? B : T, batch_major ? T : B};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *xs[6], *rows[2], *y[2], *h[2], *c[2], *grads[7];
+    *ids = tp_placeholder(g, "ids", I % 2 ? TP_I64 : TP_I32, tp_make_shape_n(2, at));
+    xs[0] = normal(g, TP_F32, 2, V, I, 0, 1);
+    xs[1] = normal(g, TP_F32, 2, I + H, lstm ? 4 * H : 2 * H, 0, 0.4f);
+    xs[2] = normal(g, TP_F32, 1, lstm ? 4 * H : 2 * H, 0, 0, 0.5f);
+    xs[3] = normal(g, TP_F32, 2, B, H, 0, 0.5f);
+    xs[4] = lstm ? normal(g, TP_F32, 2, B, H, 0, 0.5f) : normal(g, TP_F32, 2, I + H, H, 0, 0.4f);
+    xs[5] = normal(g, TP_F32, 1, H, 0, 0, 0.5f);
+    rows[0] = tp_named(tp_gather(xs[0], *ids), "rows"); /* a name is no obstacle, an addition is */
+    rows[1] = tp_add(tp_gather(xs[0], *ids), tp_const(g, 0));
+    tp_node *wy = normal(g, TP_F32, 3, at[0], at[1], H, 1), *wh = normal(g, TP_F32, 2, B, H, 0, 1);
+    for (int k = 0; k < 2; k++) {
+        y[k] = lstm ? tp_nn_lstm(rows[k], xs[1], xs[2], xs[3], xs[4], 1, batch_major, &h[k], &c[k])
+                    : tp_nn_gru(rows[k], xs[1], xs[2], xs[4], xs[5], xs[3], batch_major, &h[k]);
+        if (!lstm) c[k] = h[k];
+        tp_node *all[7];
+        memcpy(all, xs, sizeof xs);
+        all[6] = rows[k];
+        tp_gradients(tp_add(tp_sum(tp_mul(y[k], wy)), tp_sum(tp_mul(tp_add(h[k], c[k]), wh))), all, 7, grads);
+        fetch[k][0] = y[k], fetch[k][1] = h[k], fetch[k][2] = c[k];
+        for (int q = 0; q < 6; q++) fetch[k][3 + q] = lstm && q == 5 ? h[k] : grads[q];
+        between[k] = grads[6];
+    }
+    return g;
+}
+static bool plan_has(tp_session *s, tp_node *const *fetch, int n, const char *kernel)
+{
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, n, &text));
+    const bool found = text.data && strstr(text.data, kernel);
+    tp_buf_free(&text);
+    return found;
+}
+
+TEST(a_sequence_over_a_table_is_as_over_its_rows)
+{
+    static const int64_t sizes[][5] = {
+        {5, 3, 4, 7, 2}, {7, 35, 9, 16, 11}, {3, 66, 300, 33, 40}, {4, 5, 3, 2, 20}, {9, 1, 17, 5, 8}};
+    for (int i = 0; i < 5; i++)
+        for (int variant = 0; variant < 4; variant++) {
+            const int64_t *z = sizes[i], n = z[0] * z[1];
+            tp_node *fetch[2][TABLE_VALUES], *between[2], *ids, *more[TABLE_VALUES + 2];
+            tp_graph *g = table_graph(variant % 2 == 0, variant >= 2, z, fetch, between, &ids);
+            tp_feed feed;
+            memset(&feed, 0, sizeof feed);
+            feed.node = ids;
+            CHECK_OK(tp_tensor_resize(&feed.value, ids->dtype, ids->shape));
+            for (int64_t p = 0; p < n; p++) tp_tensor_set(&feed.value, p, (double)(p * 7 % 13 % z[4]));
+            tp_session *s[5];
+            const tp_tensor *v[5][TABLE_VALUES + 2];
+            const bool table = z[4] < n;
+            for (int q = 0; q < 5; q++) {
+                tp_session_config config = tp_default_session_config();
+                if (q == 3) config.threads = 3;
+                config.no_fusion = q == 4;
+                s[q] = tp_session_new(g, &config);
+                memcpy(more, fetch[q == 1], sizeof fetch[0]);
+                more[TABLE_VALUES] = between[q == 1];            /* the gradient of the rows, */
+                more[TABLE_VALUES + 1] = fetch[0][0]->op->in[0]; /* and they themselves */
+                const int n_fetch = TABLE_VALUES + (q == 1 || q == 2 ? 2 : 0);
+                CHECK_OK(tp_session_run(s[q], &feed, 1, more, n_fetch, v[q]));
+                if (q != 1) CHECK(plan_has(s[q], more, n_fetch, " gather_grad ") != table);
+                if (q != 1) CHECK(plan_has(s[q], more, n_fetch, " gather ") == (q == 2 || !table));
+            }
+            for (int q = 0; q < TABLE_VALUES + 1; q++) {
+                const tp_tensor *a = v[q < TABLE_VALUES ? 0 : 2][q], *b = v[1][q];
+                double worst = 0, most = 1;
+                for (int64_t e = 0; e < tp_tensor_size(a); e++) {
+                    const double d = fabs(tp_tensor_get(a, e) - tp_tensor_get(b, e));
+                    worst = d > worst || d != d ? d : worst;
+                    most = fabs(tp_tensor_get(b, e)) > most ? fabs(tp_tensor_get(b, e)) : most;
+                }
+                CHECK_MSG(q < 3 ? worst == 0 : worst <= most * 1e-5, "case %d, variant %d: value %d is %g off of %g", i,
+                          variant, q, worst, most);
+                for (int other = 2; other < 5 && q < TABLE_VALUES; other++)
+                    CHECK_MSG(memcmp(a->data, v[other][q]->data, tp_tensor_bytes(a)) == 0,
+                              "case %d, variant %d: value %d differs in run %d", i, variant, q, other);
+            }
+            tp_tensor_set(&feed.value, n - 1, (double)z[4]); /* the words of the gather that is not there */
+            CHECK(tp_session_run(s[0], &feed, 1, fetch[0], TABLE_VALUES, v[0]) == TP_ERR_NUMERIC);
+            CHECK(strstr(tp_last_error(), "'Gather': index") && strstr(tp_last_error(), "outside the rows"));
+            for (int q = 0; q < 5; q++) tp_session_free(s[q]);
+            tp_tensor_free(&feed.value);
+            tp_graph_free(g);
+        }
+}
+
 /* Activations that are made of plain nodes: values and derivatives from their formulas. */
 TEST(gelu_silu_and_selu)
 {

@@ -1088,6 +1088,9 @@ ncclResult_t collective(Collective what, const void *send, void *recv, size_t co
     }
     if (!tp_shim::stream_ok(stream)) return ncclInvalidArgument;
     Clique &c = *comm->clique;
+    if (c.n > 1 && !group_depth)
+        tp_shim::fault("%s among %d ranks outside ncclGroupStart and ncclGroupEnd: the first would wait for ever", name,
+                       c.n);
     size_t n = (size_t)c.n, rank = (size_t)comm->rank, bytes = count * nccl_size(type);
     bool sends = what != BROADCAST || comm->rank == root, receives = what != REDUCE || comm->rank == root;
     std::string words = name;
@@ -1110,7 +1113,7 @@ ncclResult_t collective(Collective what, const void *send, void *recv, size_t co
     g->come[rank] = true;
     cudaError_t e = n == 1 ? tp_shim::queue(stream, name, [g] { collect(*g); }) : tp_shim::join(g->meeting, stream);
     if (std::find(g->come.begin(), g->come.end(), false) == g->come.end()) {
-        /* the queue keeps it until it has run */
+        /* the queue, or the graph, keeps it */
         if (n > 1) e = e == cudaSuccess ? tp_shim::queue(stream, name, [g] {}) : e;
         c.open.erase(c.open.begin());
         c.finished++;

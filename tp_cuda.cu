@@ -477,9 +477,9 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
     if (graph) cudaGraphDestroy(graph);
     if (st == TP_OK && c->status != TP_OK) { /* a kernel could not be recorded */
         st = c->fail(c->status, "%s", c->error);
-        c->status = TP_OK;
         cudaGraphExecDestroy(exec);
     }
+    c->status = TP_OK; /* what comes next starts anew, kernel by kernel if need be */
     if (st == TP_OK) *recording = exec;
     cudaGetLastError();
     return st;

@@ -578,7 +578,7 @@ TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + o
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
 /* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
- * with the same bits on all of them. The mean is of floats only. */
+ * with the same bits on all of them. The mean is of floats only. tp_session_config.nccl_all_reduce: in another order. */
 TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */

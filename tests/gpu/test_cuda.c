@@ -2052,6 +2052,73 @@ TEST(two_gpus_sum_gradients)
     tp_set_log(NULL, NULL);
 }
 
+#ifdef TP_CUDA_SHIM
+/* Whatever fails while a step of two GPUs is recorded and replayed: that run fails with a sentence, or goes kernel by kernel to
+ * the right values, and the next one is right in any case. */
+TEST(a_recording_that_fails)
+{
+    enum { N = 5000 };
+    static float v[N];
+    char text[300];
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_set_log(quiet, NULL);
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)};
+    int slow = 0, failed = 0;
+    for (int i = 0; i < N; i++) v[i] = (float)(i % 5);
+    if (CHECK_MSG(gpu[0] && gpu[1], "%s", tp_last_error()))
+        for (int nccl = 0; nccl < 2; nccl++) {
+            bool struck = true;
+            for (int n = 1; struck && n < 300; n++) {
+                tp_graph *g = tp_graph_new(NULL);
+                tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(N)), *h[2], *y[2];
+                for (int i = 0; i < 2; i++) {
+                    tp_device_enter(g, i);
+                    h[i] = tp_affine(tp_square(x), (float)(1 + i), 0.0f);
+                    tp_device_leave(g);
+                }
+                tp_all_reduce(h, 2, false, y);
+                tp_node *fetch[2] = {tp_sum(y[0]), tp_sum(y[1])};
+                tp_session_config sc = tp_default_session_config();
+                sc.devices = gpu;
+                sc.n_devices = 2;
+                sc.nccl_all_reduce = nccl != 0;
+                tp_session *s = tp_session_new(g, &sc);
+                tp_feed feed;
+                memset(&feed, 0, sizeof feed);
+                feed.node = x;
+                tp_tensor_view(&feed.value, TP_F32, tp_make_shape(N), v);
+                const tp_tensor *value[2];
+                tp_plan_info info;
+                for (int run = 0; run < 4 && CHECK_MSG(s != NULL, "%s", tp_last_error()); run++) {
+                    if (run == 1) tp_shim_fail_call_after(n);
+                    const tp_status st = tp_session_run(s, &feed, 1, fetch, 2, value);
+                    if (run == 1) {
+                        struck = tp_shim_failed() != 0;
+                        tp_shim_fail_call_after(0);
+                        failed += st != TP_OK;
+                        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info));
+                        slow += struck && st == TP_OK && !info.recorded;
+                        if (st != TP_OK) CHECK(struck && strlen(tp_last_error()) > 10);
+                        if (st != TP_OK) continue;
+                    }
+                    if (CHECK_MSG(st == TP_OK, "call %d failed in the second run, now %s", n, tp_last_error()))
+                        for (int i = 0; i < 2; i++)
+                            CHECK_MSG(tp_tensor_get(value[i], 0) == 3.0 * 30 * N / 5, "call %d, run %d: %g", n, run,
+                                      tp_tensor_get(value[i], 0));
+                }
+                tp_session_free(s);
+                tp_graph_free(g);
+            }
+            CHECK(!struck);
+        }
+    CHECK_MSG(slow > 5 && failed > 5, "%d runs went kernel by kernel, %d failed", slow, failed);
+    for (int i = 0; i < 2; i++)
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+    CHECK_MSG(tp_shim_live(text, sizeof text) == 0, "%s", text);
+    tp_set_log(NULL, NULL);
+}
+#endif
+
 /* NCCL between programs, as far as one of them shows it: one rank. */
 TEST(a_communicator_of_one_rank)
 {

@@ -87,8 +87,8 @@ typedef struct tp__cuda {
     cudaEvent_t slot_free[TP__SLOTS];
     int slot_at;
     tp__staged staged[TP__STAGED];
-    pthread_mutex_t staging; /* of `busy`: another thread may stage than the one that runs */
-    cudaEvent_t mark;        /* for other GPUs to wait for */
+    pthread_mutex_t staging, filling; /* other threads may stage than the one that runs: of `busy`; of the slots */
+    cudaEvent_t mark;                 /* for other GPUs to wait for */
     struct tp__clique *cliques;
     char *late_room; /* pinned: what small downloads arrive in */
     size_t late_used;
@@ -108,6 +108,7 @@ static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 /* Kernels return nothing: what goes wrong is kept until somebody waits. */
 static void tp__broken(tp__cuda *c, const char *what, const char *why)
 {
+    cudaGetLastError(); /* told here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
     snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
@@ -144,6 +145,7 @@ static unsigned tp__blocks(const tp_call *k, int64_t work)
 static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 {
     if (e == cudaSuccess) return TP_OK;
+    cudaGetLastError(); /* told now: the next kernel is not to be blamed for it */
     return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
                    what, cudaGetErrorString(e));
 }
@@ -247,7 +249,6 @@ static tp_status tp__cuda_upload(tp_device *d, void *dst, const void *src, size_
 /* A value into memory of its own, piece by piece through pinned memory. */
 static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, size_t bytes)
 {
-    const char *what = "staging";
     cudaError_t e = cudaSuccess;
     if (!s->arrived) e = cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming);
     if (e == cudaSuccess && !s->taken) e = cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming);
@@ -277,7 +278,7 @@ static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, siz
         done += n;
     }
     if (e == cudaSuccess) e = cudaEventRecord(s->arrived, c->copying);
-    return tp__cuda_status(c, e, what);
+    return tp__cuda_status(c, e, "staging");
 }
 static void tp__stage_release(tp__cuda *c, tp__staged *s)
 {
@@ -304,7 +305,9 @@ static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int
         return c->fail(TP_ERR_STATE, "%s: %d staged values wait already, and that is all there can be", d->name,
                        TP__STAGED);
     cudaSetDevice(c->ordinal);
+    pthread_mutex_lock(&c->filling);
     const tp_status st = tp__stage_into(c, &c->staged[at], (const char *)src, bytes);
+    pthread_mutex_unlock(&c->filling);
     if (st != TP_OK) tp__stage_release(c, &c->staged[at]);
     else *ticket = at;
     return st;
@@ -8583,6 +8586,7 @@ static void tp__cuda_close(tp_device *d)
     if (c->stream) cudaStreamDestroy(c->stream);
     cudaGetLastError();
     pthread_mutex_destroy(&c->staging);
+    pthread_mutex_destroy(&c->filling);
     free(c);
 }
 
@@ -8648,6 +8652,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     c->ordinal = ordinal;
     c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
     pthread_mutex_init(&c->staging, NULL);
+    pthread_mutex_init(&c->filling, NULL);
     const char *what = "choosing the GPU";
     e = cudaSetDevice(ordinal);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, ordinal);

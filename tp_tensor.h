@@ -398,7 +398,7 @@ struct tp_device {
      * the host. Only between devices of which neither is `host`. */
     tp_status (*copy_from)(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes);
     /* A copy beside the kernels. stage begins it, into memory that the device has for this, and is done with the host's when
-     * it returns; any one thread may call it while another runs plans. unstage puts what was staged under that number to dst
+     * it returns; other threads than the one that runs plans may call it. unstage puts what was staged under that number to dst
      * (NULL: nowhere), in order with the kernels, so that a recorded step finds it where it always does. What a session is
      * fed goes this way. A StagingInput will stage batch n + 1 while step n runs, and the run that is fed it will only unstage.
      * Both may be NULL. */

@@ -15,7 +15,7 @@ LIBS    := -lm -lpthread
 HEADERS := $(wildcard tp_*.h)
 B       := build
 
-# The toolkit is CUDA_HOME's, else the one whose nvcc is on PATH; cuDNN comes with it or lies in CUDNN_HOME.
+# The toolkit is CUDA_HOME's, else the one whose nvcc is on PATH; cuDNN comes with it or lies in CUDNN_HOME, NCCL in NCCL_HOME.
 ifdef CUDA
 NVCC := $(firstword $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc)) $(shell command -v nvcc))
 ifeq ($(NVCC),)
@@ -23,15 +23,19 @@ $(error CUDA=1 needs the CUDA toolkit (13 or later): put its nvcc on PATH, or se
 endif
 B         := build/cuda$(if $(ARCH),-$(ARCH))
 TOOLKIT   := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
-ROOMS     := $(filter-out /usr,$(TOOLKIT) $(CUDNN_HOME))
+ROOMS     := $(filter-out /usr,$(TOOLKIT) $(CUDNN_HOME) $(NCCL_HOME))
+# NCCL is left out where its header or its library is missing, or by NCCL=
+NCCL      ?= $(and $(firstword $(wildcard $(foreach r,$(ROOMS) /usr,$(r)/include/nccl.h))),$(firstword $(wildcard \
+               $(foreach r,$(ROOMS) /usr,$(foreach l,lib64 lib lib/x86_64-linux-gnu,$(r)/$(l)/libnccl.so.2)))))
 CUDA_INC  := $(foreach r,$(ROOMS),-isystem $(r)/include)
 CUDA_LIBS := $(foreach d,$(wildcard $(foreach r,$(ROOMS),$(r)/lib64 $(r)/lib)),-L$(d) -Wl,-rpath,$(d)) \
-             -lcudart -lcublasLt -l:libcudnn.so.9 -lstdc++
+             -lcudart -lcublasLt -l:libcudnn.so.9 $(if $(NCCL),-l:libnccl.so.2) -lstdc++
 ARCHS     := $(or $(ARCH),75 80 90 100)
 NVOPT     ?= -O2
 NVFLAGS   := $(if $(filter native,$(ARCHS)),-arch=native,\
                $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-               -gencode arch=compute_$(lastword $(ARCHS)),code=compute_$(lastword $(ARCHS))) -Xcompiler -Wall,-Wextra $(NVWARN)
+               -gencode arch=compute_$(lastword $(ARCHS)),code=compute_$(lastword $(ARCHS))) -Xcompiler -Wall,-Wextra $(NVWARN) \
+             $(if $(NCCL),,-DTP_NO_NCCL)
 DEVICE    := $(B)/tp_cuda.o
 DEFS      := -DTP_CUDA $(CUDA_INC)
 endif

@@ -1,11 +1,12 @@
 /* tp_cuda.cu - v0.1 - the device interface of tp_tensor.h on an NVIDIA GPU: CUDA 13, cuBLASLt, cuDNN 9
  *
  * USE            nvcc -O2 -arch=native -c tp_cuda.cu
- *                gcc -O2 train.c tp_cuda.o -L$CUDA/lib64 -lcudart -lcublasLt -lcudnn -lstdc++ -lm -lpthread
+ *                gcc -O2 train.c tp_cuda.o -L$CUDA/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++ -lm -lpthread
  *                and in train.c: tp_device *gpu = tp_cuda_open(0), given to the session in .devices
+ * OPTIONS        TP_NO_NCCL (for nvcc)  leaves NCCL out, and with it -lnccl: sums over GPUs stay, in the order of the towers
  * HOW IT READS   an op is a block of kernels, then their launchers, then its line in the table at the end of the section;
  *                the sections stand in the order of the op pages of tp_graph.h, which have the formulas.
- * CONTENTS       >>launch >>device >>numbers >>shapes >>elementwise >>matmul >>reductions >>moves >>random >>variables
+ * CONTENTS       >>launch >>device >>nccl >>numbers >>shapes >>elementwise >>matmul >>reductions >>moves >>random >>variables
  *                >>convolution >>normalisation >>rows >>sequences >>images >>table
  *
  * Every kernel gives the same bits each time: sums are made in a fixed order, nothing is added by atomics. Blocks have at
@@ -16,6 +17,10 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 #include <math.h>
+#ifndef TP_NO_NCCL
+#include <nccl.h>
+#endif
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +48,8 @@
 
 #define TP__STAGES      4
 #define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory that transfers go through, a piece of them */
+#define TP__SLOTS       2                 /* the same for what is staged */
+#define TP__STAGED      64                /* staged values that nobody has taken yet, at most */
 #define TP__LATE        256               /* small downloads that wait() completes */
 #define TP__PRODUCTS    1024              /* remembered choices of a product's algorithm; a power of two */
 
@@ -51,12 +58,23 @@ typedef struct tp__product {
     cublasLtMatmulAlgo_t algo;
 } tp__product;
 
+/* Memory that a staged value waits in. Its events keep the two streams apart: the value may be taken once it has arrived,
+ * and the next one comes once it is taken. */
+typedef struct tp__staged {
+    void *data;
+    size_t room, bytes;
+    cudaEvent_t arrived, taken;
+    bool busy; /* staged, or about to be, and not taken yet */
+} tp__staged;
+
 /* What tp_device.impl points to. */
 typedef struct tp__cuda {
     tp_device device; /* first: a tp_device * is a tp__cuda * */
     tp_fail_fn fail;
     int ordinal, n_processor;
     cudaStream_t stream;
+    cudaMemPool_t pool; /* all its memory; NULL: the driver knows no pools, it is cudaMalloc's */
+    uint64_t open_to;   /* GPUs, by ordinal, that were asked whether they reach this one's memory */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* of cuBLASLt: one stream, one user at a time */
@@ -64,15 +82,21 @@ typedef struct tp__cuda {
     char *stage[TP__STAGES]; /* pinned */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
-    cudaEvent_t mark; /* for copies between GPUs */
-    char *late_room;  /* pinned: what small downloads arrive in */
+    cudaStream_t copying; /* what is staged travels here, beside the kernels on `stream` */
+    char *slot[TP__SLOTS];
+    cudaEvent_t slot_free[TP__SLOTS];
+    int slot_at;
+    tp__staged staged[TP__STAGED];
+    pthread_mutex_t staging, filling; /* other threads may stage than the one that runs: of `busy`; of the slots */
+    cudaEvent_t mark;                 /* for other GPUs to wait for */
+    struct tp__clique *cliques;
+    char *late_room; /* pinned: what small downloads arrive in */
     size_t late_used;
     struct {
         void *to;
         size_t at, bytes;
     } late[TP__LATE];
     int n_late;
-    bool recording;
     tp_status status; /* the first failure of a kernel; wait() tells of it */
     char error[512];
     tp__product product[TP__PRODUCTS];
@@ -84,6 +108,7 @@ static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 /* Kernels return nothing: what goes wrong is kept until somebody waits. */
 static void tp__broken(tp__cuda *c, const char *what, const char *why)
 {
+    cudaGetLastError(); /* told here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
     snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
@@ -120,8 +145,49 @@ static unsigned tp__blocks(const tp_call *k, int64_t work)
 static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 {
     if (e == cudaSuccess) return TP_OK;
+    cudaGetLastError(); /* told now: the next kernel is not to be blamed for it */
     return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
                    what, cudaGetErrorString(e));
+}
+
+/* Memory comes and goes in the order of a stream: there for what is queued on it afterwards, and gone for the next owner
+ * when what is queued on it now is done. Nothing waits for that, as cudaMalloc and cudaFree do for the whole GPU. */
+static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
+{
+    *p = NULL;
+    if (!c->pool) return cudaMalloc(p, bytes);
+    cudaError_t e = cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+    if (e != cudaErrorMemoryAllocation) return e;
+    /* What was freed has not had its turn yet, or lies there in other sizes: back to the driver with it, and again. */
+    cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
+    cudaGetLastError();
+    cudaStreamIsCapturing(c->stream, &recorded);
+    if (recorded == cudaStreamCaptureStatusNone) cudaStreamSynchronize(c->stream);
+    cudaStreamSynchronize(c->copying);
+    cudaMemPoolTrimTo(c->pool, 0);
+    return cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+}
+static void tp__memory_give(tp__cuda *c, cudaStream_t stream, void *p)
+{
+    if (!p) return;
+    if (c->pool) cudaFreeAsync(p, stream);
+    else cudaFree(p);
+}
+/* The pool keeps what it once had, so that a step which allocates asks the driver for nothing. */
+static cudaError_t tp__memory_open(tp__cuda *c)
+{
+    cudaMemPoolProps props;
+    uint64_t keep = UINT64_MAX;
+    int known = 0;
+    cudaError_t e = cudaDeviceGetAttribute(&known, cudaDevAttrMemoryPoolsSupported, c->ordinal);
+    if (e != cudaSuccess || !known) return e;
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.handleTypes = cudaMemHandleTypeNone;
+    props.location.type = cudaMemLocationTypeDevice;
+    props.location.id = c->ordinal;
+    e = cudaMemPoolCreate(&c->pool, &props);
+    return e == cudaSuccess ? cudaMemPoolSetAttribute(c->pool, cudaMemPoolAttrReleaseThreshold, &keep) : e;
 }
 
 static void *tp__cuda_alloc(tp_device *d, size_t bytes)
@@ -129,16 +195,28 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
     tp__cuda *c = (tp__cuda *)d;
     void *p = NULL;
     cudaSetDevice(c->ordinal);
-    if (cudaMalloc(&p, bytes ? bytes : 1) == cudaSuccess) return p;
+    if (tp__memory_take(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
     cudaGetLastError(); /* not to be found again by the next check */
     return NULL;
 }
 static void tp__cuda_free(tp_device *d, void *p)
 {
     tp__cuda *c = (tp__cuda *)d;
-    if (!p) return;
     cudaSetDevice(c->ordinal);
-    cudaFree(p);
+    tp__memory_give(c, c->stream, p);
+}
+
+/* What the pool has given out, now and at most. */
+extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    uint64_t used = 0, high = 0;
+    if (!c->pool) return c->fail(TP_ERR_UNSUPPORTED, "%s: its driver does not count what is allocated", d->name);
+    cudaError_t e = cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemCurrent, &used);
+    if (e == cudaSuccess) e = cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemHigh, &high);
+    *now = (size_t)used;
+    *most = (size_t)high;
+    return tp__cuda_status(c, e, "counting its memory");
 }
 
 /* The next piece of pinned memory, once the transfer that used it is over. */
@@ -168,6 +246,89 @@ static tp_status tp__cuda_upload(tp_device *d, void *dst, const void *src, size_
     return TP_OK;
 }
 
+/* A value into memory of its own, piece by piece through pinned memory. */
+static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, size_t bytes)
+{
+    cudaError_t e = cudaSuccess;
+    if (!s->arrived) e = cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming);
+    if (e == cudaSuccess && !s->taken) e = cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming);
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0); /* the last value has left */
+    if (e == cudaSuccess && s->room < bytes) {
+        tp__memory_give(c, c->copying, s->data);
+        s->data = NULL;
+        s->room = 0;
+        e = tp__memory_take(c, c->copying, bytes, &s->data);
+        if (e == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            return c->fail(TP_ERR_NOMEM, "out of memory on %s for %.1f MB of staged input: stage less of it ahead",
+                           c->device.name, (double)bytes / 1048576.0);
+        }
+        if (e == cudaSuccess) s->room = bytes;
+    }
+    s->bytes = bytes;
+    for (size_t done = 0; done < bytes && e == cudaSuccess;) {
+        const size_t n = bytes - done < TP__STAGE_BYTES ? bytes - done : TP__STAGE_BYTES;
+        const int at = c->slot_at;
+        c->slot_at = (c->slot_at + 1) % TP__SLOTS;
+        e = cudaEventSynchronize(c->slot_free[at]);
+        if (e != cudaSuccess) break;
+        memcpy(c->slot[at], src + done, n);
+        e = cudaMemcpyAsync((char *)s->data + done, c->slot[at], n, cudaMemcpyHostToDevice, c->copying);
+        if (e == cudaSuccess) e = cudaEventRecord(c->slot_free[at], c->copying);
+        done += n;
+    }
+    if (e == cudaSuccess) e = cudaEventRecord(s->arrived, c->copying);
+    return tp__cuda_status(c, e, "staging");
+}
+static void tp__stage_release(tp__cuda *c, tp__staged *s)
+{
+    pthread_mutex_lock(&c->staging);
+    s->busy = false;
+    pthread_mutex_unlock(&c->staging);
+}
+/* In the smallest memory that is free and large enough, else in one that is made so. */
+static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int *ticket)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    int fits = -1, largest = -1;
+    pthread_mutex_lock(&c->staging);
+    for (int i = 0; i < TP__STAGED; i++) {
+        const tp__staged *s = &c->staged[i];
+        if (s->busy) continue;
+        if (s->room >= bytes && (fits < 0 || s->room < c->staged[fits].room)) fits = i;
+        if (s->room < bytes && (largest < 0 || s->room > c->staged[largest].room)) largest = i;
+    }
+    const int at = fits >= 0 ? fits : largest;
+    if (at >= 0) c->staged[at].busy = true;
+    pthread_mutex_unlock(&c->staging);
+    if (at < 0)
+        return c->fail(TP_ERR_STATE, "%s: %d staged values wait already, and that is all there can be", d->name,
+                       TP__STAGED);
+    cudaSetDevice(c->ordinal);
+    pthread_mutex_lock(&c->filling);
+    const tp_status st = tp__stage_into(c, &c->staged[at], (const char *)src, bytes);
+    pthread_mutex_unlock(&c->filling);
+    if (st != TP_OK) tp__stage_release(c, &c->staged[at]);
+    else *ticket = at;
+    return st;
+}
+static tp_status tp__cuda_unstage(tp_device *d, int ticket, void *dst)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    cudaError_t e = cudaSuccess;
+    if (ticket < 0 || ticket >= TP__STAGED || !c->staged[ticket].busy)
+        return c->fail(TP_ERR_ARG, "%s: no staged value has number %d", d->name, ticket);
+    tp__staged *s = &c->staged[ticket];
+    if (dst) {
+        cudaSetDevice(c->ordinal);
+        e = cudaStreamWaitEvent(c->stream, s->arrived, 0);
+        if (e == cudaSuccess) e = cudaMemcpyAsync(dst, s->data, s->bytes, cudaMemcpyDeviceToDevice, c->stream);
+        if (e == cudaSuccess) e = cudaEventRecord(s->taken, c->stream);
+    }
+    tp__stage_release(c, s);
+    return tp__cuda_status(c, e, "taking a staged value");
+}
+
 static tp_status tp__cuda_wait(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -186,7 +347,8 @@ static tp_status tp__cuda_wait(tp_device *d)
     return TP_OK;
 }
 
-/* Complete when wait() returns. Small ones (a cost, a counter) share one wait. */
+/* Complete when wait() returns. Small ones (a cost, a counter) share one wait. They go on the kernels' stream: what is fetched
+ * is waited for at once, and what is staged meanwhile travels the other way. */
 static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -237,6 +399,49 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
 }
 
+/* What is queued here from now on comes after what is queued on the other so far; while the other is recorded, this one joins
+ * the recording. Kernels that failed on the other are told of here. */
+static tp_status tp__cuda_after(tp_device *d, tp_device *other)
+{
+    tp__cuda *c = (tp__cuda *)d, *o = (tp__cuda *)other;
+    if (c == o) return TP_OK;
+    if (other->after != tp__cuda_after)
+        return c->fail(TP_ERR_UNSUPPORTED, "%s cannot wait for %s", d->name, other->name);
+    cudaSetDevice(o->ordinal);
+    tp_status st = tp__cuda_status(o, cudaEventRecord(o->mark, o->stream), "waiting for another GPU");
+    cudaSetDevice(c->ordinal);
+    if (st == TP_OK) st = tp__cuda_status(c, cudaStreamWaitEvent(c->stream, o->mark, 0), "waiting for another GPU");
+    if (o->status != TP_OK) {
+        st = c->fail(o->status, "%s", o->error);
+        o->status = TP_OK;
+    }
+    return st;
+}
+
+/* Open a GPU's memory to another one, if the machine has a way between them; else copies go through the host. A pool's
+ * pages and those of cudaMalloc are opened by different calls. */
+static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
+{
+    const uint64_t bit = (uint64_t)1 << (other->ordinal & 63);
+    int can = 0;
+    if (c->open_to & bit) return;
+    c->open_to |= bit;
+    if (cudaDeviceCanAccessPeer(&can, other->ordinal, c->ordinal) == cudaSuccess && can) {
+        if (c->pool) {
+            cudaMemAccessDesc access;
+            memset(&access, 0, sizeof access);
+            access.location.type = cudaMemLocationTypeDevice;
+            access.location.id = other->ordinal;
+            access.flags = cudaMemAccessFlagsProtReadWrite;
+            cudaMemPoolSetAccess(c->pool, &access, 1);
+        } else {
+            cudaSetDevice(other->ordinal);
+            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* or it is so already */
+        }
+    }
+    cudaGetLastError();
+}
+
 /* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
 static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
@@ -245,29 +450,23 @@ static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, co
     if (from->copy_from != tp__cuda_copy_from)
         return c->fail(TP_ERR_UNSUPPORTED, "%s cannot copy from %s", d->name, from->name);
     if (c == f) return tp__cuda_copy(d, dst, src, bytes);
-    cudaSetDevice(f->ordinal);
-    tp_status st = tp__cuda_status(f, cudaEventRecord(f->mark, f->stream), "a copy to another GPU");
-    cudaSetDevice(c->ordinal);
-    if (st == TP_OK) st = tp__cuda_status(c, cudaStreamWaitEvent(c->stream, f->mark, 0), "a copy from another GPU");
+    tp__cuda_open_to(f, c);
+    tp__cuda_open_to(c, f);
+    tp_status st = tp__cuda_after(d, from);
     if (st == TP_OK)
         st = tp__cuda_status(c, cudaMemcpyPeerAsync(dst, c->ordinal, src, f->ordinal, bytes, c->stream),
                              "a copy from another GPU");
-    if (st == TP_OK) st = tp__cuda_status(c, cudaEventRecord(c->mark, c->stream), "a copy from another GPU");
-    cudaSetDevice(f->ordinal);
-    if (st == TP_OK) st = tp__cuda_status(f, cudaStreamWaitEvent(f->stream, c->mark, 0), "a copy to another GPU");
+    if (st == TP_OK) st = tp__cuda_after(from, d);
     cudaSetDevice(c->ordinal);
     return st;
 }
 
-/* A step as one CUDA graph. */
+/* A step as one CUDA graph. What is fed lies in the arena by then: where it was staged is no part of the graph. */
 static tp_status tp__cuda_record_begin(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
     cudaSetDevice(c->ordinal);
-    const tp_status st =
-        tp__cuda_status(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal), "recording");
-    c->recording = st == TP_OK;
-    return st;
+    return tp__cuda_status(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal), "recording");
 }
 static tp_status tp__cuda_record_end(tp_device *d, void **recording)
 {
@@ -275,15 +474,15 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *recording = NULL;
-    c->recording = false;
+    cudaSetDevice(c->ordinal);
     tp_status st = tp__cuda_status(c, cudaStreamEndCapture(c->stream, &graph), "recording");
     if (st == TP_OK) st = tp__cuda_status(c, cudaGraphInstantiate(&exec, graph, 0), "recording");
     if (graph) cudaGraphDestroy(graph);
     if (st == TP_OK && c->status != TP_OK) { /* a kernel could not be recorded */
         st = c->fail(c->status, "%s", c->error);
-        c->status = TP_OK;
         cudaGraphExecDestroy(exec);
     }
+    c->status = TP_OK; /* what comes next starts anew, kernel by kernel if need be */
     if (st == TP_OK) *recording = exec;
     cudaGetLastError();
     return st;
@@ -299,6 +498,237 @@ static void tp__cuda_record_free(tp_device *d, void *recording)
     (void)d;
     if (recording) cudaGraphExecDestroy((cudaGraphExec_t)recording);
 }
+
+/* ==== >>nccl ========================================================================================== */
+/* Sums over GPUs by NCCL: of one program's, where the session asks for it (by itself it sums in the order of the towers, to
+ * the same bits everywhere, see all_reduce), and of the programs of several machines. */
+
+#ifndef TP_NO_NCCL
+/* A device's part in a communicator of some devices of this program. */
+typedef struct tp__clique {
+    struct tp__clique *next;
+    uint64_t number; /* the same for all of them */
+    ncclComm_t comm;
+    int n, rank;
+} tp__clique;
+
+static tp_status tp__nccl_status(tp__cuda *c, ncclResult_t r, ncclComm_t comm, const char *what)
+{
+    if (r == ncclSuccess) return TP_OK;
+    const char *more = ncclGetLastError(comm);
+    return c->fail(TP_ERR_STATE, "%s: %s by NCCL failed: %s%s%s", c->device.name, what, ncclGetErrorString(r),
+                   more && *more ? ": " : "", more ? more : "");
+}
+static tp_status tp__nccl_type(tp__cuda *c, tp_dtype dtype, ncclDataType_t *type)
+{
+    switch (dtype) {
+    case TP_F32: *type = ncclFloat32; return TP_OK;
+    case TP_F64: *type = ncclFloat64; return TP_OK;
+    case TP_F16: *type = ncclFloat16; return TP_OK;
+    case TP_BF16: *type = ncclBfloat16; return TP_OK;
+    case TP_I32: *type = ncclInt32; return TP_OK;
+    case TP_I64: *type = ncclInt64; return TP_OK;
+    default:
+        return c->fail(TP_ERR_DTYPE, "%s: NCCL is not asked to move values of type %d", c->device.name, (int)dtype);
+    }
+}
+
+static tp__clique *tp__clique_find(const tp__cuda *c, uint64_t number)
+{
+    tp__clique *q = c->cliques;
+    while (q && q->number != number) q = q->next;
+    return q;
+}
+/* The communicators of n devices, made when they are first asked for: which is when a step runs kernel by kernel, before it is
+ * recorded. */
+static tp_status tp__cliques_of(tp_device *const *d, int n, ncclComm_t *comm)
+{
+    static uint64_t last_number;
+    tp__cuda *first = (tp__cuda *)d[0];
+    int ordinal[TP_MAX_OUTPUTS];
+    tp__clique *made[TP_MAX_OUTPUTS];
+    for (const tp__clique *q = first->cliques; q; q = q->next) {
+        bool same = q->n == n;
+        for (int i = 0; i < n && same; i++) {
+            const tp__clique *mine = tp__clique_find((const tp__cuda *)d[i], q->number);
+            same = mine && mine->rank == i;
+            if (same) comm[i] = mine->comm;
+        }
+        if (same) return TP_OK;
+    }
+    bool enough = true;
+    for (int i = 0; i < n; i++) {
+        ordinal[i] = ((const tp__cuda *)d[i])->ordinal;
+        made[i] = (tp__clique *)calloc(1, sizeof *made[i]);
+        enough = enough && made[i];
+    }
+    tp_status st = enough ? TP_OK : first->fail(TP_ERR_NOMEM, "out of memory for a communicator");
+    if (st == TP_OK)
+        st = tp__nccl_status(first, ncclCommInitAll(comm, n, ordinal), NULL, "meeting the session's other GPUs");
+    const uint64_t number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < n; i++) {
+        if (st != TP_OK) {
+            free(made[i]);
+            continue;
+        }
+        tp__cuda *c = (tp__cuda *)d[i];
+        made[i]->next = c->cliques;
+        made[i]->number = number;
+        made[i]->comm = comm[i];
+        made[i]->n = n;
+        made[i]->rank = i;
+        c->cliques = made[i];
+    }
+    cudaSetDevice(first->ordinal);
+    return st;
+}
+static void tp__cliques_free(tp__cuda *c)
+{
+    while (c->cliques) {
+        tp__clique *q = c->cliques;
+        c->cliques = q->next;
+        ncclCommDestroy(q->comm);
+        free(q);
+    }
+}
+static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
+                                     tp_dtype dtype, bool mean)
+{
+    tp__cuda *first = (tp__cuda *)d[0];
+    ncclComm_t comm[TP_MAX_OUTPUTS];
+    ncclDataType_t type;
+    for (int i = 0; i < n; i++)
+        if (n > TP_MAX_OUTPUTS || d[i]->all_reduce != tp__cuda_all_reduce)
+            return first->fail(TP_ERR_UNSUPPORTED, "NCCL sums over at most %d GPUs, not over %s", TP_MAX_OUTPUTS,
+                               d[i]->name);
+    tp_status st = tp__nccl_type(first, dtype, &type);
+    if (st == TP_OK) st = tp__cliques_of(d, n, comm);
+    if (st != TP_OK || count == 0) return st;
+    ncclResult_t r = ncclGroupStart(); /* one thread, several communicators: they wait for each other */
+    for (int i = 0; i < n && r == ncclSuccess; i++)
+        r = ncclAllReduce(in[i], out[i], (size_t)count, type, mean ? ncclAvg : ncclSum, comm[i],
+                          ((tp__cuda *)d[i])->stream);
+    const ncclResult_t end = ncclGroupEnd();
+    cudaSetDevice(first->ordinal);
+    return tp__nccl_status(first, r != ncclSuccess ? r : end, comm[0], "a sum over GPUs");
+}
+
+struct tp_cuda_comm {
+    tp__cuda *c;
+    ncclComm_t comm;
+    int n, rank;
+};
+
+extern "C" tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail)
+{
+    ncclUniqueId made;
+    static_assert(sizeof made == TP_CUDA_COMM_ID, "tp_tensor.h says how long an identity is");
+    const ncclResult_t r = ncclGetUniqueId(&made);
+    if (r != ncclSuccess) return fail(TP_ERR_STATE, "NCCL gave no identity: %s", ncclGetErrorString(r));
+    memcpy(id, &made, sizeof made);
+    return TP_OK;
+}
+extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, const char *id, tp_fail_fn fail)
+{
+    if (!gpu || gpu->copy_from != tp__cuda_copy_from) {
+        fail(TP_ERR_ARG, "NCCL takes a GPU that tp_cuda_open opened, not %s", gpu ? gpu->name : "NULL");
+        return NULL;
+    }
+    if (rank < 0 || rank >= n) {
+        fail(TP_ERR_ARG, "there is no rank %d of %d: they count from 0", rank, n);
+        return NULL;
+    }
+    tp__cuda *c = (tp__cuda *)gpu;
+    tp_cuda_comm *m = (tp_cuda_comm *)calloc(1, sizeof *m);
+    if (!m) {
+        fail(TP_ERR_NOMEM, "out of memory for a communicator");
+        return NULL;
+    }
+    ncclUniqueId made;
+    memcpy(&made, id, sizeof made);
+    m->c = c;
+    m->n = n;
+    m->rank = rank;
+    cudaSetDevice(c->ordinal);
+    if (tp__nccl_status(c, ncclCommInitRank(&m->comm, n, made, rank), NULL, "meeting the other ranks") == TP_OK)
+        return m;
+    free(m);
+    return NULL;
+}
+extern "C" void tp_cuda_comm_free(tp_cuda_comm *m)
+{
+    if (!m) return;
+    cudaSetDevice(m->c->ordinal);
+    cudaStreamSynchronize(m->c->stream);
+    ncclCommDestroy(m->comm);
+    free(m);
+}
+/* A rank that died is found by the others here, at the latest one call later, or they wait for ever. */
+static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *what)
+{
+    ncclResult_t later = ncclSuccess;
+    if (r == ncclSuccess) r = ncclCommGetAsyncError(m->comm, &later);
+    return tp__nccl_status(m->c, r != ncclSuccess ? r : later, m->comm, what);
+}
+extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, bool mean)
+{
+    ncclDataType_t type;
+    const tp_status st = tp__nccl_type(m->c, dtype, &type);
+    if (st != TP_OK || n <= 0) return st;
+    if (mean && (dtype == TP_I32 || dtype == TP_I64))
+        return m->c->fail(TP_ERR_DTYPE, "all-reduce: there is no mean of whole numbers");
+    cudaSetDevice(m->c->ordinal);
+    return tp__comm_status(m,
+                           ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, m->comm, m->c->stream),
+                           "an all-reduce");
+}
+extern "C" tp_status tp_cuda_comm_broadcast(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, int root)
+{
+    ncclDataType_t type;
+    const tp_status st = tp__nccl_type(m->c, dtype, &type);
+    if (st != TP_OK || n <= 0) return st;
+    if (root < 0 || root >= m->n)
+        return m->c->fail(TP_ERR_ARG, "broadcast from rank %d: there are %d, counted from 0", root, m->n);
+    cudaSetDevice(m->c->ordinal);
+    return tp__comm_status(m, ncclBroadcast(data, data, (size_t)n, type, root, m->comm, m->c->stream), "a broadcast");
+}
+extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *m, void *all, const void *mine, int64_t n, tp_dtype dtype)
+{
+    ncclDataType_t type;
+    const tp_status st = tp__nccl_type(m->c, dtype, &type);
+    if (st != TP_OK || n <= 0) return st;
+    cudaSetDevice(m->c->ordinal);
+    return tp__comm_status(m, ncclAllGather(mine, all, (size_t)n, type, m->comm, m->c->stream), "an all-gather");
+}
+#else
+#define TP__NCCL_MISSING "tp_cuda.cu was built without NCCL (TP_NO_NCCL): build it again with it"
+static void tp__cliques_free(tp__cuda *c) { (void)c; }
+extern "C" tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail)
+{
+    (void)id;
+    return fail(TP_ERR_UNSUPPORTED, TP__NCCL_MISSING);
+}
+extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, const char *id, tp_fail_fn fail)
+{
+    (void)gpu, (void)n, (void)rank, (void)id;
+    fail(TP_ERR_UNSUPPORTED, TP__NCCL_MISSING);
+    return NULL;
+}
+/* nobody has one */
+extern "C" void tp_cuda_comm_free(tp_cuda_comm *m) { (void)m; }
+extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *, void *, int64_t, tp_dtype, bool)
+{
+    return TP_ERR_UNSUPPORTED;
+}
+extern "C" tp_status tp_cuda_comm_broadcast(tp_cuda_comm *, void *, int64_t, tp_dtype, int)
+{
+    return TP_ERR_UNSUPPORTED;
+}
+extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *, void *, const void *, int64_t, tp_dtype)
+{
+    return TP_ERR_UNSUPPORTED;
+}
+#endif
 
 /* ==== >>numbers ======================================================================================= */
 
@@ -8127,7 +8557,9 @@ static void tp__cuda_close(tp_device *d)
     tp__cuda *c = (tp__cuda *)d;
     if (!c) return;
     cudaSetDevice(c->ordinal);
+    if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
+    tp__cliques_free(c);
     tp__conv_free_choices(c);
     if (c->dnn) cudnnDestroy(c->dnn);
     if (c->blas) cublasLtDestroy(c->blas);
@@ -8137,8 +8569,24 @@ static void tp__cuda_close(tp_device *d)
     }
     if (c->late_room) cudaFreeHost(c->late_room);
     if (c->mark) cudaEventDestroy(c->mark);
-    if (c->workspace) cudaFree(c->workspace);
+    for (int i = 0; i < TP__SLOTS; i++) {
+        if (c->slot[i]) cudaFreeHost(c->slot[i]);
+        if (c->slot_free[i]) cudaEventDestroy(c->slot_free[i]);
+    }
+    for (int i = 0; i < TP__STAGED; i++) {
+        tp__memory_give(c, c->copying, c->staged[i].data);
+        if (c->staged[i].arrived) cudaEventDestroy(c->staged[i].arrived);
+        if (c->staged[i].taken) cudaEventDestroy(c->staged[i].taken);
+    }
+    tp__memory_give(c, c->stream, c->workspace);
+    if (c->copying) cudaStreamSynchronize(c->copying);
+    if (c->stream) cudaStreamSynchronize(c->stream);
+    if (c->pool) cudaMemPoolDestroy(c->pool); /* nothing of it is in use: all it kept goes back */
+    if (c->copying) cudaStreamDestroy(c->copying);
     if (c->stream) cudaStreamDestroy(c->stream);
+    cudaGetLastError();
+    pthread_mutex_destroy(&c->staging);
+    pthread_mutex_destroy(&c->filling);
     free(c);
 }
 
@@ -8184,6 +8632,12 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     d->download = tp__cuda_download;
     d->copy = tp__cuda_copy;
     d->copy_from = tp__cuda_copy_from;
+    d->stage = tp__cuda_stage;
+    d->unstage = tp__cuda_unstage;
+    d->after = tp__cuda_after;
+#ifndef TP_NO_NCCL
+    d->all_reduce = tp__cuda_all_reduce;
+#endif
     d->find_kernel = tp__cuda_find_kernel;
     d->scratch = tp__cuda_scratch;
     d->make_current = tp__cuda_make_current;
@@ -8197,12 +8651,19 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     c->fail = fail;
     c->ordinal = ordinal;
     c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
+    pthread_mutex_init(&c->staging, NULL);
+    pthread_mutex_init(&c->filling, NULL);
     const char *what = "choosing the GPU";
     e = cudaSetDevice(ordinal);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, ordinal);
     if (e == cudaSuccess) {
         what = "opening a stream";
         e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+        if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&c->copying, cudaStreamNonBlocking);
+    }
+    if (e == cudaSuccess) {
+        what = "opening its memory";
+        e = tp__memory_open(c);
     }
     if (e == cudaSuccess) {
         what = "allocating transfer buffers";
@@ -8210,10 +8671,14 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
             e = cudaHostAlloc((void **)&c->stage[i], TP__STAGE_BYTES, cudaHostAllocDefault);
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
         }
+        for (int i = 0; i < TP__SLOTS && e == cudaSuccess; i++) {
+            e = cudaHostAlloc((void **)&c->slot[i], TP__STAGE_BYTES, cudaHostAllocDefault);
+            if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->slot_free[i], cudaEventDisableTiming);
+        }
         if (e == cudaSuccess)
             e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES + sizeof(tp__glance), cudaHostAllocDefault);
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
-        if (e == cudaSuccess) e = cudaMalloc(&c->workspace, c->workspace_bytes);
+        if (e == cudaSuccess) e = tp__memory_take(c, c->stream, c->workspace_bytes, &c->workspace);
     }
     if (e != cudaSuccess) {
         tp__cuda_status(c, e, what);

@@ -578,7 +578,7 @@ TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + o
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
 /* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
- * with the same bits on all of them. The mean is of floats only. */
+ * with the same bits on all of them. The mean is of floats only. tp_session_config.nccl_all_reduce: in another order. */
 TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
@@ -813,6 +813,10 @@ typedef struct tp_session_config {
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
     float memory_fraction;  /* of a GPU; 0 = 0.99 */
+    /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, with several GPUs that are linked, less
+     * time. It adds in an order of its own, which depends on how many GPUs there are and how they are linked: the same bits
+     * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
+    bool nccl_all_reduce;
 } tp_session_config;
 TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
 
@@ -3699,6 +3703,7 @@ typedef struct tp__step {
     int scratch;         /* buffer, -1 none */
     int device;
     int from;       /* a copy from this device; -1: its kernel runs */
+    bool together;  /* all devices of its operands do it, by the first one's all_reduce */
     bool convert;   /* half-precision operands go through float */
     double seconds; /* measured */
     int64_t runs;
@@ -3713,6 +3718,7 @@ typedef struct tp__constant {
 /* A fed value and where on its way into the plan it is put; several where several devices read it. */
 typedef struct tp__upload {
     int feed, buffer;
+    int staged; /* in a run: under this number; -1: it is not */
 } tp__upload;
 
 typedef struct tp__plan {
@@ -3742,8 +3748,9 @@ typedef struct tp__plan {
     int n_constant;
     void *room; /* host memory, for copies between devices that cannot reach each other */
     size_t room_bytes;
-    /* Recording: all steps on this device, which can record; -1: never. */
+    /* Recording, by this device, which can record; -1: never. Others of the plan join in. */
     int record_on;
+    bool *joins;
     int bound_runs; /* runs since the pointers were resolved, as far as 1 */
     void *recording;
     tp_plan_info info;
@@ -4948,6 +4955,22 @@ static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
     return st == TP_OK && !to->host ? to->upload(to, dst, p->room, bytes) : st;
 }
 
+/* A sum of values on different devices, as their vendor's library makes it. */
+static tp_status tp__run_together(const tp__plan *p, const tp__step *s)
+{
+    tp_device *on[TP_MAX_OUTPUTS];
+    const void *in[TP_MAX_OUTPUTS];
+    void *out[TP_MAX_OUTPUTS];
+    const tp_call *k = &s->call;
+    for (int i = 0; i < k->n_in; i++) {
+        on[i] = p->device[p->buffer[s->buffer[i]].device];
+        in[i] = k->in[i].data;
+        out[i] = k->out[i].data;
+    }
+    return k->device->all_reduce(on, k->n_in, in, out, tp_shape_size(&k->in[0].shape), k->in[0].dtype,
+                                 ((const tp__all_reduce_attrs *)k->attrs)->mean);
+}
+
 /* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
 static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
 {
@@ -5356,38 +5379,66 @@ static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o)
     return tp__emit_op(c, &rest, none);
 }
 
+/* Is this sum to be the vendor's? There must be one value on each of several devices. */
+static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, bool *together)
+{
+    const tp__plan *p = c->plan;
+    *together = false;
+    if (!c->exec->session->config.nccl_all_reduce || o->n_in < 2) return TP_OK;
+    for (int i = 0; i < o->n_in; i++) {
+        if (p->device[tp__node_on(c, o->in[i])]->host) return TP_OK;
+        for (int k = 0; k < i; k++)
+            if (tp__node_on(c, o->in[k]) == tp__node_on(c, o->in[i])) return TP_OK;
+    }
+    for (int i = 0; i < o->n_in; i++) {
+        const tp_device *d = p->device[tp__node_on(c, o->in[i])];
+        if (!d->all_reduce)
+            return tp_fail(TP_ERR_UNSUPPORTED,
+                           "'%s' is to be summed by NCCL, as .nccl_all_reduce says, but %s was built "
+                           "without it",
+                           o->name, d->name);
+    }
+    *together = true;
+    return TP_OK;
+}
+
 /* One all-reduce. Devices of the host reach each other's memory: one step does all of it. Otherwise each device adds up what
- * was copied to it, in the same order and so to the same bits. */
+ * was copied to it, in the same order and so to the same bits; or, where that is asked for, they all do one step together,
+ * which gives each of them a result, wanted or not. */
 static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
     const int n = o->n_in, v0 = c->first_value[o->id];
-    bool host = true;
+    bool host = true, together = false;
+    tp_status st = tp__sum_together(c, o, &together);
+    if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
+    const bool once = host || together; /* each input is read where it lives */
     for (int first = 0; first < n; first++) {
         const int device = tp__node_on(c, o->in[first]);
-        bool done = host && first > 0, live = false;
+        bool done = once && first > 0, live = false;
         for (int i = 0; i < n; i++) {
-            const bool here = host || tp__node_on(c, o->in[i]) == device;
+            const bool here = once || tp__node_on(c, o->in[i]) == device;
             done = done || (here && i < first);
             live = live || (here && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
         }
         if (done || !live) continue;
-        tp_status st = TP_OK;
         for (int i = 0; i < n && st == TP_OK; i++)
-            st = tp__bring_as(c, o->in[i], host ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
+            st = tp__bring_as(c, o->in[i], once ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
         if (st != TP_OK) return st;
         tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
         if (!s) return tp__nomem_plan();
         s->call.attrs = o->attrs;
+        s->together = together;
         for (int i = 0; i < n; i++) {
             const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
             s->operand[i] = tp__operand(&c->value[in].type);
             s->operand[i].dtype = o->in[i]->dtype;
-            s->buffer[i] = tp__buffer_as(c, in, host ? on : device, o->in[i]->dtype);
+            s->buffer[i] = tp__buffer_as(c, in, once ? on : device, o->in[i]->dtype);
             tp__touch(p, s->buffer[i], p->n_step - 1);
             s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
-            if ((!host && on != device) || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0)) continue;
+            const bool dead = !c->fetched[v0 + i] && c->use_head[v0 + i] < 0;
+            if (!together && (dead || (!host && on != device))) continue;
             s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v0 + i].type), on);
             if (s->buffer[n + i] < 0) return tp__nomem_plan();
             c->value[v0 + i].buffer = s->buffer[n + i];
@@ -5570,17 +5621,27 @@ static tp_status tp__plan_devices(const tp__compiler *c)
     return TP_OK;
 }
 
-/* May the plan be recorded? Then all of it runs on one device that can. */
-static int tp__plan_record_on(const tp__plan *p)
+/* May the plan be recorded? Then its first device can do that, and the others can join it and need no help of the host. */
+static int tp__plan_record_on(tp__plan *p)
 {
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
-        if (s->device != p->step[0].device || s->from >= 0) return -1;
+        for (int k = 0; k < s->call.n_in && s->together; k++) p->joins[p->buffer[s->buffer[k]].device] = true;
+        p->joins[s->device] = true;
+        if (s->from < 0) continue;
+        p->joins[s->from] = true;
+        if (!p->device[s->device]->copy_from || p->device[s->from]->host) return -1;
+    }
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
         /* an effect on the host; one whose effect is a fault leaves it in the device's memory */
         if ((s->row->flags & TP_OP_HOST) && !s->row->fault) return -1;
     }
     if (p->n_step == 0) return -1;
     const tp_device *d = p->device[p->step[0].device];
+    p->joins[p->step[0].device] = false;
+    for (int i = 0; i < p->n_device; i++)
+        if (p->joins[i] && (!d->after || p->device[i]->after != d->after)) return -1;
     return d->record_begin && d->record_end && d->replay && d->record_free ? p->step[0].device : -1;
 }
 
@@ -5936,7 +5997,11 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         p->info.arena_bytes += p->arena_bytes[i];
     }
     p->used[0] = true;
-    for (int i = 0; i < p->n_step; i++) p->used[p->step[i].device] = true;
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
+        p->used[s->device] = true;
+        for (int k = 0; k < s->call.n_in && s->together; k++) p->used[p->buffer[s->buffer[k]].device] = true;
+    }
     p->record_on = tp__plan_record_on(p);
     if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) {
         st = tp__nomem_plan();
@@ -6006,7 +6071,10 @@ static tp_status tp__session_grow(tp_session *s)
         if (st != TP_OK) return st;
         void *data = d->alloc(d, bytes ? bytes : 1);
         if (!data)
-            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s for variable '%s' (%zu bytes)", d->name, v->name, bytes);
+            st = tp_fail(
+                TP_ERR_NOMEM,
+                "out of memory on %s for variable '%s' (%zu bytes): make the model smaller, or its device freer",
+                d->name, v->name, bytes);
         else if (d->host) t.data = data;
         else st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st == TP_OK) st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
@@ -6184,6 +6252,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     p->n_device = e->n_device;
     p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
     p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
+    p->joins = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->joins);
     p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
     p->hash = h;
     p->n_fetch = n_fetches;
@@ -6195,7 +6264,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
     p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
     tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer &&
-                           p->device && p->used && p->arena_bytes
+                           p->device && p->used && p->joins && p->arena_bytes
                        ? TP_OK
                        : tp__nomem_plan();
     if (st != TP_OK) {
@@ -6218,8 +6287,9 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         if (p->arena_bytes[i] <= on->arena_bytes) continue;
         char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
         if (!bigger) {
-            st = tp_fail(TP_ERR_NOMEM, "out of memory on %s: this run needs %.1f MB for its values", d->name,
-                         (double)p->arena_bytes[i] / 1048576.0);
+            st = tp_fail(TP_ERR_NOMEM,
+                         "out of memory on %s: this run needs %.1f MB for its values; a smaller batch needs less",
+                         d->name, (double)p->arena_bytes[i] / 1048576.0);
             break;
         }
         if (on->arena) d->free(d, on->arena);
@@ -6281,11 +6351,25 @@ static tp_status tp__run_steps(tp__plan *p, bool timing)
         if (d->make_current && (i == 0 || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
             d->make_current(d);
         if (s->from >= 0) st = tp__run_copy(p, s);
+        else if (s->together) st = tp__run_together(p, s);
         else tp__run_step(s);
         if (!timing || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
         s->seconds += tp_time() - t0;
         s->runs++;
+    }
+    return st;
+}
+
+/* The plan's other devices go on after the one that records and replays it, or (back) it goes on after them. */
+static tp_status tp__plan_join(const tp__plan *p, bool back)
+{
+    tp_device *d = p->device[p->record_on];
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_device; i++) {
+        if (!p->joins[i]) continue;
+        const tp_status one = back ? d->after(d, p->device[i]) : d->after(p->device[i], d);
+        if (st == TP_OK) st = one;
     }
     return st;
 }
@@ -6297,8 +6381,11 @@ static void tp__record(tp__plan *p)
     void *recording = NULL;
     tp_status st = d->record_begin(d);
     if (st == TP_OK) {
-        const tp_status run = tp__run_steps(p, false);
+        tp_status run = tp__plan_join(p, false);
+        if (run == TP_OK) run = tp__run_steps(p, false);
+        const tp_status back = tp__plan_join(p, true);
         st = d->record_end(d, &recording);
+        if (back != TP_OK) st = back;
         if (run != TP_OK) st = run;
     }
     if (st == TP_OK && recording) {
@@ -6319,7 +6406,38 @@ static tp_status tp__plan_run(tp__plan *p, bool timing)
     p->bound_runs = 1;
     if (timing || !p->recording) return tp__run_steps(p, timing);
     tp_device *d = p->device[p->record_on];
-    return d->replay(d, p->recording);
+    tp_status st = tp__plan_join(p, true); /* after what was fed to the others */
+    if (st == TP_OK) st = d->replay(d, p->recording);
+    return st == TP_OK ? tp__plan_join(p, false) : st;
+}
+
+#define TP__STAGE_LEAST 16384 /* bytes: less is there sooner than the two streams have met */
+
+/* What is fed, into its fixed place in the arena, where a recording finds it. A large value is staged: it travels beside what
+ * its device still does, and its place is written in the device's order. With a StagingInput it will have been staged before,
+ * by tp_device.stage while the last step ran, and only the second loop is left. */
+static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_upload; i++) {
+        tp__upload *u = &p->upload[i];
+        tp_device *d = p->device[p->buffer[u->buffer].device];
+        const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
+        u->staged = -1;
+        if (st == TP_OK && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
+            st = d->stage(d, feeds[u->feed].value.data, bytes, &u->staged);
+    }
+    for (int i = 0; i < p->n_upload; i++) {
+        const tp__upload *u = &p->upload[i];
+        tp_device *d = p->device[p->buffer[u->buffer].device];
+        void *place = tp__buffer_data(p, e, u->buffer);
+        const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
+        if (u->staged >= 0) {
+            const tp_status taken = d->unstage(d, u->staged, st == TP_OK ? place : NULL);
+            if (st == TP_OK) st = taken;
+        } else if (st == TP_OK && bytes) st = d->upload(d, place, feeds[u->feed].value.data, bytes);
+    }
+    return st;
 }
 
 /* A kernel met bad data: the sentence of its row. */
@@ -6354,13 +6472,7 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
         tp_device *d = p->device[i];
         if (p->used[i] && (st = d->upload(d, e->on[i].step_word, words, sizeof words)) != TP_OK) return st;
     }
-    for (int i = 0; i < p->n_upload; i++) {
-        const tp_tensor *value = &feeds[p->upload[i].feed].value;
-        tp_device *d = p->device[p->buffer[p->upload[i].buffer].device];
-        const size_t bytes = tp_tensor_bytes(value);
-        if (bytes && (st = d->upload(d, tp__buffer_data(p, e, p->upload[i].buffer), value->data, bytes)) != TP_OK)
-            return st;
-    }
+    if ((st = tp__run_feeds(p, e, feeds)) != TP_OK) return st;
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
     st = tp__plan_run(p, e->timing);
     tp__float_mode_leave(mode);

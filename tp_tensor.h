@@ -398,6 +398,20 @@ struct tp_device {
     /* From another device's memory, after what is queued there and before what is queued there later. NULL: through
      * the host. Only between devices of which neither is `host`. */
     tp_status (*copy_from)(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes);
+    /* A copy beside the kernels. stage begins it, into memory that the device has for this, and is done with the host's when
+     * it returns; other threads than the one that runs plans may call it. unstage puts what was staged under that number to dst
+     * (NULL: nowhere), in order with the kernels, so that a recorded step finds it where it always does. What a session is
+     * fed goes this way. A StagingInput will stage batch n + 1 while step n runs, and the run that is fed it will only unstage.
+     * Both may be NULL. */
+    tp_status (*stage)(tp_device *d, const void *host_src, size_t bytes, int *number);
+    tp_status (*unstage)(tp_device *d, int number, void *dst);
+    /* What is queued on d from now on comes after what is queued on `other` so far. If that is being recorded, d joins its
+     * recording, until it waits for d itself. NULL: plans with this device and others are not recorded. */
+    tp_status (*after)(tp_device *d, tp_device *other);
+    /* out[i] = in[0] + in[1] + ... (mean: divided by n) in the memory of d[i], for each of n different devices: in whichever
+     * order the vendor's library takes. NULL: there is none. */
+    tp_status (*all_reduce)(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
+                            tp_dtype dtype, bool mean);
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
     size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */
     void (*make_current)(tp_device *d); /* before kernels of it run, after another's did; NULL: need not be said */
@@ -426,6 +440,23 @@ typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail);
 int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
 #define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail)
+/* Bytes that a GPU's session and its own needs have of its memory: now, and at most since it was opened. */
+tp_status tp_cuda_memory(tp_device *gpu, size_t *now, size_t *most);
+/* NCCL between programs, one GPU each. Rank 0 makes an identity and sends it to the others (by MPI_Bcast, say); then all n make
+ * their communicator at the same time. Data lies in the GPU's memory, n values of a float or integer type; a call returns at
+ * once and its work is in order with the GPU's kernels. All ranks call the same in the same order. all_reduce: the sum, or mean,
+ * of every rank's data to each of them. all_gather: n values of rank 0, then of rank 1, and so on. Free it before the GPU is
+ * closed. */
+#define TP_CUDA_COMM_ID 128 /* bytes */
+typedef struct tp_cuda_comm tp_cuda_comm;
+tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail);
+tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, const char *id, tp_fail_fn fail); /* NULL on failure */
+#define tp_cuda_comm_id(id_)                   tp_cuda_comm_id_(id_, tp_fail)
+#define tp_cuda_comm_new(gpu_, n_, rank_, id_) tp_cuda_comm_new_(gpu_, n_, rank_, id_, tp_fail)
+void tp_cuda_comm_free(tp_cuda_comm *c);
+tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *c, void *data, int64_t n, tp_dtype dtype, bool mean);
+tp_status tp_cuda_comm_broadcast(tp_cuda_comm *c, void *data, int64_t n, tp_dtype dtype, int root);
+tp_status tp_cuda_comm_all_gather(tp_cuda_comm *c, void *all, const void *mine, int64_t n, tp_dtype dtype);
 /* Add or replace the kernel of an op (by its name) on this device, for user-written ops. Returns TP_ERR_NOMEM when
  * the table is full. */
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn);

@@ -29,6 +29,9 @@ typedef struct remote {
     int launches, replays, records, freed, uploads, downloads, peer_copies;
     recording *now; /* being recorded */
     bool fail_end, fail_begin;
+    char *staged[4];
+    size_t staged_bytes[4];
+    int waiting, stages, fail_stage; /* fail_stage: that one fails */
 } remote;
 
 static void remote_open(tp_device *d, int protection)
@@ -84,6 +87,27 @@ static tp_status remote_download(tp_device *d, void *dst, const void *src, size_
 {
     ((remote *)d->impl)->downloads++;
     return remote_move(d, dst, src, bytes);
+}
+static tp_status remote_stage(tp_device *d, const void *src, size_t bytes, int *number)
+{
+    remote *r = (remote *)d->impl;
+    if (++r->stages == r->fail_stage) return tp_fail(TP_ERR_NOMEM, "no room to stage");
+    for (*number = 0; *number < 4 && r->staged[*number];) ++*number;
+    if (!CHECK(*number < 4) || !(r->staged[*number] = (char *)malloc(bytes))) return TP_ERR_NOMEM;
+    memcpy(r->staged[*number], src, bytes);
+    r->staged_bytes[*number] = bytes;
+    r->waiting++;
+    return TP_OK;
+}
+static tp_status remote_unstage(tp_device *d, int number, void *dst)
+{
+    remote *r = (remote *)d->impl;
+    if (!CHECK(number >= 0 && number < 4 && r->staged[number])) return TP_ERR_ARG;
+    const tp_status st = dst ? remote_move(d, dst, r->staged[number], r->staged_bytes[number]) : TP_OK;
+    free(r->staged[number]);
+    r->staged[number] = NULL;
+    r->waiting--;
+    return st;
 }
 static tp_status remote_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
@@ -337,6 +361,46 @@ static void hear(void *user, tp_log_level level, const char *message)
 }
 
 /* ==== >>one remote device ============================================================================= */
+
+TEST(large_feeds_are_staged)
+{
+    enum { N = 5000 };
+    static float x[N], y[N];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[3], *sum;
+    tp_feed feed[3];
+    const tp_tensor *value;
+    float two = 2;
+    memset(feed, 0, sizeof feed);
+    for (int i = 0; i < 3; i++)
+        feed[i].node = in[i] = tp_placeholder(g, NULL, TP_F32, i == 2 ? tp_make_shape(1) : tp_make_shape(N));
+    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(N), x);
+    tp_tensor_view(&feed[1].value, TP_F32, tp_make_shape(N), y);
+    tp_tensor_view(&feed[2].value, TP_F32, tp_make_shape(1), &two);
+    sum = tp_sum(tp_add(tp_mul(in[0], in[2]), in[1]));
+    remote *r = remote_new(false);
+    tp_device *d = &r->d;
+    r->d.stage = remote_stage;
+    r->d.unstage = remote_unstage;
+    tp_session *s = open_on(g, &d, 1);
+    for (int run = 0; run < 4; run++) {
+        for (int i = 0; i < N; i++) x[i] = (float)(i % 7 + run), y[i] = (float)(i % 3 - run);
+        double want = 0;
+        for (int i = 0; i < N; i++) want += 2 * (double)x[i] + (double)y[i];
+        const int uploads = r->uploads, stages = r->stages;
+        CHECK_OK(tp_session_run(s, feed, 3, &sum, 1, &value));
+        CHECK_NEAR(tp_tensor_get(value, 0), want, 0, 1e-5);
+        CHECK(r->stages == stages + 2 && r->uploads == uploads + 2 &&
+              r->waiting == 0); /* uploaded: the step word, two */
+    }
+    r->fail_stage = r->stages + 2; /* what was staged before it is let go */
+    CHECK_ERR(tp_session_run(s, feed, 3, &sum, 1, &value), TP_ERR_NOMEM, "no room to stage");
+    CHECK(r->waiting == 0);
+    CHECK_OK(tp_session_run(s, feed, 3, &sum, 1, &value));
+    tp_session_free(s);
+    d->close(d);
+    tp_graph_free(g);
+}
 
 TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
 {

@@ -279,6 +279,10 @@ int main(int argc, char **argv)
         fputs(text.data, stderr);
         tp_buf_free(&text);
     }
+#ifdef TP_CUDA
+    size_t now = 0, most = 0; /* with what the device needs for itself */
+    if (o.gpu >= 0 && tp_cuda_memory(d, &now, &most) == TP_OK) memory.most = most;
+#endif
     tp_plan_info info;
     memset(&info, 0, sizeof info);
     tp_exec_plan_info(tp_session_exec(s), m.fetch, m.n_fetch, &info);

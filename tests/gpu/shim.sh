@@ -22,6 +22,7 @@ compile() { # <object> <command...>: in the background
 rm -f "$out"/*.o "$out/$name"
 if [ "$name" = test_cuda ]; then
     compile tp_cuda.o $cxx -fsanitize="$cu" tp_cuda.cu
+    compile nothing $cxx -fsyntax-only -DTP_NO_NCCL tp_cuda.cu
     compile test.o gcc -std=gnu11 $flags -fsanitize="$sanitize" -DTP_NAIVE $warn tests/gpu/test_cuda.c
 else
     compile test.o $cxx -fsanitize="$sanitize" "tests/gpu/$name.cpp"

@@ -7,6 +7,9 @@
 #include "../tp_test.h"
 #include "../op_cases.h"
 #include "../op_build.h"
+#ifdef TP_CUDA_SHIM
+#include "tp_shim.h"
+#endif
 
 static void quiet(void *user, tp_log_level level, const char *message)
 {
@@ -1669,6 +1672,506 @@ TEST(bilinear_sampling_at_many_places)
     sampler_on_gpu(1, 1, 1, 4, 3, 3, TP_BORDER_REPEAT, -1, 1, "f");
     sampler_on_gpu(2, 3, 4, 4, 0, 3, TP_BORDER_REPEAT, -1, 1, "f");
     seq_close();
+}
+
+/* ==== >>memory, >>streams, >>nccl ===================================================================== */
+
+/* A device-level stand-in for a StagingInput: values are staged ahead of the copies that take them. */
+static void staged_ahead(tp_device *gpu, int ahead)
+{
+    enum { VALUES = 9, MOST = 5000 };
+    static float value[MOST];
+    int number[VALUES];
+    size_t n[VALUES];
+    void *place[VALUES];
+    for (int i = 0; i < VALUES; i++) {
+        n[i] = (size_t)(i == 4 ? MOST : i % 3 ? 300 + 10 * i : 2000);
+        place[i] = gpu->alloc(gpu, n[i] * sizeof(float));
+        CHECK(place[i] != NULL);
+    }
+    void *fixed = gpu->alloc(gpu, MOST * sizeof(float)); /* as a feed has it in the arena: one place for all of them */
+    for (int i = 0; i < VALUES + ahead; i++) {
+        if (i < VALUES) {
+            for (size_t k = 0; k < n[i]; k++) value[k] = (float)(i * 10000 + (int)k);
+            CHECK_OK(gpu->stage(gpu, value, n[i] * sizeof(float), &number[i]));
+        }
+        if (i < ahead) continue;
+        const int at = i - ahead;
+        CHECK_OK(gpu->unstage(gpu, number[at], fixed));
+        CHECK_OK(gpu->copy(gpu, place[at], fixed, n[at] * sizeof(float)));
+    }
+    for (int i = 0; i < VALUES; i++) {
+        int wrong = 0;
+        memset(value, 0, sizeof value);
+        CHECK_OK(gpu->download(gpu, value, place[i], n[i] * sizeof(float)));
+        CHECK_OK(gpu->wait(gpu));
+        for (size_t k = 0; k < n[i]; k++) wrong += value[k] != (float)(i * 10000 + (int)k);
+        CHECK_MSG(wrong == 0, "%d ahead: %d of %zu elements of value %d are wrong", ahead, wrong, n[i], i);
+        gpu->free(gpu, place[i]);
+    }
+    gpu->free(gpu, fixed);
+}
+
+/* A step that is fed enough to be staged, many times, the last ones as a replay. */
+static bool wide_sums(tp_device *gpu, double sum[6])
+{
+    enum { ROWS = 70, COLS = 120 };
+    static float x[ROWS * COLS], y[ROWS * COLS];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_placeholder(g, "a", TP_F32, tp_make_shape(ROWS, COLS));
+    tp_node *b = tp_placeholder(g, "b", TP_F32, tp_make_shape(ROWS, COLS));
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(COLS, 3), tp_init_normal(0, 1));
+    tp_node *fetch = tp_sum(tp_matmul(tp_mul(a, tp_tanh(b)), w));
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = &gpu;
+    sc.n_devices = 1;
+    tp_session *s = tp_session_new(g, &sc);
+    tp_feed feed[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = a;
+    feed[1].node = b;
+    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(ROWS, COLS), x);
+    tp_tensor_view(&feed[1].value, TP_F32, tp_make_shape(ROWS, COLS), y);
+    const tp_tensor *value;
+    bool good = CHECK_MSG(s != NULL, "%s", tp_last_error());
+    for (int run = 0; run < 6 && good; run++) {
+        for (int i = 0; i < ROWS * COLS; i++) {
+            x[i] = tp_random_uniform(3, (uint64_t)run, (uint64_t)i);
+            y[i] = tp_random_uniform(4, (uint64_t)run, (uint64_t)i);
+        }
+        good = CHECK_OK(tp_session_run(s, feed, 2, &fetch, 1, &value));
+        if (!good) break;
+        sum[run] = tp_tensor_get(value, 0);
+        memset(x, 0x7f, sizeof x); /* the run is done with them */
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return good;
+}
+
+TEST(staged_values_arrive_in_time)
+{
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    double once[6] = {0}, again[6] = {0};
+    int number = 0;
+    float v = 1;
+    CHECK(wide_sums(gpu, once));
+    for (int order = 1; order <= 40; order++) {
+#ifdef TP_CUDA_SHIM
+        tp_shim_set_seed((uint64_t)order);
+#endif
+        for (int ahead = 0; ahead <= 3; ahead++) staged_ahead(gpu, ahead);
+        if (order % 4 == 1 && CHECK(wide_sums(gpu, again))) CHECK(memcmp(once, again, sizeof once) == 0);
+    }
+    CHECK_ERR(gpu->unstage(gpu, 0, NULL), TP_ERR_ARG, "no staged value has number 0");
+    for (int i = 0; i < 64; i++) CHECK_OK(gpu->stage(gpu, &v, sizeof v, &number));
+    CHECK_ERR(gpu->stage(gpu, &v, sizeof v, &number), TP_ERR_STATE, "64 staged values wait already");
+    for (int i = 0; i < 64; i++) CHECK_OK(gpu->unstage(gpu, i, NULL));
+    CHECK_OK(gpu->stage(gpu, &v, sizeof v, &number));
+    gpu->close(gpu); /* one still waits */
+}
+
+typedef struct stager {
+    tp_device *gpu;
+    const float *value;
+    size_t bytes;
+    int number;
+    tp_status status;
+} stager;
+static void *stage_one(void *user)
+{
+    stager *s = (stager *)user;
+    s->status = s->gpu->stage(s->gpu, s->value, s->bytes, &s->number);
+    return NULL;
+}
+/* As a StagingInput does it: another thread stages what comes next while steps run. */
+TEST(another_thread_stages)
+{
+    enum { N = 9000 };
+    static float value[N], back[N];
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    void *place = gpu->alloc(gpu, sizeof value);
+    for (int i = 0; i < 5; i++) {
+        double sum[6];
+        stager s = {gpu, value, sizeof value, -1, TP_OK};
+        pthread_t thread;
+        for (int k = 0; k < N; k++) value[k] = (float)(i * N + k);
+        if (!CHECK(pthread_create(&thread, NULL, stage_one, &s) == 0)) break;
+        CHECK(wide_sums(gpu, sum));
+        pthread_join(thread, NULL);
+        if (!CHECK_MSG(s.status == TP_OK, "staging: %d", (int)s.status)) break;
+        CHECK_OK(gpu->unstage(gpu, s.number, place));
+        CHECK_OK(gpu->download(gpu, back, place, sizeof back));
+        CHECK_OK(gpu->wait(gpu));
+        CHECK(memcmp(value, back, sizeof value) == 0);
+    }
+    gpu->free(gpu, place);
+    gpu->close(gpu);
+}
+
+TEST(memory_is_counted)
+{
+    tp_device *gpu = tp_cuda_open(0);
+    size_t now = 0, most = 0, later = 0;
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    if (tp_cuda_memory(gpu, &now, &most) != TP_OK) {
+        gpu->close(gpu);
+        TEST_SKIP(tp_last_error());
+    }
+    void *p = gpu->alloc(gpu, 10 << 20), *q = gpu->alloc(gpu, 20 << 20);
+    CHECK(p != NULL && q != NULL);
+    gpu->free(gpu, p);
+    CHECK_OK(gpu->wait(gpu));
+    CHECK_OK(tp_cuda_memory(gpu, &later, &most));
+    CHECK(later >= now + (20 << 20) && later < now + (30 << 20) && most >= now + (30 << 20) && most < now + (40 << 20));
+    gpu->free(gpu, q);
+    CHECK_OK(gpu->wait(gpu));
+    CHECK_OK(tp_cuda_memory(gpu, &later, &most));
+    CHECK(later == now);
+    gpu->close(gpu);
+}
+
+#ifdef TP_CUDA_SHIM
+TEST(a_full_gpu_says_so)
+{
+    char text[300];
+    tp_set_log(quiet, NULL);
+    tp_shim_set_memory((size_t)100 << 20);
+    tp_device *gpu = tp_cuda_open(0);
+    if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) {
+        /* 32 MB are the workspace's */
+        for (int much = 0; much < 2; much++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(much ? 20 << 20 : 1 << 20), tp_init_zeros());
+            tp_node *both[2] = {tp_exp(w), tp_tanh(w)};
+            tp_node *rows[1] = {tp_concat(both, 2, 0)};
+            for (int i = 0; i < 3; i++) rows[0] = tp_concat((tp_node *const[]){rows[0], rows[0]}, 2, 0);
+            tp_session_config sc = tp_default_session_config();
+            sc.devices = &gpu;
+            sc.n_devices = 1;
+            tp_session *s = tp_session_new(g, &sc);
+            if (much) {
+                CHECK(s == NULL);
+                CHECK_MSG(strstr(tp_last_error(), "out of memory on cuda:0 for variable 'w' (83886080 bytes): make the "
+                                                  "model smaller") != NULL,
+                          "%s", tp_last_error());
+            } else if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+                const tp_tensor *value;
+                CHECK_ERR(tp_session_run(s, NULL, 0, rows, 1, &value), TP_ERR_NOMEM,
+                          "out of memory on cuda:0: this run needs");
+                CHECK(strstr(tp_last_error(), "a smaller batch needs less") != NULL);
+            }
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+        /* what was freed in pieces of one size serves for another */
+        void *p[3];
+        for (int i = 0; i < 3; i++) CHECK((p[i] = gpu->alloc(gpu, 20 << 20)) != NULL);
+        CHECK(gpu->alloc(gpu, 20 << 20) == NULL);
+        for (int i = 0; i < 3; i++) gpu->free(gpu, p[i]);
+        CHECK((p[0] = gpu->alloc(gpu, 60 << 20)) != NULL);
+        static float large[4 << 20];
+        int number = 0;
+        CHECK_ERR(gpu->stage(gpu, large, sizeof large, &number), TP_ERR_NOMEM,
+                  "out of memory on cuda:0 for 16.0 MB of staged input");
+        gpu->free(gpu, p[0]);
+        CHECK_OK(gpu->stage(gpu, large, sizeof large, &number));
+        gpu->close(gpu);
+    }
+    tp_shim_set_memory((size_t)8 << 30);
+    CHECK_MSG(tp_shim_live(text, sizeof text) == 0 && tp_shim_live_bytes(0) == 0, "%s", text);
+    tp_set_log(NULL, NULL);
+}
+
+TEST(an_old_driver_has_no_pools)
+{
+    double pooled[6] = {0}, plain[6] = {0};
+    char text[300];
+    for (int pools = 1; pools >= 0; pools--) {
+        tp_shim_set_pools(pools);
+        tp_device *gpu = tp_cuda_open(0);
+        size_t now, most;
+        if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) continue;
+        CHECK(wide_sums(gpu, pools ? pooled : plain));
+        staged_ahead(gpu, 2);
+        if (!pools) CHECK_ERR(tp_cuda_memory(gpu, &now, &most), TP_ERR_UNSUPPORTED, "does not count");
+        gpu->close(gpu);
+    }
+    tp_shim_set_pools(1);
+    CHECK(memcmp(pooled, plain, sizeof plain) == 0);
+    CHECK_MSG(tp_shim_live(text, sizeof text) == 0, "%s", text);
+}
+
+/* Whatever call of CUDA fails while a GPU is opened, trained on and closed: a sentence, and nothing left behind. */
+TEST(every_call_that_fails_says_so)
+{
+    char text[300];
+    tp_set_log(quiet, NULL);
+    int opened = 0, n = 1;
+    for (bool struck = true; struck; n++) {
+        float v[64] = {0};
+        int number = -1;
+        tp_status st = TP_OK;
+        tp_shim_fail_call_after(n);
+        tp_device *gpu = tp_cuda_open(0);
+        if (gpu) {
+            opened++;
+            void *p = gpu->alloc(gpu, sizeof v);
+            if (!p) st = TP_ERR_NOMEM;
+            if (st == TP_OK) st = gpu->stage(gpu, v, sizeof v, &number);
+            if (st == TP_OK) st = gpu->unstage(gpu, number, p);
+            if (st == TP_OK) st = gpu->download(gpu, v, p, sizeof v);
+            if (st == TP_OK) st = gpu->wait(gpu);
+            gpu->free(gpu, p);
+        }
+        struck = tp_shim_failed() != 0;
+        tp_shim_fail_call_after(0);
+        if (gpu) gpu->close(gpu);
+        /* what the first try to allocate could not, the second can */
+        if (struck && !gpu) CHECK_MSG(strlen(tp_last_error()) > 10, "call %d fails in silence", n);
+        if (!struck) CHECK(st == TP_OK);
+        CHECK_MSG(tp_shim_live(text, sizeof text) == 0, "after call %d has failed there are %s", n, text);
+    }
+    CHECK_MSG(opened > 5 && n > 20, "%d calls, of which %d after opening", n, opened);
+    tp_set_log(NULL, NULL);
+}
+#endif
+
+/* Two towers of a linear model on two devices, their gradients summed, 8 steps: the weights in the end. */
+static bool train_two(tp_device *const *device, bool nccl, float *w_out, bool *recorded)
+{
+    enum { ROWS = 40, COLS = 110, STEPS = 8 };
+    static float x[2][ROWS * COLS];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[2], *w[2], *grad[2], *sum[2], *all[3];
+    tp_feed feed[2];
+    memset(feed, 0, sizeof feed);
+    for (int i = 0; i < 2; i++) {
+        tp_device_enter(g, i);
+        in[i] = tp_placeholder(g, i ? "x1" : "x0", TP_F32, tp_make_shape(ROWS, COLS));
+        w[i] = tp_get_variable_as(g, i ? "w1" : "w0", TP_F32, tp_make_shape(COLS, 4), tp_init_constant(0.125));
+        tp_node *cost = tp_mean(tp_square(tp_affine(tp_tanh(tp_matmul(in[i], w[i])), 1.0f, -0.25f)));
+        tp_gradients(cost, &w[i], 1, &grad[i]);
+        tp_device_leave(g);
+        feed[i].node = in[i];
+        tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(ROWS, COLS), x[i]);
+    }
+    tp_all_reduce(grad, 2, true, sum);
+    for (int i = 0; i < 2; i++) {
+        tp_device_enter(g, i);
+        all[i] = tp_assign_sub(w[i], tp_affine(sum[i], 0.5f, 0.0f), NULL);
+        tp_device_leave(g);
+    }
+    all[2] = tp_sum(sum[1]);
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = device;
+    sc.n_devices = 2;
+    sc.nccl_all_reduce = nccl;
+    tp_session *s = tp_session_new(g, &sc);
+    bool good = CHECK_MSG(s != NULL && tp_graph_status(g) == TP_OK, "%s", tp_last_error());
+    const tp_tensor *value[3];
+    for (int step = 0; step < STEPS && good; step++) {
+        for (int t = 0; t < 2; t++)
+            for (int i = 0; i < ROWS * COLS; i++)
+                x[t][i] = tp_random_uniform(11, (uint64_t)(step * 2 + t), (uint64_t)i) - 0.5f;
+        good = CHECK_OK(tp_session_run(s, feed, 2, all, 3, value));
+    }
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < 2 && good; i++) {
+        good = CHECK_OK(tp_session_read(s, tp_node_variable(w[i]), &t));
+        if (good) memcpy(w_out + i * COLS * 4, t.data, tp_tensor_bytes(&t));
+    }
+    tp_plan_info info;
+    if (good && CHECK_OK(tp_exec_plan_info(tp_session_exec(s), all, 3, &info))) *recorded = info.recorded;
+    tp_tensor_free(&t);
+    tp_session_free(s);
+    tp_graph_free(g);
+    return good;
+}
+TEST(two_gpus_sum_gradients)
+{
+    enum { N = 110 * 4 };
+    static float cpu_w[2 * N], gpu_w[2 * N], nccl_w[2 * N];
+    bool recorded = false;
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_set_log(quiet, NULL);
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)}, *cpu[2] = {NULL, NULL};
+    if (CHECK_MSG(gpu[0] && gpu[1], "%s", tp_last_error()) && CHECK_OK(tp_cpu_devices_new(2, 1, "naive", cpu)) &&
+        CHECK(train_two(cpu, true, cpu_w, &recorded))) { /* NCCL is for GPUs: nothing changes on the CPU */
+        for (int order = 1; order <= 12; order++) {
+#ifdef TP_CUDA_SHIM
+            tp_shim_set_seed((uint64_t)order);
+#endif
+            CHECK(train_two(gpu, false, gpu_w, &recorded) && recorded);
+            CHECK(memcmp(gpu_w, gpu_w + N, N * sizeof(float)) == 0);
+            for (int i = 0; i < N; i++) CHECK_NEAR(gpu_w[i], cpu_w[i], 1e-5, 1e-5);
+            if (!gpu[0]->all_reduce) continue; /* built without NCCL */
+            CHECK(train_two(gpu, true, nccl_w, &recorded) && recorded);
+            CHECK(memcmp(nccl_w, nccl_w + N, N * sizeof(float)) == 0);
+            for (int i = 0; i < N; i++) CHECK_NEAR(nccl_w[i], cpu_w[i], 1e-5, 1e-5);
+        }
+        if (gpu[0]
+                ->all_reduce) { /* the other way round they are other communicators; without NCCL nobody can sum by it */
+            tp_device *back[2] = {gpu[1], gpu[0]};
+            CHECK(train_two(back, true, nccl_w, &recorded));
+            gpu[1]->all_reduce = NULL;
+            float v = 1;
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1)), *h[2], *y[2];
+            for (int i = 0; i < 2; i++) {
+                tp_device_enter(g, i);
+                h[i] = tp_exp(x);
+                tp_device_leave(g);
+            }
+            tp_all_reduce(h, 2, false, y);
+            tp_session_config sc = tp_default_session_config();
+            sc.devices = gpu;
+            sc.n_devices = 2;
+            sc.nccl_all_reduce = true;
+            tp_session *s = tp_session_new(g, &sc);
+            tp_feed feed;
+            memset(&feed, 0, sizeof feed);
+            feed.node = x;
+            tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1), &v);
+            const tp_tensor *value;
+            CHECK_ERR(tp_session_run(s, &feed, 1, y, 1, &value), TP_ERR_UNSUPPORTED, "cuda:1 was built without it");
+            gpu[1]->all_reduce = gpu[0]->all_reduce;
+            CHECK_OK(tp_session_run(s, &feed, 1, y, 1, &value)); /* the second result is wanted by nobody */
+            CHECK_NEAR(tp_tensor_get(value, 0), 2 * exp(1), 1e-5, 1e-5);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+        if (cpu[i]) cpu[i]->close(cpu[i]);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+#ifdef TP_CUDA_SHIM
+/* Whatever fails while a step of two GPUs is recorded and replayed: that run fails with a sentence, or goes kernel by kernel to
+ * the right values, and the next one is right in any case. */
+TEST(a_recording_that_fails)
+{
+    enum { N = 5000 };
+    static float v[N];
+    char text[300];
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_set_log(quiet, NULL);
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)};
+    int slow = 0, failed = 0;
+    for (int i = 0; i < N; i++) v[i] = (float)(i % 5);
+    if (CHECK_MSG(gpu[0] && gpu[1], "%s", tp_last_error()))
+        for (int nccl = 0; nccl < 2; nccl++) {
+            bool struck = true;
+            for (int n = 1; struck && n < 300; n++) {
+                tp_graph *g = tp_graph_new(NULL);
+                tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(N)), *h[2], *y[2];
+                for (int i = 0; i < 2; i++) {
+                    tp_device_enter(g, i);
+                    h[i] = tp_affine(tp_square(x), (float)(1 + i), 0.0f);
+                    tp_device_leave(g);
+                }
+                tp_all_reduce(h, 2, false, y);
+                tp_node *fetch[2] = {tp_sum(y[0]), tp_sum(y[1])};
+                tp_session_config sc = tp_default_session_config();
+                sc.devices = gpu;
+                sc.n_devices = 2;
+                sc.nccl_all_reduce = nccl != 0;
+                tp_session *s = tp_session_new(g, &sc);
+                tp_feed feed;
+                memset(&feed, 0, sizeof feed);
+                feed.node = x;
+                tp_tensor_view(&feed.value, TP_F32, tp_make_shape(N), v);
+                const tp_tensor *value[2];
+                tp_plan_info info;
+                for (int run = 0; run < 4 && CHECK_MSG(s != NULL, "%s", tp_last_error()); run++) {
+                    if (run == 1) tp_shim_fail_call_after(n);
+                    const tp_status st = tp_session_run(s, &feed, 1, fetch, 2, value);
+                    if (run == 1) {
+                        struck = tp_shim_failed() != 0;
+                        tp_shim_fail_call_after(0);
+                        failed += st != TP_OK;
+                        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info));
+                        slow += struck && st == TP_OK && !info.recorded;
+                        if (st != TP_OK) CHECK(struck && strlen(tp_last_error()) > 10);
+                        if (st != TP_OK) continue;
+                    }
+                    if (CHECK_MSG(st == TP_OK, "call %d failed in the second run, now %s", n, tp_last_error()))
+                        for (int i = 0; i < 2; i++)
+                            CHECK_MSG(tp_tensor_get(value[i], 0) == 3.0 * 30 * N / 5, "call %d, run %d: %g", n, run,
+                                      tp_tensor_get(value[i], 0));
+                }
+                tp_session_free(s);
+                tp_graph_free(g);
+            }
+            CHECK(!struck);
+        }
+    CHECK_MSG(slow > 5 && failed > 5, "%d runs went kernel by kernel, %d failed", slow, failed);
+    for (int i = 0; i < 2; i++)
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+    CHECK_MSG(tp_shim_live(text, sizeof text) == 0, "%s", text);
+    tp_set_log(NULL, NULL);
+}
+#endif
+
+/* NCCL between programs, as far as one of them shows it: one rank. */
+TEST(a_communicator_of_one_rank)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_F16, TP_BF16, TP_I32, TP_I64};
+    char id[TP_CUDA_COMM_ID];
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    const tp_status st = tp_cuda_comm_id(id);
+    if (st == TP_ERR_UNSUPPORTED) {
+        CHECK(tp_cuda_comm_new(gpu, 1, 0, id) == NULL);
+        gpu->close(gpu);
+        TEST_SKIP(tp_last_error());
+    }
+    CHECK_OK(st);
+    CHECK(tp_cuda_comm_new(gpu, 1, 1, id) == NULL);
+    CHECK_MSG(strstr(tp_last_error(), "there is no rank 1 of 1") != NULL, "%s", tp_last_error());
+    tp_device *cpu = tp_cpu_device_new(1, "naive");
+    CHECK(tp_cuda_comm_new(cpu, 1, 0, id) == NULL);
+    CHECK_MSG(strstr(tp_last_error(), "not cpu:0") != NULL, "%s", tp_last_error());
+    cpu->close(cpu);
+    tp_cuda_comm *c = tp_cuda_comm_new(gpu, 1, 0, id);
+    for (int t = 0; t < TP_COUNT(dtypes) && CHECK_MSG(c != NULL, "%s", tp_last_error()); t++) {
+        const tp_dtype dtype = dtypes[t];
+        const size_t bytes = 100 * tp_dtype_size(dtype);
+        double number[100];
+        char value[800], back[800];
+        for (int i = 0; i < 100; i++) number[i] = i - 20;
+        tp_convert(value, dtype, number, TP_F64, 100);
+        void *p = gpu->alloc(gpu, bytes), *q = gpu->alloc(gpu, bytes);
+        CHECK(p != NULL && q != NULL);
+        CHECK_OK(gpu->upload(gpu, p, value, bytes));
+        CHECK_OK(tp_cuda_comm_all_reduce(c, p, 100, dtype, false));
+        if (dtype == TP_I32 || dtype == TP_I64)
+            CHECK_ERR(tp_cuda_comm_all_reduce(c, p, 100, dtype, true), TP_ERR_DTYPE, "no mean of whole numbers");
+        else CHECK_OK(tp_cuda_comm_all_reduce(c, p, 100, dtype, true));
+        CHECK_OK(tp_cuda_comm_broadcast(c, p, 100, dtype, 0));
+        CHECK_ERR(tp_cuda_comm_broadcast(c, p, 100, dtype, 1), TP_ERR_ARG, "from rank 1");
+        CHECK_OK(tp_cuda_comm_all_gather(c, q, p, 100, dtype));
+        CHECK_OK(gpu->download(gpu, back, q, bytes));
+        CHECK_OK(gpu->wait(gpu));
+        CHECK_MSG(memcmp(value, back, bytes) == 0, "%s", tp_dtype_name(dtype));
+        gpu->free(gpu, p);
+        gpu->free(gpu, q);
+    }
+    if (c)
+        CHECK_ERR(tp_cuda_comm_all_reduce(c, NULL, 1, TP_U8, false), TP_ERR_DTYPE, "not asked to move values of type");
+#ifdef TP_CUDA_SHIM
+    tp_shim_fail_call_after(1);
+    CHECK_ERR(tp_cuda_comm_broadcast(c, NULL, 1, TP_F32, 0), TP_ERR_STATE, "cuda:0: a broadcast by NCCL failed");
+    tp_shim_fail_call_after(0);
+#endif
+    tp_cuda_comm_free(c);
+    gpu->close(gpu);
 }
 
 TEST_MAIN()

@@ -443,6 +443,81 @@ TEST(allocations_fail_where_the_test_says)
     tp_shim_set_memory((size_t)8 << 30);
 }
 
+TEST(pools_allocate_in_the_order_of_streams)
+{
+    cudaMemPoolProps props;
+    cudaMemPool_t pool = nullptr;
+    uint64_t keep = UINT64_MAX, value = 0;
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    tp_shim_set_pools(0);
+    GIVES(cudaMemPoolCreate(&pool, &props), cudaErrorNotSupported);
+    tp_shim_set_pools(1);
+    OK(cudaMemPoolCreate(&pool, &props));
+    OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+    CHECK(tp_shim_live(NULL, 0) == 1);
+    {
+        Stream s, t;
+        void *p, *q;
+        cudaEvent_t e;
+        OK(cudaEventCreate(&e));
+        OK(cudaMallocFromPoolAsync(&p, 600, pool, s));
+        OK(cudaEventRecord(e, s));
+        OK(cudaStreamWaitEvent(t, e, 0));
+        OK(cudaMemsetAsync(p, 1, 600, t));
+        OK(cudaStreamSynchronize(t));
+        OK(cudaFreeAsync(p, s));
+        OK(cudaStreamSynchronize(s));
+        CHECK(tp_shim_live_bytes(0) == 600); /* kept */
+        OK(cudaMallocFromPoolAsync(&p, 500, pool, s));
+        OK(cudaMallocFromPoolAsync(&q, 300, pool, s));
+        OK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &value));
+        CHECK(value == 800 && tp_shim_live_bytes(0) == 800);
+        OK(cudaFreeAsync(q, s));
+        OK(cudaFreeAsync(p, s));
+        OK(cudaStreamSynchronize(s));
+        OK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &value));
+        CHECK(value == 800);
+        OK(cudaMemPoolTrimTo(pool, 0));
+        CHECK(tp_shim_live_bytes(0) == 0);
+        dies(/* some order of the streams shows it */
+             [&] {
+                 for (uint64_t seed = 1; seed < 100; seed++) {
+                     tp_shim_set_seed(seed);
+                     cudaMallocFromPoolAsync(&p, 16, pool, s);
+                     cudaMemsetAsync(p, 1, 16, t);
+                     cudaStreamSynchronize(t);
+                     cudaFreeAsync(p, s);
+                     cudaStreamSynchronize(s);
+                 }
+             },
+             "before the allocation in another stream");
+        dies(
+            [&] {
+                for (uint64_t seed = 1; seed < 100; seed++) {
+                    tp_shim_set_seed(seed);
+                    cudaMallocFromPoolAsync(&p, 16, pool, s);
+                    cudaStreamSynchronize(s);
+                    cudaMemsetAsync(p, 1, 16, t);
+                    cudaFreeAsync(p, s);
+                    cudaStreamSynchronize(s);
+                    cudaStreamSynchronize(t);
+                }
+            },
+            "was freed before this ran");
+        dies(
+            [&] {
+                cudaMallocFromPoolAsync(&p, 16, pool, s);
+                cudaMemPoolDestroy(pool);
+            },
+            "1 allocations of the pool were not freed");
+        OK(cudaEventDestroy(e));
+    }
+    OK(cudaMemPoolDestroy(pool));
+    CHECK(tp_shim_live(NULL, 0) == 0);
+}
+
 TEST(what_is_alive_is_counted)
 {
     char text[200];
@@ -990,6 +1065,52 @@ TEST(collectives)
         }
     }
     OK(cudaSetDevice(0));
+    /* one graph of both devices' streams */
+    float *x[2], host[4];
+    cudaStream_t s[2];
+    cudaEvent_t e[2];
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    for (int d = 0; d < 2; d++) {
+        OK(cudaSetDevice(d));
+        OK(cudaStreamCreateWithFlags(&s[d], cudaStreamNonBlocking));
+        OK(cudaEventCreate(&e[d]));
+        OK(cudaMalloc(&x[d], 16));
+        OK(cudaMemset(x[d], 0, 16));
+    }
+    OK(cudaSetDevice(0));
+    OK(cudaStreamBeginCapture(s[0], cudaStreamCaptureModeThreadLocal));
+    OK(cudaEventRecord(e[0], s[0]));
+    OK(cudaStreamWaitEvent(s[1], e[0], 0));
+    for (int d = 0; d < 2; d++) {
+        OK(cudaSetDevice(d));
+        TP_LAUNCH(s[d], add_kernel, 1, 32, 0, x[d], x[d], 4, (float)(d + 1));
+    }
+    CHECK(!ncclGroupStart());
+    for (int d = 0; d < 2; d++) CHECK(!ncclAllReduce(x[d], x[d], 4, ncclFloat, ncclSum, comm[d], s[d]));
+    CHECK(!ncclGroupEnd());
+    OK(cudaSetDevice(1));
+    TP_LAUNCH(s[1], add_kernel, 1, 32, 0, x[1], x[1], 4, 0.5f);
+    OK(cudaEventRecord(e[1], s[1]));
+    OK(cudaStreamWaitEvent(s[0], e[1], 0));
+    OK(cudaStreamEndCapture(s[0], &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphDestroy(graph));
+    for (int i = 0; i < 2; i++) OK(cudaGraphLaunch(exec, s[0])); /* 3 and 3.5, then 4 + 5.5 and 0.5 more */
+    for (int d = 0; d < 2; d++) {
+        OK(cudaStreamSynchronize(s[0]));
+        OK(cudaMemcpy(host, x[d], 16, cudaMemcpyDeviceToHost));
+        CHECK(host[0] == 9.5f + 0.5f * (float)d && host[3] == host[0]);
+        OK(cudaSetDevice(d));
+        OK(cudaEventDestroy(e[d]));
+        OK(cudaFree(x[d]));
+    }
+    OK(cudaGraphExecDestroy(exec));
+    for (int d = 0; d < 2; d++) OK(cudaStreamDestroy(s[d]));
+    OK(cudaSetDevice(0));
+    Array<float> y(4);
+    dies([&] { ncclAllReduce(y.device, y.device, 4, ncclFloat, ncclSum, comm[0], nullptr); },
+         "outside ncclGroupStart and ncclGroupEnd");
     for (int d = 0; d < 2; d++) CHECK(!ncclCommDestroy(comm[d]));
 }
 

@@ -996,6 +996,8 @@ struct Clique {
 /* Called by one thread at a time, as all of the shim's NCCL. */
 std::map<std::string, std::shared_ptr<Clique>> &cliques = *new std::map<std::string, std::shared_ptr<Clique>>;
 int group_depth, next_id;
+std::vector<std::function<ncclResult_t()>> group; /* what it will do at its end, unless one of its calls has failed */
+bool group_failed, in_group_end;
 
 size_t nccl_size(ncclDataType_t t)
 {
@@ -1077,17 +1079,32 @@ struct tp_shim_comm {
 
 namespace
 {
+ncclResult_t launch(Collective what, const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                    int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t collective(Collective what, const void *send, void *recv, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
+    if (injected(collective_names[what])) {
+        group_failed = true;
+        return ncclUnhandledCudaError;
+    }
+    if (!group_depth) return launch(what, send, recv, count, type, op, root, comm, stream);
+    group.push_back([=] { return launch(what, send, recv, count, type, op, root, comm, stream); });
+    return ncclSuccess;
+}
+ncclResult_t launch(Collective what, const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                    int root, ncclComm_t comm, cudaStream_t stream)
+{
     const char *name = collective_names[what];
-    if (injected(name)) return ncclUnhandledCudaError;
     if (!comm || root < 0 || root >= comm->clique->n) {
         say("%s: no communicator, or a root outside it", name);
         return ncclInvalidArgument;
     }
     if (!tp_shim::stream_ok(stream)) return ncclInvalidArgument;
     Clique &c = *comm->clique;
+    if (c.n > 1 && !in_group_end)
+        tp_shim::fault("%s among %d ranks outside ncclGroupStart and ncclGroupEnd: the first would wait for ever", name,
+                       c.n);
     size_t n = (size_t)c.n, rank = (size_t)comm->rank, bytes = count * nccl_size(type);
     bool sends = what != BROADCAST || comm->rank == root, receives = what != REDUCE || comm->rank == root;
     std::string words = name;
@@ -1110,7 +1127,7 @@ ncclResult_t collective(Collective what, const void *send, void *recv, size_t co
     g->come[rank] = true;
     cudaError_t e = n == 1 ? tp_shim::queue(stream, name, [g] { collect(*g); }) : tp_shim::join(g->meeting, stream);
     if (std::find(g->come.begin(), g->come.end(), false) == g->come.end()) {
-        /* the queue keeps it until it has run */
+        /* the queue, or the graph, keeps it */
         if (n > 1) e = e == cudaSuccess ? tp_shim::queue(stream, name, [g] {}) : e;
         c.open.erase(c.open.begin());
         c.finished++;
@@ -1214,14 +1231,22 @@ const char *ncclGetErrorString(ncclResult_t r)
 const char *ncclGetLastError(ncclComm_t) { return tp_shim_sentence(); }
 ncclResult_t ncclGroupStart(void)
 {
-    group_depth++;
+    if (!group_depth++) group_failed = false;
     return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd(void)
 {
     if (group_depth < 1) return ncclInvalidUsage;
-    group_depth--;
-    return ncclSuccess;
+    if (--group_depth) return ncclSuccess;
+    std::vector<std::function<ncclResult_t()>> all;
+    all.swap(group);
+    if (group_failed) return ncclInvalidUsage; /* none of it is done */
+    ncclResult_t r = ncclSuccess;
+    in_group_end = true;
+    for (auto &one : all)
+        if (r == ncclSuccess) r = one();
+    in_group_end = false;
+    return r;
 }
 ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream)

@@ -1,6 +1,6 @@
 /* nccl.h - the shim's: collectives of NCCL among the devices of one process; see cuda_runtime.h. Every rank of a
- * communicator is called from this process; between a collective's first call and its last no stream may be waited
- * for, which is what ncclGroupStart and ncclGroupEnd are for. */
+ * communicator is called from this process, within ncclGroupStart and ncclGroupEnd, and in each the same thread; the streams
+ * may all be captured into one graph. */
 #ifndef TP_SHIM_NCCL_H
 #define TP_SHIM_NCCL_H
 

@@ -693,19 +693,31 @@ NO_TSAN void run_grid(const tp_shim_kernel *kernel, const char *name, dim3 grid,
 
 /* One device allocation. Under the address sanitizer its red zones guard it, and the host may not touch it: it is
  * poisoned except while work of its device runs. Else there are guard words around it, looked at after every kernel. */
+struct Mark {
+    bool done = false;
+    double time = 0;
+};
 struct Block {
     char *base, *p;
     size_t bytes;
     int device;
     bool shown;
+    cudaMemPool_t pool = nullptr;
+    std::shared_ptr<Mark> born; /* allocated in the order of a stream: not there before */
+    bool there() const { return !born || born->done; }
 };
 struct Queued;
 struct Capture;
-struct Mark {
-    bool done = false;
-    double time = 0;
-};
+constexpr int MAX_DEVICES = 8;
 } // namespace
+
+/* What it holds counts as used on its device, whether somebody has it or not. */
+struct CUmemPoolHandle_st {
+    int device = 0;
+    uint64_t threshold = 0, used = 0, held = 0, most_used = 0, most_held = 0;
+    bool access[MAX_DEVICES] = {};
+    long blocks = 0;
+};
 
 struct CUgraph_st {
     std::vector<Queued> nodes;
@@ -759,7 +771,6 @@ struct CUevent_st {
 
 namespace
 {
-constexpr int MAX_DEVICES = 8;
 constexpr size_t GUARD = 256;
 
 int devices_of_environment()
@@ -784,6 +795,9 @@ struct State {
     std::set<cudaEvent_t> events;
     std::set<cudaGraph_t> graphs;
     std::set<cudaGraphExec_t> execs;
+    std::set<cudaMemPool_t> pools; /* the devices' own are none of them */
+    CUmemPoolHandle_st device_pool[MAX_DEVICES];
+    bool with_pools = true;
     std::vector<std::shared_ptr<Capture>> captures;
     cudaStream_t default_stream[MAX_DEVICES] = {};
     std::map<const void *, size_t> dynamic_limit;
@@ -809,6 +823,7 @@ State::State()
         default_stream[i] = new CUstream_st;
         default_stream[i]->device = i;
         default_stream[i]->flags = 0;
+        device_pool[i].device = i;
         streams.insert(default_stream[i]);
     }
     atexit(report_leaks);
@@ -838,7 +853,8 @@ void show(int device)
     S.shown = device;
     for (auto &entry : S.blocks) {
         Block &b = entry.second;
-        bool open = device == -1 || (device >= 0 && (b.device == device || S.peer[device][b.device]));
+        bool reached = device >= 0 && (b.pool ? b.pool->access[device] : S.peer[device][b.device]);
+        bool open = b.there() && (device == -1 || b.device == device || reached);
         if (open != b.shown) block_edges(b, open);
         b.shown = open;
     }
@@ -900,6 +916,13 @@ void check_range(const void *p, size_t bytes, const char *what)
     if (bytes > b->bytes - offset)
         fault("%s: %zu bytes at offset %zu of a device allocation of %zu bytes", what, bytes, offset, b->bytes);
 }
+/* The same when the work runs: streams that do not wait for each other may free memory, or allocate it, too late. */
+void check_now(const void *p, const char *what)
+{
+    const Block *b = block_of(p);
+    if (!b) fault("%s: %p was freed before this ran", what, p);
+    if (!b->there()) fault("%s: %p runs before the allocation in another stream that it needs", what, p);
+}
 void check_host(const void *p, size_t bytes, const char *what)
 {
     if (!bytes) return;
@@ -941,12 +964,23 @@ void let_go(const Block &b)
     (void)b;
 #endif
 }
+void shrink(CUmemPoolHandle_st &pool, uint64_t keep)
+{
+    keep = std::max(keep, pool.used);
+    if (pool.held <= keep) return;
+    S.used[pool.device] -= pool.held - keep;
+    pool.held = keep;
+}
 void forget(const Block &b)
 {
     Block gone = b;
     check_guards("somebody");
     block_edges(gone, true);
-    S.used[gone.device] -= gone.bytes;
+    if (gone.pool) {
+        gone.pool->used -= gone.bytes;
+        gone.pool->blocks--;
+        shrink(*gone.pool, gone.pool->threshold);
+    } else S.used[gone.device] -= gone.bytes;
     S.blocks.erase((uintptr_t)gone.p);
 #if TP_SHIM_ASAN
     free(gone.base);
@@ -1028,6 +1062,7 @@ void step(cudaStream_t s, Lock &lock)
     case RECORD:
         q.mark->done = true;
         q.mark->time = seconds();
+        S.shown = -3; /* memory may be there that was not */
         break;
     case WAIT: break;
     }
@@ -1180,24 +1215,29 @@ void start_pump()
     }).detach();
 }
 
-cudaError_t allocate(Lock &lock, void **p, size_t bytes, const char *what)
+/* stream: the allocation takes its turn there, and comes from the pool */
+cudaError_t allocate(Lock &lock, void **p, size_t bytes, const char *what, cudaMemPool_t pool = nullptr,
+                     cudaStream_t stream = nullptr)
 {
-    (void)lock;
     *p = nullptr;
     cudaError_t e = invalidate_captures(what);
     if (e != cudaSuccess) return failed(e);
     if (fails(what, true)) return failed(cudaErrorMemoryAllocation);
     if (the_device >= S.n_devices) return failed(cudaErrorNoDevice);
     if (!bytes) return cudaSuccess;
-    Block b = {nullptr, nullptr, bytes, the_device, true};
+    Block b;
+    b.bytes = bytes;
+    b.device = pool ? pool->device : the_device;
+    b.pool = pool;
     void *m = nullptr;
-    if (bytes <= S.memory && S.used[the_device] <= S.memory - bytes) {
+    const size_t spare = pool ? pool->held - pool->used : 0, more = bytes > spare ? bytes - spare : 0;
+    if (more <= S.memory && S.used[b.device] <= S.memory - more) {
         size_t extra = TP_SHIM_ASAN ? 0 : 2 * GUARD;
         if (posix_memalign(&m, 256, bytes + extra) != 0) m = nullptr;
     }
     if (!m) {
         say("%s: %zu bytes do not fit into the %zu of device %d, of which %zu are used", what, bytes, S.memory,
-            the_device, S.used[the_device]);
+            b.device, S.used[b.device]);
         return failed(cudaErrorMemoryAllocation);
     }
     b.base = (char *)m;
@@ -1210,11 +1250,22 @@ cudaError_t allocate(Lock &lock, void **p, size_t bytes, const char *what)
     memset(b.p, 0xff, bytes);
     block_edges(b, false);
     b.shown = false;
+    if (stream) b.born = std::make_shared<Mark>();
     S.blocks[(uintptr_t)b.p] = b;
-    S.used[the_device] += bytes;
+    S.used[b.device] += more;
     S.allocations++;
     *p = b.p;
-    return cudaSuccess;
+    if (!pool) return cudaSuccess;
+    pool->used += bytes;
+    pool->held += more;
+    pool->blocks++;
+    pool->most_used = std::max(pool->most_used, pool->used);
+    pool->most_held = std::max(pool->most_held, pool->held);
+    Queued q;
+    q.kind = RECORD;
+    q.name = what;
+    q.mark = b.born;
+    return enqueue(lock, stream, std::move(q));
 }
 
 const Block *block_to_free(void *p, const char *what)
@@ -1283,6 +1334,11 @@ cudaError_t copy(Lock &lock, const char *what, Copy2d c, cudaMemcpyKind kind, cu
             d.run();
         };
     } else q.work = [c] { c.run(); };
+    q.work = [c, to_device, from_device, what, run = std::move(q.work)] {
+        if (to_device) check_now(c.dst, what);
+        if (from_device) check_now(c.src, what);
+        run();
+    };
     e = enqueue(lock, s, std::move(q));
     if (e == cudaSuccess && (synchronous || (!to_device && pageable)) && !s->capture) drain(lock, s);
     return failed(e);
@@ -1300,7 +1356,10 @@ cudaError_t fill(Lock &lock, const char *what, void *p, int value, size_t bytes,
     Queued q;
     q.name = what;
     q.device = -1;
-    q.work = [p, value, bytes] { memset(p, value, bytes); };
+    q.work = [p, value, bytes, what] {
+        check_now(p, what);
+        memset(p, value, bytes);
+    };
     e = enqueue(lock, s, std::move(q));
     if (e == cudaSuccess && synchronous) drain(lock, s);
     return failed(e);
@@ -1329,12 +1388,14 @@ void tp_shim_fail_call_after(long n)
 }
 int tp_shim_failed(void) { return S.struck; }
 void tp_shim_set_memory(size_t bytes) { S.memory = bytes; }
+void tp_shim_set_pools(int supported) { S.with_pools = supported != 0; }
 long tp_shim_live(char *text, size_t size)
 {
     Lock lock(S.mutex);
     std::map<std::string, long> all = S.live;
     all["device allocation"] += (long)S.blocks.size();
     all["pinned allocation"] += (long)S.pinned.size();
+    all["memory pool"] += (long)S.pools.size();
     all["stream"] += (long)S.streams.size() - S.n_devices;
     all["event"] += (long)S.events.size();
     all["graph"] += (long)S.graphs.size();
@@ -1421,7 +1482,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attr, int device)
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)p.sharedMemPerMultiprocessor; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
     case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
-    case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = S.with_pools; break;
     default:
         say("cudaDeviceGetAttribute: the shim does not know attribute %d", (int)attr);
         return failed(cudaErrorInvalidValue);
@@ -1553,11 +1614,106 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t stream)
     *p = nullptr;
     cudaStream_t s = stream_of(stream, "cudaMallocAsync", &e);
     if (!s) return failed(e);
-    int device = the_device;
-    the_device = s->device;
-    e = allocate(lock, p, bytes, "cudaMallocAsync");
-    the_device = device;
-    return e;
+    return failed(allocate(lock, p, bytes, "cudaMallocAsync", &S.device_pool[s->device], s));
+}
+static bool pool_ok(cudaMemPool_t pool, const char *what)
+{
+    if (S.pools.count(pool)) return true;
+    say("%s: the pool does not exist (any more)", what);
+    return false;
+}
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+{
+    Lock lock(S.mutex);
+    cudaError_t e;
+    *p = nullptr;
+    cudaStream_t s = stream_of(stream, "cudaMallocFromPoolAsync", &e);
+    if (!s) return failed(e);
+    if (!pool_ok(pool, "cudaMallocFromPoolAsync")) return failed(cudaErrorInvalidValue);
+    if (s->device != pool->device) {
+        say("cudaMallocFromPoolAsync: the pool is of device %d, the stream of device %d", pool->device, s->device);
+        return failed(cudaErrorInvalidValue);
+    }
+    return failed(allocate(lock, p, bytes, "cudaMallocFromPoolAsync", pool, s));
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *props)
+{
+    Lock lock(S.mutex);
+    *pool = nullptr;
+    if (!S.with_pools) return failed(cudaErrorNotSupported);
+    if (fails("cudaMemPoolCreate", false)) return failed(cudaErrorUnknown);
+    const unsigned char zero[sizeof props->reserved] = {};
+    if (props->allocType != cudaMemAllocationTypePinned || props->location.type != cudaMemLocationTypeDevice ||
+        props->location.id < 0 || props->location.id >= S.n_devices || props->win32SecurityAttributes ||
+        memcmp(props->reserved, zero, sizeof zero) != 0) {
+        say("cudaMemPoolCreate: properties that make no pool of a device");
+        return failed(cudaErrorInvalidValue);
+    }
+    *pool = new CUmemPoolHandle_st;
+    (*pool)->device = props->location.id;
+    (*pool)->access[props->location.id] = true;
+    S.pools.insert(*pool);
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+    Lock lock(S.mutex);
+    if (!pool_ok(pool, "cudaMemPoolDestroy")) return failed(cudaErrorInvalidValue);
+    drain_device(lock, pool->device);
+    if (pool->blocks) fault("cudaMemPoolDestroy: %ld allocations of the pool were not freed", pool->blocks);
+    shrink(*pool, 0);
+    S.pools.erase(pool);
+    delete pool;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
+{
+    Lock lock(S.mutex);
+    if (!pool_ok(pool, "cudaMemPoolTrimTo")) return failed(cudaErrorInvalidValue);
+    shrink(*pool, keep);
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr, void *value)
+{
+    Lock lock(S.mutex);
+    if (!pool_ok(pool, "cudaMemPoolSetAttribute")) return failed(cudaErrorInvalidValue);
+    if (fails("cudaMemPoolSetAttribute", false)) return failed(cudaErrorUnknown);
+    const uint64_t v = *(uint64_t *)value;
+    if (attr == cudaMemPoolAttrReleaseThreshold) pool->threshold = v;
+    else if (attr == cudaMemPoolAttrUsedMemHigh && !v) pool->most_used = pool->used;
+    else if (attr == cudaMemPoolAttrReservedMemHigh && !v) pool->most_held = pool->held;
+    else return failed(cudaErrorInvalidValue);
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr, void *value)
+{
+    Lock lock(S.mutex);
+    if (!pool_ok(pool, "cudaMemPoolGetAttribute")) return failed(cudaErrorInvalidValue);
+    uint64_t *v = (uint64_t *)value;
+    switch (attr) {
+    case cudaMemPoolAttrReleaseThreshold: *v = pool->threshold; break;
+    case cudaMemPoolAttrReservedMemCurrent: *v = pool->held; break;
+    case cudaMemPoolAttrReservedMemHigh: *v = pool->most_held; break;
+    case cudaMemPoolAttrUsedMemCurrent: *v = pool->used; break;
+    case cudaMemPoolAttrUsedMemHigh: *v = pool->most_used; break;
+    default: return failed(cudaErrorInvalidValue);
+    }
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc *list, size_t count)
+{
+    Lock lock(S.mutex);
+    if (!pool_ok(pool, "cudaMemPoolSetAccess")) return failed(cudaErrorInvalidValue);
+    if (fails("cudaMemPoolSetAccess", false)) return failed(cudaErrorUnknown);
+    for (size_t i = 0; i < count; i++) {
+        const int id = list[i].location.id;
+        if (list[i].location.type != cudaMemLocationTypeDevice || id < 0 || id >= S.n_devices)
+            return failed(cudaErrorInvalidDevice);
+        if (id == pool->device && list[i].flags == cudaMemAccessFlagsProtNone) return failed(cudaErrorInvalidValue);
+        pool->access[id] = list[i].flags != cudaMemAccessFlagsProtNone;
+    }
+    S.shown = -3;
+    return cudaSuccess;
 }
 cudaError_t cudaFree(void *p)
 {
@@ -1583,7 +1739,11 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)
     Queued q;
     q.name = "cudaFreeAsync";
     q.device = -1;
-    q.work = [p] { forget(*block_to_free(p, "cudaFreeAsync")); };
+    q.work = [p] {
+        const Block *b = block_to_free(p, "cudaFreeAsync");
+        if (!b->there()) fault("cudaFreeAsync: %p runs before the allocation in another stream", p);
+        forget(*b);
+    };
     return failed(enqueue(lock, s, std::move(q)));
 }
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
@@ -2162,6 +2322,8 @@ struct tp_shim::Meeting {
     std::string name;
     std::function<void()> work;
     std::vector<std::shared_ptr<Mark>> arrived;
+    std::vector<cudaStream_t> captured; /* those that came while they were captured, ... */
+    std::vector<int> after;             /* ... and the nodes that they had come to */
     std::shared_ptr<Mark> done = std::make_shared<Mark>();
 };
 std::shared_ptr<tp_shim::Meeting> tp_shim::meeting(int streams, const std::string &name, std::function<void()> work)
@@ -2178,13 +2340,28 @@ cudaError_t tp_shim::join(const std::shared_ptr<Meeting> &m, cudaStream_t stream
     cudaError_t e;
     cudaStream_t s = stream_of(stream, m->name.c_str(), &e);
     if (!s) return e;
-    if (s->capture || is_default(s)) {
-        say("%s among several devices: the shim neither captures it nor has it in a default stream", m->name.c_str());
-        if (s->capture) s->capture->invalid = true;
+    if (is_default(s)) {
+        say("%s among several devices: the shim does not have it in a default stream", m->name.c_str());
         return cudaErrorStreamCaptureUnsupported;
     }
+    if (s->capture ? m->come > 0 && (m->captured.empty() || m->captured[0]->capture != s->capture)
+                   : !m->captured.empty())
+        fault("%s: of its streams some are captured and some are not, or not together", m->name.c_str());
     Queued q;
     q.name = m->name;
+    if (s->capture) { /* one node, after what any of the streams has come to, and before what any does next */
+        if (s->capture->invalid) return cudaErrorStreamCaptureInvalidated;
+        m->captured.push_back(s);
+        m->after.insert(m->after.end(), s->last.begin(), s->last.end());
+        if (++m->come < m->streams) return cudaSuccess;
+        std::vector<Queued> &nodes = s->capture->graph->nodes;
+        q.device = -1;
+        q.work = m->work;
+        q.after = m->after;
+        for (cudaStream_t o : m->captured) o->last.assign(1, (int)nodes.size());
+        nodes.push_back(std::move(q));
+        return cudaSuccess;
+    }
     if (++m->come < m->streams) {
         m->arrived.push_back(std::make_shared<Mark>());
         q.kind = RECORD;

@@ -11,12 +11,12 @@ extern "C" {
 
 long tp_shim_launches(void);       /* kernels launched by the host outside graphs, since the start */
 long tp_shim_graph_launches(void); /* cudaGraphLaunch */
-long tp_shim_allocations(void);    /* cudaMalloc, cudaMallocAsync and cudaHostAlloc that succeeded */
+long tp_shim_allocations(void);    /* cudaMalloc, those from a pool and cudaHostAlloc that succeeded */
 long tp_shim_calls(void);          /* calls that tp_shim_fail_call_after counts */
-/* Device and pinned allocations, streams, events, graphs, executable graphs, library handles and descriptors that
+/* Device and pinned allocations, pools, streams, events, graphs, executable graphs, library handles and descriptors that
  * nobody has freed. text (may be NULL) gets them one by one: "2 device allocations, 1 stream". */
 long tp_shim_live(char *text, size_t size);
-size_t tp_shim_live_bytes(int device);
+size_t tp_shim_live_bytes(int device); /* what pools hold included */
 
 /* The n-th allocation (device or pinned) from here fails as if memory were full, n = 1 the next; 0: none. */
 void tp_shim_fail_alloc_after(long n);
@@ -26,6 +26,7 @@ void tp_shim_fail_call_after(long n);
 int tp_shim_failed(void); /* 1: one of the two struck since it was set */
 
 void tp_shim_set_memory(size_t bytes); /* of each device; the default is 8 GB */
+void tp_shim_set_pools(int supported); /* 0: a driver that knows no memory pools */
 void tp_shim_set_seed(uint64_t seed);  /* in place of $TP_SHIM_SEED */
 const char *tp_shim_sentence(void);    /* why the last call of this thread that failed did */
 

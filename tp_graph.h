@@ -1206,9 +1206,8 @@ enum {
     TP__OP_BATCH_NORM_GRAD = 1 << 19,
     TP__OP_GATHER = 1 << 20,
     TP__OP_GATHER_GRAD = 1 << 21,
-    TP__OP_SEQUENCE = 1 << 22, /* lstm, gru: input 0 may be a table, with its indices as one more input */
-    TP__OP_SEQUENCE_GRAD =
-        1 << 23, /* the input before the weights likewise; then one more output, the table's gradient */
+    TP__OP_SEQUENCE = 1 << 22,      /* lstm, gru: x may be a table, with its indices as one more input */
+    TP__OP_SEQUENCE_GRAD = 1 << 23, /* so here; the table's gradient is one more output */
     TP__OP_CONV2D_FILTER_GRAD = 1 << 24,
     TP__OP_CONV2D_INPUT_GRAD = 1 << 25
 };
@@ -4054,8 +4053,7 @@ static tp_status tp__plan_tables(tp__compiler *c)
     for (int id = 0; id < c->n_op; id++) {
         const tp_operation *o = c->op[id];
         const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
-        if (!c->need[id]) continue;
-        if (o->row->flags & TP__OP_GATHER_GRAD) { /* of x: the sequence op's gradient makes it */
+        if (o->row->flags & TP__OP_GATHER_GRAD) { /* of x, the first one: the sequence op's gradient makes it */
             const tp_node *dx = o->in[0];
             while ((dx->op->row->flags & TP_OP_VIEW) && !dx->op->n_ctrl && c->fed[tp__value_of(c, dx)] < 0)
                 dx = dx->op->in[0];
@@ -4071,7 +4069,7 @@ static tp_status tp__plan_tables(tp__compiler *c)
             c->replaced_by[id] = from->id;
             continue;
         }
-        if (!back && !(o->row->flags & TP__OP_SEQUENCE)) continue;
+        if (!c->need[id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) continue;
         const int device = tp__device_of(c, o), i = tp__table_input(o);
         tp_device *d = c->plan->device[device];
         const tp_operation *gather = tp__gathered(c, o->in[i], device);
@@ -11333,23 +11331,21 @@ static void tp__gather_kernel(const tp_call *k)
     tp__each_range(k, tp__size(&k->in[1]), tp__grain(tp__product(p, 1, p->ndim)), tp__gather_range);
 }
 #if TP__FAST
-static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to)
+static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to_row)
 {
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
     const float *dy = (const float *)k->in[0].data, *in[2];
     float *dp = (float *)k->out[0].data;
-    int64_t found = -1; /* added when the next one is found, and on its way */
-    memset(dp + from * width, 0, (size_t)((to - from) * width) * sizeof *dp);
-    for (int64_t i = 0; i <= n; i++) {
-        const int64_t r = i < n ? tp__index_at(&k->in[1], i) : from;
-        if (r < from || r >= to) continue;
-        if (i < n) tp__fetch_row(dy + i * width, width);
-        if (found >= 0) {
-            in[0] = dp + tp__index_at(&k->in[1], found) * width, in[1] = dy + found * width;
-            tp__vec_add_of[k->device->isa->level](width, dp + tp__index_at(&k->in[1], found) * width, in);
-        }
-        found = i;
+    float *to = NULL; /* of the last one found, which is added when the next one is on its way */
+    memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t r = tp__index_at(&k->in[1], i);
+        if (r < from || r >= to_row) continue;
+        tp__fetch_row(dy + i * width, width);
+        if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
+        in[0] = to = dp + r * width, in[1] = dy + i * width;
     }
+    if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
 }
 #endif
 static void tp__gather_grad_fast(const tp_call *k)
@@ -13985,8 +13981,8 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. Backward, from the last step on:
  *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
  *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
- * lstm_grad has no gradient itself. Fast: each block of samples goes through all its steps alone, with no waiting for
- * other threads, the weights being packed once; with few samples the products with x are made for all steps at once.
+ * lstm_grad has no gradient itself. Fast: the products with x over all steps at once; then each block of samples goes
+ * through all its steps alone, with no waiting for other threads, Wh being packed once.
  * x may be a table E (V,I) and its row of each position one more input, ids: the planner's, on the CPU, for a V below T B
  * (step 2' of >>plan). Then gather(E, ids) Wx = gather(E Wx, ids): the product has V rows, and every row has the same
  * bits. Back, with P = sum of dgates over equal ids, in the order of positions:  dWx = E^T P,  dE = P Wx^T,  a sixth output. */
@@ -14157,7 +14153,6 @@ typedef struct tp__lstm_job {
     /* forward: x Wx; backward: dgates Wx^T, x^T dgates and h^T dgates, P Wx^T. x is all steps or the table. */
     tp_gemm_args gemm[4];
     float *packed, *gates, *h, *c, *before, *db; /* before: the state before each step */
-    float *packed_x;                             /* Wx, for products step by step; NULL: they are made at once */
     float *product;                              /* of the table: E Wx + b; its gradient P */
     float
         *rows; /* a step's dgates side by side: where they belong, their distances would fill a few sets of the cache */
@@ -14179,7 +14174,6 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     j->x = (const float *)x->data;
     const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V,
                   blocks = tp__ceil_div(j->r.B, TP__RNN_BLOCK);
-    const bool steps = j->r.B >= TP__RNN_BLOCK && I > 0 && (back || !j->table.ids);
     tp_gemm_args *a = j->gemm;
     j->block = tp__rnn_block(k->device, j->r.B);
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
@@ -14187,7 +14181,6 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     j->product = (float *)tp__carve(&c, V * G, sizeof(float));
     if (!back) {
         j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, G), sizeof(float));
-        j->packed_x = steps ? (float *)tp__carve(&c, tp__packed_floats(j->isa, I, G), sizeof(float)) : NULL;
         j->gates = (float *)k->out[3].data;
         if (!j->gates) j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
         a[0].M = j->table.ids ? V : rows, a[0].N = G, a[0].K = I;
@@ -14196,7 +14189,6 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
         a[0].epilogue.bias = (const float *)k->in[2].data;
     } else {
         j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, G, H), sizeof(float));
-        j->packed_x = steps ? (float *)tp__carve(&c, tp__packed_floats(j->isa, G, I), sizeof(float)) : NULL;
         j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
         j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, blocks * G, sizeof(float));
@@ -14239,12 +14231,9 @@ static void tp__lstm_block(void *user, int64_t block)
         const int64_t ldh = step > 0 && y ? r->sb * H : H;
         for (int64_t b = b0; b < b1 && j->table.ids; b++) {
             const int64_t row = step * r->st + b * r->sb;
-            memcpy(j->gates + row * G, tp__rnn_row(&j->table, j->product, row, G), (size_t)G * sizeof(float));
+            tp__copy_rows(j->gates + row * G, 0, tp__rnn_row(&j->table, j->product, row, G), 0, G, 1);
         }
-        if (j->packed_x)
-            tp__rows_by_packed(j->isa, b1 - b0, j->x + row0 * r->I, r->sb * r->I, 1, j->gates + row0 * G, r->sb * G,
-                               j->packed_x, r->I, r->I, G, false, (const float *)j->k->in[2].data);
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, j->gates + row0 * G, r->sb * G, j->packed, H, H, G, true, NULL);
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, j->gates + row0 * G, r->sb * G, j->packed, H, H, G, true);
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             float *c = cells ? cells + row * H : j->c + b * H;
@@ -14289,15 +14278,11 @@ static void tp__lstm_grad_block(void *user, int64_t block)
                                             j->c + b * H, j->gates + row * G);
             sum[0] = db, sum[1] = j->gates + row * G;
             tp__vec_add_of[j->isa->level](G, db, sum);
-            memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
-            memcpy(j->rows + b * (G + 16), j->gates + row * G, (size_t)G * sizeof(float));
+            tp__copy_rows(j->before + row * H, 0, h0, 0, H, 1);
+            tp__copy_rows(j->rows + b * (G + 16), 0, j->gates + row * G, 0, G, 1);
         }
         tp__rows_by_packed(j->isa, b1 - b0, j->rows + b0 * (G + 16), G + 16, 1, j->h + b0 * H, H, j->packed, G, G, H,
-                           false, NULL);
-        if (j->packed_x && j->gemm[0].C)
-            tp__rows_by_packed(j->isa, b1 - b0, j->rows + b0 * (G + 16), G + 16, 1,
-                               j->gemm[0].C + (step * r->st + b0 * r->sb) * r->I, r->sb * r->I, j->packed_x, G, G, r->I,
-                               false, NULL);
+                           false);
     }
     if (k->out[3].data)
         memcpy((float *)k->out[3].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -14314,8 +14299,7 @@ static void tp__lstm_fast(const tp_call *k)
         const int64_t G = 4 * j.r.H;
         if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
         tp__pack_matrix(j.isa, j.packed, (const float *)k->in[1].data + j.r.I * G, G, false, j.r.H, G);
-        if (j.packed_x) tp__pack_matrix(j.isa, j.packed_x, (const float *)k->in[1].data, G, false, j.r.I, G);
-        else tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
+        tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
         tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_block, &j);
         return;
     }
@@ -14330,11 +14314,9 @@ static void tp__lstm_grad_fast(const tp_call *k)
         tp__lstm_make(&j, k, true, k->scratch);
         const int64_t G = 4 * j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
         tp__pack_matrix(j.isa, j.packed, (const float *)k->in[4].data + j.r.I * G, G, true, G, j.r.H);
-        if (j.packed_x && j.gemm[0].C)
-            tp__pack_matrix(j.isa, j.packed_x, (const float *)k->in[4].data, G, true, G, j.r.I);
         tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_grad_block, &j);
         if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, G);
-        for (int i = j.packed_x ? 1 : 0; i < 4; i++)
+        for (int i = 0; i < 4; i++)
             if (j.gemm[i].C && (i == 2 || j.r.I > 0)) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
         if (!k->out[2].data) return;
         if (blocks > 0) tp__tree_add(j.isa, j.db, G, (int)blocks, G);
@@ -14639,14 +14621,12 @@ static void tp__gru_block(void *user, int64_t block)
         float *g = j->gates + row0 * 3 * H;
         for (int64_t b = b0; b < b1 && j->table.ids; b++) {
             const int64_t row = step * r->st + b * r->sb;
-            memcpy(j->gates + row * 3 * H, tp__rnn_row(&j->table, j->product, row, 3 * H),
-                   (size_t)(3 * H) * sizeof(float));
+            tp__copy_rows(j->gates + row * 3 * H, 0, tp__rnn_row(&j->table, j->product, row, 3 * H), 0, 3 * H, 1);
         }
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true, NULL);
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
         for (int64_t b = b0; b < b1; b++)
             tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
-        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true,
-                           NULL);
+        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
         for (int64_t b = b0; b < b1; b++)
             tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
                                            y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
@@ -14676,12 +14656,12 @@ static void tp__gru_grad_block(void *user, int64_t block)
             const float *g = gates + row * 3 * H, *in[2];
             tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
                                            j->gates + row * 3 * H);
-            memcpy(j->before + row * H, h0, (size_t)H * sizeof(float));
+            tp__copy_rows(j->before + row * H, 0, h0, 0, H, 1);
             in[0] = g, in[1] = h0;
             tp__vec_mul_of[j->isa->level](H, j->before_r + row * H, in);
         }
         tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
-                           false, NULL);
+                           false);
         for (int64_t b = b0; b < b1; b++) {
             const int64_t row = step * r->st + b * r->sb;
             const float *in[2];
@@ -14690,8 +14670,8 @@ static void tp__gru_grad_block(void *user, int64_t block)
             in[0] = db, in[1] = j->gates + row * 3 * H;
             tp__vec_add_of[j->isa->level](3 * H, db, in);
         }
-        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H, true,
-                           NULL);
+        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
+                           true);
     }
     if (k->out[5].data)
         memcpy((float *)k->out[5].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -14946,7 +14926,7 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
                                         int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
 {
     const tp__heads *h = &j->h;
-    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false, NULL);
+    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false);
     for (int64_t i = i0; i < i1; i++) {
         float *row = p + (i - i0) * h->Tk;
         const int64_t seen = tp__keys_seen(h, i);
@@ -14985,7 +14965,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
             const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq);
             const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
             tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, false);
-            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false, NULL);
+            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false);
         }
     } else {
         const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
@@ -15003,18 +14983,18 @@ static void tp__attention_chunk(void *user, int64_t chunk)
             const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq), m = i1 - i0;
             const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
             tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, true);
-            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false, NULL);
+            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false);
             if (dv) {
                 tp__pack_matrix(j->isa, dy_packed, dy + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true, NULL);
+                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
             }
             for (int64_t i = 0; i < m; i++)
                 tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
                                                    j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
-            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false, NULL);
+            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
             if (dk) {
                 tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true, NULL);
+                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true);
             }
         }
     }

@@ -3615,6 +3615,9 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
                 float *c = out + (row0 + i) * ldc + column;
                 if (p->pack_here) {
+                    const int64_t next = tp__min64(p->kc, k_end - k - kn); /* rows to pack next: a share of them */
+                    for (int64_t r = next * i / mb; r < next * (i + t.m) / mb; r++)
+                        tp__fetch_row(g->B + (k + kn + r) * g->ldb + column, n);
                     t.ldb = tp__panel_width(isa, n);
                     t.b = packed_b + (panel - panel0) * p->nr * kn;
                 } else if (panel >= p->packed_from) {
@@ -3711,11 +3714,11 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
 }
 
 #define TP__PACKED_BLOCK 98304 /* floats of B that are used again and again */
-/* C[i] (+)= A[i] B (+ bias) for m rows, which lie lda and ldc apart, A's values along k `step` apart. B is packed with
- * `packed_k` rows, of which the first K count; bias may be NULL. On the calling thread. */
+/* C[i] (+)= A[i] B for m rows, which lie lda and ldc apart, A's values along k `step` apart. B is packed with `packed_k`
+ * rows, of which the first K count. On the calling thread. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
-                                          int64_t K, int64_t N, bool add, const float *bias)
+                                          int64_t K, int64_t N, bool add)
 {
     const int64_t nr = 2 * isa->vw, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC)), kc = tp__ceil_div(K, k_blocks);
     const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, that stay in L2 */
@@ -3739,7 +3742,6 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
                     const int64_t n = tp__min64(N - column, nr);
                     t.ldb = tp__panel_width(isa, n);
                     t.b = packed + column * packed_k + k * t.ldb;
-                    t.bias = bias && kb + 1 == k_blocks ? bias + column : NULL;
                     for (int j = 0; j < t.m; j++) t.c[j] = C + (i + j) * ldc + column;
                     tp__run_tile(isa, &t, n);
                 }

@@ -422,9 +422,10 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 TP_DEF const char *tp_device_isa(const tp_device *d);
 /* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
-tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail);
+typedef void (*tp_say_fn)(tp_log_level level, const char *fmt, ...);
+tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say);
 int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
-#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail)
+#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once)
 /* Add or replace the kernel of an op (by its name) on this device, for user-written ops. Returns TP_ERR_NOMEM when
  * the table is full. */
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn);

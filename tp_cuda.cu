@@ -556,6 +556,32 @@ typedef struct tp__cuda_kernel {
     size_t (*scratch)(const tp_call *k); /* NULL: none */
 } tp__cuda_kernel;
 
+/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
+typedef struct tp__divisor {
+    int64_t d;
+    uint32_t factor, shift;
+    bool small;
+} tp__divisor;
+static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
+{
+    tp__divisor v;
+    memset(&v, 0, sizeof v);
+    v.d = d > 0 ? d : 1;
+    v.small = numerators <= INT32_MAX && v.d <= INT32_MAX;
+    if (v.small) {
+        while (((int64_t)1 << v.shift) < v.d) v.shift++;
+        v.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << v.shift) - (uint64_t)v.d)) / (uint64_t)v.d + 1);
+    }
+    return v;
+}
+/* Not written out where it is used: it is long, and rarely needed. */
+static __device__ __noinline__ int64_t tp__long_quotient(int64_t i, int64_t d) { return i / d; }
+__device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
+{
+    if (!v.small) return tp__long_quotient(i, v.d);
+    return (int64_t)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
+}
+
 /* ==== >>elementwise =================================================================================== */
 /* A chain of element-wise ops is one launch of an interpreter: each thread takes four neighbours through all of its
  * instructions. Chains of float and bool, the usual ones, have a kernel of their own; half-precision operands are floats
@@ -1549,31 +1575,11 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
  *   join      the second stage, where the elements of an output were cut into parts
  * Who adds what to what follows from the shapes alone. Some neighbours are added as they are, these sums in double. */
 
-/* Division by a number known at launch: a product and a shift for dividends below 2^31. */
-typedef struct tp__reduce_divisor {
-    int64_t d;
-    uint32_t factor;
-    int shift; /* -1: what the processor does */
-} tp__reduce_divisor;
-static tp__reduce_divisor tp__reduce_divisor_of(int64_t d, int64_t most)
-{
-    tp__reduce_divisor v = {d > 0 ? d : 1, 0, -1};
-    if (most >= (int64_t)1 << 31 || v.d >= (int64_t)1 << 31) return v;
-    for (v.shift = 0; ((int64_t)1 << v.shift) < v.d;) v.shift++;
-    v.factor = (uint32_t)(((uint64_t)(((int64_t)1 << v.shift) - v.d) << 32) / (uint64_t)v.d + 1);
-    return v;
-}
-__device__ __forceinline__ int64_t tp__reduce_divide(const tp__reduce_divisor &v, int64_t n)
-{
-    if (v.shift < 0) return n / v.d;
-    return (int64_t)((__umulhi((unsigned)n, v.factor) + (unsigned)n) >> v.shift);
-}
-
 typedef struct tp__folded {
     int64_t n_out, n_sum; /* n_sum: elements behind each output */
     int n_keep, n_reduce; /* merged dimensions, innermost first */
     bool inner_kept;      /* the innermost of all is a kept one: outputs are neighbours in memory */
-    tp__reduce_divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
+    tp__divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
     int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
 } tp__folded;
 
@@ -1592,12 +1598,12 @@ static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
         else f.n_out *= n;
         if (n == 1) continue;
         if (last < 0) f.inner_kept = kind == 0;
-        tp__reduce_divisor *size = kind ? f.reduce : f.keep;
+        tp__divisor *size = kind ? f.reduce : f.keep;
         int *count = kind ? &f.n_reduce : &f.n_keep;
         if (kind == last) {
-            size[*count - 1] = tp__reduce_divisor_of(size[*count - 1].d * n, most);
+            size[*count - 1] = tp__divide_by(size[*count - 1].d * n, most);
         } else {
-            size[*count] = tp__reduce_divisor_of(n, most);
+            size[*count] = tp__divide_by(n, most);
             (kind ? f.reduce_stride : f.keep_stride)[(*count)++] = stride;
         }
         last = kind;
@@ -1623,12 +1629,12 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
     return tp__fold(large, reduced);
 }
 /* Where the elements of output o begin, and how much further its element j lies. */
-__device__ __forceinline__ int64_t tp__folded_at(int n, const tp__reduce_divisor *size, const int64_t *stride,
-                                                 int64_t i)
+__device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
+#pragma unroll 1 /* it stands in many places: unrolled it was a third of all code */
     for (int d = 0; d + 1 < n; d++) {
-        const int64_t q = tp__reduce_divide(size[d], i);
+        const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
         i = q;
     }
@@ -2181,7 +2187,7 @@ static size_t tp__sum_to_like_room(const tp_call *k)
  * stride 0. */
 typedef struct tp__spread {
     int n;
-    tp__reduce_divisor size[TP_MAX_DIMS];
+    tp__divisor size[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS], total;
     int inner; /* of 16 bytes of y, elements: 0 lie anywhere in x; 1 side by side; 2 are one */
 } tp__spread;
@@ -2235,10 +2241,10 @@ static void tp__broadcast_like_cuda(const tp_call *k)
         const int repeated = d < lead || x->dim[d - lead] == 1;
         if (n == 1) continue;
         if (repeated == last) {
-            s.size[s.n - 1] = tp__reduce_divisor_of(s.size[s.n - 1].d * n, s.total);
+            s.size[s.n - 1] = tp__divide_by(s.size[s.n - 1].d * n, s.total);
         } else {
             s.stride[s.n] = repeated ? 0 : stride;
-            s.size[s.n++] = tp__reduce_divisor_of(n, s.total);
+            s.size[s.n++] = tp__divide_by(n, s.total);
         }
         if (!repeated) stride *= n;
         last = repeated;
@@ -2772,30 +2778,6 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
 /* ==== >>moves ========================================================================================= */
 /* Rows that move elements without looking at them move units: 1, 2, 4, 8 or 16 bytes, as many elements at a time as divide
  * every run, distance and address. A thread has four units under way, a block apart. */
-
-/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
-typedef struct tp__divisor {
-    int64_t d;
-    uint32_t factor, shift;
-    bool small;
-} tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
-{
-    tp__divisor v;
-    memset(&v, 0, sizeof v);
-    v.d = d > 0 ? d : 1;
-    v.small = numerators <= INT32_MAX && v.d <= INT32_MAX;
-    if (v.small) {
-        while (((int64_t)1 << v.shift) < v.d) v.shift++;
-        v.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << v.shift) - (uint64_t)v.d)) / (uint64_t)v.d + 1);
-    }
-    return v;
-}
-__device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
-{
-    if (!v.small) return i / v.d;
-    return (int64_t)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
-}
 
 /* The body with T as a unit of so many bytes. */
 #define TP__UNITS(bytes_, ...)  \
@@ -4480,12 +4462,22 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
 #endif
 
 /* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
- * bits, which divide several times faster, if they suffice. */
-#define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                      \
-    do {                                                                                             \
-        if ((n_most_) >= TP__INT_ELEMENTS) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
-        else if (four_) TP_RUN(k_, (kernel_<T_, 4, int>), (n_) / 4, __VA_ARGS__);                    \
-        else TP_RUN(k_, (kernel_<T_, 1, int>), (n_), __VA_ARGS__);                                   \
+ * bits, which divide several times faster, if they suffice. Float64, which is there for checks, has the plain kernel alone. */
+template <class T> struct tp__fours {
+    enum { V = 4 };
+    typedef int I;
+};
+template <> struct tp__fours<double> {
+    enum { V = 1 };
+    typedef int64_t I;
+};
+template <class T> using tp__fours_index = typename tp__fours<T>::I;
+#define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                                     \
+    do {                                                                                                            \
+        if ((n_most_) >= TP__INT_ELEMENTS) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__);                \
+        else if (four_)                                                                                             \
+            TP_RUN(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), (n_) / tp__fours<T_>::V, __VA_ARGS__); \
+        else TP_RUN(k_, (kernel_<T_, 1, tp__fours_index<T_>>), (n_), __VA_ARGS__);                                  \
     } while (0)
 /* The loop of such a kernel: `at_` is the first of V elements. */
 #define TP__EACH_FOUR(I_, V_, at_, n_)                                                            \
@@ -5603,7 +5595,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.four = s.inner == 1 ? s.C % 4 == 0 : s.inner % 4 == 0;
+    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
     int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
@@ -6086,19 +6078,21 @@ TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *bet
 
 /* -- the three ops */
 
-#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                        \
-    do {                                                                                              \
-        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                             \
-        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);           \
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                                       \
+    do {                                                                                                             \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                            \
+        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);                          \
     } while (0)
-#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
-    do {                                                                                                          \
-        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
-        if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                  \
-            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
-        else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \
+#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                   \
+    do {                                                                                                           \
+        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                            \
+        if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                   \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);              \
+        else if ((s_).four)                                                                                        \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, \
+                          __VA_ARGS__);                                                                            \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
     } while (0)
 
 template <class T>
@@ -6200,19 +6194,19 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
     if (C > 512) s.lanes = TP__THREADS;
     return s;
 }
-/* The body with N as the elements of a thread. */
-#define TP__ROW_ITEMS(C_, fours_, ...)                                  \
+/* The body with N as the elements of a thread; one N for float64. */
+#define TP__ROW_ITEMS(T_, C_, fours_, ...)                              \
     do {                                                                \
         const int64_t row_c_ = (C_);                                    \
         const bool row_fours_ = (fours_) && row_c_ % 4 == 0;            \
         if (row_c_ <= 32) {                                             \
-            const int N = 1;                                            \
+            const int N = sizeof(T_) == 8 ? 16 : 1;                     \
             const bool FOURS = false;                                   \
             __VA_ARGS__                                                 \
         } else if (row_c_ <= 128 || (row_c_ > 512 && row_c_ <= 1024)) { \
-            const int N = 4;                                            \
+            const int N = sizeof(T_) == 8 ? 16 : 4;                     \
             if (row_fours_) {                                           \
-                const bool FOURS = true;                                \
+                const bool FOURS = sizeof(T_) < 8;                      \
                 __VA_ARGS__                                             \
             } else {                                                    \
                 const bool FOURS = false;                               \
@@ -6221,7 +6215,7 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
         } else {                                                        \
             const int N = 16;                                           \
             if (row_fours_) {                                           \
-                const bool FOURS = true;                                \
+                const bool FOURS = sizeof(T_) < 8;                      \
                 __VA_ARGS__                                             \
             } else {                                                    \
                 const bool FOURS = false;                               \
@@ -6433,7 +6427,7 @@ static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp_
     const tp__row_shape s = tp__row_shape_of(rows, C);
     TP_REALS(k->in[0].dtype, {
         const bool fours = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
-        TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
+        TP__ROW_ITEMS(T, C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
     });
 }
 static void tp__softmax_of(const tp_call *k, int what)
@@ -6543,7 +6537,7 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
     const tp__row_shape s = tp__row_shape_of(rows, C);
     const bool fours =
         tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
-    TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
+    TP__ROW_ITEMS(T, C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
 
@@ -6687,7 +6681,8 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
         const tp__row_shape s = tp__row_shape_of(rows, C);
         const bool fours =
             tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
-        TP__ROW_ITEMS(C, fours, TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
+        TP__ROW_ITEMS(T, C, fours,
+                      TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
     }
     for (int i = 0; i < 2; i++)
         if (k->out[1 + i].data)

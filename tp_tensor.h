@@ -348,9 +348,9 @@ typedef struct tp_operand {
 } tp_operand;
 
 /* What float32 arithmetic may be made of. F32: nothing else. TF32: products on tensor cores that round their operands to 10
- * bits of mantissa; devices without them take F32. BF16, F16: matrix products and convolutions of half-precision operands,
- * summed in float32; what lies between them is stored in half precision too. Variables, their updates, sums, statistics and
- * what is fetched stay float32. */
+ * bits of mantissa; devices without them take F32. BF16, F16: matrix products, convolutions, LSTM, GRU and attention of
+ * half-precision operands, summed in float32 and, with a product's bias, rounded once; what lies between them is stored in
+ * half precision too. Variables, their updates, states of sequences, sums, statistics and what is fetched stay float32. */
 typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16 } tp_precision;
 
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers

@@ -51,11 +51,11 @@
 #define TP__SLOTS       2                 /* the same for what is staged */
 #define TP__STAGED      64                /* staged values that nobody has taken yet, at most */
 #define TP__LATE        256               /* small downloads that wait() completes */
-#define TP__PRODUCTS    1024              /* remembered choices of a product's algorithm; a power of two */
 
 typedef struct tp__product {
-    uint64_t key;
+    uint64_t key; /* 0: free */
     cublasLtMatmulAlgo_t algo;
+    bool plain; /* there is none */
 } tp__product;
 
 /* Memory that a staged value waits in. Its events keep the two streams apart: the value may be taken once it has arrived,
@@ -71,7 +71,8 @@ typedef struct tp__staged {
 typedef struct tp__cuda {
     tp_device device; /* first: a tp_device * is a tp__cuda * */
     tp_fail_fn fail;
-    int ordinal, n_processor;
+    tp_say_fn say;                        /* once, however often */
+    int ordinal, n_processor, generation; /* the larger number of the compute capability */
     cudaStream_t stream;
     cudaMemPool_t pool; /* all its memory; NULL: the driver knows no pools, it is cudaMalloc's */
     uint64_t open_to;   /* GPUs, by ordinal, that were asked whether they reach this one's memory */
@@ -99,7 +100,8 @@ typedef struct tp__cuda {
     int n_late;
     tp_status status; /* the first failure of a kernel; wait() tells of it */
     char error[512];
-    tp__product product[TP__PRODUCTS];
+    tp__product *product; /* remembered choices of a product's algorithm, by hash; room for a power of two */
+    int64_t n_product, product_room;
     struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
 } tp__cuda;
 
@@ -732,8 +734,8 @@ extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *, void *, const void 
 
 /* ==== >>numbers ======================================================================================= */
 
-/* Half-precision numbers are storage: loaded as float, rounded to nearest even when stored. The portable form of what the
- * processor's conversions do, NaN included. */
+/* Half-precision numbers are storage: loaded as float, rounded to nearest even when stored: by the processor's conversions,
+ * and the portable form of what they do. */
 typedef struct tp__bf16 {
     uint16_t bits;
 } tp__bf16;
@@ -744,12 +746,23 @@ typedef struct tp__f16 {
 __device__ __forceinline__ float tp__f32_of_bf16(uint16_t h) { return __uint_as_float((unsigned)h << 16); }
 __device__ __forceinline__ uint16_t tp__bf16_of_f32(float f)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+#else
     const unsigned u = __float_as_uint(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
 }
 __device__ __forceinline__ float tp__f32_of_f16(uint16_t h)
 {
+#ifdef __CUDA_ARCH__
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+#else
     const unsigned sign = (unsigned)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
     if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
     if (exponent == 0) { /* mantissa 2^-24, exactly */
@@ -757,9 +770,15 @@ __device__ __forceinline__ float tp__f32_of_f16(uint16_t h)
         return sign ? -size : size;
     }
     return __uint_as_float(sign | (exponent + 112u) << 23 | mantissa << 13);
+#endif
 }
 __device__ __forceinline__ uint16_t tp__f16_of_f32(float f)
 {
+#ifdef __CUDA_ARCH__
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+#else
     unsigned u = __float_as_uint(f);
     const unsigned sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
@@ -775,6 +794,7 @@ __device__ __forceinline__ uint16_t tp__f16_of_f32(float f)
     const unsigned rest = mantissa & ((1u << shift) - 1u), half = 1u << (shift - 1u);
     if (rest > half || (rest == half && (h & 1u))) h++;
     return (uint16_t)(sign | h);
+#endif
 }
 
 /* A kernel is a template over what is stored; it computes in tp__real<T>, float or double. */
@@ -794,6 +814,26 @@ __device__ __forceinline__ void tp__put(float *p, int64_t i, float x) { p[i] = x
 __device__ __forceinline__ void tp__put(double *p, int64_t i, double x) { p[i] = x; }
 __device__ __forceinline__ void tp__put(tp__bf16 *p, int64_t i, float x) { p[i].bits = tp__bf16_of_f32(x); }
 __device__ __forceinline__ void tp__put(tp__f16 *p, int64_t i, float x) { p[i].bits = tp__f16_of_f32(x); }
+
+/* The same by a type that is known at run time, for what is rare or small. */
+__device__ __forceinline__ double tp__get_as(const void *p, int dtype, int64_t i)
+{
+    switch (dtype) {
+    case TP_F64: return ((const double *)p)[i];
+    case TP_F16: return tp__get((const tp__f16 *)p, i);
+    case TP_BF16: return tp__get((const tp__bf16 *)p, i);
+    default: return ((const float *)p)[i];
+    }
+}
+__device__ __forceinline__ void tp__put_as(void *p, int dtype, int64_t i, double x)
+{
+    switch (dtype) {
+    case TP_F64: ((double *)p)[i] = x; break;
+    case TP_F16: tp__put((tp__f16 *)p, i, (float)x); break;
+    case TP_BF16: tp__put((tp__bf16 *)p, i, (float)x); break;
+    default: ((float *)p)[i] = (float)x; break;
+    }
+}
 
 /* The body with T as the stored type of an operand: TP_REALS(k->in[0].dtype, { ... kernel<T> ... }). */
 #define TP_REALS(dtype_, ...)   \
@@ -945,6 +985,32 @@ typedef struct tp__cuda_kernel {
     tp_kernel_fn fn;
     size_t (*scratch)(const tp_call *k); /* NULL: none */
 } tp__cuda_kernel;
+
+/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
+typedef struct tp__divisor {
+    int64_t d;
+    uint32_t factor, shift;
+    bool small;
+} tp__divisor;
+static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
+{
+    tp__divisor v;
+    memset(&v, 0, sizeof v);
+    v.d = d > 0 ? d : 1;
+    v.small = numerators <= INT32_MAX && v.d <= INT32_MAX;
+    if (v.small) {
+        while (((int64_t)1 << v.shift) < v.d) v.shift++;
+        v.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << v.shift) - (uint64_t)v.d)) / (uint64_t)v.d + 1);
+    }
+    return v;
+}
+/* Not written out where it is used: it is long, and rarely needed. */
+static __device__ __noinline__ int64_t tp__long_quotient(int64_t i, int64_t d) { return i / d; }
+__device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
+{
+    if (!v.small) return tp__long_quotient(i, v.d);
+    return (int64_t)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
+}
 
 /* ==== >>elementwise =================================================================================== */
 /* A chain of element-wise ops is one launch of an interpreter: each thread takes four neighbours through all of its
@@ -1662,7 +1728,7 @@ typedef struct tp__gemm_shape {
     int64_t M, N, K, batch, stride_a, stride_b, stride_c;
     bool ta, tb, bias, relu, add; /* add: c += */
     float alpha;
-    tp_dtype dtype;
+    tp_dtype dtype, out; /* of a and b; of c and bias: the same or, of halves, float32 */
     tp_precision precision;
     uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
 } tp__gemm_shape;
@@ -1687,11 +1753,54 @@ static cudaDataType_t tp__cuda_type(tp_dtype d)
     return d == TP_F64 ? CUDA_R_64F : d == TP_F16 ? CUDA_R_16F : d == TP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* c = alpha op(a) op(b) + bias, activated. The choice of an algorithm is remembered: none is looked for while recording. */
+/* The place of a product's algorithm, with key 0 if none was chosen yet. A choice is never forgotten: a product that is made
+ * again is made by the same algorithm. NULL: out of memory. */
+static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
+{
+    if (u->n_product * 2 >= u->product_room) {
+        const int64_t room = u->product_room ? 2 * u->product_room : 256;
+        tp__product *more = (tp__product *)calloc((size_t)room, sizeof *more);
+        if (!more) return NULL;
+        for (int64_t i = 0; i < u->product_room; i++) {
+            if (!u->product[i].key) continue;
+            uint64_t at = u->product[i].key & (uint64_t)(room - 1);
+            while (more[at].key) at = (at + 1) & (uint64_t)(room - 1);
+            more[at] = u->product[i];
+        }
+        free(u->product);
+        u->product = more;
+        u->product_room = room;
+    }
+    uint64_t at = key & (uint64_t)(u->product_room - 1);
+    while (u->product[at].key && u->product[at].key != key) at = (at + 1) & (uint64_t)(u->product_room - 1);
+    return &u->product[at];
+}
+
+/* What cuBLASLt has no algorithm for: a thread for each result. */
+TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void *a, const void *b, void *c,
+                            const void *bias)
+{
+    TP_EACH(at, g.batch * g.M * g.N)
+    {
+        const int64_t n = at % g.N, row = at / g.N, m = row % g.M, i = row / g.M, to = i * g.stride_c + m * g.N + n;
+        double sum = 0;
+        for (int64_t q = 0; q < g.K; q++)
+            sum += tp__get_as(a, g.dtype, i * g.stride_a + (g.ta ? q * g.M + m : m * g.K + q)) *
+                   tp__get_as(b, g.dtype, i * g.stride_b + (g.tb ? n * g.K + q : q * g.N + n));
+        sum *= (double)g.alpha;
+        if (g.add) sum += tp__get_as(c, g.out, to);
+        if (bias) sum += tp__get_as(bias, g.out, n);
+        tp__put_as(c, g.out, to, g.relu && !(sum > 0) ? 0 : sum);
+    }
+}
+
+/* c = alpha op(a) op(b) + bias, activated. The choice of an algorithm is remembered: none is looked for while recording.
+ * Sums of split products go through the workspace in float32: the output's halves would round, and more often. cuBLASLt
+ * gives the same bits each time, with one workspace on one stream. */
 static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
 {
     tp__cuda *u = tp__cuda_of(k);
-    const cudaDataType_t type = tp__cuda_type(g->dtype);
+    const cudaDataType_t type = tp__cuda_type(g->dtype), out = tp__cuda_type(g->out);
     const bool f64 = g->dtype == TP_F64;
     cublasLtMatmulDesc_t op = NULL;
     cublasLtMatrixLayout_t la = NULL, lb = NULL, lc = NULL;
@@ -1722,7 +1831,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatrixLayoutCreate(&la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
                                         g->ta ? g->M : g->K);
-    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, type, (uint64_t)g->N, (uint64_t)g->M, g->N);
+    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
     if (batch > 1) {
         cublasLtMatrixLayout_t layout[3] = {la, lb, lc};
         const int64_t stride[3] = {g->stride_a, g->stride_b, g->stride_c};
@@ -1738,32 +1847,48 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     key.M = g->M, key.N = g->N, key.K = g->K, key.batch = g->batch;
     key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
     key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
-    key.dtype = g->dtype, key.precision = g->precision;
+    key.dtype = g->dtype, key.out = g->out, key.precision = g->precision;
     key.align[0] = tp__alignment(a), key.align[1] = tp__alignment(b), key.align[2] = tp__alignment(c);
     const uint64_t h = tp__hash_bytes(&key, sizeof key);
-    tp__product *slot = &u->product[h & (TP__PRODUCTS - 1)];
+    tp__product *slot = tp__product_of(u, h);
+    bool plain = slot && slot->key == h && slot->plain;
+    if (!slot) st = CUBLAS_STATUS_ALLOC_FAILED;
     if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) {
         cublasLtMatmulHeuristicResult_t found;
         int n = 0;
+        const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
         st = cublasLtMatmulPreferenceCreate(&pref);
         if (st == CUBLAS_STATUS_SUCCESS)
             st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                       &u->workspace_bytes, sizeof u->workspace_bytes);
+        if (st == CUBLAS_STATUS_SUCCESS)
+            st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                      sizeof schemes);
         const cublasLtMatmulPreferenceAttributes_t which[4] = {
             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
         const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b goes first */
         for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
             st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
-        if (st == CUBLAS_STATUS_SUCCESS)
+        if (st == CUBLAS_STATUS_SUCCESS) {
             st = cublasLtMatmulAlgoGetHeuristic(u->blas, op, lb, la, lc, lc, pref, 1, &found, &n);
-        if (st == CUBLAS_STATUS_SUCCESS && n == 0) st = CUBLAS_STATUS_NOT_SUPPORTED;
+            plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
+            if (plain) {
+                st = CUBLAS_STATUS_SUCCESS;
+                u->say(TP_LOG_WARN,
+                       "%s: cuBLASLt has no algorithm for %s of (%lld,%lld) by (%lld,%lld): a slow one is used",
+                       u->device.name, k->op->name, (long long)g->M, (long long)g->K, (long long)g->K, (long long)g->N);
+            }
+        }
         if (st == CUBLAS_STATUS_SUCCESS) {
             slot->key = h;
-            slot->algo = found.algo;
+            slot->plain = plain;
+            if (!plain) slot->algo = found.algo;
+            u->n_product++;
         }
     }
-    if (st == CUBLAS_STATUS_SUCCESS)
+    if (plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
+    else if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatmul(u->blas, op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, lb, a, la,
                             f64 ? (const void *)&beta64 : (const void *)&beta32, c, lc, c, lc, &slot->algo,
                             u->workspace, u->workspace_bytes, u->stream);
@@ -1788,21 +1913,11 @@ static int64_t tp__matrix_of(const tp_shape *c, const tp_shape *x, int64_t i)
     return at;
 }
 
-/* An empty sum: zeros and the bias. */
-template <class T> TP_KERNEL tp__no_product(T *c, const T *bias, int64_t n, int64_t N, bool relu)
-{
-    TP_EACH(i, n)
-    {
-        const tp__real<T> v = bias ? tp__get(bias, i % N) : 0;
-        tp__put(c, i, relu && !(v > 0) ? 0 : v);
-    }
-}
-
 static void tp__matmul_cuda(const tp_call *k)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
     const tp_shape *sa = &k->in[0].shape, *sb = &k->in[1].shape, *sc = &k->out[0].shape;
-    const size_t size = tp__dtype_size(k->out[0].dtype);
+    const size_t size = tp__dtype_size(k->in[0].dtype), size_c = tp__dtype_size(k->out[0].dtype);
     tp__gemm_shape g;
     memset(&g, 0, sizeof g);
     g.M = sc->dim[sc->ndim - 2];
@@ -1813,14 +1928,15 @@ static void tp__matmul_cuda(const tp_call *k)
     g.bias = t->fused_bias != 0;
     g.relu = t->fused_act != 0;
     g.alpha = 1;
-    g.dtype = k->out[0].dtype;
+    g.dtype = k->in[0].dtype;
+    g.out = k->out[0].dtype;
     g.precision = k->precision;
     const void *bias = g.bias ? k->in[2].data : NULL;
     int64_t n_batch = tp__product_of(sc, 0, sc->ndim - 2);
     if (tp__size(&k->out[0]) == 0) return;
     if (g.K == 0) {
-        TP_REALS(g.dtype, TP_RUN(k, (tp__no_product<T>), tp__size(&k->out[0]), (T *)k->out[0].data, (const T *)bias,
-                                 tp__size(&k->out[0]), g.N, g.relu););
+        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N; /* zeros and the bias */
+        TP_RUN(k, tp__plain_product, g.batch * g.N, g, k->in[0].data, k->in[1].data, k->out[0].data, bias);
         return;
     }
     if (sb->ndim == 2 && !g.ta) { /* all matrices of a are one tall one */
@@ -1845,7 +1961,7 @@ static void tp__matmul_cuda(const tp_call *k)
         g.stride_c = g.M * g.N;
         tp__gemm(k, &g, (const char *)k->in[0].data + (size_t)(a0 * g.M * g.K) * size,
                  (const char *)k->in[1].data + (size_t)(b0 * g.K * g.N) * size,
-                 (char *)k->out[0].data + (size_t)(i * g.M * g.N) * size, bias);
+                 (char *)k->out[0].data + (size_t)(i * g.M * g.N) * size_c, bias);
         i += n;
     }
 }
@@ -1866,7 +1982,7 @@ static void tp__descend_cuda(const tp_call *k)
     g.ta = true;
     g.alpha = 1;
     g.batch = 1;
-    g.dtype = TP_F32;
+    g.dtype = g.out = TP_F32;
     g.precision = k->precision;
     tp__gemm(k, &g, k->in[0].data, k->in[1].data, k->scratch, NULL);
     TP_RUN(k, tp__descend_step, g.M * g.N, (float *)k->var[0].data, (const float *)k->scratch,
@@ -1889,31 +2005,11 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
  *   join      the second stage, where the elements of an output were cut into parts
  * Who adds what to what follows from the shapes alone. Some neighbours are added as they are, these sums in double. */
 
-/* Division by a number known at launch: a product and a shift for dividends below 2^31. */
-typedef struct tp__reduce_divisor {
-    int64_t d;
-    uint32_t factor;
-    int shift; /* -1: what the processor does */
-} tp__reduce_divisor;
-static tp__reduce_divisor tp__reduce_divisor_of(int64_t d, int64_t most)
-{
-    tp__reduce_divisor v = {d > 0 ? d : 1, 0, -1};
-    if (most >= (int64_t)1 << 31 || v.d >= (int64_t)1 << 31) return v;
-    for (v.shift = 0; ((int64_t)1 << v.shift) < v.d;) v.shift++;
-    v.factor = (uint32_t)(((uint64_t)(((int64_t)1 << v.shift) - v.d) << 32) / (uint64_t)v.d + 1);
-    return v;
-}
-__device__ __forceinline__ int64_t tp__reduce_divide(const tp__reduce_divisor &v, int64_t n)
-{
-    if (v.shift < 0) return n / v.d;
-    return (int64_t)((__umulhi((unsigned)n, v.factor) + (unsigned)n) >> v.shift);
-}
-
 typedef struct tp__folded {
     int64_t n_out, n_sum; /* n_sum: elements behind each output */
     int n_keep, n_reduce; /* merged dimensions, innermost first */
     bool inner_kept;      /* the innermost of all is a kept one: outputs are neighbours in memory */
-    tp__reduce_divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
+    tp__divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
     int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
 } tp__folded;
 
@@ -1932,12 +2028,12 @@ static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
         else f.n_out *= n;
         if (n == 1) continue;
         if (last < 0) f.inner_kept = kind == 0;
-        tp__reduce_divisor *size = kind ? f.reduce : f.keep;
+        tp__divisor *size = kind ? f.reduce : f.keep;
         int *count = kind ? &f.n_reduce : &f.n_keep;
         if (kind == last) {
-            size[*count - 1] = tp__reduce_divisor_of(size[*count - 1].d * n, most);
+            size[*count - 1] = tp__divide_by(size[*count - 1].d * n, most);
         } else {
-            size[*count] = tp__reduce_divisor_of(n, most);
+            size[*count] = tp__divide_by(n, most);
             (kind ? f.reduce_stride : f.keep_stride)[(*count)++] = stride;
         }
         last = kind;
@@ -1963,12 +2059,12 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
     return tp__fold(large, reduced);
 }
 /* Where the elements of output o begin, and how much further its element j lies. */
-__device__ __forceinline__ int64_t tp__folded_at(int n, const tp__reduce_divisor *size, const int64_t *stride,
-                                                 int64_t i)
+__device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
+#pragma unroll 1 /* it stands in many places: unrolled it was a third of all code */
     for (int d = 0; d + 1 < n; d++) {
-        const int64_t q = tp__reduce_divide(size[d], i);
+        const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
         i = q;
     }
@@ -2521,7 +2617,7 @@ static size_t tp__sum_to_like_room(const tp_call *k)
  * stride 0. */
 typedef struct tp__spread {
     int n;
-    tp__reduce_divisor size[TP_MAX_DIMS];
+    tp__divisor size[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS], total;
     int inner; /* of 16 bytes of y, elements: 0 lie anywhere in x; 1 side by side; 2 are one */
 } tp__spread;
@@ -2575,10 +2671,10 @@ static void tp__broadcast_like_cuda(const tp_call *k)
         const int repeated = d < lead || x->dim[d - lead] == 1;
         if (n == 1) continue;
         if (repeated == last) {
-            s.size[s.n - 1] = tp__reduce_divisor_of(s.size[s.n - 1].d * n, s.total);
+            s.size[s.n - 1] = tp__divide_by(s.size[s.n - 1].d * n, s.total);
         } else {
             s.stride[s.n] = repeated ? 0 : stride;
-            s.size[s.n++] = tp__reduce_divisor_of(n, s.total);
+            s.size[s.n++] = tp__divide_by(n, s.total);
         }
         if (!repeated) stride *= n;
         last = repeated;
@@ -3112,30 +3208,6 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
 /* ==== >>moves ========================================================================================= */
 /* Rows that move elements without looking at them move units: 1, 2, 4, 8 or 16 bytes, as many elements at a time as divide
  * every run, distance and address. A thread has four units under way, a block apart. */
-
-/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
-typedef struct tp__divisor {
-    int64_t d;
-    uint32_t factor, shift;
-    bool small;
-} tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
-{
-    tp__divisor v;
-    memset(&v, 0, sizeof v);
-    v.d = d > 0 ? d : 1;
-    v.small = numerators <= INT32_MAX && v.d <= INT32_MAX;
-    if (v.small) {
-        while (((int64_t)1 << v.shift) < v.d) v.shift++;
-        v.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << v.shift) - (uint64_t)v.d)) / (uint64_t)v.d + 1);
-    }
-    return v;
-}
-__device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
-{
-    if (!v.small) return i / v.d;
-    return (int64_t)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
-}
 
 /* The body with T as a unit of so many bytes. */
 #define TP__UNITS(bytes_, ...)  \
@@ -4820,12 +4892,22 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
 #endif
 
 /* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
- * bits, which divide several times faster, if they suffice. */
-#define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                      \
-    do {                                                                                             \
-        if ((n_most_) >= TP__INT_ELEMENTS) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__); \
-        else if (four_) TP_RUN(k_, (kernel_<T_, 4, int>), (n_) / 4, __VA_ARGS__);                    \
-        else TP_RUN(k_, (kernel_<T_, 1, int>), (n_), __VA_ARGS__);                                   \
+ * bits, which divide several times faster, if they suffice. Float64, which is there for checks, has the plain kernel alone. */
+template <class T> struct tp__fours {
+    enum { V = 4 };
+    typedef int I;
+};
+template <> struct tp__fours<double> {
+    enum { V = 1 };
+    typedef int64_t I;
+};
+template <class T> using tp__fours_index = typename tp__fours<T>::I;
+#define TP__RUN_FOURS(k_, kernel_, T_, four_, n_, n_most_, ...)                                                     \
+    do {                                                                                                            \
+        if ((n_most_) >= TP__INT_ELEMENTS) TP_RUN(k_, (kernel_<T_, 1, int64_t>), (n_), __VA_ARGS__);                \
+        else if (four_)                                                                                             \
+            TP_RUN(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), (n_) / tp__fours<T_>::V, __VA_ARGS__); \
+        else TP_RUN(k_, (kernel_<T_, 1, tp__fours_index<T_>>), (n_), __VA_ARGS__);                                  \
     } while (0)
 /* The loop of such a kernel: `at_` is the first of V elements. */
 #define TP__EACH_FOUR(I_, V_, at_, n_)                                                            \
@@ -4881,6 +4963,18 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
     *more = (int)(pad & 1);
 }
 
+/* Its distances, dense in one layout or the other. */
+static void tp__conv_lay_out(tp__conv_shape *g, bool nchw)
+{
+    g->nchw = nchw;
+    if (nchw) {
+        g->xw = 1, g->xh = g->W, g->xc = g->H * g->W, g->xb = g->C * g->xc;
+        g->yw = 1, g->yh = g->OW, g->yc = g->OH * g->OW, g->yb = g->O * g->yc;
+    } else {
+        g->xc = 1, g->xw = g->C, g->xh = g->W * g->C, g->xb = g->H * g->xh;
+        g->yc = 1, g->yw = g->O, g->yh = g->OW * g->O, g->yb = g->OH * g->yh;
+    }
+}
 static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
 {
     tp__conv_shape g;
@@ -4900,13 +4994,7 @@ static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape
     g.O = w->dim[3];
     tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top, &g.more_h);
     tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left, &g.more_w);
-    if (g.nchw) {
-        g.xw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc;
-        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.O * g.yc;
-    } else {
-        g.xc = 1, g.xw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh;
-        g.yc = 1, g.yw = g.O, g.yh = g.OW * g.O, g.yb = g.OH * g.yh;
-    }
+    tp__conv_lay_out(&g, g.nchw);
     return g;
 }
 
@@ -5394,7 +5482,18 @@ static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g,
     if (!s) return NULL;
     s->key = key;
     cudaSetDevice(c->ordinal);
-    tp__conv_choose(c, s);
+    if (tp__conv_choose(c, s) != CUDNN_STATUS_SUCCESS)
+        c->say(
+            TP_LOG_WARN,
+            "%s: cuDNN has no %s of %lld pictures (%lld,%lld,%lld) and a filter (%lld,%lld,%lld,%lld) in %s of element "
+            "type %d, precision %d: %s",
+            c->device.name,
+            what == TP__CONV_FORWARD ? "conv2d"
+            : what == TP__CONV_INPUT ? "conv2d_input_grad"
+                                     : "conv2d_filter_grad",
+            (long long)images, (long long)g->H, (long long)g->W, (long long)g->C, (long long)g->KH, (long long)g->KW,
+            (long long)(g->C / g->groups), (long long)g->O, g->nchw ? "NCHW" : "NHWC", (int)dtype, (int)precision,
+            g->nchw ? "a slow kernel makes it" : "it gets copies in NCHW");
     s->next = c->convolution;
     c->convolution = s;
     return s;
@@ -5440,12 +5539,13 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv_shape g;
+    tp__conv_shape g, asked; /* asked: in the layout that cuDNN gets */
     int what, way;
     tp_dtype dtype;
     int64_t images;               /* cuDNN gets as many at a time: it counts elements in 32 bits */
     tp__conv_choice *most, *last; /* for so many, and for those that are left over; NULL: none */
     size_t filter, frame, room;   /* bytes of scratch: the turned filter, framed pictures, the rest */
+    size_t copy_x, copy_y;        /* and copies in another layout */
 } tp__conv_job;
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -5483,15 +5583,23 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 #ifndef TP_CUDA_DIRECT_CONV
     if (image > most || reach * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
-    j.most = tp__conv_choice_of(c, g, what, j.dtype, k->precision, j.images);
-    if (!j.most || !j.most->usable) return j;
-    j.room = j.most->workspace;
-    if (g->B % j.images) {
-        j.last = tp__conv_choice_of(c, g, what, j.dtype, k->precision, g->B % j.images);
-        if (!j.last || !j.last->usable) return j;
-        if (j.last->workspace > j.room) j.room = j.last->workspace;
+    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) { /* as it is, then in NCHW */
+        j.asked = *g;
+        if (turned) tp__conv_lay_out(&j.asked, true);
+        j.most = tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, j.images);
+        if (!j.most || !j.most->usable) continue;
+        j.room = j.most->workspace;
+        j.last =
+            g->B % j.images == 0 ? NULL : tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, g->B % j.images);
+        if (g->B % j.images && (!j.last || !j.last->usable)) continue;
+        if (j.last && j.last->workspace > j.room) j.room = j.last->workspace;
+        j.way = TP__BY_CUDNN;
     }
-    j.way = TP__BY_CUDNN;
+    if (j.way != TP__BY_CUDNN) return j;
+    if (j.asked.nchw != g->nchw) {
+        j.copy_x = tp__round256((size_t)(j.images * g->xb) * size);
+        j.copy_y = tp__round256((size_t)(j.images * g->yb) * size);
+    }
     j.filter = tp__round256((size_t)(reach * g->O) * size);
     if (g->more_h || g->more_w) j.frame = tp__round256((size_t)(j.images * image_x) * size);
 #else
@@ -5502,7 +5610,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 static size_t tp__conv_room(const tp_call *k, int what)
 {
     const tp__conv_job j = tp__conv_job_of(k, what);
-    return j.way == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.room;
+    return j.way == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.copy_x + j.copy_y + tp__round256(j.room);
 }
 
 static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y, const void *bias,
@@ -5513,7 +5621,7 @@ static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, v
     memset(&s, 0, sizeof s);
     s.batch = 1;
     s.alpha = 1;
-    s.dtype = j->dtype;
+    s.dtype = s.out = j->dtype;
     s.precision = k->precision;
     if (j->what == TP__CONV_FORWARD) {
         s.M = places, s.N = O, s.K = taps, s.bias = bias != NULL, s.relu = relu;
@@ -5562,23 +5670,50 @@ static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, 
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
+/* Pictures from one layout to the other, N of S places with C channels. */
+static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S, int64_t C,
+                          bool to_nchw)
+{
+    tp__moving m;
+    memset(&m, 0, sizeof m);
+    m.src = (const char *)from, m.dst = (char *)to, m.size = (int64_t)size;
+    tp__moving_add(&m, N, S * C, S * C);
+    tp__moving_add(&m, to_nchw ? C : S, to_nchw ? S : C, 1);
+    tp__moving_add(&m, to_nchw ? S : C, 1, to_nchw ? C : S);
+    tp__move_cuda(k, &m);
+}
 /* The pictures in one go or in several; false if cuDNN does not do what it said it could. */
 static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
-    const tp__conv_shape *g = &j->g;
+    const tp__conv_shape *g = &j->asked;
     tp__cuda *c = tp__cuda_of(k);
     const size_t size = tp__dtype_size(j->dtype);
-    char *filter = (char *)k->scratch, *frame = filter + j->filter, *room = frame + j->frame;
+    char *filter = (char *)k->scratch, *frame = filter + j->filter, *copy_x = frame + j->frame;
+    char *copy_y = copy_x + j->copy_x, *room = copy_y + j->copy_y;
+    const int64_t places_x = g->H * g->W, places_y = g->OH * g->OW;
     if (j->what != TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, w, filter, false);
     for (int64_t at = 0; at < g->B; at += j->images) {
         const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
-        char *px = (char *)x + (size_t)(at * g->xb) * size, *py = (char *)y + (size_t)(at * g->yb) * size;
+        char *from_x = (char *)x + (size_t)(at * g->xb) * size, *from_y = (char *)y + (size_t)(at * g->yb) * size;
+        char *px = j->copy_x ? copy_x : from_x, *py = j->copy_y ? copy_y : from_y;
+        if (px != from_x && j->what != TP__CONV_INPUT)
+            tp__conv_turn(k, size, from_x, px, s->key.B, places_x, g->C, true);
+        if (py != from_y && j->what != TP__CONV_FORWARD)
+            tp__conv_turn(k, size, from_y, py, s->key.B, places_y, g->O, true);
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->what == TP__CONV_FILTER && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
-        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) return false; /* or a shade of it */
+        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) { /* or a shade of it */
+            c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
+                   k->op->name, cudnnGetErrorString(st));
+            return false;
+        }
         if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
         if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
+        if (px != from_x && j->what == TP__CONV_INPUT)
+            tp__conv_turn(k, size, px, from_x, s->key.B, places_x, g->C, false);
+        if (py != from_y && j->what == TP__CONV_FORWARD)
+            tp__conv_turn(k, size, py, from_y, s->key.B, places_y, g->O, false);
     }
     if (j->what == TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, filter, w, true);
     return true;
@@ -5594,7 +5729,7 @@ static void tp__conv_run(const tp_call *k, int what)
     const bool bias = what == TP__CONV_FORWARD && t->fused_bias, relu = bias && t->fused_act != 0;
     if (tp__size(&k->out[0]) == 0) return;
     if (j.way == TP__BY_PRODUCT) {
-        const bool with_it = bias && j.dtype != TP_F64; /* cuBLASLt adds no bias of doubles */
+        const bool with_it = bias && j.dtype != TP_F64 && k->in[2].dtype == j.dtype; /* what cuBLASLt adds */
         tp__conv_product(k, &j, x, w, y, with_it ? k->in[2].data : NULL, with_it && relu);
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
@@ -5611,10 +5746,21 @@ static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CO
 static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT); }
 static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER); }
 
+/* The float32 sum of a product, rounded with its bias: where the two are not one step. */
+TP_KERNEL tp__bias_of_sums(const float *x, const void *b, int dtype_b, void *y, int dtype, int64_t n, int64_t C)
+{
+    TP_EACH(i, n) tp__put_as(y, dtype, i, (double)(x[i] + (float)tp__get_as(b, dtype_b, i % C)));
+}
 static void tp__bias_add_cuda(const tp_call *k)
 {
     const tp_shape *x = &k->in[0].shape;
     const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : x->ndim - 1;
+    if (k->in[0].dtype != k->out[0].dtype) {
+        const int64_t n = tp__size(&k->out[0]);
+        TP_RUN(k, tp__bias_of_sums, n, (const float *)k->in[0].data, k->in[1].data, (int)k->in[1].dtype, k->out[0].data,
+               (int)k->out[0].dtype, n, x->dim[axis]);
+        return;
+    }
     tp__run_bias(k, k->in[0].data, &k->in[1], &k->out[0], tp__product_of(x, axis + 1, x->ndim), false);
 }
 
@@ -5879,7 +6025,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.four = s.inner == 1 ? s.C % 4 == 0 : s.inner % 4 == 0;
+    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
     int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
@@ -6362,19 +6508,21 @@ TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *bet
 
 /* -- the three ops */
 
-#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                        \
-    do {                                                                                              \
-        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                             \
-        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);           \
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                                       \
+    do {                                                                                                             \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                            \
+        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);                          \
     } while (0)
-#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                  \
-    do {                                                                                                          \
-        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                           \
-        if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                  \
-            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);             \
-        else if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, 4, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);                \
+#define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                   \
+    do {                                                                                                           \
+        const int64_t planes_n_ = (s_).C * (s_).pieces;                                                            \
+        if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                   \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);              \
+        else if ((s_).four)                                                                                        \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, \
+                          __VA_ARGS__);                                                                            \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
     } while (0)
 
 template <class T>
@@ -6476,19 +6624,19 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
     if (C > 512) s.lanes = TP__THREADS;
     return s;
 }
-/* The body with N as the elements of a thread. */
-#define TP__ROW_ITEMS(C_, fours_, ...)                                  \
+/* The body with N as the elements of a thread; one N for float64. */
+#define TP__ROW_ITEMS(T_, C_, fours_, ...)                              \
     do {                                                                \
         const int64_t row_c_ = (C_);                                    \
         const bool row_fours_ = (fours_) && row_c_ % 4 == 0;            \
         if (row_c_ <= 32) {                                             \
-            const int N = 1;                                            \
+            const int N = sizeof(T_) == 8 ? 16 : 1;                     \
             const bool FOURS = false;                                   \
             __VA_ARGS__                                                 \
         } else if (row_c_ <= 128 || (row_c_ > 512 && row_c_ <= 1024)) { \
-            const int N = 4;                                            \
+            const int N = sizeof(T_) == 8 ? 16 : 4;                     \
             if (row_fours_) {                                           \
-                const bool FOURS = true;                                \
+                const bool FOURS = sizeof(T_) < 8;                      \
                 __VA_ARGS__                                             \
             } else {                                                    \
                 const bool FOURS = false;                               \
@@ -6497,7 +6645,7 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
         } else {                                                        \
             const int N = 16;                                           \
             if (row_fours_) {                                           \
-                const bool FOURS = true;                                \
+                const bool FOURS = sizeof(T_) < 8;                      \
                 __VA_ARGS__                                             \
             } else {                                                    \
                 const bool FOURS = false;                               \
@@ -6709,7 +6857,7 @@ static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp_
     const tp__row_shape s = tp__row_shape_of(rows, C);
     TP_REALS(k->in[0].dtype, {
         const bool fours = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
-        TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
+        TP__ROW_ITEMS(T, C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
     });
 }
 static void tp__softmax_of(const tp_call *k, int what)
@@ -6819,7 +6967,7 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
     const tp__row_shape s = tp__row_shape_of(rows, C);
     const bool fours =
         tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
-    TP__ROW_ITEMS(C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
+    TP__ROW_ITEMS(T, C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
 
@@ -6963,7 +7111,8 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
         const tp__row_shape s = tp__row_shape_of(rows, C);
         const bool fours =
             tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
-        TP__ROW_ITEMS(C, fours, TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
+        TP__ROW_ITEMS(T, C, fours,
+                      TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
     }
     for (int i = 0; i < 2; i++)
         if (k->out[1 + i].data)
@@ -6999,14 +7148,14 @@ static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
     r->used += ((size_t)n * size + 255) & ~(size_t)255;
     return r->base ? r->base + at : NULL;
 }
-/* c (M,N) = op(a) op(b), of whole matrices one behind the other */
-static void tp__seq_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t N, int64_t K, bool ta, bool tb,
-                            bool add, const void *a, const void *b, void *c)
+/* c (M,N) = op(a) op(b), of whole matrices one behind the other; of halves c may be float32, as `out` says */
+static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int64_t M, int64_t N, int64_t K, bool ta,
+                            bool tb, bool add, const void *a, const void *b, void *c)
 {
     tp__gemm_shape g;
     if (!c || M == 0 || N == 0 || (K == 0 && add)) return;
     if (K == 0) {
-        const cudaError_t e = cudaMemsetAsync(c, 0, (size_t)(M * N) * tp__dtype_size(dtype), tp__cuda_of(k)->stream);
+        const cudaError_t e = cudaMemsetAsync(c, 0, (size_t)(M * N) * tp__dtype_size(out), tp__cuda_of(k)->stream);
         if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
         return;
     }
@@ -7020,36 +7169,9 @@ static void tp__seq_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t
     g.alpha = 1;
     g.batch = 1;
     g.dtype = dtype;
+    g.out = out;
     g.precision = k->precision;
     tp__gemm(k, &g, a, b, c, NULL);
-}
-
-/* c (M,N) = a b as it is before a half-precision result would be rounded: c is float then. cuBLASLt chooses by itself. */
-static void tp__seq_wide_product(const tp_call *k, tp_dtype dtype, int64_t M, int64_t N, int64_t K, const void *a,
-                                 const void *b, void *c)
-{
-    if ((dtype != TP_F16 && dtype != TP_BF16) || M == 0 || N == 0 || K == 0) {
-        tp__seq_product(k, dtype == TP_F64 ? TP_F64 : TP_F32, M, N, K, false, false, false, a, b, c);
-        return;
-    }
-    tp__cuda *u = tp__cuda_of(k);
-    cublasLtMatmulDesc_t op = NULL;
-    cublasLtMatrixLayout_t la = NULL, lb = NULL, lc = NULL;
-    const float one = 1, zero = 0;
-    cublasStatus_t st = cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&lb, tp__cuda_type(dtype), (uint64_t)N, (uint64_t)K, N);
-    if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&la, tp__cuda_type(dtype), (uint64_t)K, (uint64_t)M, K);
-    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, CUDA_R_32F, (uint64_t)N, (uint64_t)M, N);
-    if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmul(u->blas, op, &one, b, lb, a, la, &zero, c, lc, c, lc, NULL, u->workspace,
-                            u->workspace_bytes, u->stream);
-    if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
-    if (la) cublasLtMatrixLayoutDestroy(la);
-    if (lb) cublasLtMatrixLayoutDestroy(lb);
-    if (lc) cublasLtMatrixLayoutDestroy(lc);
-    if (op) cublasLtMatmulDescDestroy(op);
 }
 
 /* Division is slow in 64 bits. */
@@ -7317,32 +7439,34 @@ TP_KERNEL tp__seq_columns(const T *x, tp__real<T> *part, int64_t rows, int64_t N
     for (int l = 1; l < 8; l++) sum += lane_sum[l * 32 + threadIdx.x];
     part[c * N + column] = sum;
 }
-template <class T> TP_KERNEL tp__seq_columns_end(const tp__real<T> *part, T *y, int64_t N, int64_t chunks)
+template <class R> TP_KERNEL tp__seq_columns_end(const R *part, void *y, int dtype, int64_t N, int64_t chunks)
 {
     TP_EACH(i, N)
     {
-        tp__real<T> sum = 0;
+        R sum = 0;
         for (int64_t c = 0; c < chunks; c++) sum += part[c * N + i];
-        tp__put(y, i, sum);
+        tp__put_as(y, dtype, i, (double)sum);
     }
 }
 #define TP__SEQ_CHUNKS 64
 /* part: TP__SEQ_CHUNKS N numbers */
 template <class T>
-static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, void *y, int64_t rows, int64_t N)
+static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, const tp_operand *y, int64_t rows,
+                                int64_t N)
 {
     const int64_t most = (rows + 63) / 64, chunks = most < TP__SEQ_CHUNKS ? most : TP__SEQ_CHUNKS;
     const int64_t chunk = chunks ? (rows + chunks - 1) / chunks : 0, column_blocks = (N + 31) / 32;
-    if (!y) return;
+    if (!y->data) return;
     TP_RUN_BLOCKS(k, (tp__seq_columns<T>), chunks * column_blocks, 256, 0, (const T *)x, (tp__real<T> *)part, rows, N,
                   chunk, column_blocks);
-    TP_RUN(k, (tp__seq_columns_end<T>), N, (const tp__real<T> *)part, (T *)y, N, chunks);
+    TP_RUN(k, (tp__seq_columns_end<tp__real<T>>), N, (const tp__real<T> *)part, y->data, (int)y->dtype, N, chunks);
 }
 
 /* -- lstm, lstm_grad: the products with x are one for all steps; then a product with h and a kernel for the cells at each
  * step. Products are of whole matrices, so that what a step needs of its samples lies together: the cells' kernel gathers
- * and scatters the rows of batch-major sequences. In half precision what goes from step to step is float, and so are its
- * products with Wh, which is converted once; the large products are of halves. */
+ * and scatters the rows of batch-major sequences. In half precision products are of halves with float sums, of the state
+ * too, which is rounded for its product alone: what goes from step to step is float. States, biases and gradients of
+ * weights are float or half, as the plan has them. */
 typedef struct tp__rnn_shape {
     int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
 } tp__rnn_shape;
@@ -7358,30 +7482,36 @@ static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, boo
     return r;
 }
 static tp_dtype tp__rnn_real(tp_dtype d) { return d == TP_F64 ? TP_F64 : TP_F32; }
-template <class A, class B> TP_KERNEL tp__rnn_convert(const A *x, B *y, int64_t n)
+TP_KERNEL tp__rnn_convert(const void *x, int from, void *y, int to, int64_t n)
 {
-    TP_EACH(i, n) tp__put(y, i, tp__get(x, i));
+    TP_EACH(i, n) tp__put_as(y, to, i, tp__get_as(x, from, i));
 }
-template <class A, class B> static void tp__rnn_as(const tp_call *k, const A *x, B *y, int64_t n)
+static void tp__rnn_as(const tp_call *k, const void *x, tp_dtype from, void *y, tp_dtype to, int64_t n)
 {
-    if (y) TP_RUN(k, (tp__rnn_convert<A, B>), n, x, y, n);
+    if (y) TP_RUN(k, tp__rnn_convert, n, x, (int)from, y, (int)to, n);
 }
-/* Rows of weights for products with the state. */
-template <class T> static const tp__real<T> *tp__rnn_weights(const tp_call *k, const T *w, tp__real<T> *room, int64_t n)
+/* A small operand in the type that is calculated with, in `room` unless it has it; and what that takes. */
+static int64_t tp__rnn_apart(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
+static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *room)
 {
-    if (sizeof(T) == sizeof(tp__real<T>)) return (const tp__real<T> *)w;
-    tp__rnn_as(k, w, room, n);
+    if (x->dtype == real) return x->data;
+    tp__rnn_as(k, x->data, x->dtype, room, real, tp__size(x));
     return room;
+}
+
+/* A matrix from row n on */
+static void *tp__rnn_rows(const tp_operand *x, int64_t n)
+{
+    return x->data ? (char *)x->data + (size_t)(n * x->shape.dim[1]) * tp__dtype_size(x->dtype) : NULL;
 }
 
 /* One step. xw (rows,4H) = x Wx and gates may be one memory; hw (B,4H) = h Wh; h, c (B,H): the state, replaced. */
 template <class T> struct tp__lstm_step {
     int64_t B, H, row, sb;
     float forget_bias;
-    const tp__real<T> *xw, *hw;
-    const T *bias;
+    const tp__real<T> *xw, *hw, *bias;
     tp__real<T> *h, *c;
-    T *gates, *cells, *y;
+    T *rounded, *gates, *cells, *y; /* rounded (B,H): the state for the next product, where that is not h */
 };
 template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
 {
@@ -7391,8 +7521,7 @@ template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
     {
         const int64_t b = tp__seq_divide(e, H), u = e - b * H, row = a.row + b * a.sb;
         R g[4];
-        for (int q = 0; q < 4; q++)
-            g[q] = a.xw[row * G + q * H + u] + a.hw[b * G + q * H + u] + tp__get(a.bias, q * H + u);
+        for (int q = 0; q < 4; q++) g[q] = a.xw[row * G + q * H + u] + a.hw[b * G + q * H + u] + a.bias[q * H + u];
         g[0] = tp__logistic(g[0]);
         g[1] = tanh(g[1]);
         g[2] = tp__logistic(g[2] + (R)a.forget_bias);
@@ -7400,13 +7529,14 @@ template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
         const R c = g[2] * a.c[e] + g[0] * g[1], h = g[3] * tanh(c);
         a.c[e] = c;
         a.h[e] = h;
+        if (a.rounded) tp__put(a.rounded, e, h);
         if (a.y) tp__put(a.y, row * H + u, h);
         if (a.cells) tp__put(a.cells, row * H + u, c);
         for (int q = 0; q < 4 && a.gates; q++) tp__put(a.gates, row * G + q * H + u, g[q]);
     }
 }
 typedef struct tp__lstm_room {
-    void *xw, *hw, *h, *c, *wh;
+    void *xw, *hw, *h, *c, *rounded, *bias;
     size_t bytes;
 } tp__lstm_room;
 static tp__lstm_room tp__lstm_room_of(const tp_call *k)
@@ -7421,7 +7551,8 @@ static tp__lstm_room tp__lstm_room_of(const tp_call *k)
     m.hw = tp__seq_take(&room, r.B * 4 * r.H, real);
     m.h = tp__seq_take(&room, r.B * r.H, real);
     m.c = tp__seq_take(&room, r.B * r.H, real);
-    m.wh = tp__seq_take(&room, size < real ? r.H * 4 * r.H : 0, real);
+    m.rounded = size < real ? tp__seq_take(&room, r.B * r.H, size) : NULL;
+    m.bias = tp__seq_take(&room, tp__rnn_apart(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
     m.bytes = room.used;
     return m;
 }
@@ -7432,26 +7563,28 @@ template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0
     typedef tp__real<T> R;
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, t->batch_major);
-    const tp_dtype dtype = k->in[0].dtype;
+    const tp_dtype dtype = k->in[0].dtype, real = tp__rnn_real(dtype);
     const int64_t G = 4 * r.H;
     const tp__lstm_room m = tp__lstm_room_of(k);
     const T *w = (const T *)k->in[1].data;
-    const R *wh = tp__rnn_weights(k, w + r.I * G, (R *)m.wh, r.H * G);
-    tp__rnn_as(k, (const T *)k->in[3].data, (R *)m.h, r.B * r.H);
-    tp__rnn_as(k, (const T *)k->in[4].data, (R *)m.c, r.B * r.H);
-    tp__seq_wide_product(k, dtype, r.T * r.B, G, r.I, k->in[0].data, w, m.xw);
+    const R *bias = (const R *)tp__rnn_single(k, &k->in[2], real, m.bias);
+    tp__rnn_as(k, k->in[3].data, k->in[3].dtype, m.h, real, r.B * r.H);
+    tp__rnn_as(k, k->in[3].data, k->in[3].dtype, m.rounded, dtype, r.B * r.H);
+    tp__rnn_as(k, k->in[4].data, k->in[4].dtype, m.c, real, r.B * r.H);
+    tp__seq_product(k, dtype, real, r.T * r.B, G, r.I, false, false, false, k->in[0].data, w, m.xw);
     for (int64_t step = 0; step < r.T; step++) {
         tp__lstm_step<T> a;
-        tp__seq_product(k, tp__rnn_real(dtype), r.B, G, r.H, false, false, false, m.h, wh, m.hw);
+        tp__seq_product(k, dtype, real, r.B, G, r.H, false, false, false, m.rounded ? m.rounded : m.h, w + r.I * G,
+                        m.hw);
         a.B = r.B, a.H = r.H, a.row = step * r.st, a.sb = r.sb;
         a.forget_bias = t->forget_bias;
-        a.xw = (const R *)m.xw, a.hw = (const R *)m.hw, a.bias = (const T *)k->in[2].data;
-        a.h = (R *)m.h, a.c = (R *)m.c;
+        a.xw = (const R *)m.xw, a.hw = (const R *)m.hw, a.bias = bias;
+        a.h = (R *)m.h, a.c = (R *)m.c, a.rounded = (T *)m.rounded;
         a.y = (T *)k->out[0].data, a.gates = (T *)k->out[3].data, a.cells = (T *)k->out[4].data;
         TP_RUN(k, (tp__lstm_cell<T>), r.B * r.H, a);
     }
-    tp__rnn_as(k, (const R *)m.h, (T *)k->out[1].data, r.B * r.H);
-    tp__rnn_as(k, (const R *)m.c, (T *)k->out[2].data, r.B * r.H);
+    tp__rnn_as(k, m.h, real, k->out[1].data, k->out[1].dtype, r.B * r.H);
+    tp__rnn_as(k, m.c, real, k->out[2].data, k->out[2].dtype, r.B * r.H);
 }
 static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_run<T>(k);); }
 
@@ -7460,10 +7593,10 @@ static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_
 template <class T> struct tp__lstm_back_step {
     int64_t B, H, row, st, sb;
     bool first; /* of the sequence: the states before it are h0 and c0 */
-    const T *dy, *gates, *cells, *y, *h0, *c0;
-    const tp__real<T> *dh;
-    tp__real<T> *dc, *step;
-    T *dgates, *before;
+    const T *dy, *gates, *cells, *y;
+    const tp__real<T> *h0, *c0, *dh;
+    tp__real<T> *dc;
+    T *dgates, *before, *step;
 };
 template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
 {
@@ -7475,8 +7608,8 @@ template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
         const R i = tp__get(a.gates, row * G + u), j = tp__get(a.gates, row * G + H + u);
         const R f = tp__get(a.gates, row * G + 2 * H + u), o = tp__get(a.gates, row * G + 3 * H + u);
         const R tc = tanh(tp__get(a.cells, row * H + u));
-        const R c0 = a.first ? tp__get(a.c0, e) : tp__get(a.cells, last * H + u);
-        const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, last * H + u);
+        const R c0 = a.first ? a.c0[e] : tp__get(a.cells, last * H + u);
+        const R h0 = a.first ? a.h0[e] : tp__get(a.y, last * H + u);
         const R d = tp__get(a.dy, row * H + u) + a.dh[e], dc = a.dc[e] + d * o * (1 - tc * tc);
         R g[4];
         g[0] = dc * j * i * (1 - i);
@@ -7487,12 +7620,12 @@ template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
         tp__put(a.before, row * H + u, h0);
         for (int q = 0; q < 4; q++) {
             tp__put(a.dgates, row * G + q * H + u, g[q]);
-            if (a.step) a.step[b * G + q * H + u] = g[q];
+            if (a.step) tp__put(a.step, b * G + q * H + u, g[q]);
         }
     }
 }
 typedef struct tp__lstm_back_room {
-    void *dgates, *step, *before, *dh, *dc, *wh, *part;
+    void *dgates, *step, *before, *dh, *dc, *h0, *c0, *part;
     size_t bytes;
 } tp__lstm_back_room;
 static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
@@ -7503,11 +7636,12 @@ static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__lstm_back_room m;
     m.dgates = tp__seq_take(&room, r.T * r.B * 4 * r.H, size);
-    m.step = batch_major || size < real ? tp__seq_take(&room, r.B * 4 * r.H, real) : NULL;
+    m.step = batch_major ? tp__seq_take(&room, r.B * 4 * r.H, size) : NULL;
     m.before = tp__seq_take(&room, r.T * r.B * r.H, size);
     m.dh = tp__seq_take(&room, r.B * r.H, real);
     m.dc = tp__seq_take(&room, r.B * r.H, real);
-    m.wh = tp__seq_take(&room, size < real ? r.H * 4 * r.H : 0, real);
+    m.h0 = tp__seq_take(&room, tp__rnn_apart(&k->in[5], tp__rnn_real(k->in[3].dtype)), real);
+    m.c0 = tp__seq_take(&room, tp__rnn_apart(&k->in[6], tp__rnn_real(k->in[3].dtype)), real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 4 * r.H, real);
     m.bytes = room.used;
     return m;
@@ -7520,42 +7654,41 @@ static void tp__lstm_back_run(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0,
     typedef tp__real<T> R;
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
-    const tp_dtype dtype = k->in[3].dtype;
+    const tp_dtype dtype = k->in[3].dtype, real = tp__rnn_real(dtype);
     const int64_t H = r.H, G = 4 * H, rows = r.T * r.B;
     const tp__lstm_back_room m = tp__lstm_back_room_of(k);
     const T *w = (const T *)k->in[4].data;
-    const R *wh = tp__rnn_weights(k, w + r.I * G, (R *)m.wh, H * G);
-    tp__rnn_as(k, (const T *)k->in[1].data, (R *)m.dh, r.B * H);
-    tp__rnn_as(k, (const T *)k->in[2].data, (R *)m.dc, r.B * H);
+    const void *h0 = tp__rnn_single(k, &k->in[5], real, m.h0), *c0 = tp__rnn_single(k, &k->in[6], real, m.c0);
+    tp__rnn_as(k, k->in[1].data, k->in[1].dtype, m.dh, real, r.B * H);
+    tp__rnn_as(k, k->in[2].data, k->in[2].dtype, m.dc, real, r.B * H);
     for (int64_t step = r.T - 1; step >= 0; step--) {
         tp__lstm_back_step<T> a;
         a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
         a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[8].data, a.cells = (const T *)k->in[9].data;
-        a.y = (const T *)k->in[7].data, a.h0 = (const T *)k->in[5].data, a.c0 = (const T *)k->in[6].data;
-        a.dh = (const R *)m.dh, a.dc = (R *)m.dc, a.step = (R *)m.step;
+        a.y = (const T *)k->in[7].data, a.h0 = (const R *)h0, a.c0 = (const R *)c0;
+        a.dh = (const R *)m.dh, a.dc = (R *)m.dc, a.step = (T *)m.step;
         a.dgates = (T *)m.dgates, a.before = (T *)m.before;
         TP_RUN(k, (tp__lstm_back_cell<T>), r.B * H, a);
-        const R *together = m.step ? a.step : (const R *)m.dgates + step * r.B * G;
-        tp__seq_product(k, tp__rnn_real(dtype), r.B, H, G, false, true, false, together, wh, m.dh);
+        const T *together = m.step ? a.step : a.dgates + step * r.B * G;
+        tp__seq_product(k, dtype, real, r.B, H, G, false, true, false, together, w + r.I * G, m.dh);
     }
-    tp__rnn_as(k, (const R *)m.dh, (T *)k->out[3].data, r.B * H);
-    tp__rnn_as(k, (const R *)m.dc, (T *)k->out[4].data, r.B * H);
-    T *dw = (T *)k->out[1].data;
-    tp__seq_product(k, dtype, rows, r.I, G, false, true, false, m.dgates, w, k->out[0].data);
-    tp__seq_product(k, dtype, r.I, G, rows, true, false, false, k->in[3].data, m.dgates, dw);
-    tp__seq_product(k, dtype, H, G, rows, true, false, false, m.before, m.dgates, dw ? dw + r.I * G : NULL);
-    tp__seq_column_sums<T>(k, m.dgates, m.part, k->out[2].data, rows, G);
+    tp__rnn_as(k, m.dh, real, k->out[3].data, k->out[3].dtype, r.B * H);
+    tp__rnn_as(k, m.dc, real, k->out[4].data, k->out[4].dtype, r.B * H);
+    const tp_dtype dw = k->out[1].dtype;
+    tp__seq_product(k, dtype, dtype, rows, r.I, G, false, true, false, m.dgates, w, k->out[0].data);
+    tp__seq_product(k, dtype, dw, r.I, G, rows, true, false, false, k->in[3].data, m.dgates, k->out[1].data);
+    tp__seq_product(k, dtype, dw, H, G, rows, true, false, false, m.before, m.dgates, tp__rnn_rows(&k->out[1], r.I));
+    tp__seq_column_sums<T>(k, m.dgates, m.part, &k->out[2], rows, G);
 }
 static void tp__lstm_back_cuda(const tp_call *k) { TP_REALS(k->in[3].dtype, tp__lstm_back_run<T>(k);); }
 
 /* -- gru, gru_grad: as lstm, with two products a step: h Wgh for the gates, then (r h) Wch for the candidate. */
 template <class T> struct tp__gru_step {
     int64_t B, H, row, sb;
-    const tp__real<T> *xg, *xc, *hg, *hc;
-    const T *bg, *bc;
-    tp__real<T> *h, *u, *rh; /* (B,H): the state, the update gate, r h */
-    T *gates, *y;
+    const tp__real<T> *xg, *xc, *hg, *hc, *bg, *bc;
+    tp__real<T> *h, *u;          /* (B,H): the state, the update gate */
+    T *rh, *rounded, *gates, *y; /* r h; rounded: the state for the next product, where that is not h */
 };
 template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
 {
@@ -7566,8 +7699,8 @@ template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
         R g[2];
         for (int q = 0; q < 2; q++)
-            g[q] = tp__logistic(a.xg[row * 2 * H + q * H + i] + a.hg[b * 2 * H + q * H + i] + tp__get(a.bg, q * H + i));
-        a.rh[e] = g[0] * a.h[e];
+            g[q] = tp__logistic(a.xg[row * 2 * H + q * H + i] + a.hg[b * 2 * H + q * H + i] + a.bg[q * H + i]);
+        tp__put(a.rh, e, g[0] * a.h[e]);
         a.u[e] = g[1];
         for (int q = 0; q < 2 && a.gates; q++) tp__put(a.gates, row * 3 * H + q * H + i, g[q]);
     }
@@ -7579,15 +7712,16 @@ template <class T> TP_KERNEL tp__gru_cell(const tp__gru_step<T> a)
     TP_EACH(e, a.B * H)
     {
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
-        const R c = tanh(a.xc[row * H + i] + a.hc[e] + tp__get(a.bc, i)), u = a.u[e];
+        const R c = tanh(a.xc[row * H + i] + a.hc[e] + a.bc[i]), u = a.u[e];
         const R h = u * a.h[e] + (1 - u) * c;
         a.h[e] = h;
+        if (a.rounded) tp__put(a.rounded, e, h);
         if (a.y) tp__put(a.y, row * H + i, h);
         if (a.gates) tp__put(a.gates, row * 3 * H + 2 * H + i, c);
     }
 }
 typedef struct tp__gru_room {
-    void *xg, *xc, *hg, *hc, *h, *u, *rh, *wg, *wc;
+    void *xg, *xc, *hg, *hc, *h, *u, *rh, *rounded, *bg, *bc;
     size_t bytes;
 } tp__gru_room;
 static tp__gru_room tp__gru_room_of(const tp_call *k)
@@ -7595,7 +7729,7 @@ static tp__gru_room tp__gru_room_of(const tp_call *k)
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
-    const int64_t state = r.B * r.H, weights = size < real ? r.H * r.H : 0;
+    const int64_t state = r.B * r.H;
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__gru_room m;
     m.xg = tp__seq_take(&room, r.T * 2 * state, real);
@@ -7604,9 +7738,10 @@ static tp__gru_room tp__gru_room_of(const tp_call *k)
     m.hc = tp__seq_take(&room, state, real);
     m.h = tp__seq_take(&room, state, real);
     m.u = tp__seq_take(&room, state, real);
-    m.rh = tp__seq_take(&room, state, real);
-    m.wg = tp__seq_take(&room, 2 * weights, real);
-    m.wc = tp__seq_take(&room, weights, real);
+    m.rh = tp__seq_take(&room, state, size);
+    m.rounded = size < real ? tp__seq_take(&room, state, size) : NULL;
+    m.bg = tp__seq_take(&room, tp__rnn_apart(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
+    m.bc = tp__seq_take(&room, tp__rnn_apart(&k->in[4], tp__rnn_real(k->in[0].dtype)), real);
     m.bytes = room.used;
     return m;
 }
@@ -7621,24 +7756,25 @@ template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, W
     const int64_t H = r.H, rows = r.T * r.B;
     const tp__gru_room m = tp__gru_room_of(k);
     const T *wg = (const T *)k->in[1].data, *wc = (const T *)k->in[3].data;
-    const R *wgh = tp__rnn_weights(k, wg + r.I * 2 * H, (R *)m.wg, H * 2 * H);
-    const R *wch = tp__rnn_weights(k, wc + r.I * H, (R *)m.wc, H * H);
-    tp__rnn_as(k, (const T *)k->in[5].data, (R *)m.h, r.B * H);
-    tp__seq_wide_product(k, dtype, rows, 2 * H, r.I, k->in[0].data, wg, m.xg);
-    tp__seq_wide_product(k, dtype, rows, H, r.I, k->in[0].data, wc, m.xc);
+    const void *bg = tp__rnn_single(k, &k->in[2], real, m.bg), *bc = tp__rnn_single(k, &k->in[4], real, m.bc);
+    tp__rnn_as(k, k->in[5].data, k->in[5].dtype, m.h, real, r.B * H);
+    tp__rnn_as(k, k->in[5].data, k->in[5].dtype, m.rounded, dtype, r.B * H);
+    tp__seq_product(k, dtype, real, rows, 2 * H, r.I, false, false, false, k->in[0].data, wg, m.xg);
+    tp__seq_product(k, dtype, real, rows, H, r.I, false, false, false, k->in[0].data, wc, m.xc);
     for (int64_t step = 0; step < r.T; step++) {
         tp__gru_step<T> a;
         a.B = r.B, a.H = H, a.row = step * r.st, a.sb = r.sb;
         a.xg = (const R *)m.xg, a.xc = (const R *)m.xc, a.hg = (const R *)m.hg, a.hc = (const R *)m.hc;
-        a.bg = (const T *)k->in[2].data, a.bc = (const T *)k->in[4].data;
-        a.h = (R *)m.h, a.u = (R *)m.u, a.rh = (R *)m.rh;
+        a.bg = (const R *)bg, a.bc = (const R *)bc;
+        a.h = (R *)m.h, a.u = (R *)m.u, a.rh = (T *)m.rh, a.rounded = (T *)m.rounded;
         a.y = (T *)k->out[0].data, a.gates = (T *)k->out[2].data;
-        tp__seq_product(k, real, r.B, 2 * H, H, false, false, false, m.h, wgh, m.hg);
+        tp__seq_product(k, dtype, real, r.B, 2 * H, H, false, false, false, m.rounded ? m.rounded : m.h,
+                        wg + r.I * 2 * H, m.hg);
         TP_RUN(k, (tp__gru_gates<T>), r.B * H, a);
-        tp__seq_product(k, real, r.B, H, H, false, false, false, m.rh, wch, m.hc);
+        tp__seq_product(k, dtype, real, r.B, H, H, false, false, false, m.rh, wc + r.I * H, m.hc);
         TP_RUN(k, (tp__gru_cell<T>), r.B * H, a);
     }
-    tp__rnn_as(k, (const R *)m.h, (T *)k->out[1].data, r.B * H);
+    tp__rnn_as(k, m.h, real, k->out[1].data, k->out[1].dtype, r.B * H);
 }
 static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
 
@@ -7647,10 +7783,10 @@ static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_ru
 template <class T> struct tp__gru_back_step {
     int64_t B, H, row, st, sb;
     bool first;
-    const T *dy, *gates, *y, *h0;
-    const tp__real<T> *drh;
-    tp__real<T> *dh, *step_g, *step_c;
-    T *dg, *dc, *before, *reset; /* (rows,H): h_t-1, r h_t-1 */
+    const T *dy, *gates, *y;
+    const tp__real<T> *h0, *drh;
+    tp__real<T> *dh;
+    T *dg, *dc, *step_g, *step_c, *before, *reset; /* (rows,H): h_t-1, r h_t-1 */
 };
 template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
 {
@@ -7661,14 +7797,14 @@ template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
         const R r = tp__get(a.gates, row * 3 * H + i), z = tp__get(a.gates, row * 3 * H + H + i);
         const R c = tp__get(a.gates, row * 3 * H + 2 * H + i);
-        const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, (row - a.st) * H + i);
+        const R h0 = a.first ? a.h0[e] : tp__get(a.y, (row - a.st) * H + i);
         const R d = tp__get(a.dy, row * H + i) + a.dh[e];
         const R du = d * (h0 - c) * z * (1 - z), dc = d * (1 - z) * (1 - c * c);
         a.dh[e] = d * z;
         tp__put(a.dg, row * 2 * H + H + i, du);
         tp__put(a.dc, row * H + i, dc);
-        if (a.step_g) a.step_g[b * 2 * H + H + i] = du;
-        if (a.step_c) a.step_c[e] = dc;
+        if (a.step_g) tp__put(a.step_g, b * 2 * H + H + i, du);
+        if (a.step_c) tp__put(a.step_c, e, dc);
         tp__put(a.before, row * H + i, h0);
         tp__put(a.reset, row * H + i, r * h0);
     }
@@ -7681,15 +7817,15 @@ template <class T> TP_KERNEL tp__gru_back_reset(const tp__gru_back_step<T> a)
     {
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
         const R r = tp__get(a.gates, row * 3 * H + i), drh = a.drh[e];
-        const R h0 = a.first ? tp__get(a.h0, e) : tp__get(a.y, (row - a.st) * H + i);
+        const R h0 = a.first ? a.h0[e] : tp__get(a.y, (row - a.st) * H + i);
         const R dr = drh * h0 * r * (1 - r);
         a.dh[e] += drh * r;
         tp__put(a.dg, row * 2 * H + i, dr);
-        if (a.step_g) a.step_g[b * 2 * H + i] = dr;
+        if (a.step_g) tp__put(a.step_g, b * 2 * H + i, dr);
     }
 }
 typedef struct tp__gru_back_room {
-    void *dg, *dc, *step_g, *step_c, *before, *reset, *drh, *dh, *wg, *wc, *part;
+    void *dg, *dc, *step_g, *step_c, *before, *reset, *drh, *dh, *h0, *part;
     size_t bytes;
 } tp__gru_back_room;
 static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
@@ -7697,20 +7833,18 @@ static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
     const bool batch_major = ((const tp__gru_attrs *)k->attrs)->batch_major;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, batch_major);
     const size_t size = tp__dtype_size(k->in[2].dtype), real = tp__dtype_size(tp__rnn_real(k->in[2].dtype));
-    const int64_t state = r.B * r.H, weights = size < real ? r.H * r.H : 0;
-    const bool apart = batch_major || size < real;
+    const int64_t state = r.B * r.H;
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__gru_back_room m;
     m.dg = tp__seq_take(&room, r.T * 2 * state, size);
     m.dc = tp__seq_take(&room, r.T * state, size);
-    m.step_g = apart ? tp__seq_take(&room, 2 * state, real) : NULL;
-    m.step_c = apart ? tp__seq_take(&room, state, real) : NULL;
+    m.step_g = batch_major ? tp__seq_take(&room, 2 * state, size) : NULL;
+    m.step_c = batch_major ? tp__seq_take(&room, state, size) : NULL;
     m.before = tp__seq_take(&room, r.T * state, size);
     m.reset = tp__seq_take(&room, r.T * state, size);
     m.drh = tp__seq_take(&room, state, real);
     m.dh = tp__seq_take(&room, state, real);
-    m.wg = tp__seq_take(&room, 2 * weights, real);
-    m.wc = tp__seq_take(&room, weights, real);
+    m.h0 = tp__seq_take(&room, tp__rnn_apart(&k->in[5], tp__rnn_real(k->in[2].dtype)), real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 2 * r.H, real);
     m.bytes = room.used;
     return m;
@@ -7726,34 +7860,34 @@ template <class T> static void tp__gru_back_run(const tp_call *k) /* in: dy, dh_
     const int64_t H = r.H, rows = r.T * r.B;
     const tp__gru_back_room m = tp__gru_back_room_of(k);
     const T *wg = (const T *)k->in[3].data, *wc = (const T *)k->in[4].data;
-    const R *wgh = tp__rnn_weights(k, wg + r.I * 2 * H, (R *)m.wg, H * 2 * H);
-    const R *wch = tp__rnn_weights(k, wc + r.I * H, (R *)m.wc, H * H);
-    tp__rnn_as(k, (const T *)k->in[1].data, (R *)m.dh, r.B * H);
+    const void *h0 = tp__rnn_single(k, &k->in[5], real, m.h0);
+    tp__rnn_as(k, k->in[1].data, k->in[1].dtype, m.dh, real, r.B * H);
     for (int64_t step = r.T - 1; step >= 0; step--) {
         tp__gru_back_step<T> a;
         a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
         a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[7].data, a.y = (const T *)k->in[6].data;
-        a.h0 = (const T *)k->in[5].data, a.drh = (const R *)m.drh, a.dh = (R *)m.dh;
-        a.dg = (T *)m.dg, a.dc = (T *)m.dc, a.step_g = (R *)m.step_g, a.step_c = (R *)m.step_c;
+        a.h0 = (const R *)h0, a.drh = (const R *)m.drh, a.dh = (R *)m.dh;
+        a.dg = (T *)m.dg, a.dc = (T *)m.dc, a.step_g = (T *)m.step_g, a.step_c = (T *)m.step_c;
         a.before = (T *)m.before, a.reset = (T *)m.reset;
         TP_RUN(k, (tp__gru_back_cell<T>), r.B * H, a);
-        const R *dc = m.step_c ? a.step_c : (const R *)m.dc + step * r.B * H;
-        tp__seq_product(k, real, r.B, H, H, false, true, false, dc, wch, m.drh);
+        const T *dc = m.step_c ? a.step_c : a.dc + step * r.B * H;
+        tp__seq_product(k, dtype, real, r.B, H, H, false, true, false, dc, wc + r.I * H, m.drh);
         TP_RUN(k, (tp__gru_back_reset<T>), r.B * H, a);
-        const R *dg = m.step_g ? a.step_g : (const R *)m.dg + step * r.B * 2 * H;
-        tp__seq_product(k, real, r.B, H, 2 * H, false, true, true, dg, wgh, m.dh);
+        const T *dg = m.step_g ? a.step_g : a.dg + step * r.B * 2 * H;
+        tp__seq_product(k, dtype, real, r.B, H, 2 * H, false, true, true, dg, wg + r.I * 2 * H, m.dh);
     }
-    tp__rnn_as(k, (const R *)m.dh, (T *)k->out[5].data, r.B * H);
-    T *dwg = (T *)k->out[1].data, *dwc = (T *)k->out[3].data;
-    tp__seq_product(k, dtype, rows, r.I, 2 * H, false, true, false, m.dg, wg, k->out[0].data);
-    tp__seq_product(k, dtype, rows, r.I, H, false, true, true, m.dc, wc, k->out[0].data);
-    tp__seq_product(k, dtype, r.I, 2 * H, rows, true, false, false, k->in[2].data, m.dg, dwg);
-    tp__seq_product(k, dtype, H, 2 * H, rows, true, false, false, m.before, m.dg, dwg ? dwg + r.I * 2 * H : NULL);
-    tp__seq_product(k, dtype, r.I, H, rows, true, false, false, k->in[2].data, m.dc, dwc);
-    tp__seq_product(k, dtype, H, H, rows, true, false, false, m.reset, m.dc, dwc ? dwc + r.I * H : NULL);
-    tp__seq_column_sums<T>(k, m.dg, m.part, k->out[2].data, rows, 2 * H);
-    tp__seq_column_sums<T>(k, m.dc, m.part, k->out[4].data, rows, H);
+    tp__rnn_as(k, m.dh, real, k->out[5].data, k->out[5].dtype, r.B * H);
+    const tp_operand *dwg = &k->out[1], *dwc = &k->out[3];
+    const tp_dtype dw = dwg->dtype;
+    tp__seq_product(k, dtype, dtype, rows, r.I, 2 * H, false, true, false, m.dg, wg, k->out[0].data);
+    tp__seq_product(k, dtype, dtype, rows, r.I, H, false, true, true, m.dc, wc, k->out[0].data);
+    tp__seq_product(k, dtype, dw, r.I, 2 * H, rows, true, false, false, k->in[2].data, m.dg, dwg->data);
+    tp__seq_product(k, dtype, dw, H, 2 * H, rows, true, false, false, m.before, m.dg, tp__rnn_rows(dwg, r.I));
+    tp__seq_product(k, dtype, dw, r.I, H, rows, true, false, false, k->in[2].data, m.dc, dwc->data);
+    tp__seq_product(k, dtype, dw, H, H, rows, true, false, false, m.reset, m.dc, tp__rnn_rows(dwc, r.I));
+    tp__seq_column_sums<T>(k, m.dg, m.part, &k->out[2], rows, 2 * H);
+    tp__seq_column_sums<T>(k, m.dc, m.part, &k->out[4], rows, H);
 }
 static void tp__gru_back_cuda(const tp_call *k) { TP_REALS(k->in[2].dtype, tp__gru_back_run<T>(k);); }
 
@@ -7769,6 +7903,7 @@ typedef struct tp__attention_args {
     double scale;
     const void *dy, *q, *k, *v, *y, *lse;
     void *delta, *out[3]; /* forward: y, lse; backward: dq, dk, dv */
+    int lse_type;         /* of out[1]; what is read, and delta, is in the type that is calculated with */
 } tp__attention_args;
 template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
     R v[N];
@@ -7960,8 +8095,8 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
         for (int d = 8; d > 0; d >>= 1) z[i] += __shfl_xor_sync(0xffffffffu, z[i], d);
         if (row >= a.Tq) continue;
         if (a.out[1] && at.slice == 0 && tx == 0)
-            tp__put((T *)a.out[1], (at.b * a.heads + at.head) * a.Tq + row,
-                    z[i] == 0 ? most[i] - most[i] : most[i] + log(z[i]));
+            tp__put_as(a.out[1], a.lse_type, (at.b * a.heads + at.head) * a.Tq + row,
+                       z[i] == 0 ? most[i] - most[i] : most[i] + log(z[i]));
         for (int n = 0; n < ND && a.out[0]; n++) {
             const int d = at.slice + tp__tile_element<ND>(n);
             if (d < a.D) tp__put((T *)a.out[0], rows + (int64_t)(ty * M + i) * a.C + d, sum[i][n] / z[i]);
@@ -8018,7 +8153,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
                 const int64_t row = r0 + ty * M + i, column = c + tx * M + j;
                 const int64_t query = KEYS ? column : row, key = KEYS ? row : column;
                 const bool seen = query < a.Tq && key < a.Tk && key < query + a.beyond;
-                const R e = p[i][j] * scale - (seen ? tp__get((const T *)a.lse, sums + query) : 0);
+                const R e = p[i][j] * scale - (seen ? ((const R *)a.lse)[sums + query] : 0);
                 p[i][j] = seen ? exp(e) : 0;
                 ds[i][j] = seen ? p[i][j] * (ds[i][j] - ((const R *)a.delta)[sums + query]) * scale : 0;
             }
@@ -8057,8 +8192,13 @@ static tp__attention_args tp__attention_args_of(const tp_call *k, bool back)
     a.scale = 1 / sqrt((double)a.D);
     a.q = q->data, a.k = q[1].data, a.v = q[2].data;
     for (int i = 0; i < k->n_out; i++) a.out[i] = k->out[i].data;
-    if (back) a.dy = k->in[0].data, a.y = k->in[4].data, a.lse = k->in[5].data;
+    a.lse_type = (int)k->out[1].dtype;
+    if (!back) return a;
+    const tp_dtype real = tp__rnn_real(q->dtype);
+    a.dy = k->in[0].data, a.y = k->in[4].data;
     a.delta = k->scratch;
+    a.lse =
+        tp__rnn_single(k, &k->in[5], real, (char *)k->scratch + tp__size(&k->in[5]) * (int64_t)tp__dtype_size(real));
     return a;
 }
 template <class T, int ND> static void tp__attention_launch(const tp_call *k, const tp__attention_args &a, bool back)
@@ -8078,36 +8218,341 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
     if (a.out[0]) TP_RUN_BLOCKS(k, (tp__attention_back<T, ND, false>), queries, TP__THREADS, 0, a);
     if (a.out[1] || a.out[2]) TP_RUN_BLOCKS(k, (tp__attention_back<T, ND, true>), keys, TP__THREADS, 0, a);
 }
-/* By the size of a head; float64, which is there for checks, has one kernel for all. */
-template <class T> struct tp__attention_sizes {
-    static void run(const tp_call *k, const tp__attention_args &a, bool back)
-    {
-        if (a.D <= 32) tp__attention_launch<T, 2>(k, a, back);
-        else if (a.D <= 64) tp__attention_launch<T, 4>(k, a, back);
-        else tp__attention_launch<T, 8>(k, a, back);
-    }
+
+/* -- attention by tensor cores, for heads of up to 128 halves, or float32 numbers where TF32 may be used: the same tiles and
+ * sums, with the products of a warp made by mma, whose layout of a matrix over the lanes is what this rests on. Lane 4 g + t
+ * has, of sums (16,8): rows g and g+8, columns 2t and 2t+1. Operands are words of two halves or one float: of the left one
+ * (16 rows of 8 words) it has words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words) those of column g.
+ * So a block of sums can be a left operand at once, if the right one's words are taken in the order that has: probabilities
+ * never leave the registers. A block has four warps of 16 rows and takes the other side by 32 columns. */
+#define TP__MMA_ROWS    64
+#define TP__MMA_COLUMNS 32
+#define TP__MMA_THREADS 128
+template <class T> struct tp__mma {
+    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* numbers in a word, in a product's depth */
 };
-template <> struct tp__attention_sizes<double> {
-    static void run(const tp_call *k, const tp__attention_args &a, bool back)
-    {
-        tp__attention_launch<double, 4>(k, a, back);
+__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounded to TF32 */
+{
+    const unsigned u = __float_as_uint(*x);
+    return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
+}
+__device__ __forceinline__ unsigned tp__mma_word(const tp__bf16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
+__device__ __forceinline__ unsigned tp__mma_word(const tp__f16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
+template <class T> __device__ __forceinline__ unsigned tp__mma_pair(float x, float y)
+{
+    T v[2];
+    tp__put(v, 0, x);
+    tp__put(v, 1, y);
+    return tp__mma_word(v);
+}
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 800
+__device__ __forceinline__ float tp__mma_dot(const float *, unsigned a, unsigned b)
+{
+    return __uint_as_float(a) * __uint_as_float(b);
+}
+__device__ __forceinline__ float tp__mma_dot(const tp__bf16 *, unsigned a, unsigned b)
+{
+    return tp__f32_of_bf16((uint16_t)a) * tp__f32_of_bf16((uint16_t)b) +
+           tp__f32_of_bf16((uint16_t)(a >> 16)) * tp__f32_of_bf16((uint16_t)(b >> 16));
+}
+__device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsigned b)
+{
+    return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
+           tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
+}
+/* What mma does, through shuffles. */
+template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
+{
+    const int lane = threadIdx.x & 31, t = lane & 3;
+    const T *kind = NULL;
+    for (int w = 0; w < 8; w++) {
+        const int from = w & 3;
+        const unsigned above = __shfl_sync(0xffffffffu, w < 4 ? a[0] : a[2], (lane & ~3) + from),
+                       below = __shfl_sync(0xffffffffu, w < 4 ? a[1] : a[3], (lane & ~3) + from);
+        const unsigned left = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + from),
+                       right = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + 4 + from);
+        c[0] += tp__mma_dot(kind, above, left);
+        c[1] += tp__mma_dot(kind, above, right);
+        c[2] += tp__mma_dot(kind, below, left);
+        c[3] += tp__mma_dot(kind, below, right);
     }
+}
+#else
+template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2]);
+#define TP__MMA(T_, shape_, type_)                                                                                    \
+    template <> __device__ __forceinline__ void tp__mma_add<T_>(float c[4], const unsigned a[4], const unsigned b[2]) \
+    {                                                                                                                 \
+        asm("mma.sync.aligned." shape_ ".row.col.f32." type_ "." type_ ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "          \
+            "{%8,%9}, {%0,%1,%2,%3};"                                                                                 \
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                      \
+    }
+TP__MMA(float, "m16n8k8", "tf32")
+TP__MMA(tp__bf16, "m16n8k16", "bf16")
+TP__MMA(tp__f16, "m16n8k16", "f16")
+#undef TP__MMA
+#endif
+/* Rows of a head as words, those beyond n and numbers beyond D as zeros. The pitch keeps a warp's words in different banks. */
+template <class T, int WIDE> struct tp__mma_tile {
+    enum { WORDS = WIDE / tp__mma<T>::PER, PITCH = WORDS + 4 };
 };
+template <class T, int WIDE>
+__device__ __forceinline__ void tp__mma_load(unsigned *tile, int high, const T *x, int64_t pitch, int n, int D,
+                                             bool fours)
+{
+    const int PER = tp__mma<T>::PER, PITCH = tp__mma_tile<T, WIDE>::PITCH;
+    for (int e = threadIdx.x; e < high * (WIDE / 4); e += TP__MMA_THREADS) {
+        const int r = e / (WIDE / 4), d = e % (WIDE / 4) * 4, left = r < n ? D - d : 0;
+        tp__pack<T, 4> p = {};
+        tp__pack<unsigned, 4 / tp__mma<T>::PER> w;
+        if (fours && left >= 4) p = *(const tp__pack<T, 4> *)(x + r * pitch + d);
+        else
+            for (int i = 0; i < 4 && i < left; i++) p.v[i] = x[r * pitch + d + i];
+        for (int i = 0; i < 4 / PER; i++) w.v[i] = tp__mma_word(p.v + i * PER);
+        *(tp__pack<unsigned, 4 / tp__mma<T>::PER> *)(tile + r * PITCH + d / PER) = w;
+    }
+}
+/* s (16, TP__MMA_COLUMNS) = the warp's rows of one tile by the columns of another, over all of D */
+template <class T, int WIDE>
+__device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4], const unsigned *rows,
+                                                 const unsigned *columns, int D)
+{
+    const int PITCH = tp__mma_tile<T, WIDE>::PITCH, g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+    const unsigned *left = rows + ((threadIdx.x >> 5) * 16 + g) * PITCH + t, *right = columns + g * PITCH + t;
+#pragma unroll
+    for (int n = 0; n < TP__MMA_COLUMNS / 8; n++)
+        for (int i = 0; i < 4; i++) s[n][i] = 0;
+    for (int w = 0; w * tp__mma<T>::PER < D; w += 8) {
+        const unsigned a[4] = {left[w], left[8 * PITCH + w], left[w + 4], left[8 * PITCH + w + 4]};
+#pragma unroll
+        for (int n = 0; n < TP__MMA_COLUMNS / 8; n++) {
+            const unsigned b[2] = {right[n * 8 * PITCH + w], right[n * 8 * PITCH + w + 4]};
+            tp__mma_add<T>(s[n], a, b);
+        }
+    }
+}
+/* sum (16, WIDE) += s x, over the rows of tile x */
+template <class T, int WIDE>
+__device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float s[TP__MMA_COLUMNS / 8][4],
+                                             const unsigned *x, int D)
+{
+    const int PITCH = tp__mma_tile<T, WIDE>::PITCH, DEEP = tp__mma<T>::DEEP, g = (threadIdx.x & 31) >> 2,
+              t = threadIdx.x & 3;
+    constexpr bool halves = tp__mma<T>::PER == 2;
+#pragma unroll
+    for (int k = 0; k < TP__MMA_COLUMNS / DEEP; k++) {
+        unsigned a[4], b[2];
+        if constexpr (halves) {
+            const float *u = s[2 * k], *v = s[2 * k + 1];
+            a[0] = tp__mma_pair<T>(u[0], u[1]), a[1] = tp__mma_pair<T>(u[2], u[3]);
+            a[2] = tp__mma_pair<T>(v[0], v[1]), a[3] = tp__mma_pair<T>(v[2], v[3]);
+        } else { /* words t and t+4 are columns 2t and 2t+1 */
+            a[0] = tp__mma_word(s[k]), a[1] = tp__mma_word(s[k] + 2);
+            a[2] = tp__mma_word(s[k] + 1), a[3] = tp__mma_word(s[k] + 3);
+        }
+        const unsigned *row = x + (k * DEEP + 2 * t) * PITCH + (halves ? g >> 1 : g);
+#pragma unroll
+        for (int n = 0; n < WIDE / 8; n++) {
+            if (n * 8 >= D) break;
+            const unsigned *w = row + n * 8 / tp__mma<T>::PER;
+            if constexpr (halves) {
+                const int shift = (g & 1) * 16;
+                b[0] = (w[0] >> shift & 0xffffu) | w[PITCH] >> shift << 16;
+                b[1] = (w[8 * PITCH] >> shift & 0xffffu) | w[9 * PITCH] >> shift << 16;
+            } else b[0] = w[0], b[1] = w[PITCH];
+            tp__mma_add<T>(sum[n], a, b);
+        }
+    }
+}
+template <class T, int WIDE>
+__device__ __forceinline__ void tp__mma_store(T *to, int64_t pitch, const float sum[WIDE / 8][4], const float *divide,
+                                              int n_rows, int D)
+{
+    const int r = (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2), t = threadIdx.x & 3;
+#pragma unroll
+    for (int n = 0; n < WIDE / 8; n++)
+        for (int i = 0; i < 4; i++) {
+            const int row = r + (i >> 1) * 8, d = n * 8 + 2 * t + (i & 1);
+            if (row < n_rows && d < D) tp__put(to, row * pitch + d, sum[n][i] / divide[i >> 1]);
+        }
+}
+
+template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__attention_args a)
+{
+    const int PITCH = tp__mma_tile<T, WIDE>::PITCH, t = threadIdx.x & 3;
+    TP_DYNAMIC_SHARED(unsigned, rows);
+    unsigned *keys = rows + TP__MMA_ROWS * PITCH, *values = keys + TP__MMA_COLUMNS * PITCH;
+    const tp__attention_piece at = tp__attention_place(a, (a.Tq + TP__MMA_ROWS - 1) / TP__MMA_ROWS, WIDE);
+    const int64_t i0 = at.tile * TP__MMA_ROWS, first = (at.b * a.Tq + i0) * a.C + at.head * a.D,
+                  columns = at.b * a.Tk * a.C + at.head * a.D;
+    const int n_rows = a.Tq - i0 < TP__MMA_ROWS ? (int)(a.Tq - i0) : TP__MMA_ROWS;
+    const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
+    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2); /* and row + 8 */
+    const float none = -INFINITY, scale = (float)a.scale;
+    float sum[WIDE / 8][4], most[2] = {none, none}, z[2] = {0, 0};
+    for (int n = 0; n < WIDE / 8; n++)
+        for (int i = 0; i < 4; i++) sum[n][i] = 0;
+    tp__mma_load<T, WIDE>(rows, TP__MMA_ROWS, (const T *)a.q + first, a.C, n_rows, a.D, a.fours);
+    for (int64_t j0 = 0; j0 < end; j0 += TP__MMA_COLUMNS) {
+        const int n_columns = end - j0 < TP__MMA_COLUMNS ? (int)(end - j0) : TP__MMA_COLUMNS;
+        float s[TP__MMA_COLUMNS / 8][4];
+        __syncthreads();
+        tp__mma_load<T, WIDE>(keys, TP__MMA_COLUMNS, (const T *)a.k + columns + j0 * a.C, a.C, n_columns, a.D, a.fours);
+        tp__mma_load<T, WIDE>(values, TP__MMA_COLUMNS, (const T *)a.v + columns + j0 * a.C, a.C, n_columns, a.D,
+                              a.fours);
+        __syncthreads();
+        tp__mma_products<T, WIDE>(s, rows, keys, a.D);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int64_t seen = row + 8 * h + a.beyond < end ? row + 8 * h + a.beyond : end;
+            const int m = seen - j0 < n_columns ? (int)(seen - j0) : n_columns;
+            float top = most[h];
+#pragma unroll
+            for (int e = 0; e < TP__MMA_COLUMNS / 4; e++) {
+                float *x = &s[e >> 1][2 * h + (e & 1)];
+                *x *= scale;
+                if ((e >> 1) * 8 + 2 * t + (e & 1) < m && *x > top) top = *x;
+            }
+            for (int d = 2; d > 0; d >>= 1) {
+                const float other = __shfl_xor_sync(0xffffffffu, top, d);
+                top = other > top ? other : top;
+            }
+            const float shift = top == none ? 0 : top, shrink = expf(most[h] - shift);
+            most[h] = top;
+            z[h] *= shrink;
+#pragma unroll
+            for (int e = 0; e < TP__MMA_COLUMNS / 4; e++) {
+                float *x = &s[e >> 1][2 * h + (e & 1)];
+                *x = (e >> 1) * 8 + 2 * t + (e & 1) < m ? expf(*x - shift) : 0;
+                z[h] += *x;
+            }
+#pragma unroll
+            for (int n = 0; n < WIDE / 8; n++) sum[n][2 * h] *= shrink, sum[n][2 * h + 1] *= shrink;
+        }
+        tp__mma_sums<T, WIDE>(sum, s, values, a.D);
+    }
+    for (int h = 0; h < 2; h++) {
+        for (int d = 2; d > 0; d >>= 1) z[h] += __shfl_xor_sync(0xffffffffu, z[h], d);
+        if (a.out[1] && t == 0 && row + 8 * h < a.Tq)
+            tp__put_as(a.out[1], a.lse_type, (at.b * a.heads + at.head) * a.Tq + row + 8 * h,
+                       z[h] == 0 ? most[h] - most[h] : most[h] + logf(z[h]));
+    }
+    if (a.out[0]) tp__mma_store<T, WIDE>((T *)a.out[0] + first, a.C, sum, z, n_rows, a.D);
+}
+
+template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const tp__attention_args a)
+{
+    const int PITCH = tp__mma_tile<T, WIDE>::PITCH, t = threadIdx.x & 3;
+    TP_DYNAMIC_SHARED(unsigned, row_s); /* in the roles of tp__attention_back */
+    unsigned *row_p = row_s + TP__MMA_ROWS * PITCH, *column_s = row_p + TP__MMA_ROWS * PITCH,
+             *column_p = column_s + TP__MMA_COLUMNS * PITCH;
+    const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
+    const tp__attention_piece at = tp__attention_place(a, (n_all + TP__MMA_ROWS - 1) / TP__MMA_ROWS, WIDE);
+    const int64_t r0 = at.tile * TP__MMA_ROWS, first = (at.b * n_all + r0) * a.C + at.head * a.D,
+                  columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
+    const int n_rows = n_all - r0 < TP__MMA_ROWS ? (int)(n_all - r0) : TP__MMA_ROWS;
+    const int64_t own = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
+    int64_t c = 0, end = a.Tq; /* the other side, as far as they see each other */
+    if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS : 0;
+    else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
+    const float scale = (float)a.scale, one[2] = {1, 1};
+    float sum[WIDE / 8][4], sum_v[KEYS ? WIDE / 8 : 1][4];
+    for (int n = 0; n < WIDE / 8; n++)
+        for (int i = 0; i < 4; i++) sum[n][i] = sum_v[KEYS ? n : 0][i] = 0;
+    tp__mma_load<T, WIDE>(row_s, TP__MMA_ROWS, (const T *)(KEYS ? a.k : a.q) + first, a.C, n_rows, a.D, a.fours);
+    tp__mma_load<T, WIDE>(row_p, TP__MMA_ROWS, (const T *)(KEYS ? a.v : a.dy) + first, a.C, n_rows, a.D, a.fours);
+    for (; c < end; c += TP__MMA_COLUMNS) {
+        const int n_columns = end - c < TP__MMA_COLUMNS ? (int)(end - c) : TP__MMA_COLUMNS;
+        const T *from_s = (const T *)(KEYS ? a.q : a.k) + columns + c * a.C,
+                *from_p = (const T *)(KEYS ? a.dy : a.v) + columns + c * a.C;
+        float p[TP__MMA_COLUMNS / 8][4], ds[TP__MMA_COLUMNS / 8][4];
+        __syncthreads();
+        tp__mma_load<T, WIDE>(column_s, TP__MMA_COLUMNS, from_s, a.C, n_columns, a.D, a.fours);
+        tp__mma_load<T, WIDE>(column_p, TP__MMA_COLUMNS, from_p, a.C, n_columns, a.D, a.fours);
+        __syncthreads();
+        tp__mma_products<T, WIDE>(p, row_s, column_s, a.D);
+        tp__mma_products<T, WIDE>(ds, row_p, column_p, a.D);
+#pragma unroll
+        for (int n = 0; n < TP__MMA_COLUMNS / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int64_t r = own + (i >> 1) * 8, column = c + n * 8 + 2 * t + (i & 1);
+                const int64_t query = KEYS ? column : r, key = KEYS ? r : column;
+                const bool seen = query < a.Tq && key < a.Tk && key < query + a.beyond;
+                const float e = p[n][i] * scale - (seen ? ((const float *)a.lse)[sums + query] : 0);
+                p[n][i] = seen ? expf(e) : 0;
+                ds[n][i] = seen ? p[n][i] * (ds[n][i] - ((const float *)a.delta)[sums + query]) * scale : 0;
+            }
+        if (KEYS) tp__mma_sums<T, WIDE>(sum_v, p, column_p, a.D);
+        tp__mma_sums<T, WIDE>(sum, ds, column_s, a.D);
+    }
+    T *to = (T *)a.out[KEYS ? 1 : 0], *to_v = (T *)a.out[2];
+    if (to) tp__mma_store<T, WIDE>(to + first, a.C, sum, one, n_rows, a.D);
+    if (KEYS && to_v) tp__mma_store<T, WIDE>(to_v + first, a.C, sum_v, one, n_rows, a.D);
+}
+
+/* false: this GPU cannot, or the head is too large. */
+template <class T, int WIDE>
+static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_args &a, bool back)
+{
+    const int64_t each = k->in[back ? 1 : 0].shape.dim[0] * a.heads;
+    const int64_t queries = each * ((a.Tq + TP__MMA_ROWS - 1) / TP__MMA_ROWS),
+                  keys = each * ((a.Tk + TP__MMA_ROWS - 1) / TP__MMA_ROWS);
+    const int bytes = (TP__MMA_ROWS + TP__MMA_COLUMNS) * tp__mma_tile<T, WIDE>::PITCH * (int)sizeof(unsigned);
+    const int more = TP__MMA_COLUMNS * tp__mma_tile<T, WIDE>::PITCH * (int)sizeof(unsigned);
+    if (tp__cuda_of(k)->generation < 8 || a.D > WIDE || queries >> 31 || keys >> 31) return false;
+#define TP__BY_MMA(kernel_, blocks_, bytes_)                                                                      \
+    do {                                                                                                          \
+        const cudaError_t e = cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_); \
+        if (e == cudaSuccess) TP_RUN_BLOCKS(k, (kernel_), blocks_, TP__MMA_THREADS, (size_t)(bytes_), a);         \
+        else tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                      \
+    } while (0)
+    if (!back) {
+        if (a.out[0] || a.out[1]) TP__BY_MMA((tp__attention_forward_mma<T, WIDE>), queries, bytes + more);
+        return true;
+    }
+    TP_RUN(k, (tp__attention_delta<T>), each * a.Tq * 32, a, each * a.Tq);
+    if (a.out[0]) TP__BY_MMA((tp__attention_back_mma<T, WIDE, false>), queries, 2 * bytes);
+    if (a.out[1] || a.out[2]) TP__BY_MMA((tp__attention_back_mma<T, WIDE, true>), keys, 2 * bytes);
+#undef TP__BY_MMA
+    return true;
+}
+/* By the type and the size of a head. Float64, which is there for checks, and heads of halves that the tensor cores do not
+ * take have one kernel for all. */
+template <class T> static void tp__attention_run(const tp_call *k, const tp__attention_args &a, bool back)
+{
+    if (a.D <= 64 ? tp__attention_by_tensor_cores<T, 64>(k, a, back)
+                  : tp__attention_by_tensor_cores<T, 128>(k, a, back))
+        return;
+    tp__attention_launch<T, 8>(k, a, back);
+}
+template <> void tp__attention_run<float>(const tp_call *k, const tp__attention_args &a, bool back)
+{
+    if (k->precision != TP_PRECISION_F32 && (a.D <= 64 ? tp__attention_by_tensor_cores<float, 64>(k, a, back)
+                                                       : tp__attention_by_tensor_cores<float, 128>(k, a, back)))
+        return;
+    if (a.D <= 32) tp__attention_launch<float, 2>(k, a, back);
+    else if (a.D <= 64) tp__attention_launch<float, 4>(k, a, back);
+    else tp__attention_launch<float, 8>(k, a, back);
+}
+template <> void tp__attention_run<double>(const tp_call *k, const tp__attention_args &a, bool back)
+{
+    tp__attention_launch<double, 4>(k, a, back);
+}
 static void tp__attention_cuda(const tp_call *k)
 {
     const tp__attention_args a = tp__attention_args_of(k, false);
-    TP_REALS(k->in[0].dtype, tp__attention_sizes<T>::run(k, a, false););
+    TP_REALS(k->in[0].dtype, tp__attention_run<T>(k, a, false););
 }
 static void tp__attention_back_cuda(const tp_call *k)
 {
     const tp__attention_args a = tp__attention_args_of(k, true);
-    TP_REALS(k->in[1].dtype, tp__attention_sizes<T>::run(k, a, true););
+    TP_REALS(k->in[1].dtype, tp__attention_run<T>(k, a, true););
 }
-static size_t tp__attention_bytes(const tp_call *k) /* delta */
+static size_t tp__attention_bytes(const tp_call *k) /* delta, and lse if it has another type */
 {
-    const tp_operand *q = &k->in[1];
-    return (size_t)(q->shape.dim[0] * q->shape.dim[1] * ((const tp__attention_attrs *)k->attrs)->heads) *
-           (q->dtype == TP_F64 ? sizeof(double) : sizeof(float));
+    const tp_dtype real = tp__rnn_real(k->in[1].dtype);
+    return (size_t)(tp__size(&k->in[5]) + tp__rnn_apart(&k->in[5], real)) * tp__dtype_size(real);
 }
 
 static const tp__cuda_kernel tp__cuda_sequences[] = {{"ctc_loss", tp__ctc_cuda, tp__ctc_bytes},
@@ -8587,6 +9032,7 @@ static void tp__cuda_close(tp_device *d)
     cudaGetLastError();
     pthread_mutex_destroy(&c->staging);
     pthread_mutex_destroy(&c->filling);
+    free(c->product);
     free(c);
 }
 
@@ -8598,7 +9044,7 @@ extern "C" int tp_cuda_count(void)
     return 0;
 }
 
-extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
+extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say)
 {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
@@ -8649,6 +9095,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     d->close = tp__cuda_close;
     d->impl = c;
     c->fail = fail;
+    c->say = say;
     c->ordinal = ordinal;
     c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
     pthread_mutex_init(&c->staging, NULL);
@@ -8656,6 +9103,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail)
     const char *what = "choosing the GPU";
     e = cudaSetDevice(ordinal);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, ordinal);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->generation, cudaDevAttrComputeCapabilityMajor, ordinal);
     if (e == cudaSuccess) {
         what = "opening a stream";
         e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);

@@ -142,7 +142,7 @@ enum {
     TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
     TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
-    TP_OP_HALF = 1 << 11,         /* products, worth making of half-precision operands where the session allows it */
+    TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
     TP_OP_FOLLOWS = 1 << 12       /* its output 0 has the precision in which its input 0 is stored */
 };
 
@@ -209,7 +209,8 @@ struct tp_op {
     size_t (*scratch)(const tp_call *k); /* bytes the kernel needs; shapes are set, pointers are not. NULL: none */
     unsigned shape_only;                 /* bit i: input i is read for its shape alone */
     const char *onnx;                    /* ONNX operator, NULL if composed */
-    const char *fault; /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
+    const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
+    unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 all the same */
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
@@ -1351,9 +1352,14 @@ struct tp_graph {
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
-#define TP__ROW(...) \
-    {                \
-        __VA_ARGS__  \
+#define TP__ROW(...)      \
+    {                     \
+        __VA_ARGS__, 0, 0 \
+    }
+/* A TP_OP_HALF row with operands that stay float32. */
+#define TP__HALF_ROW(single_in_, single_out_, ...) \
+    {                                              \
+        __VA_ARGS__, single_in_, single_out_       \
     }
 
 static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
@@ -3835,6 +3841,7 @@ typedef struct tp__compiler {
     int *alias;                        /* value -> value it is a view of, or -1 */
     char *folded;                      /* op id */
     char *constant;                    /* op id: made of constants alone; while precisions are chosen */
+    char *wide;                        /* op id: a product of halves whose sum is not rounded before its bias */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
     char *fetched;    /* value */
@@ -3890,6 +3897,7 @@ static void tp__compiler_free(tp__compiler *c)
     tp_free(c->alias);
     tp_free(c->folded);
     tp_free(c->constant);
+    tp_free(c->wide);
     tp_free(c->use_head);
     tp_free(c->use_next);
     tp_free(c->use_op);
@@ -4283,9 +4291,25 @@ static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
     const tp_dtype half = tp__half_of(c);
     return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
 }
+/* The sum of a product is rounded once, with its bias: where a bias_add of the graph takes it, it is float32 until then,
+ * whether a plan makes one step of the two or not. Not of convolutions, which are not always made by products. */
+static bool tp__has_bias(const tp_operation *o, const tp_node *x)
+{
+    return o->row == &tp__op_bias_add && o->in[0] == x && x->op->row == &tp__op_matmul &&
+           x->op->in[1]->shape.ndim == 2 &&
+           (((const tp__bias_attrs *)o->attrs)->data_format != TP_NCHW || x->shape.ndim == 2);
+}
+static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
+{
+    return n->index == 0 && c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0;
+}
 static void tp__plan_precision(tp__compiler *c)
 {
     const tp_dtype half = tp__half_of(c);
+    for (int id = 0; id < c->n_op && half; id++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        if (o->row == &tp__op_bias_add && tp__has_bias(o, o->in[0])) c->wide[o->in[0]->op->id] = 1;
+    }
     for (int k = 0; k < c->n_order && half; k++) {
         const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
         const unsigned flags = o->row->flags;
@@ -4305,14 +4329,21 @@ static void tp__plan_precision(tp__compiler *c)
             any = true;
         }
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
-        if (c->constant[o->id] || !any) continue; /* folded as float32 */
+        if (c->constant[o->id] || !any) { /* folded as float32 */
+            c->wide[o->id] = 0;
+            continue;
+        }
         const bool same = o->row == &tp__op_sum_to_like &&
                           tp_shape_equal(&c->value[tp__value_of(c, o->in[0])].type.shape, &c->value[v].type.shape);
         if (flags & TP_OP_FOLLOWS) {
-            if (tp__is_stored_half(c, o->in[0]) && c->fed[v] < 0) c->value[v].type.dtype = half;
+            const bool follows =
+                tp__is_stored_half(c, o->in[0]) || (tp__is_wide(c, o->in[0]) && tp__has_bias(o, o->in[0]));
+            if (follows && c->fed[v] < 0) c->value[v].type.dtype = half;
         } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
             for (int i = 0; i < o->n_out; i++)
-                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0) c->value[v + i].type.dtype = half;
+                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0 && !c->wide[o->id] &&
+                    !((flags & TP_OP_HALF) && ((o->row->single_out >> i) & 1u)))
+                    c->value[v + i].type.dtype = half;
         }
     }
 }
@@ -4322,7 +4353,11 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
 {
     const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
     if (!half || n->dtype != TP_F32) return stored;
-    if (o->row->flags & TP_OP_HALF) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if (o->row->flags & TP_OP_HALF)
+        return (tp__is_stored_half(c, &o->out[0]) || tp__is_wide(c, &o->out[0])) && !((o->row->single_in >> i) & 1u)
+                   ? half
+                   : TP_F32;
+    if (tp__is_wide(c, o->in[0]) && tp__has_bias(o, o->in[0])) return i == 1 ? half : stored;
     if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
@@ -4375,7 +4410,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 
 static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
 {
-    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* half: it is rounded before the bias */
+    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* stored half: rounded before the bias */
     if (o->row->flags & TP__OP_CONV2D) {
         const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
         return a->data_format != TP_NCHW;
@@ -5677,6 +5712,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     c.alias = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.folded = (char *)tp__need(tp_calloc(n, 1), &ok);
     c.constant = (char *)tp__need(tp_calloc(n, 1), &ok);
+    c.wide = (char *)tp__need(tp_calloc(n, 1), &ok);
     c.use_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
     c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
     c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
@@ -14405,10 +14441,11 @@ static tp_status tp__lstm_grad_infer(tp_infer *s)
     s->out[3].shape = s->out[4].shape = s->in[5].shape;
     return TP_OK;
 }
-static const tp_op tp__op_lstm_grad = TP__ROW("lstm_grad", "LSTMGrad", TP_OP_PURE | TP__OP_SEQUENCE_GRAD, 10, 10, 5,
-                                              tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_grad_infer, NULL,
-                                              TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast),
-                                              tp__lstm_flops, tp__lstm_grad_scratch, 0, NULL, NULL);
+static const tp_op tp__op_lstm_grad =
+    TP__HALF_ROW(0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 10, 10, 5, tp__lstm_schema,
+                 sizeof(tp__lstm_attrs), tp__lstm_grad_infer, NULL,
+                 TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast), tp__lstm_flops,
+                 tp__lstm_grad_scratch, 0, NULL, NULL);
 static void tp__lstm_back(tp_grad *g)
 {
     tp_node *in[10];
@@ -14419,10 +14456,10 @@ static void tp__lstm_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 5; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_lstm =
-    TP__ROW("lstm", "LSTM", TP_OP_PURE | TP__OP_SEQUENCE, 5, 5, 5, tp__lstm_schema, sizeof(tp__lstm_attrs),
-            tp__lstm_infer, tp__lstm_back, TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast), tp__lstm_flops,
-            tp__lstm_scratch, 0, "LSTM", NULL);
+static const tp_op tp__op_lstm = TP__HALF_ROW(0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, 5, 5, 5,
+                                              tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_infer, tp__lstm_back,
+                                              TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast), tp__lstm_flops,
+                                              tp__lstm_scratch, 0, "LSTM", NULL);
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c)
 {
@@ -14782,10 +14819,10 @@ static tp_status tp__gru_grad_infer(tp_infer *s)
     s->out[5].shape = s->in[5].shape;
     return TP_OK;
 }
-static const tp_op tp__op_gru_grad =
-    TP__ROW("gru_grad", "GRUGrad", TP_OP_PURE | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema, sizeof(tp__gru_attrs),
-            tp__gru_grad_infer, NULL, TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast), tp__gru_flops,
-            tp__gru_grad_scratch, 0, NULL, NULL);
+static const tp_op tp__op_gru_grad = TP__HALF_ROW(
+    0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema,
+    sizeof(tp__gru_attrs), tp__gru_grad_infer, NULL, TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast),
+    tp__gru_flops, tp__gru_grad_scratch, 0, NULL, NULL);
 static void tp__gru_back(tp_grad *g)
 {
     tp_node *in[8];
@@ -14796,9 +14833,10 @@ static void tp__gru_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_gru = TP__ROW(
-    "gru", "GRU", TP_OP_PURE | TP__OP_SEQUENCE, 6, 6, 3, tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer,
-    tp__gru_back, TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
+static const tp_op tp__op_gru =
+    TP__HALF_ROW(0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, 6, 6, 3, tp__gru_schema,
+                 sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
+                 TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h)
 {
@@ -15075,10 +15113,10 @@ static tp_status tp__attention_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_attention_grad =
-    TP__ROW("attention_grad", "AttentionGrad", TP_OP_PURE, 6, 6, 3, tp__attention_schema, sizeof(tp__attention_attrs),
-            tp__attention_grad_infer, NULL,
-            TP__KERNELS(tp__attention_grad_f32, tp__attention_grad_f64, tp__attention_grad_fast), tp__attention_flops,
-            tp__attention_scratch, 0, NULL, NULL);
+    TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, 6, 6, 3, tp__attention_schema,
+                 sizeof(tp__attention_attrs), tp__attention_grad_infer, NULL,
+                 TP__KERNELS(tp__attention_grad_f32, tp__attention_grad_f64, tp__attention_grad_fast),
+                 tp__attention_flops, tp__attention_scratch, 0, NULL, NULL);
 static void tp__attention_back(tp_grad *g)
 {
     tp_node *in[6];
@@ -15088,10 +15126,10 @@ static void tp__attention_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_attention = TP__ROW("attention", "Attention", TP_OP_PURE, 3, 3, 2, tp__attention_schema,
-                                              sizeof(tp__attention_attrs), tp__attention_infer, tp__attention_back,
-                                              TP__KERNELS(tp__attention_f32, tp__attention_f64, tp__attention_fast),
-                                              tp__attention_flops, tp__attention_scratch, 0, NULL, NULL);
+static const tp_op tp__op_attention = TP__HALF_ROW(
+    0, 0x2u, "attention", "Attention", TP_OP_HALF, 3, 3, 2, tp__attention_schema, sizeof(tp__attention_attrs),
+    tp__attention_infer, tp__attention_back, TP__KERNELS(tp__attention_f32, tp__attention_f64, tp__attention_fast),
+    tp__attention_flops, tp__attention_scratch, 0, NULL, NULL);
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal)
 {
     tp__attention_attrs t;
@@ -15703,11 +15741,9 @@ static double tp__apply_flops(const tp_call *k)
     for (int i = 0; i < t->n; i++) n += (double)tp__size(&k->var[i]);
     return n * each[t->kind];
 }
-#define TP__APPLY_ROW(name_, label_, fn_, scratch_)                                                                  \
-    {                                                                                                                \
-        name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
-            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL                  \
-    }
+#define TP__APPLY_ROW(name_, label_, fn_, scratch_)                                                                \
+    TP__ROW(name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, \
+            NULL, TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL)
 static const tp_op tp__op_apply_gradient_descent =
     TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", tp__descent, NULL);
 static const float tp__one = 1.0f;

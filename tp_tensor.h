@@ -349,9 +349,9 @@ typedef struct tp_operand {
 } tp_operand;
 
 /* What float32 arithmetic may be made of. F32: nothing else. TF32: products on tensor cores that round their operands to 10
- * bits of mantissa; devices without them take F32. BF16, F16: matrix products and convolutions of half-precision operands,
- * summed in float32; what lies between them is stored in half precision too. Variables, their updates, sums, statistics and
- * what is fetched stay float32. */
+ * bits of mantissa; devices without them take F32. BF16, F16: matrix products, convolutions, LSTM, GRU and attention of
+ * half-precision operands, summed in float32 and, with a product's bias, rounded once; what lies between them is stored in
+ * half precision too. Variables, their updates, states of sequences, sums, statistics and what is fetched stay float32. */
 typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16 } tp_precision;
 
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
@@ -437,9 +437,10 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 TP_DEF const char *tp_device_isa(const tp_device *d);
 /* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
-tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail);
+typedef void (*tp_say_fn)(tp_log_level level, const char *fmt, ...);
+tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say);
 int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
-#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail)
+#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once)
 /* Bytes that a GPU's session and its own needs have of its memory: now, and at most since it was opened. */
 tp_status tp_cuda_memory(tp_device *gpu, size_t *now, size_t *most);
 /* NCCL between programs, one GPU each. Rank 0 makes an identity and sends it to the others (by MPI_Bcast, say); then all n make

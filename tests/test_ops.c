@@ -301,7 +301,8 @@ TEST(wrong_gradients_are_found)
                      NULL,    NULL,   cube,
                      NULL,    NULL,   NULL,
                      NULL,    NULL,   0,
-                     NULL,    NULL};
+                     NULL,    NULL,   0,
+                     0};
         op_case c;
         char why[256], text[] = "float32 1 4 0.5 -1.25 2 -0.75";
         memset(&c, 0, sizeof c);

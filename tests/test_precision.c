@@ -86,10 +86,10 @@ TEST(a_product_rounds_its_operands_and_its_result)
 
 typedef struct net {
     tp_graph *g;
-    tp_node *x, *labels, *cost, *train, *conv, *norm, *pool;
+    tp_node *x, *labels, *cost, *train, *conv, *norm, *pool, *product;
 } net;
 
-static net convnet(bool scaled)
+static net begin(void)
 {
     net n;
     memset(&n, 0, sizeof n);
@@ -100,13 +100,12 @@ static net convnet(bool scaled)
     memset(&d, 0, sizeof d);
     d.is_training = true;
     tp_tower_enter(n.g, &d);
-    n.conv = tp_conv2d(n.x, "conv0", .filters = 8, .kernel_size = 3);
-    n.norm = tp_relu(tp_batch_norm(n.conv, "bn0"));
-    n.pool = tp_max_pooling(n.norm, "pool0", .pool_size = 2);
-    tp_node *l = tp_add(tp_conv2d(n.pool, "conv1", .filters = 8, .kernel_size = 3), n.pool);
-    l = tp_fully_connected(l, "fc0", .units = 16, .activation = tp_relu);
-    l = tp_fully_connected(l, "fc1", .units = 4);
-    n.cost = tp_mean(tp_sparse_softmax_cross_entropy(l, n.labels));
+    return n;
+}
+static net finish(net n, tp_node *logits, bool scaled)
+{
+    n.cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, n.labels));
+    for (n.product = logits; strcmp(n.product->op->row->name, "matmul") != 0;) n.product = n.product->op->in[0];
     int n_var = 0;
     tp_node *const *vars = tp_collection(n.g, TP_KEY_TRAINABLE_VARIABLES, &n_var);
     tp_grad_var gv[32];
@@ -118,6 +117,32 @@ static net convnet(bool scaled)
     CHECK_MSG(tp_graph_status(n.g) == TP_OK, "%s", tp_graph_error(n.g));
     return n;
 }
+static net convnet(bool scaled)
+{
+    net n = begin();
+    n.conv = tp_conv2d(n.x, "conv0", .filters = 8, .kernel_size = 3);
+    n.norm = tp_relu(tp_batch_norm(n.conv, "bn0"));
+    n.pool = tp_max_pooling(n.norm, "pool0", .pool_size = 2);
+    tp_node *l = tp_add(tp_conv2d(n.pool, "conv1", .filters = 8, .kernel_size = 3), n.pool);
+    l = tp_fully_connected(l, "fc0", .units = 16, .activation = tp_relu);
+    l = tp_fully_connected(l, "fc1", .units = 4);
+    return finish(n, l, scaled);
+}
+/* LSTM, GRU and attention, over the picture's eight rows. */
+static net sequences(bool scaled)
+{
+    net n = begin();
+    tp_node *l = tp_reshape_to(n.x, tp_make_shape(TP_ANY, 8, 24)), *both[2];
+    tp_rnn_state last;
+    memset(&last, 0, sizeof last);
+    n.conv = tp_lstm(l, "lstm", .units = 16, .state = &last);
+    n.norm = tp_gru(n.conv, "gru", .units = 16);
+    n.pool = tp_multi_head_attention(n.norm, "attention", .heads = 2, .causal = TP_YES);
+    both[0] = tp_batch_flatten(n.pool), both[1] = tp_add(last.h, last.c);
+    l = tp_fully_connected(tp_concat(both, 2, 1), "fc", .units = 4);
+    return finish(n, l, scaled);
+}
+static net (*const nets[])(bool scaled) = {convnet, sequences};
 
 /* Train on one batch; the cost before and after, and a hash of the variables. */
 static uint64_t train(const net *n, tp_session *s, int steps, tp_node *extra, double cost[2])
@@ -159,15 +184,17 @@ TEST(networks_train_in_half_precision)
 {
     tp_set_log(quiet, NULL);
     double exact[2] = {0, 0};
-    for (int p = 0; p <= (int)TP_PRECISION_F16; p++) {
-        net n = convnet(p == (int)TP_PRECISION_F16);
+    for (int which = 0; which < TP_COUNT(nets) * 4; which++) {
+        const int p = which % 4;
+        net n = nets[which / 4](p == (int)TP_PRECISION_F16);
         tp_session *s = open_with(n.g, (tp_precision)p, 1, false);
         double cost[2] = {0, 0};
         if (s) train(&n, s, 40, NULL, cost);
         if (p == 0) exact[0] = cost[0], exact[1] = cost[1];
-        CHECK_MSG(fabs(cost[0] - exact[0]) < 0.02 * exact[0], "precision %d begins at %g, float32 at %g", p, cost[0],
-                  exact[0]);
-        CHECK_MSG(cost[1] < 0.2 * cost[0], "precision %d: the cost went from %g to %g only", p, cost[0], cost[1]);
+        CHECK_MSG(fabs(cost[0] - exact[0]) < 0.02 * exact[0], "network %d, precision %d begins at %g, float32 at %g",
+                  which / 4, p, cost[0], exact[0]);
+        CHECK_MSG(cost[1] < 0.2 * cost[0], "network %d, precision %d: the cost went from %g to %g only", which / 4, p,
+                  cost[0], cost[1]);
         tp_session_free(s);
         tp_graph_free(n.g);
     }
@@ -177,19 +204,110 @@ TEST(networks_train_in_half_precision)
 TEST(fetches_threads_and_fusion_change_no_bits)
 {
     tp_set_log(quiet, NULL);
-    for (int p = (int)TP_PRECISION_BF16; p <= (int)TP_PRECISION_F16; p++) {
+    for (int which = 0; which < TP_COUNT(nets) * 2; which++) {
+        const int p = (int)TP_PRECISION_BF16 + which % 2;
         uint64_t first = 0;
-        for (int how = 0; how < 7; how++) {
-            net n = convnet(false);
-            tp_node *extra[] = {NULL, n.conv, n.norm, n.pool, n.norm->op->in[0], NULL, NULL};
-            tp_session *s = open_with(n.g, (tp_precision)p, how == 5 ? 3 : 1, how == 6);
+        for (int how = 0; how < 8; how++) {
+            net n = nets[which / 2](false);
+            tp_node *extra[] = {NULL, n.conv, n.norm, n.pool, n.norm->op->in[0], n.product, NULL, NULL};
+            tp_session *s = open_with(n.g, (tp_precision)p, how == 6 ? 3 : 1, how == 7);
             double cost[2];
             const uint64_t h = s ? train(&n, s, 3, extra[how], cost) : 0;
             if (how == 0) first = h;
-            CHECK_MSG(h == first, "precision %d: variant %d trained to other bits", p, how);
+            CHECK_MSG(h == first, "network %d, precision %d: variant %d trained to other bits", which / 2, p, how);
             tp_session_free(s);
             tp_graph_free(n.g);
         }
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* The product's sum is rounded once, with its bias, which is an operand and rounded like one; seen alone it is float32. */
+TEST(a_bias_is_added_before_rounding)
+{
+    const tp_precision half[] = {TP_PRECISION_BF16, TP_PRECISION_F16};
+    for (int how = 0; how < 8; how++) {
+        const tp_precision p = half[how % 2];
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor v[3];
+        memset(v, 0, sizeof v);
+        fill(&v[0], tp_make_shape(5, 37), 1);
+        fill(&v[1], tp_make_shape(37, 6), 2);
+        fill(&v[2], tp_make_shape(6), 3);
+        tp_feed feed[3];
+        memset(feed, 0, sizeof feed);
+        for (int i = 0; i < 3; i++) {
+            feed[i].node = tp_placeholder(g, i == 0 ? "x" : i == 1 ? "w" : "b", TP_F32, v[i].shape);
+            feed[i].value = v[i];
+        }
+        tp_node *product = tp_matmul(feed[0].node, feed[1].node), *y = tp_nn_bias_add(product, feed[2].node, TP_NHWC);
+        tp_node *fetch[] = {tp_relu(y), y, product};
+        tp_session *s = open_with(g, p, 1, how >= 6);
+        const tp_tensor *got[3];
+        const int n = how / 2 % 3 + 1; /* with the product, with y fetched, too, they are steps of their own */
+        if (s && CHECK_OK(tp_session_run(s, feed, 3, fetch, n, got)))
+            for (int i = 0; i < 30; i++) {
+                float sum = 0;
+                for (int k = 0; k < 37; k++)
+                    sum += rounded(((float *)v[0].data)[i / 6 * 37 + k], p) *
+                           rounded(((float *)v[1].data)[k * 6 + i % 6], p);
+                if (n == 3) {
+                    const float alone = ((const float *)got[2]->data)[i];
+                    CHECK_NEAR((double)alone, (double)sum, 1e-5, 1e-5);
+                    sum = alone;
+                }
+                sum += rounded(((float *)v[2].data)[i % 6], p);
+                const float last = ((const float *)got[0]->data)[i], once = rounded(sum > 0 ? sum : 0, p);
+                if (n == 3) CHECK(last == once);
+                CHECK(last == rounded(last, p) && fabs((double)(last - once)) <= 0.01 * fabs((double)once) + 1e-6);
+                if (n > 1) CHECK(((const float *)got[1]->data)[i] == rounded(((const float *)got[1]->data)[i], p));
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+        for (int i = 0; i < 3; i++) tp_tensor_free(&v[i]);
+    }
+}
+
+/* What a sequence carries on stays float32; what it gives to the next layer is stored half. */
+TEST(states_stay_single)
+{
+    tp_set_log(quiet, NULL);
+    const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_BF16, TP_PRECISION_F16};
+    float exact[3][4 * 30 * 6];
+    for (int q = 0; q < TP_COUNT(all); q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor x;
+        memset(&x, 0, sizeof x);
+        fill(&x, tp_make_shape(4, 30, 6), 5);
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = tp_placeholder(g, "x", TP_F32, x.shape);
+        feed.value = x;
+        tp_rnn_state last;
+        memset(&last, 0, sizeof last);
+        tp_node *fetch[] = {tp_lstm(feed.node, "lstm", .units = 6, .state = &last), NULL,
+                            tp_nn_attention(feed.node, feed.node, feed.node, 2, true)};
+        fetch[1] = last.c;
+        tp_session *s = open_with(g, all[q], 1, false);
+        const tp_tensor *got[3];
+        if (s && CHECK_OK(tp_session_run(s, &feed, 1, fetch, 3, got)))
+            for (int o = 0; o < 3; o++) {
+                const int64_t size = tp_tensor_size(got[o]);
+                int64_t coarse = 0;
+                double worst = 0;
+                for (int64_t i = 0; i < size && CHECK(size <= 720); i++) {
+                    const float y = ((const float *)got[o]->data)[i];
+                    if (q == 0) exact[o][i] = y;
+                    worst = fmax(worst, fabs((double)(y - exact[o][i])));
+                    coarse += y == rounded(y, all[q]);
+                }
+                CHECK(o == 1 && q > 0 ? coarse < size : coarse == size);
+                CHECK_MSG(worst <= (all[q] == TP_PRECISION_BF16 ? 2e-2 : 3e-3), "precision %d, output %d: off by %g",
+                          (int)all[q], o, worst);
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+        tp_tensor_free(&x);
     }
     tp_set_log(NULL, NULL);
 }

@@ -117,9 +117,16 @@ static bool run_on(const op_case *c, const tp_op *row, bool f64, tp_device *devi
 
 static double tolerance_of(const op_case *c, tp_dtype dtype)
 {
+    const bool steps =
+        strncmp(c->op, "lstm", 4) == 0 || strncmp(c->op, "gru", 3) == 0 || strncmp(c->op, "attention", 9) == 0;
+    const double half_slack = steps ? 2 : 1; /* the CPU does not round what is between its products */
     const double tol = c->tol > 0 ? c->tol : 1e-5;
     if (precision == TP_PRECISION_TF32 && dtype == TP_F32) return 2e-2; /* 10 bits of mantissa */
-    return dtype == TP_F64 ? 1e-9 : dtype == TP_BF16 ? 2e-2 : dtype == TP_F16 ? 3e-3 : tol > 1e-5 ? tol : 1e-5;
+    return dtype == TP_F64    ? 1e-9
+           : dtype == TP_BF16 ? 2e-2 * half_slack
+           : dtype == TP_F16  ? 3e-3 * half_slack
+           : tol > 1e-5       ? tol
+                              : 1e-5;
 }
 
 static void compare_devices(const op_case *c, const tp_op *row, tp_dtype dtype, tp_device *gpu, int *n)
@@ -341,8 +348,29 @@ TEST(a_step_is_one_replay_and_allocates_nothing)
     tp_set_log(NULL, NULL);
 }
 
+/* LSTM, GRU and attention over the picture's rows. */
+static void small_sequences(tp_graph *g, tp_node **x, tp_node **label, tp_node *fetch[2])
+{
+    int n = 0;
+    tp_grad_var gv[32];
+    tp_rnn_state last;
+    memset(&last, 0, sizeof last);
+    *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(8, 8, 8, 1));
+    *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(8));
+    tp_node *l = tp_lstm(tp_reshape_to(*x, tp_make_shape(8, 8, 8)), "lstm", .units = 8, .state = &last), *both[2];
+    l = tp_gru(l, "gru", .units = 8);
+    l = tp_multi_head_attention(l, "attention", .heads = 2, .causal = TP_YES);
+    both[0] = tp_batch_flatten(l), both[1] = tp_add(last.h, last.c);
+    l = tp_fully_connected(tp_concat(both, 2, 1), "fc", .units = 4);
+    fetch[1] = tp_mean(tp_sparse_softmax_cross_entropy(l, *label));
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_compute_gradients(fetch[1], vars, n, gv);
+    fetch[0] = tp_apply_gradients(tp_momentum(tp_const(g, 0.1f)), gv, n);
+}
+
+typedef void (*small_net)(tp_graph *g, tp_node **x, tp_node **label, tp_node *fetch[2]);
 /* Costs of some steps on a device, NULL: the CPU. */
-static bool train_costs(tp_device *device, tp_precision how, int steps, float *cost)
+static bool train_costs(small_net net, tp_device *device, tp_precision how, int steps, float *cost)
 {
     float pixel[8 * 64];
     int32_t digit[8];
@@ -350,7 +378,7 @@ static bool train_costs(tp_device *device, tp_precision how, int steps, float *c
     tp_feed feed[2];
     const tp_tensor *value[2];
     tp_graph *g = tp_graph_new(NULL);
-    small_convnet(g, &x, &label, fetch);
+    net(g, &x, &label, fetch);
     tp_session_config sc = tp_default_session_config();
     sc.threads = 1;
     sc.precision = how;
@@ -379,10 +407,12 @@ TEST(training_follows_the_cpu_in_every_precision)
     tp_set_log(quiet, NULL);
     tp_device *gpu = tp_cuda_open(0);
     if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error()))
-        for (int how = 0; how <= (int)TP_PRECISION_F16; how++) {
+        for (int which = 0; which < 2 * 4; which++) {
+            const int how = which % 4;
+            const small_net net = which < 4 ? small_convnet : small_sequences;
             float cpu[8] = {0}, one[8] = {0}, two[8] = {0};
-            if (!train_costs(NULL, (tp_precision)how, 8, cpu) || !train_costs(gpu, (tp_precision)how, 8, one) ||
-                !train_costs(gpu, (tp_precision)how, 8, two))
+            if (!train_costs(net, NULL, (tp_precision)how, 8, cpu) ||
+                !train_costs(net, gpu, (tp_precision)how, 8, one) || !train_costs(net, gpu, (tp_precision)how, 8, two))
                 continue;
             for (int i = 0; i < (how < (int)TP_PRECISION_BF16 ? 8 : 4); i++) /* a rounded bit more or less grows */
                 CHECK_MSG(fabs((double)one[i] - (double)cpu[i]) <= tolerance[how] * fabs((double)cpu[i]) * (1 + i),
@@ -531,6 +561,43 @@ TEST(convolutions_across_blocks)
     };
     compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
 }
+
+#ifdef TP_CUDA_SHIM
+static int warnings; /* of what the libraries refuse */
+static void count_warnings(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    warnings += level == TP_LOG_WARN && (strstr(message, "cuBLASLt has no") || strstr(message, "cuDNN has no"));
+}
+/* Where cuDNN does not take NHWC it gets NCHW, where it takes neither a kernel of ours does it; each is said. */
+TEST(convolutions_that_cudnn_refuses)
+{
+    static const shaped list[] = {
+        CONV("stride_h 2;padding 1", "3 9 8 5", "3 2 5 12", "3 5 8 12"),
+        CONV("padding 1;groups 2", "2 6 7 8", "4 3 4 6", "2 6 7 6"),
+    };
+    for (int refused = 1; refused < 3; refused++) {
+        tp_device *gpu = tp_cuda_open(0);
+        if (!CHECK(gpu != NULL)) return;
+        tp_shim_refuse_convolutions(refused);
+        tp_set_log(count_warnings, NULL);
+        warnings = 0;
+        for (int i = 0; i < TP_COUNT(list); i++) {
+            op_case c;
+            int n = 0;
+            if (CHECK(shaped_case(&list[i], i, &c)))
+                for (int d = 0; d < 3; d++) compare_devices(&c, tp_op_find(list[i].op), all_reals[d], gpu, &n);
+            CHECK(n == 3);
+            free_case_as(&c);
+        }
+        /* NHWC is refused once for each case and type, and NCHW in the second round, in which NHWC was said already */
+        CHECK_MSG(warnings == 3 * TP_COUNT(list), "%d warnings", warnings);
+        tp_shim_refuse_convolutions(0);
+        gpu->close(gpu);
+        tp_set_log(NULL, NULL);
+    }
+}
+#endif
 
 TEST(depthwise_convolutions_across_blocks)
 {
@@ -1574,6 +1641,40 @@ TEST(attention_over_several_tiles)
     attention_on_gpu(1, 0, 3, 4, 1, false, "f");
     seq_close();
 }
+/* Heads of halves, and of float32 numbers where TF32 may be used; a larger head goes the other way. */
+TEST(attention_by_tensor_cores)
+{
+    if (!seq_open()) return;
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        const char *types = tf32 ? "f" : "bh";
+        precision = tf32 ? TP_PRECISION_TF32 : TP_PRECISION_F32;
+        attention_on_gpu(2, 35, 67, 20, 2, false, types);
+        attention_on_gpu(1, 66, 70, 7, 1, true, tf32 ? "f" : "b");
+        attention_on_gpu(1, 67, 130, 64, 1, true, tf32 ? "f" : "h");
+        attention_on_gpu(1, 5, 34, 128, 1, false, types);
+        attention_on_gpu(3, 1, 40, 8, 3, true, types);
+        attention_on_gpu(1, 0, 3, 4, 1, false, types);
+        attention_on_gpu(1, 3, 5, 301, 1, false, types);
+    }
+    precision = TP_PRECISION_F32;
+    seq_close();
+}
+
+#ifdef TP_CUDA_SHIM
+/* What cuBLASLt refuses is made all the same, and said. */
+TEST(products_without_an_algorithm)
+{
+    if (!seq_open()) return;
+    tp_set_log(count_warnings, NULL);
+    warnings = 0;
+    tp_shim_refuse_products(1);
+    lstm_on_gpu(3, 5, 4, 3, true, "fdbh");
+    gru_on_gpu(3, 5, 4, 3, false, "fdbh");
+    tp_shim_refuse_products(0);
+    CHECK(warnings > 0);
+    seq_close();
+}
+#endif
 
 static void ctc_on_gpu(int64_t T, int64_t B, int64_t C, int64_t L, int blank, bool batch_major, bool long_ints,
                        int64_t bad, const char *types)

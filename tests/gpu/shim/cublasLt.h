@@ -67,6 +67,14 @@ enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_MAX_WAVES_COUNT = 9
 };
 
+enum cublasLtReductionScheme_t {
+    CUBLASLT_REDUCTION_SCHEME_NONE = 0,
+    CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2,
+    CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,
+    CUBLASLT_REDUCTION_SCHEME_MASK = 7
+};
+
 typedef struct tp_shim_blas *cublasLtHandle_t;
 typedef struct tp_shim_matmul_desc *cublasLtMatmulDesc_t;
 typedef struct tp_shim_matrix_layout *cublasLtMatrixLayout_t;

@@ -43,6 +43,7 @@
 #define __global__
 #define __constant__
 #define __grid_constant__
+#define __noinline__
 #define __launch_bounds__(...)
 #define __align__(n_)   __attribute__((aligned(n_)))
 #define __forceinline__ inline __attribute__((always_inline))

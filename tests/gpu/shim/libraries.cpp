@@ -8,8 +8,10 @@
 #include "cudnn.h"
 #include "internal.h"
 #include "nccl.h"
+#include "tp_shim.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <vector>
 
@@ -129,11 +131,14 @@ struct tp_shim_matrix_layout {
 struct tp_shim_matmul_preference {
     uint64_t workspace = 0;
     uint32_t align[4] = {256, 256, 256, 256};
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 namespace
 {
 constexpr uint64_t BLAS_MAGIC = 0x746d6c7473616c62u;
+std::atomic<int> refuse_products{0};
+std::atomic<uint64_t> loose_products{0};
 
 template <class T> bool take(T *to, const void *from, size_t size)
 {
@@ -182,6 +187,11 @@ cublasStatus_t product_check(const tp_shim_matmul_desc *d, const tp_shim_matrix_
     int e = d->epilogue;
     bool epilogue = e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_BIAS ||
                     e == CUBLASLT_EPILOGUE_RELU_BIAS || e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS;
+    const bool bias = e != CUBLASLT_EPILOGUE_DEFAULT && (e & CUBLASLT_EPILOGUE_BIAS);
+    if (bias && d->bias_type >= 0 && d->bias_type != (int)out.type) {
+        say("cublasLtMatmul: a bias of type %d, the result has type %d", d->bias_type, (int)out.type);
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     if (!types || b.type != a.type || c.type != out.type || !epilogue) {
         say("cublasLtMatmul: types %d x %d -> %d computed as %d, epilogue %d: not in the shim", (int)a.type,
             (int)b.type, (int)out.type, (int)d->compute, e);
@@ -206,8 +216,10 @@ struct Product {
     const void *A, *B, *C;
     void *D;
     double alpha, beta;
+    bool loose; /* its partial sums may be rounded to the output's type: not the same twice */
     FAST void run() const
     {
+        const double off = loose ? 1 + 1e-6 * (double)(loose_products++ % 7) : 1;
         size_t m = out.rows, n = out.cols, k = d.ta ? a.rows : a.cols;
         Number in = number_of(a.type), to = number_of(out.type);
         Number bias_type = d.bias_type < 0 ? to : number_of((cudaDataType_t)d.bias_type);
@@ -224,7 +236,7 @@ struct Product {
                     add_row(s + i * n, r + l * n, load(in, A, start(a) + (d.ta ? a.at(l, i) : a.at(i, l))), n);
             for (size_t i = 0; i < m; i++)
                 for (size_t j = 0; j < n; j++) {
-                    double v = alpha * s[i * n + j];
+                    double v = alpha * s[i * n + j] * off;
                     if (beta != 0) v += beta * load(to, C, start(c) + c.at(i, j));
                     if (with_bias) v += load(bias_type, d.bias, (size_t)(batch * d.bias_batch) + i);
                     if (d.epilogue == CUBLASLT_EPILOGUE_RELU || d.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS)
@@ -366,14 +378,15 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
         ok = take(&p->align[attr - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, size);
         break;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: ok = take(&p->schemes, value, size); break;
     case CUBLASLT_MATMUL_PREF_SEARCH_MODE:
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
     case CUBLASLT_MATMUL_PREF_MAX_WAVES_COUNT: ok = size == 4; break;
     default: ok = false;
     }
     if (!ok) say("cublasLtMatmulPreferenceSetAttribute: attribute %d of %zu bytes is not in the shim", (int)attr, size);
     return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
+void tp_shim_refuse_products(int on) { refuse_products = on; }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                                               cublasLtMatrixLayout_t out, cublasLtMatmulPreference_t p, int wanted,
@@ -385,6 +398,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
     const tp_shim_matrix_layout *l[4] = {a, b, c, out};
     cublasStatus_t s = product_check(d, l);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
+    if (refuse_products) return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(&results[0], 0, sizeof results[0]);
     results[0].state = CUBLAS_STATUS_SUCCESS;
     results[0].workspaceSize = p->workspace >= 65536 ? 65536 : 0;
@@ -393,6 +407,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
     results[0].algo.data[1] = product_key(d, l);
     results[0].algo.data[2] = results[0].workspaceSize;
     for (int i = 0; i < 4; i++) results[0].algo.data[3 + i] = p->align[i];
+    results[0].algo.data[7] = p->schemes & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     *returned = 1;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -408,7 +423,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const 
     const tp_shim_matrix_layout *l[4] = {a, b, c, out};
     cublasStatus_t s = product_check(d, l);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
-    Product p = {*d, *a, *b, *c, *out, A, B, C, D, 0, 0};
+    Product p = {*d, *a, *b, *c, *out, A, B, C, D, 0, 0, !algo || algo->data[7] != 0};
     p.alpha = scalar(number_of(d->scale), alpha);
     p.beta = scalar(number_of(d->scale), beta);
     const void *ptr[4] = {A, B, C, D};
@@ -467,6 +482,7 @@ struct tp_shim_dnn_conv {
 
 namespace
 {
+std::atomic<int> refuse_convolutions{0};
 cudnnStatus_t bad(const char *why)
 {
     say("cuDNN: %s", why);
@@ -528,6 +544,8 @@ cudnnStatus_t plan(Convolution *c, const tp_shim_dnn_tensor *x, const tp_shim_dn
     if (t == NO_NUMBER || w->type != x->type || y->type != x->type) return unsupported("the operands' types differ");
     if (conv->compute != (t == F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
         return unsupported("the compute type must be f32, or f64 for f64 operands");
+    const int refused = refuse_convolutions;
+    if (refused == 2 || (refused == 1 && w->format == CUDNN_TENSOR_NHWC)) return unsupported("it was told to refuse");
     bool x_last = x->stride[1] == 1 && x->dim[1] > 1, w_last = w->format == CUDNN_TENSOR_NHWC;
     if (x_last && !w_last && x->stride[x->n - 1] != 1) return unsupported("an NHWC tensor with an NCHW filter");
     if (x->dim[1] != w->dim[1] * conv->groups || w->dim[0] % conv->groups || y->dim[1] != w->dim[0] ||
@@ -753,6 +771,7 @@ TP_SHIM_DESCRIPTOR(Tensor, tp_shim_dnn_tensor)
 TP_SHIM_DESCRIPTOR(Filter, tp_shim_dnn_filter)
 TP_SHIM_DESCRIPTOR(Convolution, tp_shim_dnn_conv)
 #undef TP_SHIM_DESCRIPTOR
+void tp_shim_refuse_convolutions(int which) { refuse_convolutions = which; }
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t d, cudnnTensorFormat_t format, cudnnDataType_t type,
                                          int n, int c, int h, int w)
 {

@@ -25,10 +25,12 @@ void tp_shim_fail_alloc_after(long n);
 void tp_shim_fail_call_after(long n);
 int tp_shim_failed(void); /* 1: one of the two struck since it was set */
 
-void tp_shim_set_memory(size_t bytes); /* of each device; the default is 8 GB */
-void tp_shim_set_pools(int supported); /* 0: a driver that knows no memory pools */
-void tp_shim_set_seed(uint64_t seed);  /* in place of $TP_SHIM_SEED */
-const char *tp_shim_sentence(void);    /* why the last call of this thread that failed did */
+void tp_shim_set_memory(size_t bytes);       /* of each device; the default is 8 GB */
+void tp_shim_set_pools(int supported);       /* 0: a driver that knows no memory pools */
+void tp_shim_refuse_products(int on);        /* cuBLASLt's heuristics find no algorithm */
+void tp_shim_refuse_convolutions(int which); /* cuDNN makes none, 1: of NHWC, 2: at all */
+void tp_shim_set_seed(uint64_t seed);        /* in place of $TP_SHIM_SEED */
+const char *tp_shim_sentence(void);          /* why the last call of this thread that failed did */
 
 #ifdef __cplusplus
 }

@@ -3147,6 +3147,15 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #else
 #define TP__LEVELS(f_) {TP__BASE(f_)}
 #endif
+/* without one for SSE2 */
+#if TP__ISA_X86
+#define TP__WIDE_LEVELS(f_) {NULL, f_##_avx2, f_##_avx512}
+#elif defined(__SSE2__)
+#define TP__WIDE_LEVELS(f_) {NULL}
+#else
+#define TP__WIDE_LEVELS(f_) {TP__BASE(f_)}
+#endif
+#define TP__WIDE_KERNEL(returns_, name_, ...) TP__UNUSED static returns_ (*const tp__##name_##_of[])(__VA_ARGS__) = TP__WIDE_LEVELS(tp__##name_)
 #define X(name_) TP__KERNEL(void, vec_##name_, int64_t n, float *y, const float *const *in);
     TP__VECS(X)
 #undef X
@@ -3157,13 +3166,13 @@ TP__KERNEL(void, taps, int64_t C, int n_tap, const float *const *x, const float 
            bool relu);
 TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
            float *acc);
-TP__KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
-TP__KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
-TP__KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-           const float *more, const float *bias, bool relu);
-TP__KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane);
-TP__KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
-TP__KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
+TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
+TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
+TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
+                const float *more, const float *bias, bool relu);
+TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane);
+TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
+TP__WIDE_KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
 TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
            uint8_t *which);
 TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
@@ -4433,19 +4442,21 @@ typedef struct tp__wino {
 #define TP__WINO_FLOATS    65536 /* of V and M of a block: they should stay in L2, with U */
 #define TP__WINO_FLOATS_L1 8192  /* with few channels all three may stay in L1 */
 
-static bool tp__conv_is_wino(const tp_conv_args *a)
+TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp_conv_args *a)
 {
 #ifdef TP_NO_WINOGRAD
+    (void)isa;
     (void)a;
     return false;
 #else
-    return a->KH == 3 && a->KW == 3 && a->stride_h == 1 && a->stride_w == 1 && a->dilation_h == 1 &&
-           a->dilation_w == 1 && a->groups == 1 && a->C % TP__WINO_CHANNELS == 0 && a->O % TP__WINO_CHANNELS == 0 &&
-           a->OH >= 2 && a->OW >= 2 && a->B * a->OH * a->OW >= 256;
+    return tp__wino_in_of[isa->level] && a->KH == 3 && a->KW == 3 && a->stride_h == 1 && a->stride_w == 1 &&
+           a->dilation_h == 1 && a->dilation_w == 1 && a->groups == 1 && a->C % TP__WINO_CHANNELS == 0 &&
+           a->O % TP__WINO_CHANNELS == 0 && a->OH >= 2 && a->OW >= 2 && a->B * a->OH * a->OW >= 256;
 #endif
 }
 
-static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+                                      void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &w->grid;
@@ -4495,7 +4506,7 @@ static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp
 }
 
 /* A chunk of packing: U of 16 channels of the source in one panel of the result's. */
-static void tp__wino_pack(void *user, int64_t chunk)
+TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
     const tp_conv_args *a = w->a;
@@ -4517,7 +4528,7 @@ static void tp__wino_pack(void *user, int64_t chunk)
 }
 
 /* V of `rows` rows of tiles from `row`, counted through the piece's images. Returns how many tiles. */
-static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
+TP__SMALL static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
 {
     const tp__grid *q = &w->grid;
     for (int64_t i = row; i < row + rows; i++, v += q->cols * w->in)
@@ -4528,7 +4539,7 @@ static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t ro
 }
 
 /* A chunk of forward or input gradient: one piece. */
-static void tp__wino_chunk(void *user, int64_t chunk)
+TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
@@ -4577,7 +4588,7 @@ static void tp__wino_chunk(void *user, int64_t chunk)
 }
 
 /* A chunk of filter gradient: one part. */
-static void tp__wino_grad_chunk(void *user, int64_t part)
+TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
@@ -4628,7 +4639,7 @@ static void tp__wino_grad_chunk(void *user, int64_t part)
     tp__slot_give(&w->slots, slot);
 }
 
-static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+TP__SMALL static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
 {
     tp__wino w;
     tp__wino_make(&w, d, a, what, scratch);
@@ -4825,7 +4836,7 @@ static bool tp__conv_is_empty(const tp_conv_args *a)
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
 {
 #if TP__FAST
-    return d->isa && !tp__conv_is_empty(a) && tp__conv_is_wino(a);
+    return d->isa && !tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a);
 #else
     (void)d;
     (void)a;
@@ -4849,7 +4860,7 @@ TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what 
             tp__depthwise w;
             return tp__depthwise_make(&w, d, a, what, NULL);
         }
-        if (tp__conv_is_wino(a)) {
+        if (tp__conv_is_wino(d->isa, a)) {
             tp__wino w;
             return tp__wino_make(&w, d, a, what, NULL);
         }
@@ -4880,7 +4891,7 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
             tp_gemm_args g = tp__conv_as_gemm(a, what);
             tp_gemm(d, &g, scratch);
         } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
-        else if (tp__conv_is_wino(a)) tp__wino_run(d, a, what, scratch);
+        else if (tp__conv_is_wino(d->isa, a)) tp__wino_run(d, a, what, scratch);
         else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
         else tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
         return;
@@ -8580,6 +8591,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 
+#if TP__VW > 4 || !defined(__SSE2__)
 /* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows after another, nothing but whole vectors. */
 TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv)
 {
@@ -8625,6 +8637,7 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
     if (n == 2 * TP__VW) TP__F(even_rows)(t, rows, TP__VW / 2, 2);
     else TP__F(even_rows)(t, rows, TP__VW > 8 ? TP__VW : 8, 1);
 }
+#endif
 #undef TP__EVEN
 /* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
 static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
@@ -9110,6 +9123,7 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
     }
 }
 
+#if TP__VW > 4 || !defined(__SSE2__) /* SSE2 is for few machines: it does without */
 /* -- Winograd's transforms (>>conv winograd): each works down and then along, a vector of channels at a time ------- */
 /* `plane` floats lie between the 16 places of what is transformed. */
 
@@ -9275,6 +9289,7 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 #undef X
     }
 }
+#endif
 
 /* -- pooling --------------------------------------------------------------------------------------------- */
 

@@ -2978,7 +2978,7 @@ typedef struct tp__bn {
 
 /* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
 struct tp__isa {
-    const char *name;
+    char name[8];
     int level;  /* 0: the compiler's own target, then upwards; indexes the tables of kernels that few ops need */
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
@@ -4095,7 +4095,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
 }
 
 /* A chunk of packing: one panel of one group's weights. */
-static void tp__gather_pack(void *user, int64_t chunk)
+TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 {
     const tp__gather *g = (const tp__gather *)user;
     const tp_conv_args *a = g->a;
@@ -4113,7 +4113,7 @@ static void tp__gather_pack(void *user, int64_t chunk)
 }
 
 /* A piece with few output channels: even tiles along each row of positions. */
-static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
+TP__SMALL static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
 {
     const tp__grid *q = &g->grid;
     const tp_epilogue *e = &g->a->epilogue;
@@ -4151,7 +4151,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
 }
 
 /* A chunk: one piece of the grid in one group. */
-static void tp__gather_chunk(void *user, int64_t chunk)
+TP__SMALL static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
     const tp__grid *q = &g->grid;
@@ -4296,7 +4296,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
 }
 
 /* A chunk: one part, one group, one block of rows of dw. */
-static void tp__filter_grad_chunk(void *user, int64_t chunk)
+TP__SMALL static void tp__filter_grad_chunk(void *user, int64_t chunk)
 {
     tp__filter_grad *f = (tp__filter_grad *)user;
     const tp_conv_args *a = f->a;
@@ -8522,6 +8522,7 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 #endif
 /* clang-format on */
 
+#if TP__VW > 4 || !defined(__SSE2__) /* SSE2 is for few machines: it does without */
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
 #define TP__EVEN(X) \
@@ -8591,7 +8592,6 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 
-#if TP__VW > 4 || !defined(__SSE2__)
 /* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows after another, nothing but whole vectors. */
 TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv)
 {
@@ -8637,8 +8637,8 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
     if (n == 2 * TP__VW) TP__F(even_rows)(t, rows, TP__VW / 2, 2);
     else TP__F(even_rows)(t, rows, TP__VW > 8 ? TP__VW : 8, 1);
 }
-#endif
 #undef TP__EVEN
+#endif
 /* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
 static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
                            float rate)
@@ -8733,7 +8733,9 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
         for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
 }
 
+#if TP__VW > 4 || !defined(__SSE2__)
 static void TP__F(even8)(const tp__tile *t) { TP__F(tile_even)(t, 8); }
+#endif
 #if TP__MR == 14
 static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
@@ -9762,6 +9764,8 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even14), NULL, TP__F(even16)},
+#elif TP__VW == 4 && defined(__SSE2__)
+                                                                 {NULL},
 #else
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL,

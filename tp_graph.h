@@ -14167,10 +14167,12 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
     memset(&out, 0, sizeof out);
     in[0].dtype = out.dtype = TP_F32;
     in[0].data = (void *)(uintptr_t)dy;
-    in[0].shape = tp_make_shape(tp__size(t->ids), width);
+    in[0].shape.ndim = out.shape.ndim = 2;
+    in[0].shape.dim[0] = tp__size(t->ids);
+    in[0].shape.dim[1] = out.shape.dim[1] = width;
     in[1] = *t->ids;
     out.data = P;
-    out.shape = tp_make_shape(t->V, width);
+    out.shape.dim[0] = t->V;
     sum.in = in;
     sum.out = &out;
     sum.n_in = 2;

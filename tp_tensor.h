@@ -3197,7 +3197,7 @@ TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *c0, float *c, 
 TP__KERNEL(void, lstm_back, int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
            const float *dh, float *dc, float *dg);
 TP__KERNEL(void, philox, int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
-TP__KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out);
+TP__WIDE_KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out);
 TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
 
 #else /* !TP__FAST */
@@ -3585,7 +3585,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
 
     t.scaled = descend;
     t.scale = descend ? -*g->descend : 1.0f;
-    if (descend && g->K <= 8 && !g->tb) { /* no sum worth a tile: row by row */
+    if (descend && isa->descend && g->K <= 8 && !g->tb) { /* no sum worth a tile: row by row */
         const int64_t column = panel0 * p->nr, n = tp__min64(panel1 * p->nr, g->N) - column;
         for (int64_t i = row0; i < row0 + mb; i++)
             isa->descend(g->K, g->ta ? g->A + i : g->A + i * g->lda, g->ta ? g->lda : 1, g->B + column, g->ldb, n,
@@ -3625,9 +3625,6 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
                 float *c = out + (row0 + i) * ldc + column;
                 if (p->pack_here) {
-                    const int64_t next = tp__min64(p->kc, k_end - k - kn); /* rows to pack next: a share of them */
-                    for (int64_t r = next * i / mb; r < next * (i + t.m) / mb; r++)
-                        tp__fetch_row(g->B + (k + kn + r) * g->ldb + column, n);
                     t.ldb = tp__panel_width(isa, n);
                     t.b = packed_b + (panel - panel0) * p->nr * kn;
                 } else if (panel >= p->packed_from) {
@@ -4113,7 +4110,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 }
 
 /* A piece with few output channels: even tiles along each row of positions. */
-TP__SMALL static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
+static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
 {
     const tp__grid *q = &g->grid;
     const tp_epilogue *e = &g->a->epilogue;
@@ -4151,7 +4148,7 @@ TP__SMALL static void tp__gather_even(const tp__gather *g, const tp__piece *p, i
 }
 
 /* A chunk: one piece of the grid in one group. */
-TP__SMALL static void tp__gather_chunk(void *user, int64_t chunk)
+static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
     const tp__grid *q = &g->grid;
@@ -4296,7 +4293,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
 }
 
 /* A chunk: one part, one group, one block of rows of dw. */
-TP__SMALL static void tp__filter_grad_chunk(void *user, int64_t chunk)
+static void tp__filter_grad_chunk(void *user, int64_t chunk)
 {
     tp__filter_grad *f = (tp__filter_grad *)user;
     const tp_conv_args *a = f->a;
@@ -4528,7 +4525,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 }
 
 /* V of `rows` rows of tiles from `row`, counted through the piece's images. Returns how many tiles. */
-TP__SMALL static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
+static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
 {
     const tp__grid *q = &w->grid;
     for (int64_t i = row; i < row + rows; i++, v += q->cols * w->in)
@@ -4992,7 +4989,7 @@ static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t s
 static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
 {
 #if TP__FAST
-    if (isa) {
+    if (isa && tp__normal_of[isa->level]) {
         tp__normal_of[isa->level](blocks, words, out);
         return;
     }
@@ -8639,6 +8636,7 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 }
 #undef TP__EVEN
 #endif
+#if TP__VW > 4 || !defined(__SSE2__)
 /* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
 static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
                            float rate)
@@ -8671,6 +8669,7 @@ static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float 
         else vput(c + j, left, vget(c + j, left, 0.0f) - vmul(r, s));
     }
 }
+#endif
 
 /* -- transposing ----------------------------------------------------------------------------------------- */
 /* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
@@ -9679,6 +9678,7 @@ static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t 
     for (; b < blocks; b++) tp_philox(key, first + (uint64_t)b, step, out + 4 * b);
 }
 
+#if TP__VW > 4 || !defined(__SSE2__)
 /* A whole number up to 2^53 in each lane, as a double: its halves, in the mantissas of 2^52 and 2^84. */
 TP__INLINE VD TP__F(dwhole)(VQ a)
 {
@@ -9737,6 +9737,7 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
     }
     for (; b < blocks; b++) tp__normal_pair(words + 4 * b, out + 2 * b);
 }
+#endif
 
 /* y = u >= rate ? x scale : 0, where u in [0,1) is the upper 24 bits of a word */
 static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale)
@@ -9774,7 +9775,11 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(transpose),
                                                                  TP__F(row),
                                                                  TP__F(dot4),
+#if TP__VW > 4 || !defined(__SSE2__)
                                                                  TP__F(descend),
+#else
+                                                                 NULL,
+#endif
                                                                  TP__F(sum),
                                                                  TP__F(dot),
                                                                  TP__F(max)};

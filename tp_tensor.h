@@ -4841,6 +4841,9 @@ enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
 
 static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
 
+/* All but what makes tiles and multiplies them: small is enough. */
+TP__COLD_BEGIN
+
 /* Everything else that follows from the shape of the product in g. */
 static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
 {
@@ -4894,15 +4897,12 @@ static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a,
     return tp__amx_cut(p, d, &c);
 }
 
-/* One phase of a convolution. 0: it has no pixels. */
-static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
-                                int64_t phase_x, void *scratch)
+/* The product that one phase of a convolution is. false: it has no pixels. */
+static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+                               int64_t phase_x)
 {
-    tp__carver c = tp__carver_over(scratch);
-    const bool input_grad = what == TP_CONV_INPUT_GRAD;
-    int64_t y0, y1, x0, x1;
     memset(p, 0, sizeof *p);
-    if (tp__gather_make(&p->w, d, a, input_grad, phase_y, phase_x, NULL) == 0) return 0;
+    if (tp__gather_make(&p->w, d, a, what == TP_CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
     p->conv = a;
     p->what = what;
     p->groups = a->groups;
@@ -4919,6 +4919,15 @@ static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a,
         p->g.C = a->dw;
         p->g.ldc = a->O;
     }
+    return true;
+}
+/* 0: nothing to do. */
+static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+                                int64_t phase_x, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    int64_t y0, y1, x0, x1;
+    if (!tp__amx_conv_shape(p, d, a, what, phase_y, phase_x)) return 0;
     p->w.tap = (tp__tap *)tp__carve(&c, p->w.taps, sizeof *p->w.tap);
     if (p->w.tap) tp__gather_taps(&p->w, p->w.tap, &y0, &y1, &x0, &x1);
     return tp__amx_cut(p, d, &c);
@@ -4930,7 +4939,7 @@ static bool tp__amx_takes_conv(tp_device *d, const tp_conv_args *a, tp_conv_what
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
-            const bool any = tp__amx_conv_make(&p, d, a, what, y, x, NULL) > 0;
+            const bool any = tp__amx_conv_shape(&p, d, a, what, y, x);
             if (any && !tp__amx_fits(p.g.M, p.g.N, p.g.K)) return false;
         }
     return true;
@@ -4999,6 +5008,8 @@ static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int
     else tp__copy_rows(to, TP__AMX_SIDE, g->B + group * p->b_group + k * g->ldb + column, g->ldb, n, kn);
 }
 
+TP__COLD_END
+
 /* Sixteen floats as their three parts, each in the upper half of its lane. What would round to infinity is cut, what is
  * not finite has no mid and lo. seen: bits of mid and lo, infinities. */
 static inline __attribute__((always_inline)) void tp__amx_split(const float *x, tp__amx_bits *part, tp__amx_bits *seen)
@@ -5053,6 +5064,8 @@ static TP__AMX_CODE unsigned tp__amx_tiles_b(const float *stage, int64_t steps, 
     return tp__amx_kind(seen);
 }
 
+TP__COLD_BEGIN
+
 /* One panel of A (b: of B), values [k, k + kn), zeros up to whole blocks. Returns its kind. */
 static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at, int64_t k, int64_t kn, uint16_t *to,
                              float *stage)
@@ -5074,6 +5087,8 @@ static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at
     }
     return kind;
 }
+
+TP__COLD_END
 
 /* out[32][32] = the product of two packed panels over `steps` blocks. Of 32 rows and columns the second half may be
  * left out. noinline, and the barrier: gcc does not know that loading a tile reads memory. */
@@ -5115,6 +5130,8 @@ static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t 
     if (lower) TP__TILE_STORE(2, out + 16 * TP__AMX_SIDE, 128);
     if (lower && right) TP__TILE_STORE(3, out + 16 * TP__AMX_SIDE + 16, 128);
 }
+
+TP__COLD_BEGIN
 
 /* The value whose parts lie `plane` apart. */
 static float tp__amx_value(const uint16_t *at, int64_t plane)
@@ -5274,6 +5291,8 @@ static void tp__amx_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what,
 {
     tp__amx_conv_phases(d, a, what, scratch);
 }
+
+TP__COLD_END
 
 #endif /* TP__AMX */
 

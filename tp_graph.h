@@ -5233,7 +5233,9 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
         memset(&a, 0, sizeof a);
         a.groups = t->groups ? t->groups : 1;
         a.KH = w->dim[0], a.KW = w->dim[1];
-        if (t->data_format == TP_NCHW || !tp_conv_normalises(&a) || c->value[first].type.dtype != TP_F32) return false;
+        if (t->data_format == TP_NCHW || !tp_conv_normalises(c->plan->device[device], &a) ||
+            c->value[first].type.dtype != TP_F32)
+            return false;
     }
     return true;
 }

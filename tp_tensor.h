@@ -30,6 +30,7 @@
  *     TP_NO_THREADS             no pthreads: everything runs on the caller's thread, same results
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
  *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
+ *     TP_NO_AMX                 without the instruction set "amx", which is used only where it is asked for by name
  *     TP_NO_SAFETENSORS         without this format; its functions say so
  *     TP_NO_TF_CHECKPOINT       likewise
  *     TP_UNWIND                 C only: keep the unwind tables of this unit in the program, an eighth of it. backtrace() and
@@ -423,11 +424,14 @@ struct tp_device {
     void (*close)(tp_device *d);
     tp_pool *pool;             /* host devices: the threads kernels run on */
     const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
+    bool amx;                  /* host devices: large products go through bf16 tiles ("amx" was asked for) */
     void *impl;
 };
 
 /* The CPU as a device. threads: 0 = one a processor. isa: NULL = the best this machine has (or $TP_ISA), else
  * "naive", "sse2", "avx2", "avx512", "neon"; unknown or absent ones are an error. Bit identity is promised per ISA.
+ * "amx" is AVX-512 with matrix products and convolutions in bf16 tiles, and never the default: products of float32 are
+ * as exact as without it, what a session stores as bf16 takes a sixth of the work. Linux, gcc >= 11 or clang >= 12.
  * NULL on failure. Close with d->close(d). */
 TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
 /* n devices with memory of their own, cpu:0 to cpu:n-1, that share one pool of threads: a program with 4 of them behaves as
@@ -510,7 +514,7 @@ typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_con
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
 /* One group, and a window that looks at more than its own pixel: x is copied on its way then. */
-TP_DEF bool tp_conv_normalises(const tp_conv_args *a); /* whatever the device */
+TP_DEF bool tp_conv_normalises(tp_device *d, const tp_conv_args *a);
 /* Is adding `more` to the result free? */
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
 
@@ -2438,7 +2442,7 @@ TP__COLD_BEGIN
 /* ==== >>device ======================================================================================== */
 
 /* The engine's: the vector kernels by name (NULL: the best). NULL with TP_OK means the naive loops. */
-static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st);
+static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx);
 static const char *tp__isa_name(const struct tp__isa *isa);
 
 #define TP__CPU_KERNELS 256
@@ -2549,11 +2553,16 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
     if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);
     if (!isa) isa = getenv("TP_ISA");
     if (isa && !isa[0]) isa = NULL;
-    const struct tp__isa *chosen = tp__isa_choose(isa, &st);
+    bool amx;
+    const struct tp__isa *chosen = tp__isa_choose(isa, &st, &amx);
     if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) out[i] = NULL;
     for (int i = 0; i < n; i++) {
-        if ((out[i] = tp__cpu_device_make(i, i ? out[0] : NULL, threads, chosen)) != NULL) continue;
+        out[i] = tp__cpu_device_make(i, i ? out[0] : NULL, threads, chosen);
+        if (out[i]) {
+            out[i]->amx = amx;
+            continue;
+        }
         while (--i >= 0) {
             tp__cpu_close(out[i]);
             out[i] = NULL;
@@ -2571,7 +2580,7 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
 
 TP_DEF const char *tp_device_isa(const tp_device *d)
 {
-    return !d->host ? d->name : d->isa ? tp__isa_name(d->isa) : "naive";
+    return !d->host ? d->name : d->amx ? "amx" : d->isa ? tp__isa_name(d->isa) : "naive";
 }
 
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)
@@ -3138,6 +3147,18 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #define TP__ISA_X86 0
 #endif
 
+/* Where the compiler knows AMX and the system is known to lend its registers; or a test brings the instructions. */
+#if defined(TP_NO_AMX) || !TP__ISA_X86
+#define TP__AMX 0
+#elif defined(TP__AMX_EMULATED)
+#define TP__AMX 1
+#elif defined(__linux__) && defined(__LP64__) && \
+    ((defined(__clang__) && __clang_major__ >= 12) || (!defined(__clang__) && __GNUC__ >= 11))
+#define TP__AMX 1
+#else
+#define TP__AMX 0
+#endif
+
 /* 3. Kernels that few ops need: a table for each, by level, so that a program without these ops is without their kernels.
  * They are called as tp__lstm_cell_of[isa->level](...). */
 /* clang-format off */
@@ -3224,10 +3245,32 @@ static int tp__x86_level(void)
 }
 #endif
 
-/* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. */
-TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st)
+/* Why the instruction set "amx" cannot be used, NULL if it can. Asking for the registers is what makes the kernel save
+ * them: 8 KiB, which it keeps from programs that do not ask. */
+#if TP__FAST && TP__AMX && !defined(TP__AMX_EMULATED)
+static const char *tp__amx_lacks(void)
+{
+    unsigned a, b, c, d, saved, high;
+    if (tp__x86_level() < 2) return "the processor has no AVX-512, which does the rest of the work";
+    const unsigned bf16_tiles = 1u << 22 | 1u << 24;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & bf16_tiles) != bf16_tiles)
+        return "the processor has no AMX-TILE with AMX-BF16";
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    const unsigned tiles = 1u << 17 | 1u << 18;
+    if ((saved & tiles) != tiles) return "the system does not save the tile registers";
+    long result = 158; /* arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), since Linux 5.16 */
+    __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+    return result ? "the system does not lend this process the tile registers" : NULL;
+}
+#elif TP__FAST && TP__AMX
+static const char *tp__amx_lacks(void) { return NULL; }
+#endif
+
+/* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. *amx: with products in tiles. */
+TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx)
 {
     *st = TP_OK;
+    *amx = false;
     if (name && strcmp(name, "naive") == 0) return NULL;
 #if TP__FAST
     const struct tp__isa *have[3];
@@ -3241,6 +3284,17 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
     if (!name || !*name) return have[n - 1];
     for (int i = 0; i < n; i++)
         if (strcmp(name, have[i]->name) == 0) return have[i];
+    if (strcmp(name, "amx") == 0) {
+#if TP__AMX
+        const char *lacks = tp__amx_lacks();
+        *amx = !lacks;
+        if (!lacks) return have[n - 1];
+#else
+        const char *lacks = "this build is without it (TP_NO_AMX, or gcc < 11, clang < 12, another system)";
+#endif
+        *st = tp_fail(TP_ERR_UNSUPPORTED, "instruction set 'amx': %s", lacks);
+        return NULL;
+    }
     *st =
         tp_fail(TP_ERR_UNSUPPORTED,
                 "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
@@ -4790,6 +4844,524 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
     return a->groups > 1 && a->groups == a->C && a->groups == a->O;
 }
 
+/* ==== >>amx: products in bf16 tiles ===================================================================== */
+/* One instruction of AMX multiplies 16 rows of 32 bf16 with 32 rows of 16 and adds to 256 float sums: sixteen times
+ * what AVX-512 does in that time. Operands are packed into such tiles.
+ * FLOAT32. A float is the sum of three bf16, hi + mid + lo, each the rest rounded: exactly. Six of the nine products of
+ * parts are summed; what is left out, mid lo twice and lo lo, is less than the rounding of a float's product. Sums are
+ * shorter than elsewhere: 16 products, then both halves of 32, and that is added to the sum over k.
+ * BF16. Where all values in a panel are bf16 already (mixed precision, small integers) mid and lo are zero, and their
+ * products are left out: the same bits for a sixth of the work. Nobody has to say so.
+ * INFINITY times a part that is zero would be NaN: panels with infinities are multiplied by a plain loop.
+ * One driver does matrix products and convolutions; they differ in how a block of floats is fetched to be packed, and a
+ * convolution's windows are fetched where they overlap as often as they do. Small products, depthwise convolutions, the
+ * recurrent layers' steps and attention stay with AVX-512. */
+
+#if TP__AMX
+
+/* The instructions. A test may bring its own: TP__AMX_EMULATED with these macros. */
+#ifndef TP__AMX_EMULATED
+#if defined(__clang__)
+#define TP__AMX_CODE \
+    __attribute__((target("amx-tile,amx-bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"), min_vector_width(512)))
+#else
+#define TP__AMX_CODE __attribute__((target("amx-tile,amx-bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")))
+#endif
+#define TP__TILE_CONFIGURE(shapes_)     _tile_loadconfig(shapes_)
+#define TP__TILE_RELEASE()              _tile_release()
+#define TP__TILE_ZERO(t_)               _tile_zero(t_)
+#define TP__TILE_LOAD(t_, from_, step_) _tile_loadd(t_, from_, step_)
+#define TP__TILE_STORE(t_, to_, step_)  _tile_stored(t_, to_, step_)
+#define TP__TILE_PRODUCT(c_, a_, b_)    _tile_dpbf16ps(c_, a_, b_)
+#endif
+
+#define TP__AMX_SIDE  32   /* rows, columns and values of k in a block: two tiles by two, one step along k */
+#define TP__AMX_STEP  1024 /* bf16 in a block of one part */
+#define TP__AMX_STAGE 128  /* values of k that are fetched at once */
+#define TP__AMX_WINO  128  /* with fewer channels Winograd's 3x3 is left alone: fetching would take most of the time */
+
+typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
+typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
+typedef uint16_t tp__amx_halves __attribute__((vector_size(32), may_alias));
+
+typedef struct tp__amx {
+    tp_gemm_args g; /* a convolution's: the product of its first group */
+    const struct tp__isa *isa;
+    const tp_conv_args *conv; /* NULL: a product of matrices */
+    tp_conv_what what;
+    tp__gather w; /* a convolution's windows: one phase of them */
+    int64_t groups, b_group, c_group;
+    int64_t steps, k_part, kc; /* blocks along k; values of k in a part, and in what is packed at once */
+    int parts;
+    int64_t mb, nb, m_blocks, n_blocks, panels; /* rows and columns of a chunk; panels of columns in a group */
+    bool b_once;                                /* B is packed before, for all chunks */
+    uint16_t *packed;
+    uint8_t *kind; /* of each packed panel and step at which a block of k begins */
+    float *part;
+    tp__slots slots;
+} tp__amx;
+
+/* What a packed panel holds: TP__AMX_WHOLE: mid and lo are not zero. */
+enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
+
+static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
+
+/* All but what makes tiles and multiplies them: small is enough. */
+TP__COLD_BEGIN
+
+/* Everything else that follows from the shape of the product in g. */
+static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
+{
+    const int64_t M = p->g.M, N = p->g.N, K = p->g.K;
+    p->isa = d->isa;
+    p->steps = tp__ceil_div(K, TP__AMX_SIDE);
+    int64_t parts = 1;
+    if (K >= 2048 && tp__ceil_div(M, 256) * tp__ceil_div(N, 256) * p->groups < 8)
+        parts = tp__min64(tp__min64(TP__PARTS, K / 1024), (4 << 20) / (M * N * p->groups) + 1);
+    p->k_part = tp__amx_up(tp__ceil_div(K, parts));
+    p->parts = (int)tp__ceil_div(K, p->k_part);
+    p->kc = tp__amx_up(tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC)));
+
+    p->mb = tp__min64(tp__amx_up(M), 256);
+    p->nb = tp__min64(tp__amx_up(N), 1024);
+    for (;;) {
+        p->m_blocks = tp__ceil_div(M, p->mb);
+        p->n_blocks = tp__ceil_div(N, p->nb);
+        if (p->m_blocks * p->n_blocks * p->parts * p->groups >= TP__CHUNK_MANY) break;
+        if (p->mb * p->nb * p->k_part < 4 * TP__CHUNK_MIN || (p->mb == TP__AMX_SIDE && p->nb == TP__AMX_SIDE)) break;
+        if (p->mb >= p->nb) p->mb = tp__amx_up(p->mb / 2);
+        else p->nb = tp__amx_up(p->nb / 2);
+    }
+    p->panels = tp__ceil_div(N, TP__AMX_SIDE);
+    p->b_once = p->m_blocks > 1 && p->groups * N * K <= 4 << 20;
+
+    const int64_t kinds = p->b_once ? p->groups * p->panels * p->steps : 0;
+    p->packed = (uint16_t *)tp__carve(c, kinds * 3 * TP__AMX_STEP, sizeof *p->packed);
+    p->kind = (uint8_t *)tp__carve(c, kinds, 1);
+    p->part = (float *)tp__carve(c, p->parts > 1 ? p->groups * p->parts * M * N : 0, sizeof(float));
+    /* a slot: two stages, the sums of a block, A's panels and one of B; three parts of a value take a float and a half */
+    tp__slots_carve(&p->slots, d, c,
+                    2 * TP__AMX_SIDE * TP__AMX_STAGE + TP__AMX_STEP +
+                        (p->mb + (p->b_once ? 0 : TP__AMX_SIDE)) * p->kc / 2 * 3);
+    return tp__carved(c);
+}
+
+static bool tp__amx_fits(int64_t M, int64_t N, int64_t K) { return M >= 16 && N >= 16 && K >= 32; }
+
+/* A descent subtracts finished sums, so k must be in one piece. */
+static bool tp__amx_takes_gemm(const tp_device *d, const tp_gemm_args *a)
+{
+    return d->amx && tp__amx_fits(a->M, a->N, a->K) && !(a->descend && a->K > TP__KC);
+}
+static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    memset(p, 0, sizeof *p);
+    p->g = *a;
+    p->groups = 1;
+    return tp__amx_cut(p, d, &c);
+}
+
+/* The product that one phase of a convolution is. false: it has no pixels. */
+static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+                               int64_t phase_x)
+{
+    memset(p, 0, sizeof *p);
+    if (tp__gather_make(&p->w, d, a, what == TP_CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
+    p->conv = a;
+    p->what = what;
+    p->groups = a->groups;
+    p->g.M = a->B * p->w.grid.rows * p->w.grid.cols;
+    p->g.N = p->b_group = p->c_group = p->w.oc;
+    p->g.K = p->w.K;
+    p->g.B = a->w;
+    p->g.ldb = a->O;
+    if (what == TP_CONV_FORWARD) p->g.epilogue = a->epilogue;
+    if (what == TP_CONV_FILTER_GRAD) { /* a row is a weight, k runs over the positions */
+        p->g.K = p->g.M;
+        p->g.M = p->w.K;
+        p->g.B = a->dy;
+        p->g.C = a->dw;
+        p->g.ldc = a->O;
+    }
+    return true;
+}
+/* 0: nothing to do. */
+static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+                                int64_t phase_x, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    int64_t y0, y1, x0, x1;
+    if (!tp__amx_conv_shape(p, d, a, what, phase_y, phase_x)) return 0;
+    p->w.tap = (tp__tap *)tp__carve(&c, p->w.taps, sizeof *p->w.tap);
+    if (p->w.tap) tp__gather_taps(&p->w, p->w.tap, &y0, &y1, &x0, &x1);
+    return tp__amx_cut(p, d, &c);
+}
+static bool tp__amx_takes_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+{
+    const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
+    if (!d->amx || a->norm || a->more || (tp__conv_is_wino(d->isa, a) && tp__min64(a->C, a->O) < TP__AMX_WINO))
+        return false;
+    for (int64_t y = 0; y < sy; y++)
+        for (int64_t x = 0; x < sx; x++) {
+            tp__amx p;
+            const bool any = tp__amx_conv_shape(&p, d, a, what, y, x);
+            if (any && !tp__amx_fits(p.g.M, p.g.N, p.g.K)) return false;
+        }
+    return true;
+}
+
+/* Windows of positions [row, row + rows): values [k, k + n) of each, (tap, channel), in rows `step` apart. */
+static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to,
+                            int64_t step)
+{
+    const tp__grid *q = &p->w.grid;
+    const int64_t ic = p->w.ic;
+    int64_t x = row % q->cols, y = row / q->cols % q->rows, image = row / q->cols / q->rows;
+    for (int64_t i = 0; i < rows; i++, to += step) {
+        int64_t tap = k / ic, ch = k % ic, len;
+        for (int64_t j = 0; j < n; j += len, tap++, ch = 0) {
+            const int64_t sy = y * q->sy + p->w.tap[tap].y, sx = x * q->sx + p->w.tap[tap].x;
+            len = tp__min64(ic - ch, n - j);
+            if (sy < 0 || sy >= q->h || sx < 0 || sx >= q->w) {
+                memset(to + j, 0, (size_t)len * sizeof *to);
+                continue;
+            }
+            const float *src = q->src + ((image * q->h + sy) * q->w + sx) * q->pixel + group * ic + ch;
+            if (q->norm) {
+                tp__bn bn = q->bn;
+                bn.C = len;
+                bn.mean += ch;
+                bn.scale += ch;
+                bn.beta += ch;
+                tp__bn_apply_of[q->level](&bn, 1, src, to + j);
+            } else memcpy(to + j, src, (size_t)len * sizeof *to);
+        }
+        if (++x < q->cols) continue;
+        x = 0;
+        if (++y < q->rows) continue;
+        y = 0;
+        image++;
+    }
+}
+
+/* Rows [row, row + rows) of A, k from k0: to[i][TP__AMX_STAGE]. */
+static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
+{
+    const tp_gemm_args *g = &p->g;
+    float *turned = to + TP__AMX_SIDE * TP__AMX_STAGE;
+    if (p->conv && p->what == TP_CONV_FILTER_GRAD) {
+        tp__amx_windows(p, group, k, n, row, rows, turned, TP__AMX_SIDE);
+        p->isa->transpose(to, TP__AMX_STAGE, turned, TP__AMX_SIDE, n, rows);
+    } else if (p->conv) tp__amx_windows(p, group, row, rows, k, n, to, TP__AMX_STAGE);
+    else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, g->A + k * g->lda + row, g->lda, n, rows);
+    else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
+}
+/* Columns [column, column + n) of B, k from k0: to[k][TP__AMX_SIDE]. */
+static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn,
+                            float *to)
+{
+    const tp_gemm_args *g = &p->g;
+    if (p->conv && p->what == TP_CONV_INPUT_GRAD) { /* B[tap, o][c] = w[tap, c, o] */
+        const int64_t ic = p->w.ic;
+        for (int64_t end = k + kn, len; k < end; k += len, to += len * TP__AMX_SIDE) {
+            len = tp__min64(ic - k % ic, end - k);
+            p->isa->transpose(to, TP__AMX_SIDE,
+                              g->B + (p->w.tap[k / ic].w * p->w.oc + column) * g->ldb + group * ic + k % ic, g->ldb, n,
+                              len);
+        }
+    } else if (g->tb) p->isa->transpose(to, TP__AMX_SIDE, g->B + column * g->ldb + k, g->ldb, n, kn);
+    else tp__copy_rows(to, TP__AMX_SIDE, g->B + group * p->b_group + k * g->ldb + column, g->ldb, n, kn);
+}
+
+TP__COLD_END
+
+/* Sixteen floats as their three parts, each in the upper half of its lane. What would round to infinity is cut, what is
+ * not finite has no mid and lo. seen: bits of mid and lo, infinities. */
+static inline __attribute__((always_inline)) void tp__amx_split(const float *x, tp__amx_bits *part, tp__amx_bits *seen)
+{
+    const tp__amx_bits bits = *(const tp__amx_bits *)(const void *)x, near = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const tp__amx_bits finite = (tp__amx_bits)((bits & 0x7f800000u) != 0x7f800000u);
+    const tp__amx_bits nan = ~finite & (tp__amx_bits)((bits & 0x7fffffu) != 0u);
+    const tp__amx_bits fits = finite & (tp__amx_bits)((near & 0x7f800000u) != 0x7f800000u);
+    part[0] = ((near & fits) | ((bits | (nan & 0x400000u)) & ~fits)) & 0xffff0000u;
+    const tp__amx_bits rest = (tp__amx_bits)((tp__amx_floats)bits - (tp__amx_floats)part[0]) & finite;
+    part[1] = (rest + 0x7fffu + ((rest >> 16) & 1u)) & 0xffff0000u;
+    part[2] = (tp__amx_bits)((tp__amx_floats)rest - (tp__amx_floats)part[1]);
+    seen[0] |= part[1] | part[2];
+    seen[1] |= ~finite & ~nan;
+}
+static inline __attribute__((always_inline)) unsigned tp__amx_kind(const tp__amx_bits *seen)
+{
+    unsigned whole = 0, infinite = 0;
+    for (int i = 0; i < 16; i++) {
+        whole |= seen[0][i];
+        infinite |= seen[1][i];
+    }
+    return (whole ? (unsigned)TP__AMX_WHOLE : 0u) | (infinite ? (unsigned)TP__AMX_INFINITE : 0u);
+}
+
+/* A panel's stage of `steps` blocks into tiles, the parts `plane` apart: of A as it lies, of B with pairs of k side by
+ * side. Returns the kind. */
+static TP__AMX_CODE unsigned tp__amx_tiles_a(const float *stage, int64_t steps, uint16_t *to, int64_t plane)
+{
+    tp__amx_bits part[3], seen[2] = {{0}, {0}};
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t i = 0; i < 2 * TP__AMX_SIDE; i++) {
+            tp__amx_split(stage + i / 2 * TP__AMX_STAGE + s * TP__AMX_SIDE + i % 2 * 16, part, seen);
+            for (int64_t q = 0; q < 3; q++)
+                *(tp__amx_halves *)(void *)(to + q * plane + s * TP__AMX_STEP + i * 16) =
+                    __builtin_convertvector(part[q] >> 16, tp__amx_halves);
+        }
+    return tp__amx_kind(seen);
+}
+static TP__AMX_CODE unsigned tp__amx_tiles_b(const float *stage, int64_t steps, uint16_t *to, int64_t plane)
+{
+    tp__amx_bits even[3], odd[3], seen[2] = {{0}, {0}};
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t i = 0; i < TP__AMX_SIDE; i++) { /* pair i / 2 of tile i % 2 */
+            const float *at = stage + (s * TP__AMX_SIDE + i / 2 * 2) * TP__AMX_SIDE + i % 2 * 16;
+            tp__amx_split(at, even, seen);
+            tp__amx_split(at + TP__AMX_SIDE, odd, seen);
+            for (int64_t q = 0; q < 3; q++)
+                *(tp__amx_bits *)(void *)(to + q * plane + s * TP__AMX_STEP + i % 2 * 512 + i / 2 * 32) =
+                    even[q] >> 16 | (odd[q] & 0xffff0000u);
+        }
+    return tp__amx_kind(seen);
+}
+
+TP__COLD_BEGIN
+
+/* One panel of A (b: of B), values [k, k + kn), zeros up to whole blocks. Returns its kind. */
+static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at, int64_t k, int64_t kn, uint16_t *to,
+                             float *stage)
+{
+    const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_up(kn) * TP__AMX_SIDE;
+    unsigned kind = 0;
+    for (int64_t end = k + kn; k < end; k += TP__AMX_STAGE) {
+        const int64_t now = tp__min64(TP__AMX_STAGE, end - k), steps = tp__ceil_div(now, TP__AMX_SIDE);
+        if (n < TP__AMX_SIDE || now % TP__AMX_SIDE)
+            memset(stage, 0, (size_t)(TP__AMX_SIDE * TP__AMX_STAGE) * sizeof *stage);
+        if (b) {
+            tp__amx_fetch_b(p, group, at, n, k, now, stage);
+            kind |= tp__amx_tiles_b(stage, steps, to, plane);
+        } else {
+            tp__amx_fetch_a(p, group, at, n, k, now, stage);
+            kind |= tp__amx_tiles_a(stage, steps, to, plane);
+        }
+        to += steps * TP__AMX_STEP;
+    }
+    return kind;
+}
+
+TP__COLD_END
+
+/* out[32][32] = the product of two packed panels over `steps` blocks. Of 32 rows and columns the second half may be
+ * left out. noinline, and the barrier: gcc does not know that loading a tile reads memory. */
+static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t *a, bool a_whole, const uint16_t *b,
+                                                                 bool b_whole, int64_t steps, bool lower, bool right,
+                                                                 float *out)
+{
+    static const uint8_t order[6][2] = {{2, 0}, {1, 0}, {0, 0},
+                                        {0, 1}, {1, 1}, {0, 2}}; /* few tiles are loaded twice */
+    int64_t first[6], second[6], plane = steps * TP__AMX_STEP;
+    int n = 0;
+    for (int i = 0; i < 6; i++) {
+        if ((order[i][0] && !a_whole) || (order[i][1] && !b_whole)) continue;
+        first[n] = order[i][0] * plane;
+        second[n++] = order[i][1] * plane;
+    }
+    __asm__ volatile("" ::: "memory");
+    TP__TILE_ZERO(0);
+    TP__TILE_ZERO(1);
+    TP__TILE_ZERO(2);
+    TP__TILE_ZERO(3);
+    for (int64_t s = 0; s < steps; s++, a += TP__AMX_STEP, b += TP__AMX_STEP)
+        for (int i = 0; i < n; i++) {
+            if (i == 0 || first[i] != first[i - 1]) {
+                TP__TILE_LOAD(4, a + first[i], 64);
+                if (lower) TP__TILE_LOAD(5, a + first[i] + 512, 64);
+            }
+            if (i == 0 || second[i] != second[i - 1]) {
+                TP__TILE_LOAD(6, b + second[i], 64);
+                if (right) TP__TILE_LOAD(7, b + second[i] + 512, 64);
+            }
+            TP__TILE_PRODUCT(0, 4, 6);
+            if (right) TP__TILE_PRODUCT(1, 4, 7);
+            if (lower) TP__TILE_PRODUCT(2, 5, 6);
+            if (lower && right) TP__TILE_PRODUCT(3, 5, 7);
+        }
+    TP__TILE_STORE(0, out, 128);
+    if (right) TP__TILE_STORE(1, out + 16, 128);
+    if (lower) TP__TILE_STORE(2, out + 16 * TP__AMX_SIDE, 128);
+    if (lower && right) TP__TILE_STORE(3, out + 16 * TP__AMX_SIDE + 16, 128);
+}
+
+TP__COLD_BEGIN
+
+/* The value whose parts lie `plane` apart. */
+static float tp__amx_value(const uint16_t *at, int64_t plane)
+{
+    return tp_bf16_to_f32(at[0]) + (tp_bf16_to_f32(at[plane]) + tp_bf16_to_f32(at[2 * plane]));
+}
+/* The same without tiles, for panels with infinities. */
+static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uint16_t *b, int64_t steps, float *out)
+{
+    const int64_t plane = steps * TP__AMX_STEP;
+    memset(out, 0, TP__AMX_STEP * sizeof *out);
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t k = 0; k < TP__AMX_SIDE; k++) {
+            const uint16_t *bk = b + s * TP__AMX_STEP + k / 2 * 32 + k % 2;
+            for (int64_t i = 0; i < TP__AMX_SIDE; i++) {
+                const float x = tp__amx_value(a + s * TP__AMX_STEP + i * TP__AMX_SIDE + k, plane);
+                for (int64_t j = 0; j < TP__AMX_SIDE; j++)
+                    out[i * TP__AMX_SIDE + j] += TP__PRODUCT(x * tp__amx_value(bk + j / 16 * 512 + j % 16 * 2, plane));
+            }
+        }
+}
+
+/* Sums of a block, ldv apart, into a part of k, or (part < 0) into C. add: to what is there; last: nothing follows. */
+static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t row, int64_t rows, int64_t column,
+                        int64_t n, bool add, bool last, const float *v, int64_t ldv)
+{
+    const tp_gemm_args *g = &p->g;
+    const tp__grid *q = &p->w.grid;
+    const tp_epilogue *e = &g->epilogue;
+    const float *in[2];
+    for (int64_t i = row; i < row + rows; i++, v += ldv) {
+        float *c = g->C + i * g->ldc + column + group * p->c_group;
+        if (part >= 0) c = p->part + ((group * p->parts + part) * g->M + i) * g->N + column;
+        else if (p->conv && p->what != TP_CONV_FILTER_GRAD) {
+            const int64_t y = p->w.phase_y + i / q->cols % q->rows * p->w.step_y,
+                          x = p->w.phase_x + i % q->cols * p->w.step_x, image = i / q->cols / q->rows;
+            c = p->w.dst + ((image * p->w.dst_h + y) * p->w.dst_w + x) * p->w.dst_pixel + column + group * p->c_group;
+        }
+        if (g->descend) {
+            for (int64_t j = 0; j < n; j++) c[j] = tp__descended(c[j], *g->descend, v[j]);
+            continue;
+        }
+        in[0] = v;
+        in[1] = c;
+        if (add) tp__vec_add_of[p->isa->level](n, c, in);
+        else memcpy(c, v, (size_t)n * sizeof *c);
+        if (!last || part >= 0) continue;
+        in[0] = c;
+        in[1] = e->bias ? e->bias + column + group * p->c_group : NULL;
+        if (e->bias) tp__vec_add_of[p->isa->level](n, c, in);
+        if (e->act == TP_EPILOGUE_RELU) tp__vec_relu_of[p->isa->level](n, c, in);
+    }
+}
+
+/* A chunk of packing: one panel of one group's B. */
+static void tp__amx_pack_b(void *user, int64_t chunk)
+{
+    tp__amx *p = (tp__amx *)user;
+    const int slot = tp__slot_take(&p->slots);
+    uint16_t *to = p->packed + chunk * p->steps * 3 * TP__AMX_STEP;
+    for (int64_t part = 0; part < p->parts; part++) {
+        const int64_t end = tp__min64((part + 1) * p->k_part, p->g.K);
+        for (int64_t k = part * p->k_part; k < end; k += p->kc)
+            p->kind[chunk * p->steps + k / TP__AMX_SIDE] = (uint8_t)tp__amx_pack(
+                p, true, chunk / p->panels, chunk % p->panels * TP__AMX_SIDE, k, tp__min64(p->kc, end - k),
+                to + k / TP__AMX_SIDE * 3 * TP__AMX_STEP, p->slots.memory + slot * p->slots.floats);
+    }
+    tp__slot_give(&p->slots, slot);
+}
+
+/* A chunk: some rows and columns of one group's product, and one part of k. */
+static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
+{
+    static const uint8_t shapes[64] __attribute__((aligned(64))) = {
+        1,  0, 0,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0, /* palette 1; then bytes in a row, and rows, of eight */
+        64, 0, 64, 0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,  0, 0, 0, 0, 0, 0, 0, 0,
+        0,  0, 0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0};
+    tp__amx *p = (tp__amx *)user;
+    const tp_gemm_args *g = &p->g;
+    const int64_t column0 = chunk % p->n_blocks * p->nb, column1 = tp__min64(column0 + p->nb, g->N);
+    const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, row1 = tp__min64(row0 + p->mb, g->M);
+    const int64_t rest = chunk / p->n_blocks / p->m_blocks, part = rest % p->parts, group = rest / p->parts;
+    const int64_t k0 = part * p->k_part, k1 = tp__min64(k0 + p->k_part, g->K);
+    const int slot = tp__slot_take(&p->slots);
+    float *stage = p->slots.memory + slot * p->slots.floats, *out = stage + 2 * TP__AMX_SIDE * TP__AMX_STAGE;
+    uint16_t *a = (uint16_t *)(void *)(out + TP__AMX_STEP), *b = a + p->mb * p->kc * 3;
+    unsigned a_kind[256 / TP__AMX_SIDE];
+
+    TP__TILE_CONFIGURE(shapes);
+    for (int64_t k = k0; k < k1; k += p->kc) {
+        const int64_t kn = tp__min64(p->kc, k1 - k), steps = tp__ceil_div(kn, TP__AMX_SIDE);
+        const int64_t panel = steps * 3 * TP__AMX_STEP;
+        const bool add = k > k0 || (g->accumulate && p->parts == 1), last = k + kn == k1;
+        for (int64_t row = row0, i = 0; row < row1; row += TP__AMX_SIDE, i++)
+            a_kind[i] = tp__amx_pack(p, false, group, row, k, kn, a + i * panel, stage);
+        for (int64_t column = column0; column < column1; column += TP__AMX_SIDE) {
+            const int64_t n = tp__min64(TP__AMX_SIDE, g->N - column);
+            const int64_t at = (group * p->panels + column / TP__AMX_SIDE) * p->steps + k / TP__AMX_SIDE;
+            const uint16_t *packed = p->b_once ? p->packed + at * 3 * TP__AMX_STEP : b;
+            const unsigned b_kind = p->b_once ? p->kind[at] : tp__amx_pack(p, true, group, column, k, kn, b, stage);
+            for (int64_t row = row0, i = 0; row < row1; row += TP__AMX_SIDE, i++) {
+                const int64_t m = tp__min64(TP__AMX_SIDE, g->M - row);
+                if ((a_kind[i] | b_kind) & TP__AMX_INFINITE) tp__amx_plain(a + i * panel, packed, steps, out);
+                else tp__amx_block(a + i * panel, a_kind[i] != 0, packed, b_kind != 0, steps, m > 16, n > 16, out);
+                tp__amx_put(p, group, p->parts > 1 ? part : -1, row, m, column, n, add, last, out, TP__AMX_SIDE);
+            }
+        }
+    }
+    TP__TILE_RELEASE();
+    tp__slot_give(&p->slots, slot);
+}
+
+/* A chunk of adding the parts of k: some rows of one group's product. */
+static void tp__amx_add_parts(void *user, int64_t chunk)
+{
+    const tp__amx *p = (const tp__amx *)user;
+    const int64_t blocks = tp__ceil_div(p->g.M, TP__AMX_SIDE), group = chunk / blocks;
+    const int64_t row = chunk % blocks * TP__AMX_SIDE, rows = tp__min64(TP__AMX_SIDE, p->g.M - row);
+    float *sum = p->part + (group * p->parts * p->g.M + row) * p->g.N;
+    tp__tree_add(p->isa, sum, p->g.M * p->g.N, p->parts, rows * p->g.N);
+    tp__amx_put(p, group, -1, row, rows, 0, p->g.N, p->g.accumulate, true, sum, p->g.N);
+}
+
+static void tp__amx_run(tp_device *d, tp__amx *p)
+{
+    if (p->b_once) tp_device_parallel(d, p->groups * p->panels, tp__amx_pack_b, p);
+    tp_device_parallel(d, p->groups * p->parts * p->m_blocks * p->n_blocks, tp__amx_chunk, p);
+    if (p->parts > 1) tp_device_parallel(d, p->groups * tp__ceil_div(p->g.M, TP__AMX_SIDE), tp__amx_add_parts, p);
+}
+
+static void tp__amx_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__amx p;
+    tp__amx_gemm_make(&p, d, a, scratch);
+    tp__amx_run(d, &p);
+}
+
+/* Without scratch only what it would need. */
+static size_t tp__amx_conv_phases(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
+    size_t most = 0;
+    for (int64_t y = 0; y < sy; y++)
+        for (int64_t x = 0; x < sx; x++) {
+            tp__amx p;
+            const size_t need = tp__amx_conv_make(&p, d, a, what, y, x, scratch);
+            if (need > most) most = need;
+            if (need && scratch) tp__amx_run(d, &p);
+        }
+    return most;
+}
+static size_t tp__amx_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+{
+    return tp__amx_conv_phases(d, a, what, NULL);
+}
+static void tp__amx_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__amx_conv_phases(d, a, what, scratch);
+}
+
+TP__COLD_END
+
+#endif /* TP__AMX */
+
 #endif /* TP__FAST */
 
 /* ==== >>engine: the public functions ==================================================================== */
@@ -4798,6 +5370,10 @@ TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a)
 {
 #if TP__FAST
     if (d->isa && a->M > 0 && a->N > 0) {
+#if TP__AMX
+        tp__amx m;
+        if (tp__amx_takes_gemm(d, a)) return tp__amx_gemm_make(&m, d, a, NULL);
+#endif
         tp__gemm_plan p;
         return tp__gemm_plan_make(&p, d, a, NULL);
     }
@@ -4812,6 +5388,12 @@ TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
     if (a->M <= 0 || a->N <= 0) return;
 #if TP__FAST
     if (d->isa) {
+#if TP__AMX
+        if (tp__amx_takes_gemm(d, a)) {
+            tp__amx_gemm(d, a, scratch);
+            return;
+        }
+#endif
         tp__gemm_fast(d, a, scratch);
         return;
     }
@@ -4830,18 +5412,29 @@ static bool tp__conv_is_empty(const tp_conv_args *a)
 }
 #endif
 
-TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
+/* Products in bf16 tiles fetch and store in ways of their own. */
+static bool tp__conv_is_plain(const tp_device *d)
 {
-#if TP__FAST
-    return d->isa && !tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a);
+#if TP__FAST && TP__AMX
+    return !d->isa || !d->amx;
 #else
     (void)d;
-    (void)a;
     return true;
 #endif
 }
-
-TP_DEF bool tp_conv_normalises(const tp_conv_args *a) { return a->groups == 1 && a->KH * a->KW > 1; }
+TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
+{
+#if TP__FAST
+    return tp__conv_is_plain(d) && (!d->isa || (!tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a)));
+#else
+    (void)a;
+    return tp__conv_is_plain(d);
+#endif
+}
+TP_DEF bool tp_conv_normalises(tp_device *d, const tp_conv_args *a)
+{
+    return tp__conv_is_plain(d) && a->groups == 1 && a->KH * a->KW > 1;
+}
 
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 {
@@ -4857,6 +5450,9 @@ TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what 
             tp__depthwise w;
             return tp__depthwise_make(&w, d, a, what, NULL);
         }
+#if TP__AMX
+        if (tp__amx_takes_conv(d, a, what)) return tp__amx_conv_scratch(d, a, what);
+#endif
         if (tp__conv_is_wino(d->isa, a)) {
             tp__wino w;
             return tp__wino_make(&w, d, a, what, NULL);
@@ -4888,6 +5484,9 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
             tp_gemm_args g = tp__conv_as_gemm(a, what);
             tp_gemm(d, &g, scratch);
         } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
+#if TP__AMX
+        else if (tp__amx_takes_conv(d, a, what)) tp__amx_conv(d, a, what, scratch);
+#endif
         else if (tp__conv_is_wino(d->isa, a)) tp__wino_run(d, a, what, scratch);
         else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
         else tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
@@ -9760,6 +10359,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__ISA_LEVEL,
                                                                  TP__VW,
                                                                  TP__MR,
+                                                                 false,
                                                                  {TP__TILES(1), TP__TILES(2)},
 #if TP__MR == 14
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

@@ -80,7 +80,7 @@ one_shim() {
 tests=$(cd tests && ls test_*.c | sed 's/\.c$//')
 for t in $tests; do run_test gcc-c11 "$t" gcc -std=c11 -O2 $warn; done
 for t in $tests; do run_test clang-c99 "$t" clang -std=c99 -O2 $warn; done
-for t in test_ops test_graph test_train; do run_test g++-17 "$t" g++ -x c++ -std=c++17 -O1 $warn; done
+for t in test_ops test_graph test_train test_amx; do run_test g++-17 "$t" g++ -x c++ -std=c++17 -O1 $warn; done
 export TP_TEST_QUICK=1
 for t in $tests; do
     run_test asan "$t" gcc -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $warn
@@ -105,6 +105,7 @@ else
     echo "     shim: not run (no C++ compiler)"
 fi
 run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
+run_test processor test_amx gcc -std=c11 -O2 -DAMX_REAL $warn # with its own instructions, where it has them
 run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
 for t in test_train test_towers; do run_test no-threads "$t" gcc -std=c11 -O2 -DTP_NO_THREADS $warn; done
 

@@ -10359,7 +10359,6 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__ISA_LEVEL,
                                                                  TP__VW,
                                                                  TP__MR,
-                                                                 false,
                                                                  {TP__TILES(1), TP__TILES(2)},
 #if TP__MR == 14
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

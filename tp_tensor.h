@@ -4882,7 +4882,6 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
 
 typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
 typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
-typedef uint16_t tp__amx_halves __attribute__((vector_size(32), may_alias));
 
 typedef struct tp__amx {
     tp_gemm_args g; /* a convolution's: the product of its first group */
@@ -5091,8 +5090,27 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
     seen[0] |= part[1] | part[2];
     seen[1] |= ~finite & ~nan;
 }
-static inline __attribute__((always_inline)) unsigned tp__amx_kind(const tp__amx_bits *seen)
+
+/* Where the 32 rows of 32 bf16 of a block's two tiles come from: row i from two vectors, `gap` apart, the first of them
+ * i % 16 `row` + i / 16 `half` from the block. In tiles, pairs of k lie side by side: here k and k + 16, for A and B alike,
+ * so that vectors meet as they lie. */
+typedef struct tp__amx_layout {
+    int64_t block, row, half, gap;
+} tp__amx_layout;
+
+/* A panel's stage of `steps` blocks into tiles, the parts `plane` apart. Returns the kind. */
+static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float *stage, int64_t steps, uint16_t *to,
+                                           int64_t plane)
 {
+    tp__amx_bits even[3], odd[3], seen[2] = {{0}, {0}};
+    for (int64_t s = 0; s < steps; s++, stage += l->block)
+        for (int64_t i = 0; i < TP__AMX_SIDE; i++, to += TP__AMX_SIDE) {
+            const float *at = stage + i % 16 * l->row + i / 16 * l->half;
+            tp__amx_split(at, even, seen);
+            tp__amx_split(at + l->gap, odd, seen);
+            for (int64_t q = 0; q < 3; q++)
+                *(tp__amx_bits *)(void *)(to + q * plane) = even[q] >> 16 | (odd[q] & 0xffff0000u);
+        }
     unsigned whole = 0, infinite = 0;
     for (int i = 0; i < 16; i++) {
         whole |= seen[0][i];
@@ -5101,54 +5119,25 @@ static inline __attribute__((always_inline)) unsigned tp__amx_kind(const tp__amx
     return (whole ? (unsigned)TP__AMX_WHOLE : 0u) | (infinite ? (unsigned)TP__AMX_INFINITE : 0u);
 }
 
-/* A panel's stage of `steps` blocks into tiles, the parts `plane` apart: of A as it lies, of B with pairs of k side by
- * side. Returns the kind. */
-static TP__AMX_CODE unsigned tp__amx_tiles_a(const float *stage, int64_t steps, uint16_t *to, int64_t plane)
-{
-    tp__amx_bits part[3], seen[2] = {{0}, {0}};
-    for (int64_t s = 0; s < steps; s++)
-        for (int64_t i = 0; i < 2 * TP__AMX_SIDE; i++) {
-            tp__amx_split(stage + i / 2 * TP__AMX_STAGE + s * TP__AMX_SIDE + i % 2 * 16, part, seen);
-            for (int64_t q = 0; q < 3; q++)
-                *(tp__amx_halves *)(void *)(to + q * plane + s * TP__AMX_STEP + i * 16) =
-                    __builtin_convertvector(part[q] >> 16, tp__amx_halves);
-        }
-    return tp__amx_kind(seen);
-}
-static TP__AMX_CODE unsigned tp__amx_tiles_b(const float *stage, int64_t steps, uint16_t *to, int64_t plane)
-{
-    tp__amx_bits even[3], odd[3], seen[2] = {{0}, {0}};
-    for (int64_t s = 0; s < steps; s++)
-        for (int64_t i = 0; i < TP__AMX_SIDE; i++) { /* pair i / 2 of tile i % 2 */
-            const float *at = stage + (s * TP__AMX_SIDE + i / 2 * 2) * TP__AMX_SIDE + i % 2 * 16;
-            tp__amx_split(at, even, seen);
-            tp__amx_split(at + TP__AMX_SIDE, odd, seen);
-            for (int64_t q = 0; q < 3; q++)
-                *(tp__amx_bits *)(void *)(to + q * plane + s * TP__AMX_STEP + i % 2 * 512 + i / 2 * 32) =
-                    even[q] >> 16 | (odd[q] & 0xffff0000u);
-        }
-    return tp__amx_kind(seen);
-}
-
 TP__COLD_BEGIN
 
 /* One panel of A (b: of B), values [k, k + kn), zeros up to whole blocks. Returns its kind. */
 static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at, int64_t k, int64_t kn, uint16_t *to,
                              float *stage)
 {
+    static const tp__amx_layout layout[2] = {
+        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A: rows of k */
+        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B: rows of columns */
+    };
     const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_up(kn) * TP__AMX_SIDE;
     unsigned kind = 0;
     for (int64_t end = k + kn; k < end; k += TP__AMX_STAGE) {
         const int64_t now = tp__min64(TP__AMX_STAGE, end - k), steps = tp__ceil_div(now, TP__AMX_SIDE);
         if (n < TP__AMX_SIDE || now % TP__AMX_SIDE)
             memset(stage, 0, (size_t)(TP__AMX_SIDE * TP__AMX_STAGE) * sizeof *stage);
-        if (b) {
-            tp__amx_fetch_b(p, group, at, n, k, now, stage);
-            kind |= tp__amx_tiles_b(stage, steps, to, plane);
-        } else {
-            tp__amx_fetch_a(p, group, at, n, k, now, stage);
-            kind |= tp__amx_tiles_a(stage, steps, to, plane);
-        }
+        if (b) tp__amx_fetch_b(p, group, at, n, k, now, stage);
+        else tp__amx_fetch_a(p, group, at, n, k, now, stage);
+        kind |= tp__amx_tiles(&layout[b], stage, steps, to, plane);
         to += steps * TP__AMX_STEP;
     }
     return kind;
@@ -5211,9 +5200,9 @@ static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uin
     memset(out, 0, TP__AMX_STEP * sizeof *out);
     for (int64_t s = 0; s < steps; s++)
         for (int64_t k = 0; k < TP__AMX_SIDE; k++) {
-            const uint16_t *bk = b + s * TP__AMX_STEP + k / 2 * 32 + k % 2;
+            const uint16_t *bk = b + s * TP__AMX_STEP + k % 16 * 32 + k / 16;
             for (int64_t i = 0; i < TP__AMX_SIDE; i++) {
-                const float x = tp__amx_value(a + s * TP__AMX_STEP + i * TP__AMX_SIDE + k, plane);
+                const float x = tp__amx_value(a + s * TP__AMX_STEP + i * TP__AMX_SIDE + k % 16 * 2 + k / 16, plane);
                 for (int64_t j = 0; j < TP__AMX_SIDE; j++)
                     out[i * TP__AMX_SIDE + j] += TP__PRODUCT(x * tp__amx_value(bk + j / 16 * 512 + j % 16 * 2, plane));
             }

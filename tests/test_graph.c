@@ -552,6 +552,9 @@ TEST(what_a_plan_does_not_make_changes_no_bits)
         CHECK(train_residual(&c, 0, &last, &made) == hash && last == cost);
         c.no_fusion = true;
         CHECK(train_residual(&c, 0, &last, &made) == hash && last == cost);
+#ifdef TP_NAIVE
+        continue;
+#endif
         /* 4 batch norms, 3 of them with their ReLU and its mask; 2 sums forward, 2 of the gradients backward */
         const size_t image = 3 * 12 * 11 * 16 * sizeof(float);
         CHECK_MSG(unmade.n_steps <= made.n_steps - 3 - 3 - 3, "%d and %d steps", unmade.n_steps, made.n_steps);

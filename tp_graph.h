@@ -4063,12 +4063,15 @@ static tp_status tp__plan_tables(tp__compiler *c)
         const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
         if (o->row->flags & TP__OP_GATHER_GRAD) { /* of x, the first one: the sequence op's gradient makes it */
             const tp_node *dx = o->in[0];
-            while ((dx->op->row->flags & TP_OP_VIEW) && !dx->op->n_ctrl && c->fed[tp__value_of(c, dx)] < 0)
+            while ((dx->op->row->flags & TP_OP_VIEW) && !tp__is_writer(dx->op) && !dx->op->n_ctrl &&
+                   c->fed[tp__value_of(c, dx)] < 0)
                 dx = dx->op->in[0];
             tp_operation *from = (tp_operation *)(uintptr_t)c->op[dx->op->id];
+            tp_device *d = c->plan->device[tp__device_of(c, o)];
             if (!tp__has_table(from) || dx->index != 0 || from->user || c->fed[tp__value_of(c, dx)] >= 0 ||
                 c->fed[c->first_value[id]] >= 0 || tp__device_of(c, o) != tp__device_of(c, from) ||
-                o->in[1] != from->in[from->n_in - 1] || o->in[2] != from->in[tp__table_input(from)])
+                d->find_kernel(d, o->row->name) || o->in[1] != from->in[from->n_in - 1] ||
+                o->in[2] != from->in[tp__table_input(from)])
                 continue;
             tp_operation *made = tp__changed_op(c, id, 0, o->n_ctrl + 1);
             if (!made) return tp__nomem_plan();
@@ -4081,12 +4084,12 @@ static tp_status tp__plan_tables(tp__compiler *c)
         const int device = tp__device_of(c, o), i = tp__table_input(o);
         tp_device *d = c->plan->device[device];
         const tp_operation *gather = tp__gathered(c, o->in[i], device);
-        if (!gather || !d->isa || d->find_kernel(d, o->row->name)) continue;
+        if (!gather || !d->isa || d->find_kernel(d, o->row->name) || d->find_kernel(d, gather->row->name)) continue;
         const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type,
                       *t = &c->value[tp__value_of(c, gather->in[0])].type;
         if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
             t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
-            tp__is_written_before(c, gather->in[0], id))
+            tp__is_written_before(c, gather->in[0], id) || tp__is_written_before(c, gather->in[1], id))
             continue;
         tp_operation *made = tp__changed_op(c, id, o->n_in + 1, o->n_ctrl);
         if (!made) return tp__nomem_plan();
@@ -4459,7 +4462,7 @@ static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
     const int v = c->first_value[o->id];
     if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__single(c, &o->out[0])) return -1;
     const int id = tp__sole_consumer(c, v);
-    if (id < 0) return -1;
+    if (id < 0 || c->fed[v] >= 0) return -1;
     const tp_operation *r = (const tp_operation *)c->g->op.item[id];
     if (tp__device_of(c, r) != tp__device_of(c, o)) return -1;
     return r->row == &tp__op_relu && r->n_ctrl == 0 && c->fed[c->first_value[id]] < 0 && !c->folded[id] ? id : -1;
@@ -5168,7 +5171,9 @@ static void tp__plan_in_place(tp__compiler *c)
     tp__plan *p = c->plan;
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
-        if (s->row->flags & TP__OP_BATCH_NORM_GRAD) { /* dx over dy, or over what it is added to */
+        tp_device *d = s->call.device;
+        if ((s->row->flags & TP__OP_BATCH_NORM_GRAD) && d->host && d->isa && !d->find_kernel(d, s->row->name)) {
+            /* dx over dy, or over what it is added to */
             for (int q = 0; q < s->call.n_in; q++)
                 if (q == 0 || (q == s->call.n_in - 1 && ((const tp__bn_attrs *)s->call.attrs)->add_))
                     if (tp__merge_over(p, i, s->buffer[s->call.n_in], q)) break;
@@ -5211,6 +5216,13 @@ static void tp__plan_in_place(tp__compiler *c)
 /* -- 6a*. what only convolutions read of a batch norm (and its ReLU) is not made: they normalise x as they copy it. One pass
  * over memory less, no memory for the result, the same bits. */
 
+/* Does o run on the host, by the fast kernel of this file and not by a user's? */
+static bool tp__is_ours(const tp__compiler *c, const tp_operation *o)
+{
+    tp_device *d = c->plan->device[tp__device_of(c, o)];
+    return d->host && d->isa && !d->find_kernel(d, o->row->name);
+}
+
 /* Do only convolutions that can do it read value v, through any names? */
 static bool tp__only_convolved(const tp__compiler *c, int v, int device)
 {
@@ -5223,9 +5235,10 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
             if (o->row != &tp__op_identity || o->n_ctrl || !tp__only_convolved(c, first, device)) return false;
             continue;
         }
-        if (o->row == &tp__op_relu_grad && c->replaced_by[o->id] >= 0) continue; /* batch norm's gradient does it */
+        if (o->row == &tp__op_relu_grad && c->replaced_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
+            continue; /* the mask alone: batch norm's gradient makes it again */
         const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
-        if (!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) return false;
+        if ((!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) || !tp__is_ours(c, o)) return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
         const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
         const tp_shape *w = &c->value[tp__value_of(c, o->in[forward ? 1 : 2])].type.shape;
@@ -5243,10 +5256,10 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
 static bool tp__is_unmade(const tp__compiler *c, const tp_operation *o, int v)
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM) || tp__axis(((const tp__bn_attrs *)o->attrs)->axis, 4) != 3) return false;
-    const tp_device *d = c->plan->device[tp__device_of(c, o)];
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
-    if (!d->host || !d->isa || y->shape.ndim != 4 || y->shape.dim[0] < 1) return false;
-    if (y->dtype != TP_F32 || x->dtype != TP_F32 || (tp__unnamed(o->in[0])->op->row->flags & TP_OP_READS_VAR))
+    if (!tp__is_ours(c, o) || y->shape.ndim != 4 || y->shape.dim[0] < 1) return false;
+    if (y->dtype != TP_F32 || x->dtype != TP_F32 ||
+        (tp__unnamed(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
         return false;
     return tp__only_convolved(c, v, tp__device_of(c, o));
 }
@@ -5258,8 +5271,7 @@ static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
     const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
     if (!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) return -1;
     const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
-    const tp_device *d = c->plan->device[device];
-    if (id < 0 || o->n_ctrl || !d->host || !d->isa || c->value[v].type.dtype != TP_F32) return -1;
+    if (id < 0 || o->n_ctrl || !tp__is_ours(c, o) || c->fed[v] >= 0 || c->value[v].type.dtype != TP_F32) return -1;
     const tp_operation *sum = (const tp_operation *)c->g->op.item[id];
     if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || tp__device_of(c, sum) != device) return -1;
     const tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v], *root = other;
@@ -5269,7 +5281,9 @@ static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
     /* it is there already: not what a chain of element-wise ops, which may end later, makes */
     while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
     const int by = c->replaced_by[root->op->id];
-    if ((root->op->row->flags & TP_OP_READS_VAR) || c->position[root->op->id] >= c->position[o->id]) return -1;
+    if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
+        c->position[root->op->id] >= c->position[o->id])
+        return -1;
     if (by >= 0 ? c->position[by] >= c->position[o->id]
                 : (root->op->row->flags & TP_OP_ELEMENTWISE) && c->fed[tp__value_of(c, root)] < 0)
         return -1;
@@ -5842,8 +5856,10 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
             const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
             if (!(o->row->flags & TP__OP_BATCH_NORM) || c.folded[o->id]) continue;
             const int relu = tp__find_bn_relu(&c, o);
-            const int made = c.first_value[relu >= 0 && c.replaced_by[relu] == o->id ? relu : o->id];
-            c.unmade[made] = (char)tp__is_unmade(&c, o, made);
+            const tp_operation *r = relu >= 0 && c.replaced_by[relu] == o->id ? c.op[relu] : NULL;
+            const int made = c.first_value[r ? relu : o->id];
+            const bool direct = !r || tp__unnamed(r->in[0])->op == o; /* no reshape between them */
+            c.unmade[made] = (char)(direct && tp__is_unmade(&c, o, made));
         }
     }
     for (int k = 0; k < c.n_order; k++) {
@@ -12176,7 +12192,7 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
 {
     tp_node *in[3];
     tp_conv2d_attrs t = *attrs;
-    t.fused_bias = t.fused_act = 0;
+    t.fused_bias = t.fused_act = t.fused_norm = t.fused_add = 0;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
     in[0] = a, in[1] = b, in[2] = like;
     return tp__opn(row, in, like ? 3 : 2, &t);
@@ -13061,9 +13077,10 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
                 const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
-                dx[at] = gamma[c] * inv[c] *
-                         ((stopped ? 0 : dy[at]) - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
-                if (more) dx[at] += more[at];
+                const real d =
+                    gamma[c] * inv[c] *
+                    ((stopped ? 0 : dy[at]) - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
+                dx[at] = more ? d + more[at] : d;
             }
     }
 }

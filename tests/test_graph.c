@@ -567,6 +567,98 @@ TEST(what_a_plan_does_not_make_changes_no_bits)
     CHECK_NEAR(last, cost, 1e-4, 1e-4);
 }
 
+/* What stands around a batch norm so that its result must be made after all, or is laid out otherwise. Each case runs as
+ * planned and without fusion; the fetched values must be the same. */
+static tp_node *around_batch_norm(int kind, tp_graph *g, tp_node *x, tp_node **second)
+{
+    const int64_t kernel[4] = {3, 3, 16, 16}, flat[4] = {4, 16, 4, 16}, tall[4] = {2, 8, 16, 16};
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(4, kernel), tp_init_uniform(-0.1f, 0.1f));
+    tp_node *gamma = tp_get_variable_as(g, "gamma", TP_F32, shape1(16), tp_init_uniform(0.5f, 1.5f));
+    tp_node *beta = tp_get_variable_as(g, "beta", TP_F32, shape1(16), tp_init_uniform(-0.5f, 0.5f));
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape_n(4, tall), tp_init_uniform(-1, 1)), *dx = NULL;
+    tp_node *from = kind == 3 ? tp_assign(v, x, NULL) : x;
+    tp_node *y = tp_nn_batch_norm_train(from, gamma, beta, 3, 1e-3f, false, NULL, NULL);
+    *second = NULL;
+    if (kind == 0) y = tp_relu(tp_stop_gradient(y));
+    if (kind == 1) y = tp_relu(tp_reshape_to(y, tp_make_shape_n(4, flat)));
+    if (kind == 2) y = tp_relu(y);
+    if (kind == 3) *second = tp_assign(v, tp_affine(x, 3, 1), NULL); /* after the batch norm, before the convolution */
+    if (kind == 2) {
+        tp_gradients_from(y, y, &x, 1, &dx);
+        *second = dx;
+    }
+    return tp_nn_conv2d(y, w, &a);
+}
+TEST(a_batch_norm_is_made_where_something_else_reads_it)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        double sum[2][2] = {{0, 0}, {0, 0}};
+        for (int plain = 0; plain < 2; plain++) {
+            tp_graph *g = tp_graph_new(NULL);
+            const int64_t size[4] = {2, 8, 16, 16};
+            tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, size)), *fetch[2];
+            fetch[0] = around_batch_norm(kind, g, x, &fetch[1]);
+            const int n = fetch[1] ? 2 : 1;
+            tp_session_config c = tp_default_session_config();
+            c.no_fusion = plain != 0;
+            tp_session *s = tp_session_new(g, &c);
+            float *data = (float *)malloc(2 * 8 * 16 * 16 * sizeof *data);
+            for (int i = 0; i < 2 * 8 * 16 * 16; i++) data[i] = tp_random_uniform(9, 0, (uint64_t)i) - 0.3f;
+            tp_feed f = feed_f32(x, tp_make_shape_n(4, size), data);
+            const tp_tensor *out[2] = {NULL, NULL};
+            for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, &f, 1, fetch, n, out));
+            for (int k = 0; k < n && out[k]; k++)
+                for (size_t i = 0; i < (size_t)tp_tensor_size(out[k]); i++)
+                    sum[plain][k] += tp_tensor_get(out[k], (int64_t)i) * (double)(i % 7 + 1);
+            free(data);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+        CHECK_MSG(sum[0][0] == sum[1][0] && sum[0][1] == sum[1][1] && sum[0][0] != 0, "case %d: %g %g, %g %g", kind,
+                  sum[0][0], sum[1][0], sum[0][1], sum[1][1]);
+    }
+}
+
+/* A kernel of the user's own sees the op as it is: nothing is fused into it. */
+static int own_calls;
+static void own_batch_norm(const tp_call *k)
+{
+    const int64_t C = k->in[0].shape.dim[3], n = tp_shape_size(&k->out[0].shape);
+    own_calls++;
+    for (int64_t i = 0; i < n; i++)
+        ((float *)k->out[0].data)[i] = ((const float *)k->in[0].data)[i] * ((const float *)k->in[1].data)[i % C];
+}
+TEST(a_users_kernel_is_not_fused_with)
+{
+    tp_device *d = tp_cpu_device_new(1, NULL);
+    CHECK(d && tp_device_add_kernel(d, "batch_norm", own_batch_norm) == TP_OK);
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t size[4] = {2, 8, 8, 16}, kernel[4] = {3, 3, 16, 16};
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, size)), *fetch[1];
+    tp_node *one = tp_get_variable_as(g, "one", TP_F32, shape1(16), tp_init_ones());
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(4, kernel), tp_init_ones());
+    fetch[0] = tp_nn_conv2d(tp_nn_batch_norm_train(x, one, one, 3, 1e-3f, false, NULL, NULL), w, &a);
+    tp_session_config c = tp_default_session_config();
+    c.devices = &d;
+    c.n_devices = 1;
+    tp_session *s = tp_session_new(g, &c);
+    float *data = (float *)malloc(2 * 8 * 8 * 16 * sizeof *data);
+    for (int i = 0; i < 2 * 8 * 8 * 16; i++) data[i] = 0.5f;
+    tp_feed f = feed_f32(x, tp_make_shape_n(4, size), data);
+    const tp_tensor *out[1] = {NULL};
+    CHECK_OK(tp_session_run(s, &f, 1, fetch, 1, out));
+    CHECK(own_calls == 1);
+    if (out[0]) CHECK_NEAR(tp_tensor_get(out[0], (3 * 8 + 3) * 16), 0.5 * 9 * 16, 1e-4, 1e-4); /* an inner pixel */
+    free(data);
+    tp_session_free(s);
+    tp_graph_free(g);
+    d->close(d);
+}
+
 TEST(fast_and_naive_agree)
 {
     tp_session_config c = tp_default_session_config();

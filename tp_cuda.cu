@@ -598,7 +598,7 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
 {
     tp__cuda *first = (tp__cuda *)d[0];
     ncclComm_t comm[TP_MAX_OUTPUTS];
-    ncclDataType_t type;
+    ncclDataType_t type = ncclFloat32;
     for (int i = 0; i < n; i++)
         if (n > TP_MAX_OUTPUTS || d[i]->all_reduce != tp__cuda_all_reduce)
             return first->fail(TP_ERR_UNSUPPORTED, "NCCL sums over at most %d GPUs, not over %s", TP_MAX_OUTPUTS,
@@ -674,7 +674,7 @@ static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *wh
 }
 extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, bool mean)
 {
-    ncclDataType_t type;
+    ncclDataType_t type = ncclFloat32;
     const tp_status st = tp__nccl_type(m->c, dtype, &type);
     if (st != TP_OK || n <= 0) return st;
     if (mean && (dtype == TP_I32 || dtype == TP_I64))
@@ -686,7 +686,7 @@ extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *m, void *data, int64_
 }
 extern "C" tp_status tp_cuda_comm_broadcast(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, int root)
 {
-    ncclDataType_t type;
+    ncclDataType_t type = ncclFloat32;
     const tp_status st = tp__nccl_type(m->c, dtype, &type);
     if (st != TP_OK || n <= 0) return st;
     if (root < 0 || root >= m->n)
@@ -696,7 +696,7 @@ extern "C" tp_status tp_cuda_comm_broadcast(tp_cuda_comm *m, void *data, int64_t
 }
 extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *m, void *all, const void *mine, int64_t n, tp_dtype dtype)
 {
-    ncclDataType_t type;
+    ncclDataType_t type = ncclFloat32;
     const tp_status st = tp__nccl_type(m->c, dtype, &type);
     if (st != TP_OK || n <= 0) return st;
     cudaSetDevice(m->c->ordinal);

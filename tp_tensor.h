@@ -3488,7 +3488,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->isa = isa;
     p->nr = 2 * isa->vw;
     p->panels = tp__ceil_div(N, p->nr);
-    p->dots = a->tb && !a->ta && M <= 4 && !a->descend;
+    p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
 
     /* 1. divide k when the output is small and k is long */
     p->parts = 1;
@@ -9355,6 +9355,7 @@ static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, 
     }
 }
 
+#if TP__VW > 4 || !defined(__SSE2__)
 /* Four dot products of one row with four rows of b (transposed B, few rows of A): out[j] = sum of a[k] b[j ldb + k]. */
 static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float *out)
 {
@@ -9391,6 +9392,7 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
             for (int i = 0; i < half; i++) lane[j][i] += lane[j][i + half];
     for (int j = 0; j < 4; j++) out[j] = lane[j][0];
 }
+#endif
 
 /* -- 64-bit lanes ---------------------------------------------------------------------------------------- */
 
@@ -10362,10 +10364,11 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #endif
                                                                  TP__F(transpose),
                                                                  TP__F(row),
-                                                                 TP__F(dot4),
 #if TP__VW > 4 || !defined(__SSE2__)
+                                                                 TP__F(dot4),
                                                                  TP__F(descend),
 #else
+                                                                 NULL,
                                                                  NULL,
 #endif
                                                                  TP__F(sum),

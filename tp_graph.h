@@ -5146,6 +5146,9 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
 }
 
 /* Which operand of a one-result group may the result overwrite? Decided when every lifetime is known. */
+/* Does the device run this row by the CPU's fast kernel, not by a user's? */
+static bool tp__is_ours(tp_device *d, const tp_op *row) { return d->host && d->isa && !d->find_kernel(d, row->name); }
+
 /* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
 static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
 {
@@ -5171,8 +5174,7 @@ static void tp__plan_in_place(tp__compiler *c)
     tp__plan *p = c->plan;
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
-        tp_device *d = s->call.device;
-        if ((s->row->flags & TP__OP_BATCH_NORM_GRAD) && d->host && d->isa && !d->find_kernel(d, s->row->name)) {
+        if ((s->row->flags & TP__OP_BATCH_NORM_GRAD) && tp__is_ours(s->call.device, s->row)) {
             /* dx over dy, or over what it is added to */
             for (int q = 0; q < s->call.n_in; q++)
                 if (q == 0 || (q == s->call.n_in - 1 && ((const tp__bn_attrs *)s->call.attrs)->add_))
@@ -5190,24 +5192,11 @@ static void tp__plan_in_place(tp__compiler *c)
             for (int e = 0; e < prog->n_ext; e++) {
                 const int ib = s->buffer[e];
                 if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
-                int root = ib, uses = 0;
-                while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
-                tp__buffer *in = &p->buffer[root];
-                if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes)
-                    continue;
                 bool safe = true; /* nothing reads the operand after the result was written */
                 for (int j = writes + 1; j < prog->n_instr; j++)
                     for (int a = 0; a < prog->instr[j].n_in; a++)
                         if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
-                for (int q = 0; q < prog->n_ext; q++) { /* the same memory under another operand */
-                    int other = s->buffer[q];
-                    while (other >= 0 && p->buffer[other].merged >= 0) other = p->buffer[other].merged;
-                    uses += other == root;
-                }
-                if (!safe || uses != 1) continue;
-                p->buffer[ob].merged = root;
-                if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
-                break;
+                if (safe && tp__merge_over(p, i, ob, e)) break;
             }
         }
     }
@@ -5215,13 +5204,6 @@ static void tp__plan_in_place(tp__compiler *c)
 
 /* -- 6a*. what only convolutions read of a batch norm (and its ReLU) is not made: they normalise x as they copy it. One pass
  * over memory less, no memory for the result, the same bits. */
-
-/* Does o run on the host, by the fast kernel of this file and not by a user's? */
-static bool tp__is_ours(const tp__compiler *c, const tp_operation *o)
-{
-    tp_device *d = c->plan->device[tp__device_of(c, o)];
-    return d->host && d->isa && !d->find_kernel(d, o->row->name);
-}
 
 /* Do only convolutions that can do it read value v, through any names? */
 static bool tp__only_convolved(const tp__compiler *c, int v, int device)
@@ -5238,7 +5220,9 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
         if (o->row == &tp__op_relu_grad && c->replaced_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
             continue; /* the mask alone: batch norm's gradient makes it again */
         const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
-        if ((!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) || !tp__is_ours(c, o)) return false;
+        if ((!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) ||
+            !tp__is_ours(c->plan->device[tp__device_of(c, o)], o->row))
+            return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
         const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
         const tp_shape *w = &c->value[tp__value_of(c, o->in[forward ? 1 : 2])].type.shape;
@@ -5246,9 +5230,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
         memset(&a, 0, sizeof a);
         a.groups = t->groups ? t->groups : 1;
         a.KH = w->dim[0], a.KW = w->dim[1];
-        if (t->data_format == TP_NCHW || !tp_conv_normalises(c->plan->device[device], &a) ||
-            c->value[first].type.dtype != TP_F32)
-            return false;
+        if (t->data_format == TP_NCHW || !tp_conv_normalises(&a) || c->value[first].type.dtype != TP_F32) return false;
     }
     return true;
 }
@@ -5257,7 +5239,8 @@ static bool tp__is_unmade(const tp__compiler *c, const tp_operation *o, int v)
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM) || tp__axis(((const tp__bn_attrs *)o->attrs)->axis, 4) != 3) return false;
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
-    if (!tp__is_ours(c, o) || y->shape.ndim != 4 || y->shape.dim[0] < 1) return false;
+    if (!tp__is_ours(c->plan->device[tp__device_of(c, o)], o->row) || y->shape.ndim != 4 || y->shape.dim[0] < 1)
+        return false;
     if (y->dtype != TP_F32 || x->dtype != TP_F32 ||
         (tp__unnamed(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
         return false;
@@ -5271,7 +5254,9 @@ static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
     const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
     if (!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) return -1;
     const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
-    if (id < 0 || o->n_ctrl || !tp__is_ours(c, o) || c->fed[v] >= 0 || c->value[v].type.dtype != TP_F32) return -1;
+    if (id < 0 || o->n_ctrl || !tp__is_ours(c->plan->device[tp__device_of(c, o)], o->row) || c->fed[v] >= 0 ||
+        c->value[v].type.dtype != TP_F32)
+        return -1;
     const tp_operation *sum = (const tp_operation *)c->g->op.item[id];
     if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || tp__device_of(c, sum) != device) return -1;
     const tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v], *root = other;

@@ -513,9 +513,9 @@ typedef struct tp_conv_args {
 typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_conv_what;
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
-/* One group, and a window that looks at more than its own pixel: x is copied on its way then. */
-TP_DEF bool tp_conv_normalises(tp_device *d, const tp_conv_args *a);
-/* Is adding `more` to the result free? */
+/* May `norm` be given? One group, and a window that looks at more than its own pixel: x is copied on its way then. */
+TP_DEF bool tp_conv_normalises(const tp_conv_args *a);
+/* May `more` be given to this device, forward and input gradient? Elsewhere it is not looked at. */
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
 
 /* Vector functions over n floats, the building blocks of element-wise chains. y may be the same array as an input.
@@ -3951,6 +3951,7 @@ static void tp__fetch(tp__ahead *a, int64_t n)
     a->at += (n + 15) / 16 * 16;
 }
 
+/* The same of what will be written. */
 static void tp__fetch_written(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
@@ -4999,8 +5000,7 @@ static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a,
 static bool tp__amx_takes_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 {
     const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
-    if (!d->amx || a->norm || a->more || (tp__conv_is_wino(d->isa, a) && tp__min64(a->C, a->O) < TP__AMX_WINO))
-        return false;
+    if (!d->amx || a->more || (tp__conv_is_wino(d->isa, a) && tp__min64(a->C, a->O) < TP__AMX_WINO)) return false;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
@@ -5401,29 +5401,17 @@ static bool tp__conv_is_empty(const tp_conv_args *a)
 }
 #endif
 
-/* Products in bf16 tiles fetch and store in ways of their own. */
-static bool tp__conv_is_plain(const tp_device *d)
-{
-#if TP__FAST && TP__AMX
-    return !d->isa || !d->amx;
-#else
-    (void)d;
-    return true;
-#endif
-}
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
 {
 #if TP__FAST
-    return tp__conv_is_plain(d) && (!d->isa || (!tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a)));
+    return !d->isa || (!d->amx && !tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a));
 #else
+    (void)d;
     (void)a;
-    return tp__conv_is_plain(d);
+    return true;
 #endif
 }
-TP_DEF bool tp_conv_normalises(tp_device *d, const tp_conv_args *a)
-{
-    return tp__conv_is_plain(d) && a->groups == 1 && a->KH * a->KW > 1;
-}
+TP_DEF bool tp_conv_normalises(const tp_conv_args *a) { return a->groups == 1 && a->KH * a->KW > 1; }
 
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 {
@@ -8812,6 +8800,11 @@ TP__COLD_END
  * that meets an addition elsewhere goes through vmul(), which the compiler cannot contract. No vector crosses a real
  * call: everything that takes or returns one is inlined. */
 
+#if TP__VW == 4 && defined(__SSE2__)
+#define TP__WIDE 0 /* SSE2 is for few machines: what has another loop goes without its kernels */
+#else
+#define TP__WIDE 1
+#endif
 #define TP__F(name_) TP__CAT(TP__CAT(tp__, name_), TP__CAT(_, TP__ISA_SUFFIX))
 #define TP__INLINE   static inline __attribute__((always_inline, unused))
 
@@ -9107,7 +9100,7 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 #endif
 /* clang-format on */
 
-#if TP__VW > 4 || !defined(__SSE2__) /* SSE2 is for few machines: it does without */
+#if TP__WIDE
 /* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
  * addresses serve sixteen. X(row, address, gaps beyond it). */
 #define TP__EVEN(X) \
@@ -9224,7 +9217,7 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 }
 #undef TP__EVEN
 #endif
-#if TP__VW > 4 || !defined(__SSE2__)
+#if TP__WIDE
 /* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
 static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
                            float rate)
@@ -9320,7 +9313,7 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
         for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
 }
 
-#if TP__VW > 4 || !defined(__SSE2__)
+#if TP__WIDE
 static void TP__F(even8)(const tp__tile *t) { TP__F(tile_even)(t, 8); }
 #endif
 #if TP__MR == 14
@@ -9355,7 +9348,7 @@ static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, 
     }
 }
 
-#if TP__VW > 4 || !defined(__SSE2__)
+#if TP__WIDE
 /* Four dot products of one row with four rows of b (transposed B, few rows of A): out[j] = sum of a[k] b[j ldb + k]. */
 static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float *out)
 {
@@ -9714,7 +9707,7 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
     }
 }
 
-#if TP__VW > 4 || !defined(__SSE2__) /* SSE2 is for few machines: it does without */
+#if TP__WIDE
 /* -- Winograd's transforms (>>conv winograd): each works down and then along, a vector of channels at a time ------- */
 /* `plane` floats lie between the 16 places of what is transformed. */
 
@@ -10268,7 +10261,7 @@ static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t 
     for (; b < blocks; b++) tp_philox(key, first + (uint64_t)b, step, out + 4 * b);
 }
 
-#if TP__VW > 4 || !defined(__SSE2__)
+#if TP__WIDE
 /* A whole number up to 2^53 in each lane, as a double: its halves, in the mantissas of 2^52 and 2^84. */
 TP__INLINE VD TP__F(dwhole)(VQ a)
 {
@@ -10355,7 +10348,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even14), NULL, TP__F(even16)},
-#elif TP__VW == 4 && defined(__SSE2__)
+#elif !TP__WIDE
                                                                  {NULL},
 #else
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -10364,7 +10357,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #endif
                                                                  TP__F(transpose),
                                                                  TP__F(row),
-#if TP__VW > 4 || !defined(__SSE2__)
+#if TP__WIDE
                                                                  TP__F(dot4),
                                                                  TP__F(descend),
 #else
@@ -10375,6 +10368,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(dot),
                                                                  TP__F(max)};
 
+#undef TP__WIDE
 #undef TP__F
 #undef TP__INLINE
 #undef TP__TILE

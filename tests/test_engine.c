@@ -209,15 +209,24 @@ static void conv_reference(const tp_conv_args *a, double *y, double *dx, double 
                                 int64_t ix = ((b * a->H + h) * a->W + v) * a->C + o / og * cg + c;
                                 int64_t iw = ((r * a->KW + s) * cg + c) * a->O + o;
                                 int64_t iy = ((b * a->OH + p) * a->OW + q) * a->O + o;
-                                y[iy] += (double)a->x[ix] * (double)a->w[iw];
+                                const int64_t ch = o / og * cg + c;
+                                double x = (double)a->x[ix];
+                                if (a->norm) {
+                                    x = (x - (double)a->norm[ch]) * (double)a->norm[a->C + ch] +
+                                        (double)a->norm[2 * a->C + ch];
+                                    if (a->norm_relu && x < 0) x = 0;
+                                }
+                                y[iy] += x * (double)a->w[iw];
                                 dx[ix] += (double)a->dy[iy] * (double)a->w[iw];
-                                dw[iw] += (double)a->x[ix] * (double)a->dy[iy];
+                                dw[iw] += x * (double)a->dy[iy];
                             }
                     }
     for (int64_t i = 0; i < a->B * a->OH * a->OW * a->O; i++) {
         if (a->epilogue.bias) y[i] += (double)a->epilogue.bias[i % a->O];
         if (a->epilogue.act == TP_EPILOGUE_RELU && y[i] < 0) y[i] = 0;
+        if (a->more) y[i] += (double)a->more[i];
     }
+    for (int64_t i = 0; i < a->B * a->H * a->W * a->C && a->more; i++) dx[i] += (double)a->more[i];
 }
 
 /* The largest error, in units of what rounding gives when `terms` random products are added one after another: each
@@ -367,7 +376,16 @@ TEST(conv_winograd_random_shapes)
         a.OW = 2 + rnd(a.W + 5);
         if (a.B * a.OH * a.OW < 256) a.B = 256 / (a.OH * a.OW) + 1;
         if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
-        check_conv(&a, d, n, 3);
+        /* half of them normalise x on the way, a third add to what is there, where the instruction set can */
+        const int64_t most = a.B * (a.H * a.W > a.OH * a.OW ? a.H * a.W : a.OH * a.OW) * (a.C > a.O ? a.C : a.O);
+        float *norm = rnd_array(3 * a.C, 9), *more = rnd_array(most, 10);
+        if (i % 4 > 1) a.norm = norm, a.norm_relu = i % 8 > 3;
+        for (int k = 0; k < n; k += 3) { /* with 1, 2 and 4 threads */
+            a.more = i % 3 == 0 && tp_conv_adds(d[k], &a) ? more : NULL;
+            check_conv(&a, d + k, 3, 3);
+        }
+        free(norm);
+        free(more);
     }
     close_all(d, n);
 }

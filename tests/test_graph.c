@@ -329,6 +329,20 @@ static net build_net(void)
     return n;
 }
 
+/* Of every variable's bytes; 0 without a session. */
+static uint64_t hash_of_variables(tp_session *s, tp_graph *g)
+{
+    uint64_t hash = 0;
+    for (int i = 0; s && i < tp_graph_n_variables(g); i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_read(s, tp_graph_variable(g, i), &t));
+        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
+        tp_tensor_free(&t);
+    }
+    return hash;
+}
+
 /* Train `steps` steps; every variable's bytes go into `hash`. Every third step asks for `extra` nodes beside. */
 static uint64_t train_net(const tp_session_config *config, int steps, bool extras, double *last_cost)
 {
@@ -360,13 +374,7 @@ static uint64_t train_net(const tp_session_config *config, int steps, bool extra
         CHECK_OK(tp_session_run(s, f, 2, fetch, k, out));
         if (last_cost && out[1]) *last_cost = tp_tensor_get(out[1], 0);
     }
-    for (int i = 0; s && i < tp_graph_n_variables(n.g); i++) {
-        tp_tensor t;
-        memset(&t, 0, sizeof t);
-        CHECK_OK(tp_session_read(s, tp_graph_variable(n.g, i), &t));
-        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
-        tp_tensor_free(&t);
-    }
+    hash = hash_of_variables(s, n.g);
     free(data);
     tp_session_free(s);
     tp_graph_free(n.g);
@@ -426,14 +434,7 @@ static uint64_t train_by_descent(const tp_session_config *c, int64_t batch, bool
     *descents = 0;
     for (const char *at = text.data; at && (at = strstr(at, " descend ")) != NULL; at++) ++*descents;
     tp_buf_free(&text);
-    uint64_t hash = 7;
-    for (int i = 0; s && i < 3; i++) {
-        tp_tensor t;
-        memset(&t, 0, sizeof t);
-        CHECK_OK(tp_session_read(s, tp_graph_variable(g, i), &t));
-        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
-        tp_tensor_free(&t);
-    }
+    const uint64_t hash = hash_of_variables(s, g);
     free(data);
     tp_session_free(s);
     tp_graph_free(g);
@@ -517,14 +518,7 @@ static uint64_t train_residual(const tp_session_config *c, int fetches, double *
     for (int i = 0; s && i < 5; i++) CHECK_OK(tp_session_run(s, &f, 1, fetch, n, out));
     *cost = out[1] ? tp_tensor_get(out[1], 0) : NAN;
     CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, n, info));
-    uint64_t hash = 7;
-    for (int i = 0; s && i < n_var; i++) {
-        tp_tensor t;
-        memset(&t, 0, sizeof t);
-        CHECK_OK(tp_session_read(s, tp_graph_variable(g, i), &t));
-        hash = hash * 31 + tp_hash(t.data, tp_tensor_bytes(&t));
-        tp_tensor_free(&t);
-    }
+    const uint64_t hash = hash_of_variables(s, g);
     free(data);
     tp_session_free(s);
     tp_graph_free(g);

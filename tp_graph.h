@@ -3555,13 +3555,16 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
- *                which sequence ops work on a table of words instead of a word a step
- *                with a half precision: which of them are stored so
+ *      2b        which sequence ops work on a table of words instead of a word a step
  *   3. order     creation order, bent where a variable's old value must be read before it is written
+ *      3b        with a half precision: which values are stored so
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
- *   6. fuse      bias and activation into their convolution or matmul; element-wise chains into one kernel
- *   7. place     buffers in an arena by lifetime, element-wise results over a dying operand
+ *   6. fuse      a: bias and activation into their convolution or product; b: ReLU and its mask into batch norm; c: batch norm
+ *                into the convolutions that alone read it; d: a sum into what makes one of its terms; e: gradient descent into
+ *                the product that is the gradient; f: element-wise chains into one kernel
+ *   7. emit      steps, in order, each with its kernel, buffers and copies from other devices
+ *   8. place     results over dying operands, buffers in an arena by lifetime
  * Each of these keeps the bits of every value: a fetch never changes what is trained.
  *
  * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
@@ -3820,37 +3823,45 @@ static void tp__plan_free(tp__plan *p)
 
 /* A value's copy on another device than its own, or in another precision. */
 typedef struct tp__abroad {
-    int device, buffer, next;
+    int device, buffer;
     tp_dtype dtype; /* unset: the value's own */
+    struct tp__abroad *next;
 } tp__abroad;
 
+typedef struct tp__group {
+    int op[TP__MAX_INSTR], n;
+    int n_operand; /* upper bound of external operands */
+} tp__group;
+
 typedef struct tp__compiler {
+    tp_arena arena; /* what lives as long as the compilation */
     tp_exec *exec;
     tp_graph *g;
     tp__plan *plan;
     int n_op;
-    const tp_operation **op; /* op id -> the op as the plan runs it: the graph's own, or what step 2' made of it */
+    const tp_operation **op; /* op id -> the op as the plan runs it: the graph's own, or what step 2b made of it */
     char *need, *shape_need;
     int *first_value; /* op id -> its first value */
     tp__value *value;
     int n_value;
     int *position; /* op id -> place in `order` */
     int *order, n_order;
-    int *replaced_by;                  /* op id -> the op whose step computes it (epilogue fusion), or -1 */
-    int *group;                        /* op id -> its fused group, or -1 */
+    int *replaced_by; /* op id -> the op whose step computes it (epilogue fusion), or -1 */
+    int *group;       /* op id -> its fused group, or -1 */
+    tp__group *groups;
+    int n_group;
     int *alias;                        /* value -> value it is a view of, or -1 */
     char *folded;                      /* op id */
     char *constant;                    /* op id: made of constants alone; while precisions are chosen */
     char *wide;                        /* op id: a product of halves whose sum is not rounded before its bias */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
-    char *fetched;    /* value */
-    char *unmade;     /* value: a batch norm's result that is not made (6a*) */
-    int *fed;         /* value -> feed index, or -1 */
-    int *writer_head; /* variable id -> first writer op in order, or -1 */
-    int *abroad_head; /* value -> its copies on other devices, or -1 */
-    tp__abroad *abroad;
-    int n_abroad, cap_abroad, cap_buffer;
+    char *fetched;       /* value */
+    char *unmade;        /* value: a batch norm's result that is not made (6c) */
+    int *fed;            /* value -> feed index, or -1 */
+    int *writer_head;    /* variable id -> first writer op in order, or -1 */
+    tp__abroad **abroad; /* value -> its copies */
+    int cap_buffer;
 } tp__compiler;
 
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -3883,30 +3894,15 @@ static void *tp__need(void *p, bool *ok)
     return p;
 }
 
-static void tp__compiler_free(tp__compiler *c)
+static int *tp__ints(tp__compiler *c, int n, int value, bool *ok)
 {
-    tp_free((void *)(uintptr_t)c->op);
-    tp_free(c->need);
-    tp_free(c->shape_need);
-    tp_free(c->first_value);
-    tp_free(c->value);
-    tp_free(c->position);
-    tp_free(c->order);
-    tp_free(c->replaced_by);
-    tp_free(c->group);
-    tp_free(c->alias);
-    tp_free(c->folded);
-    tp_free(c->constant);
-    tp_free(c->wide);
-    tp_free(c->use_head);
-    tp_free(c->use_next);
-    tp_free(c->use_op);
-    tp_free(c->fetched);
-    tp_free(c->unmade);
-    tp_free(c->fed);
-    tp_free(c->writer_head);
-    tp_free(c->abroad_head);
-    tp_free(c->abroad);
+    int *x = (int *)tp__need(tp_arena_alloc(&c->arena, (size_t)n * sizeof *x), ok);
+    for (int i = 0; i < n && x; i++) x[i] = value;
+    return x;
+}
+static char *tp__marks(tp__compiler *c, int n, bool *ok)
+{
+    return (char *)tp__need(tp_arena_alloc(&c->arena, (size_t)n), ok);
 }
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
@@ -4001,7 +3997,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
     return st;
 }
 
-/* 2'. A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
+/* 2b. A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
  * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
  * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
  * outputs stay what they were. An op that becomes so is a copy, whose `user` is, forward, the gather that reports bad
@@ -4107,140 +4103,126 @@ static tp_status tp__plan_tables(tp__compiler *c)
 /* -- 3. order */
 
 typedef struct tp__edge {
-    int to, next;
+    int to;
+    struct tp__edge *next;
 } tp__edge;
+
+typedef struct tp__edges {
+    tp__edge **from; /* op id -> what must come after it */
+    int *degree;     /* op id -> how many must come before it, and have not yet */
+    bool ok;         /* false: out of memory */
+} tp__edges;
+
+/* Op a before op b. */
+static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
+{
+    tp__edge *e = (tp__edge *)tp__need(tp_arena_alloc(&c->arena, sizeof *e), &g->ok);
+    if (!e) return;
+    e->to = b;
+    e->next = g->from[a];
+    g->from[a] = e;
+    g->degree[b]++;
+}
+/* What op a makes is read before op b. */
+static void tp__readers_before(tp__compiler *c, tp__edges *g, int a, int b)
+{
+    for (int u = c->use_head[c->first_value[a]]; u >= 0; u = c->use_next[u])
+        if (c->use_op[u] != b) tp__before(c, g, c->use_op[u], b);
+}
+
+static bool tp__writes(const tp__compiler *c, int id, const tp_variable *v)
+{
+    const tp_operation *o = c->op[id];
+    if (!c->need[id] || !tp__is_writer(o)) return false;
+    for (int i = 0; i < o->n_var; i++)
+        if (o->var[i] == v) return true;
+    return false;
+}
+
+static void tp__plan_edges(tp__compiler *c, tp__edges *g)
+{
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = c->op[id];
+        if (!c->need[id]) continue;
+        for (int i = 0; i < o->n_in; i++) {
+            const bool data = !tp__shape_only(o->row, i) && c->fed[tp__value_of(c, o->in[i])] < 0;
+            if (c->need[o->in[i]->op->id] && (data || o->row == &tp__op_read_after))
+                tp__before(c, g, o->in[i]->op->id, id);
+        }
+        for (int i = 0; i < o->n_ctrl; i++) tp__before(c, g, o->ctrl[i]->id, id);
+    }
+    /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = c->op[id];
+        for (int k = 0; k < o->n_var && c->need[id] && tp__is_writer(o); k++) {
+            const tp_variable *v = o->var[k];
+            int previous = id - 1;
+            while (previous >= 0 && !tp__writes(c, previous, v)) previous--;
+            if (c->writer_head[v->id] < 0) c->writer_head[v->id] = id;
+            if (previous >= 0) tp__before(c, g, previous, id);
+            tp__readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
+        }
+    }
+    for (int id = 0; id < c->n_op; id++) { /* a read_after is over before the variable is written by something newer */
+        const tp_operation *o = c->op[id];
+        if (!c->need[id] || o->row != &tp__op_read_after) continue;
+        for (int w = id + 1; w < c->n_op; w++) {
+            if (!tp__writes(c, w, o->var[0])) continue;
+            tp__before(c, g, id, w);
+            tp__readers_before(c, g, id, w);
+        }
+    }
+}
+
+/* The op that was created first of those that nothing is left to come before: a min-heap of ids. */
+static void tp__heap_put(int *heap, int *n, int id)
+{
+    int i = (*n)++;
+    for (; i > 0 && heap[(i - 1) / 2] > id; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = id;
+}
+static int tp__heap_take(int *heap, int *n)
+{
+    const int least = heap[0], id = heap[--*n];
+    int i = 0;
+    for (;;) {
+        int k = 2 * i + 1;
+        if (k + 1 < *n && heap[k + 1] < heap[k]) k++;
+        if (k >= *n || heap[k] > id) break;
+        heap[i] = heap[k];
+        i = k;
+    }
+    heap[i] = id;
+    return least;
+}
 
 static tp_status tp__plan_order(tp__compiler *c)
 {
-    const int n = c->n_op;
-    bool ok = true;
-    int n_edge = 0, cap = 64 + n * 4;
-    int *head = (int *)tp__need(tp_malloc((size_t)n * sizeof(int)), &ok),
-        *degree = (int *)tp__need(tp_calloc((size_t)n + 1, sizeof(int)), &ok);
-    tp__edge *edge = (tp__edge *)tp__need(tp_malloc((size_t)cap * sizeof *edge), &ok);
-    int *heap = (int *)tp__need(tp_malloc(((size_t)n + 1) * sizeof(int)), &ok), n_heap = 0;
-    tp_status st = TP_OK;
-    if (!ok) {
-        st = tp__nomem_plan();
-        goto done;
-    }
-#define TP__EDGE(a_, b_)                                                                     \
-    do {                                                                                     \
-        if (n_edge == cap) {                                                                 \
-            tp__edge *bigger = (tp__edge *)tp_realloc(edge, (size_t)cap * 2 * sizeof *edge); \
-            if (!bigger) {                                                                   \
-                st = tp__nomem_plan();                                                       \
-                goto done;                                                                   \
-            }                                                                                \
-            edge = bigger;                                                                   \
-            cap *= 2;                                                                        \
-        }                                                                                    \
-        edge[n_edge].to = (b_);                                                              \
-        edge[n_edge].next = head[a_];                                                        \
-        head[a_] = n_edge++;                                                                 \
-        degree[b_]++;                                                                        \
-    } while (0)
-    for (int id = 0; id < n; id++) head[id] = -1;
-    for (int id = 0; id < n; id++) {
-        const tp_operation *o = c->op[id];
-        if (!c->need[id]) continue;
-        for (int i = 0; i < o->n_in; i++)
-            if (!tp__shape_only(o->row, i) && c->need[o->in[i]->op->id] && c->fed[tp__value_of(c, o->in[i])] < 0)
-                TP__EDGE(o->in[i]->op->id, id);
-            else if (o->row == &tp__op_read_after && c->need[o->in[i]->op->id]) TP__EDGE(o->in[i]->op->id, id);
-        for (int i = 0; i < o->n_ctrl; i++) TP__EDGE(o->ctrl[i]->id, id);
-    }
-    /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
-    for (int id = 0; id < n; id++) {
-        const tp_operation *o = c->op[id];
-        if (!c->need[id] || !tp__is_writer(o)) continue;
-        for (int k = 0; k < o->n_var; k++) {
-            const tp_variable *v = o->var[k];
-            int previous = -1;
-            for (int j = 0; j < id; j++) {
-                const tp_operation *w = c->op[j];
-                if (!c->need[j] || !tp__is_writer(w)) continue;
-                for (int m = 0; m < w->n_var; m++)
-                    if (w->var[m] == v) previous = j;
-            }
-            if (c->writer_head[v->id] < 0) c->writer_head[v->id] = id;
-            if (previous >= 0) {
-                TP__EDGE(previous, id);
-                for (int u = c->use_head[c->first_value[previous]]; u >= 0; u = c->use_next[u])
-                    if (c->use_op[u] != id) TP__EDGE(c->use_op[u], id);
-                continue;
-            }
-            for (int u = c->use_head[c->first_value[v->node->op->id]]; u >= 0; u = c->use_next[u])
-                if (c->use_op[u] != id) TP__EDGE(c->use_op[u], id);
-        }
-    }
-    for (int id = 0; id < n; id++) { /* a read_after is over before the variable is written by something newer */
-        const tp_operation *o = c->op[id];
-        if (!c->need[id] || o->row != &tp__op_read_after) continue;
-        for (int j = id + 1; j < n; j++) {
-            const tp_operation *w = c->op[j];
-            if (!c->need[j] || !tp__is_writer(w)) continue;
-            for (int m = 0; m < w->n_var; m++)
-                if (w->var[m] == o->var[0]) {
-                    TP__EDGE(id, j);
-                    for (int u = c->use_head[c->first_value[id]]; u >= 0; u = c->use_next[u])
-                        if (c->use_op[u] != j) TP__EDGE(c->use_op[u], j);
-                }
-        }
-    }
-#undef TP__EDGE
-    for (int id = n - 1; id >= 0; id--) /* a min-heap of ready ops by id; sorted input makes a heap */
-        if (c->need[id] && degree[id] == 0) heap[n_heap++] = id;
-    for (int i = 0; i < n_heap / 2; i++) {
-        const int t = heap[i];
-        heap[i] = heap[n_heap - 1 - i];
-        heap[n_heap - 1 - i] = t;
-    }
+    tp__edges g;
+    int n_ready = 0;
+    g.ok = true;
+    g.from = (tp__edge **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *g.from), &g.ok);
+    g.degree = tp__ints(c, c->n_op, 0, &g.ok);
+    int *ready = tp__ints(c, c->n_op + 1, 0, &g.ok);
+    if (g.ok) tp__plan_edges(c, &g);
+    if (!g.ok) return tp__nomem_plan();
+    for (int id = 0; id < c->n_op; id++)
+        if (c->need[id] && g.degree[id] == 0) tp__heap_put(ready, &n_ready, id);
     c->n_order = 0;
-    while (n_heap > 0) {
-        const int id = heap[0];
-        int i = 0;
-        heap[0] = heap[--n_heap];
-        for (;;) {
-            int least = i;
-            for (int k = 2 * i + 1; k <= 2 * i + 2; k++)
-                if (k < n_heap && heap[k] < heap[least]) least = k;
-            if (least == i) break;
-            const int t = heap[i];
-            heap[i] = heap[least];
-            heap[least] = t;
-            i = least;
-        }
+    while (n_ready > 0) {
+        const int id = tp__heap_take(ready, &n_ready);
         c->position[id] = c->n_order;
         c->order[c->n_order++] = id;
-        for (int e = head[id]; e >= 0; e = edge[e].next) {
-            if (--degree[edge[e].to] > 0) continue;
-            i = n_heap++;
-            heap[i] = edge[e].to;
-            while (i > 0 && heap[(i - 1) / 2] > heap[i]) {
-                const int t = heap[i];
-                heap[i] = heap[(i - 1) / 2];
-                heap[(i - 1) / 2] = t;
-                i = (i - 1) / 2;
-            }
-        }
+        for (const tp__edge *e = g.from[id]; e; e = e->next)
+            if (--g.degree[e->to] == 0) tp__heap_put(ready, &n_ready, e->to);
     }
-    for (int id = 0; id < n; id++)
-        if (c->need[id] && degree[id] > 0) {
-            const tp_operation *o = c->op[id];
-            st = tp_fail(TP_ERR_STATE,
-                         "'%s' needs the old value of a variable but can only run after it was written: use the "
-                         "assignment's output, or "
-                         "tp_read_after",
-                         o->name);
-            break;
-        }
-done:
-    tp_free(head);
-    tp_free(degree);
-    tp_free(edge);
-    tp_free(heap);
-    return st;
+    for (int id = 0; id < c->n_op; id++)
+        if (c->need[id] && g.degree[id] > 0)
+            return tp_fail(TP_ERR_STATE,
+                           "'%s' needs the old value of a variable but can only run after it was written: use the "
+                           "assignment's output, or tp_read_after",
+                           c->op[id]->name);
+    return TP_OK;
 }
 
 /* Is variable v written by a step later than position `at`? Then memory read there must be copied to be kept. */
@@ -4282,7 +4264,7 @@ static bool tp__type_equal(const tp_type *a, const tp_type *b)
     return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
 }
 
-/* 3'. With a half precision, which float32 values are stored so: products, what follows from them element by element or
+/* 3b. With a half precision, which float32 values are stored so: products, what follows from them element by element or
  * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
 static bool tp__is_mover(const tp_operation *o)
 {
@@ -4444,7 +4426,7 @@ static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_opera
     return e;
 }
 
-/* -- 6a'. batch norm does the ReLU that follows it, and its gradient the mask that precedes it: one pass over memory
+/* -- 6b. batch norm does the ReLU that follows it, and its gradient the mask that precedes it: one pass over memory
  * less each, the same bits. The step stands where the batch norm stood; the other op is marked as replaced by it. */
 
 /* The same, looking through views (a name is one). */
@@ -4495,7 +4477,7 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     return c->value[beta].type.dtype == TP_F32 ? mask->id : -1;
 }
 
-/* -- 6b. element-wise groups */
+/* -- 6f. chains of element-wise ops */
 
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
@@ -4508,11 +4490,6 @@ static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
     const tp_dtype d = c->value[c->first_value[o->id]].type.dtype;
     return d != TP_F16 && d != TP_BF16;
 }
-
-typedef struct tp__group {
-    int op[TP__MAX_INSTR], n;
-    int n_operand; /* upper bound of external operands */
-} tp__group;
 
 /* May op `id` join the group, so that all of it runs at id's place in the order? */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
@@ -4703,18 +4680,14 @@ static size_t tp__step_scratch(const tp__step *s)
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* 7. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
+/* 8. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
 static tp_status tp__plan_place(tp__compiler *c, int device)
 {
     tp__plan *p = c->plan;
     int n = 0;
-    int *by_size = (int *)tp_malloc(((size_t)p->n_buffer + 1) * sizeof(int));
-    int *placed = (int *)tp_malloc(((size_t)p->n_buffer + 1) * sizeof(int));
-    if (!by_size || !placed) {
-        tp_free(by_size);
-        tp_free(placed);
-        return tp__nomem_plan();
-    }
+    bool ok = true;
+    int *by_size = tp__ints(c, p->n_buffer + 1, -1, &ok), *placed = tp__ints(c, p->n_buffer + 1, -1, &ok);
+    if (!ok) return tp__nomem_plan();
     for (int i = 0; i < p->n_buffer; i++)
         if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
             p->buffer[i].first != INT_MAX)
@@ -4753,8 +4726,6 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
     }
     p->arena_bytes[device] = top;
-    tp_free(by_size);
-    tp_free(placed);
     return TP_OK;
 }
 
@@ -4843,8 +4814,8 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || c->plan->buffer[home].device == device) return home;
-    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
-        if (c->abroad[i].device == device && !c->abroad[i].dtype) return c->abroad[i].buffer;
+    for (const tp__abroad *a = c->abroad[root]; a; a = a->next)
+        if (a->device == device && !a->dtype) return a->buffer;
     return -1;
 }
 /* The same in a precision of its own. */
@@ -4852,8 +4823,8 @@ static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtyp
 {
     const int root = tp__root(c, v);
     if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
-    for (int i = c->abroad_head[root]; i >= 0; i = c->abroad[i].next)
-        if (c->abroad[i].device == device && c->abroad[i].dtype == dtype) return c->abroad[i].buffer;
+    for (const tp__abroad *a = c->abroad[root]; a; a = a->next)
+        if (a->device == device && a->dtype == dtype) return a->buffer;
     return -1;
 }
 
@@ -4896,21 +4867,14 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 /* A new buffer for a copy of a value; -1: out of memory. */
 static int tp__add_abroad(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
 {
-    if (c->n_abroad == c->cap_abroad) {
-        const int cap = c->cap_abroad ? c->cap_abroad * 2 : 32;
-        tp__abroad *a = (tp__abroad *)tp_realloc(c->abroad, (size_t)cap * sizeof *a);
-        if (!a) return -1;
-        c->abroad = a;
-        c->cap_abroad = cap;
-    }
     const int b = tp__new_buffer(c, where, bytes, device);
-    if (b < 0) return -1;
-    tp__abroad *a = &c->abroad[c->n_abroad];
+    tp__abroad *a = b >= 0 ? (tp__abroad *)tp_arena_alloc(&c->arena, sizeof *a) : NULL;
+    if (!a) return -1;
     a->device = device;
     a->buffer = b;
     a->dtype = dtype;
-    a->next = c->abroad_head[root];
-    c->abroad_head[root] = c->n_abroad++;
+    a->next = c->abroad[root];
+    c->abroad[root] = a;
     return b;
 }
 
@@ -5202,7 +5166,7 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
-/* -- 6a*. what only convolutions read of a batch norm (and its ReLU) is not made: they normalise x as they copy it. One pass
+/* -- 6c. what only convolutions read of a batch norm (and its ReLU) is not made: they normalise x as they copy it. One pass
  * over memory less, no memory for the result, the same bits. */
 
 /* Do only convolutions that can do it read value v, through any names? */
@@ -5247,7 +5211,7 @@ static bool tp__is_unmade(const tp__compiler *c, const tp_operation *o, int v)
     return tp__only_convolved(c, v, tp__device_of(c, o));
 }
 
-/* -- 6a**. what a convolution or the gradient of a batch norm is added to is read where the result is written: a pass over
+/* -- 6d. what a convolution or the gradient of a batch norm is added to is read where the result is written: a pass over
  * memory less. The step stands where its op stood; the sum is marked as replaced by it. */
 static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
 {
@@ -5290,7 +5254,7 @@ static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
     return tp_conv_adds(c->plan->device[device], &a) ? id : -1;
 }
 
-/* -- 6a''. gradient descent by a weight gradient a^T b that only it wants: the product is subtracted where it arises, and
+/* -- 6e. gradient descent by a weight gradient a^T b that only it wants: the product is subtracted where it arises, and
  * never stored. The same bits, as long as the sum over k is not cut (>>gemm). */
 static bool tp__is_descended(const tp__compiler *c, const tp_operation *apply, int i)
 {
@@ -5679,358 +5643,368 @@ static int tp__plan_record_on(tp__plan *p)
     return d->record_begin && d->record_end && d->replay && d->record_free ? p->step[0].device : -1;
 }
 
-static tp_status tp__compile(tp_exec *e, tp__plan *p)
+static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
 {
-    tp__compiler c;
-    memset(&c, 0, sizeof c);
-    c.exec = e;
-    c.g = e->session->graph;
-    c.plan = p;
-    c.n_op = c.g->op.n;
+    memset(c, 0, sizeof *c);
+    c->exec = e;
+    c->g = e->session->graph;
+    c->plan = p;
+    c->n_op = c->g->op.n;
     bool ok = true;
-    const size_t n = (size_t)c.n_op + 1;
-    c.first_value = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
-    c.op = (const tp_operation **)tp__need(tp_malloc(n * sizeof *c.op), &ok);
-    if (!ok) {
-        tp__compiler_free(&c);
-        return tp__nomem_plan();
-    }
+    c->first_value = tp__ints(c, c->n_op, 0, &ok);
+    c->op = (const tp_operation **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->op), &ok);
+    if (!ok) return tp__nomem_plan();
     int n_use = 0;
-    for (int id = 0; id < c.n_op; id++) {
-        const tp_operation *o = c.op[id] = (const tp_operation *)c.g->op.item[id];
-        c.first_value[id] = c.n_value;
-        c.n_value += o->n_out;
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = c->op[id] = (const tp_operation *)c->g->op.item[id];
+        c->first_value[id] = c->n_value;
+        c->n_value += o->n_out;
         n_use += o->n_in + 1;
     }
-    const size_t nv = (size_t)c.n_value + 1;
-    c.need = (char *)tp__need(tp_calloc(n, 1), &ok);
-    c.shape_need = (char *)tp__need(tp_calloc(n, 1), &ok);
-    c.value = (tp__value *)tp__need(tp_calloc(nv, sizeof *c.value), &ok);
-    c.position = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
-    c.order = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
-    c.replaced_by = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
-    c.group = (int *)tp__need(tp_malloc(n * sizeof(int)), &ok);
-    c.alias = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
-    c.folded = (char *)tp__need(tp_calloc(n, 1), &ok);
-    c.constant = (char *)tp__need(tp_calloc(n, 1), &ok);
-    c.wide = (char *)tp__need(tp_calloc(n, 1), &ok);
-    c.use_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
-    c.use_next = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
-    c.use_op = (int *)tp__need(tp_malloc(((size_t)n_use + 1) * sizeof(int)), &ok);
-    c.fetched = (char *)tp__need(tp_calloc(nv, 1), &ok);
-    c.unmade = (char *)tp__need(tp_calloc(nv, 1), &ok);
-    c.fed = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
-    c.writer_head = (int *)tp__need(tp_malloc(((size_t)c.g->var.n + 1) * sizeof(int)), &ok);
-    c.abroad_head = (int *)tp__need(tp_malloc(nv * sizeof(int)), &ok);
-    tp__group *groups = NULL;
-    int n_group = 0;
-    tp_status st = ok ? TP_OK : tp__nomem_plan();
-    if (st != TP_OK) goto done;
-    for (int v = 0; v < c.n_value; v++) {
-        c.alias[v] = c.use_head[v] = c.fed[v] = c.abroad_head[v] = -1;
-        c.value[v].buffer = -1;
-    }
-    for (int id = 0; id < c.n_op; id++) c.position[id] = c.replaced_by[id] = c.group[id] = -1;
-    for (int i = 0; i < c.g->var.n; i++) c.writer_head[i] = -1;
+    c->need = tp__marks(c, c->n_op, &ok);
+    c->shape_need = tp__marks(c, c->n_op, &ok);
+    c->folded = tp__marks(c, c->n_op, &ok);
+    c->constant = tp__marks(c, c->n_op, &ok);
+    c->wide = tp__marks(c, c->n_op, &ok);
+    c->fetched = tp__marks(c, c->n_value, &ok);
+    c->unmade = tp__marks(c, c->n_value, &ok);
+    c->position = tp__ints(c, c->n_op, -1, &ok);
+    c->order = tp__ints(c, c->n_op, -1, &ok);
+    c->replaced_by = tp__ints(c, c->n_op, -1, &ok);
+    c->group = tp__ints(c, c->n_op, -1, &ok);
+    c->alias = tp__ints(c, c->n_value, -1, &ok);
+    c->fed = tp__ints(c, c->n_value, -1, &ok);
+    c->use_head = tp__ints(c, c->n_value, -1, &ok);
+    c->use_next = tp__ints(c, n_use, -1, &ok);
+    c->use_op = tp__ints(c, n_use, -1, &ok);
+    c->writer_head = tp__ints(c, c->g->var.n, -1, &ok);
+    c->abroad = (tp__abroad **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->abroad), &ok);
+    c->value = (tp__value *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
+    if (!ok) return tp__nomem_plan();
+    for (int v = 0; v < c->n_value; v++) c->value[v].buffer = -1;
     for (int i = 0; i < p->n_feed; i++) {
-        const int v = tp__value_of(&c, p->feed[i]);
-        c.fed[v] = i;
-        c.value[v].type = p->feed_type[i];
+        const int v = tp__value_of(c, p->feed[i]);
+        c->fed[v] = i;
+        c->value[v].type = p->feed_type[i];
     }
-    if ((st = tp__plan_reach(&c)) != TP_OK || (st = tp__plan_devices(&c)) != TP_OK ||
-        (st = tp__plan_infer(&c)) != TP_OK || (st = tp__plan_tables(&c)) != TP_OK)
-        goto done;
-    for (int id = c.n_op - 1; id >= 0; id--) { /* data uses, so that each chain is in creation order */
-        const tp_operation *o = c.op[id];
-        if (!c.need[id]) continue;
+    return TP_OK;
+}
+
+/* Who reads each value's data, in creation order. */
+static void tp__plan_uses(tp__compiler *c)
+{
+    for (int id = c->n_op - 1; id >= 0; id--) {
+        const tp_operation *o = c->op[id];
+        if (!c->need[id]) continue;
         for (int i = 0; i < o->n_in; i++) {
             if (tp__shape_only(o->row, i)) continue;
-            const int v = tp__value_of(&c, o->in[i]);
-            c.use_op[c.n_use] = id;
-            c.use_next[c.n_use] = c.use_head[v];
-            c.use_head[v] = c.n_use++;
+            const int v = tp__value_of(c, o->in[i]);
+            c->use_op[c->n_use] = id;
+            c->use_next[c->n_use] = c->use_head[v];
+            c->use_head[v] = c->n_use++;
         }
     }
-    if ((st = tp__plan_order(&c)) != TP_OK) goto done;
-    tp__plan_precision(&c);
-    tp__plan_alias(&c);
+}
 
-    p->cap_step = c.n_order + p->n_fetch + 1;
-    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
-    groups = (tp__group *)tp_calloc((size_t)c.n_order + 1, sizeof *groups);
-    if (!p->step || !groups) {
-        st = tp__nomem_plan();
-        goto done;
-    }
-
-    /* feeds, constants and variables have their memory from the start */
+/* Feeds, constants and variables have their memory from the start. */
+static tp_status tp__plan_sources(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
     for (int i = 0; i < p->n_feed; i++) {
-        const int b = tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), tp__node_on(&c, p->feed[i]));
-        if (b < 0) {
-            st = tp__nomem_plan();
-            goto done;
-        }
+        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), tp__node_on(c, p->feed[i]));
+        if (b < 0) return tp__nomem_plan();
         p->buffer[b].first = -1;
         p->buffer[b].last = -1;
         p->feed_buffer[i] = b;
-        c.value[tp__value_of(&c, p->feed[i])].buffer = b;
+        c->value[tp__value_of(c, p->feed[i])].buffer = b;
     }
-    for (int k = 0; k < c.n_order; k++) {
-        const tp_operation *o = c.op[c.order[k]];
-        const int v = c.first_value[o->id];
-        if (c.fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        const int v = c->first_value[o->id];
+        if (c->fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
         const bool constant = o->row == &tp__op_constant;
-        const int b = tp__new_buffer(&c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c.value[v].type),
-                                     tp__device_of(&c, o));
-        if (b < 0) {
-            st = tp__nomem_plan();
-            goto done;
-        }
-        c.value[v].buffer = b;
-        if (constant) {
-            c.folded[o->id] = 1;
-            if ((st = tp__constant_data(&c, b, o->user)) != TP_OK) goto done;
-        } else {
+        const int b = tp__new_buffer(c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c->value[v].type),
+                                     tp__device_of(c, o));
+        if (b < 0) return tp__nomem_plan();
+        c->value[v].buffer = b;
+        c->folded[o->id] = constant;
+        if (!constant) {
             p->buffer[b].var = o->var[0];
+        } else {
+            const tp_status st = tp__constant_data(c, b, o->user);
+            if (st != TP_OK) return st;
         }
     }
-    /* constant folding is a property that spreads down the order */
-    for (int k = 0; k < c.n_order; k++) {
-        const tp_operation *o = c.op[c.order[k]];
-        const unsigned effects =
-            TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
-        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !p->device[tp__device_of(&c, o)]->host ||
+    return TP_OK;
+}
+
+/* 5. What has constants for operands, and no effect, is folded: a property that spreads down the order. */
+static void tp__plan_fold(tp__compiler *c)
+{
+    const unsigned effects =
+        TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !c->plan->device[tp__device_of(c, o)]->host ||
             (o->row->shape_only & 1u))
             continue;
         bool all = true;
         for (int i = 0; i < o->n_in; i++) {
             if (tp__shape_only(o->row, i)) continue;
-            const int v = tp__value_of(&c, o->in[i]);
-            all = all && c.fed[v] < 0 && c.folded[o->in[i]->op->id];
+            const int v = tp__value_of(c, o->in[i]);
+            all = all && c->fed[v] < 0 && c->folded[o->in[i]->op->id];
         }
-        c.folded[o->id] = all && tp__bytes_of(&c.value[c.first_value[o->id]].type) <= (1 << 22);
+        c->folded[o->id] = all && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= (1 << 22);
     }
-    /* fuse */
-    if (!e->session->config.no_fusion) {
-        for (int k = 0; k < c.n_order; k++) {
-            const tp_operation *o = c.op[c.order[k]];
-            if (c.folded[o->id] || c.replaced_by[o->id] >= 0) continue;
-            tp__find_descents(&c, o);
-            const int relu = tp__find_bn_relu(&c, o), mask = tp__find_bn_mask(&c, o);
-            if (relu >= 0) c.replaced_by[relu] = o->id;
-            if (mask >= 0) c.replaced_by[mask] = o->id;
-            const int sum = tp__find_sum(&c, o);
-            if (sum >= 0 && c.replaced_by[sum] < 0) c.replaced_by[sum] = o->id;
-            const tp__epilogue_plan ep = tp__find_epilogue(&c, o);
-            if (ep.bias_op < 0) continue;
-            /* run where the last of them stood: the bias must not be written in between, nor anything else it reads */
-            const int end = ep.act_op >= 0 ? ep.act_op : ep.bias_op;
-            bool clear = true;
-            for (int q = k + 1; q < c.position[end]; q++) {
-                const tp_operation *w = c.op[c.order[q]];
-                if (tp__is_writer(w)) clear = false;
-                for (int z = 0; z < w->n_ctrl; z++)
-                    if (w->ctrl[z] == o || w->ctrl[z]->id == ep.bias_op) clear = false;
-            }
-            if (!clear) continue;
-            c.replaced_by[o->id] = end;
-            c.replaced_by[ep.bias_op] = end;
-            if (ep.act_op >= 0) c.replaced_by[ep.act_op] = end;
+}
+
+/* 6a to 6e: which ops are done by another one's step. */
+static void tp__plan_fuse(tp__compiler *c)
+{
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        if (c->folded[o->id] || c->replaced_by[o->id] >= 0) continue;
+        tp__find_descents(c, o);
+        const int relu = tp__find_bn_relu(c, o), mask = tp__find_bn_mask(c, o);
+        if (relu >= 0) c->replaced_by[relu] = o->id;
+        if (mask >= 0) c->replaced_by[mask] = o->id;
+        const int sum = tp__find_sum(c, o);
+        if (sum >= 0 && c->replaced_by[sum] < 0) c->replaced_by[sum] = o->id;
+        const tp__epilogue_plan ep = tp__find_epilogue(c, o);
+        if (ep.bias_op < 0) continue;
+        /* run where the last of them stood: the bias must not be written in between, nor anything else it reads */
+        const int end = ep.act_op >= 0 ? ep.act_op : ep.bias_op;
+        bool clear = true;
+        for (int q = k + 1; q < c->position[end]; q++) {
+            const tp_operation *w = c->op[c->order[q]];
+            if (tp__is_writer(w)) clear = false;
+            for (int z = 0; z < w->n_ctrl; z++)
+                if (w->ctrl[z] == o || w->ctrl[z]->id == ep.bias_op) clear = false;
         }
-        for (int k = 0; k < c.n_order; k++) {
-            const tp_operation *o = (const tp_operation *)c.g->op.item[c.order[k]];
-            if (!(o->row->flags & TP__OP_BATCH_NORM) || c.folded[o->id]) continue;
-            const int relu = tp__find_bn_relu(&c, o);
-            const tp_operation *r = relu >= 0 && c.replaced_by[relu] == o->id ? c.op[relu] : NULL;
-            const int made = c.first_value[r ? relu : o->id];
-            const bool direct = !r || tp__unnamed(r->in[0])->op == o; /* no reshape between them */
-            c.unmade[made] = (char)(direct && tp__is_unmade(&c, o, made));
-        }
+        if (!clear) continue;
+        c->replaced_by[o->id] = end;
+        c->replaced_by[ep.bias_op] = end;
+        if (ep.act_op >= 0) c->replaced_by[ep.act_op] = end;
     }
-    for (int k = 0; k < c.n_order; k++) {
-        const tp_operation *o = c.op[c.order[k]];
-        const int v = c.first_value[o->id];
-        if (c.folded[o->id] || c.replaced_by[o->id] >= 0 || c.alias[v] >= 0 || !tp__fusable(&c, o)) continue;
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
+        if (!(o->row->flags & TP__OP_BATCH_NORM) || c->folded[o->id]) continue;
+        const int relu = tp__find_bn_relu(c, o);
+        const tp_operation *r = relu >= 0 && c->replaced_by[relu] == o->id ? c->op[relu] : NULL;
+        const int made = c->first_value[r ? relu : o->id];
+        const bool direct = !r || tp__unnamed(r->in[0])->op == o; /* no reshape between them */
+        c->unmade[made] = (char)(direct && tp__is_unmade(c, o, made));
+    }
+}
+
+/* 6f. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
+static tp_status tp__plan_groups(tp__compiler *c)
+{
+    c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
+    if (!c->groups) return tp__nomem_plan();
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        const int v = c->first_value[o->id];
+        if (c->folded[o->id] || c->replaced_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
         int best = -1;
-        if (!e->session->config.no_fusion)
-            for (int i = 0; i < o->n_in && best < 0; i++) {
-                const int root = tp__root(&c, tp__value_of(&c, o->in[i]));
-                const tp_node *node = o->in[i];
-                while (c.alias[tp__value_of(&c, node)] >= 0) node = node->op->in[0];
-                if (tp__value_of(&c, node) == root && c.group[node->op->id] >= 0 && node->index == 0 &&
-                    tp__may_join(&c, &groups[c.group[node->op->id]], o->id))
-                    best = c.group[node->op->id];
-            }
-        if (best < 0) best = n_group++;
-        c.group[o->id] = best;
-        groups[best].op[groups[best].n++] = o->id;
-        groups[best].n_operand += o->n_in;
+        for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
+            const tp_node *node = o->in[i];
+            while (c->alias[tp__value_of(c, node)] >= 0) node = node->op->in[0];
+            const int group = c->group[node->op->id];
+            if (group >= 0 && node->index == 0 && tp__may_join(c, &c->groups[group], o->id)) best = group;
+        }
+        if (best < 0) best = c->n_group++;
+        tp__group *g = &c->groups[best];
+        c->group[o->id] = best;
+        g->op[g->n++] = o->id;
+        g->n_operand += o->n_in;
     }
-    /* emit in order: a group at its last member's place, an epilogue at its end's */
-    for (int k = 0; k < c.n_order && st == TP_OK; k++) {
-        const tp_operation *o = c.op[c.order[k]];
-        const int v = c.first_value[o->id];
-        if (o->row->flags & TP_OP_SOURCE) continue;
-        if (c.fed[v] >= 0 && o->n_out == 1) continue;
-        if (c.alias[v] >= 0) continue;
-        if (o->row == &tp__op_read_after) {
-            const int device = tp__device_of(&c, o);
-            const int b = tp__new_buffer(&c, TP__IN_VAR, tp__bytes_of(&c.value[v].type), device);
-            if (b < 0) {
-                st = tp__nomem_plan();
-                break;
-            }
-            p->buffer[b].var = o->var[0];
-            c.value[v].buffer = b;
-            if (!tp__written_after(&c, o->var[0], k)) continue;
-            if (!c.fetched[v]) continue;
-            /* fetched, and overwritten later: keep a copy */
-            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0, device);
-            const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
-            if (copy < 0) {
-                st = tp__nomem_plan();
-                break;
-            }
-            s->operand[0] = s->operand[1] = tp__operand(&c.value[v].type);
-            s->buffer[0] = b;
-            s->buffer[1] = copy;
-            c.value[v].buffer = copy;
-            tp__touch(p, copy, p->n_step - 1);
-            st = tp__step_kernel(s);
-            continue;
-        }
-        if (c.folded[o->id]) {
-            tp__epilogue_plan none;
-            none.bias_op = none.act_op = -1;
-            if (tp__fusable(&c, o)) {
-                tp__group one;
-                memset(&one, 0, sizeof one);
-                one.op[0] = o->id;
-                one.n = 1;
-                st = tp__emit_group(&c, &one);
-                p->info.n_fused -= 1;
-            } else {
-                st = tp__emit_op(&c, o, none);
-            }
-            if (st == TP_OK) st = tp__fold_step(&c);
-            continue;
-        }
-        if (c.group[o->id] >= 0) {
-            const tp__group *grp = &groups[c.group[o->id]];
-            if (grp->op[grp->n - 1] == o->id) st = tp__emit_group(&c, grp);
-            continue;
-        }
-        tp__epilogue_plan ep;
-        ep.bias_op = ep.act_op = -1;
-        if (c.replaced_by[o->id] >= 0) {
-            if (c.replaced_by[o->id] != o->id) continue;
-            /* the end of an epilogue: find its producer again */
-            const tp_operation *b = o->row == &tp__op_relu ? o->in[0]->op : o;
-            ep.bias_op = b->id;
-            ep.act_op = o->row == &tp__op_relu ? o->id : -1;
-            st = tp__emit_op(&c, b->in[0]->op, ep);
-            continue;
-        }
-        if (o->row == &tp__op_group) continue; /* the order is all it is about */
-        if (o->row == &tp__op_all_reduce) {
-            st = tp__emit_all_reduce(&c, o);
-            continue;
-        }
-        if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) {
-            const int device = tp__device_of(&c, o);
-            if (tp__node_on(&c, o->in[0]) != device) { /* what was brought here is nobody else's memory */
-                st = tp__bring_node(&c, o->in[0], device);
-                c.value[v].buffer = tp__buffer_on(&c, tp__value_of(&c, o->in[0]), device);
-                continue;
-            }
-            /* a view of memory that will be overwritten: a real copy instead */
-            tp__step *s = tp__add_step(&c, &tp__op_copy, o->name, 1, 1, 0, device);
-            const int b = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
-            if (b < 0) {
-                st = tp__nomem_plan();
-                break;
-            }
-            s->operand[0] = tp__operand(&c.value[v].type);
-            s->operand[1] = s->operand[0];
-            s->buffer[0] = c.value[tp__root(&c, tp__value_of(&c, o->in[0]))].buffer;
-            s->buffer[1] = b;
-            c.value[v].buffer = b;
-            tp__touch(p, s->buffer[0], p->n_step - 1);
-            tp__touch(p, b, p->n_step - 1);
-            st = tp__step_kernel(s);
-            continue;
-        }
-        st = o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1
-                 ? tp__emit_descent(&c, o)
-                 : tp__emit_op(&c, o, ep);
+    return TP_OK;
+}
+
+/* A copy of buffer `from`, of type t, in a buffer of its own. */
+static tp_status tp__emit_copy(tp__compiler *c, const char *name, const tp_type *t, int from, int device, int *copy)
+{
+    tp__step *s = tp__add_step(c, &tp__op_copy, name, 1, 1, 0, device);
+    *copy = s ? tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(t), device) : -1;
+    if (*copy < 0) return tp__nomem_plan();
+    s->operand[0] = s->operand[1] = tp__operand(t);
+    s->buffer[0] = from;
+    s->buffer[1] = *copy;
+    tp__touch(c->plan, from, c->plan->n_step - 1);
+    tp__touch(c->plan, *copy, c->plan->n_step - 1);
+    return tp__step_kernel(s);
+}
+
+/* The variable's memory itself, unless somebody wants this value after it was overwritten. */
+static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int at)
+{
+    tp__value *value = &c->value[c->first_value[o->id]];
+    const int device = tp__device_of(c, o);
+    value->buffer = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&value->type), device);
+    if (value->buffer < 0) return tp__nomem_plan();
+    c->plan->buffer[value->buffer].var = o->var[0];
+    if (!c->fetched[c->first_value[o->id]] || !tp__written_after(c, o->var[0], at)) return TP_OK;
+    return tp__emit_copy(c, o->name, &value->type, value->buffer, device, &value->buffer);
+}
+
+/* A view that is no alias: its operand is elsewhere, or will be overwritten. */
+static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
+{
+    tp__value *value = &c->value[c->first_value[o->id]];
+    const int device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
+    if (tp__node_on(c, o->in[0]) == device)
+        return tp__emit_copy(c, o->name, &value->type, c->value[tp__root(c, from)].buffer, device, &value->buffer);
+    const tp_status st = tp__bring_node(c, o->in[0], device); /* what was brought here is nobody else's memory */
+    value->buffer = tp__buffer_on(c, from, device);
+    return st;
+}
+
+static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
+{
+    tp_status st;
+    if (tp__fusable(c, o)) {
+        tp__group one;
+        memset(&one, 0, sizeof one);
+        one.op[0] = o->id;
+        one.n = 1;
+        st = tp__emit_group(c, &one);
+        c->plan->info.n_fused -= 1;
+    } else {
+        tp__epilogue_plan none;
+        none.bias_op = none.act_op = -1;
+        st = tp__emit_op(c, o, none);
     }
-    if (st != TP_OK) goto done;
-    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) { /* what is stored in half precision is fetched as float32 */
-        const int v = tp__value_of(&c, p->fetch[i]), b = c.value[tp__root(&c, v)].buffer;
-        if (b >= 0 && tp__is_stored_half(&c, p->fetch[i]))
-            st = tp__bring_as(&c, p->fetch[i], p->buffer[b].device, TP_F32);
+    return st == TP_OK ? tp__fold_step(c) : st;
+}
+
+/* 7. What is at place k of the order: a group stands at its last member's, an epilogue at its end's. */
+static tp_status tp__emit(tp__compiler *c, int k)
+{
+    const tp_operation *o = c->op[c->order[k]];
+    const int v = c->first_value[o->id], by = c->replaced_by[o->id];
+    if ((o->row->flags & TP_OP_SOURCE) || (c->fed[v] >= 0 && o->n_out == 1) || c->alias[v] >= 0) return TP_OK;
+    if (o->row == &tp__op_read_after) return tp__emit_read_after(c, o, k);
+    if (c->folded[o->id]) return tp__emit_folded(c, o);
+    if (c->group[o->id] >= 0) {
+        const tp__group *g = &c->groups[c->group[o->id]];
+        return g->op[g->n - 1] == o->id ? tp__emit_group(c, g) : TP_OK;
     }
-    if (st != TP_OK) goto done;
-    /* fetched variables that this plan writes: their run-start value, copied before everything */
-    {
-        int n_copy = 0;
-        for (int i = 0; i < p->n_fetch; i++) {
-            const int v = tp__value_of(&c, p->fetch[i]);
-            const tp_variable *var = c.fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
-            int b = c.value[tp__root(&c, v)].buffer;
-            if (var && c.writer_head[var->id] >= 0) {
-                const int device = p->buffer[b].device;
-                tp__step *s = tp__add_step(&c, &tp__op_copy, p->fetch[i]->op->name, 1, 1, 0, device);
-                const int copy = s ? tp__new_buffer(&c, TP__IN_ARENA, tp__bytes_of(&c.value[v].type), device) : -1;
-                if (copy < 0) {
-                    st = tp__nomem_plan();
-                    goto done;
-                }
-                s->operand[0] = s->operand[1] = tp__operand(&c.value[v].type);
-                s->buffer[0] = b;
-                s->buffer[1] = copy;
-                if ((st = tp__step_kernel(s)) != TP_OK) goto done;
-                p->buffer[copy].first = -1;
-                n_copy++;
-                b = copy;
-            }
-            p->fetch_type[i] = c.value[v].type;
-            if (b >= 0 && tp__is_stored_half(&c, p->fetch[i])) {
-                b = tp__buffer_as(&c, v, p->buffer[b].device, TP_F32);
-                p->fetch_type[i].dtype = TP_F32;
-            }
-            p->fetch_buffer[i] = b;
-            if (b >= 0) {
-                int root = b;
-                while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
-                p->buffer[root].last = INT_MAX;
-                if (p->buffer[root].first == INT_MAX) p->buffer[root].first = -1;
-            }
+    tp__epilogue_plan ep;
+    ep.bias_op = ep.act_op = -1;
+    if (by >= 0) {
+        if (by != o->id) return TP_OK;
+        /* the end of an epilogue: find its producer again */
+        const tp_operation *b = o->row == &tp__op_relu ? o->in[0]->op : o;
+        ep.bias_op = b->id;
+        ep.act_op = o->row == &tp__op_relu ? o->id : -1;
+        return tp__emit_op(c, b->in[0]->op, ep);
+    }
+    if (o->row == &tp__op_group) return TP_OK; /* the order is all it is about */
+    if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
+    if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
+    if (o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1)
+        return tp__emit_descent(c, o);
+    return tp__emit_op(c, o, ep);
+}
+
+/* The buffers of what is fetched, which live on to the end: variables that this plan writes as they were at its start,
+ * half precision as float32. */
+static tp_status tp__plan_fetches(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) {
+        const int b = c->value[tp__root(c, tp__value_of(c, p->fetch[i]))].buffer;
+        if (b >= 0 && tp__is_stored_half(c, p->fetch[i]))
+            st = tp__bring_as(c, p->fetch[i], p->buffer[b].device, TP_F32);
+    }
+    const int n_before = p->n_step;
+    for (int i = 0; i < p->n_fetch && st == TP_OK; i++) {
+        const int v = tp__value_of(c, p->fetch[i]);
+        const tp_variable *var = c->fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
+        int b = c->value[tp__root(c, v)].buffer;
+        if (var && c->writer_head[var->id] >= 0) {
+            st = tp__emit_copy(c, p->fetch[i]->op->name, &c->value[v].type, b, p->buffer[b].device, &b);
+            if (st == TP_OK) p->buffer[b].first = -1;
         }
-        if (n_copy) { /* rotate the copies to the front and renumber lifetimes */
-            tp__step *tail = (tp__step *)tp_malloc((size_t)n_copy * sizeof *tail);
-            if (!tail) {
-                st = tp__nomem_plan();
-                goto done;
-            }
-            memcpy(tail, p->step + p->n_step - n_copy, (size_t)n_copy * sizeof *tail);
-            memmove(p->step + n_copy, p->step, (size_t)(p->n_step - n_copy) * sizeof *tail);
-            memcpy(p->step, tail, (size_t)n_copy * sizeof *tail);
-            tp_free(tail);
-            for (int b = 0; b < p->n_buffer; b++) {
-                if (p->buffer[b].first >= 0 && p->buffer[b].first != INT_MAX) p->buffer[b].first += n_copy;
-                if (p->buffer[b].last >= 0 && p->buffer[b].last != INT_MAX) p->buffer[b].last += n_copy;
-            }
+        p->fetch_type[i] = c->value[v].type;
+        if (b >= 0 && tp__is_stored_half(c, p->fetch[i])) {
+            b = tp__buffer_as(c, v, p->buffer[b].device, TP_F32);
+            p->fetch_type[i].dtype = TP_F32;
+        }
+        p->fetch_buffer[i] = b;
+        if (b >= 0) {
+            int root = b;
+            while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
+            p->buffer[root].last = INT_MAX;
+            if (p->buffer[root].first == INT_MAX) p->buffer[root].first = -1;
         }
     }
+    const int n_copy = p->n_step - n_before;
+    if (st != TP_OK || n_copy == 0) return st;
+    /* rotate the copies to the front and renumber lifetimes */
+    tp__step *copies = (tp__step *)tp_arena_alloc(&c->arena, (size_t)n_copy * sizeof *copies);
+    if (!copies) return tp__nomem_plan();
+    memcpy(copies, p->step + n_before, (size_t)n_copy * sizeof *copies);
+    memmove(p->step + n_copy, p->step, (size_t)n_before * sizeof *copies);
+    memcpy(p->step, copies, (size_t)n_copy * sizeof *copies);
+    for (int b = 0; b < p->n_buffer; b++) {
+        if (p->buffer[b].first >= 0 && p->buffer[b].first != INT_MAX) p->buffer[b].first += n_copy;
+        if (p->buffer[b].last >= 0 && p->buffer[b].last != INT_MAX) p->buffer[b].last += n_copy;
+    }
+    return TP_OK;
+}
+
+/* What tp_exec_info says. */
+static void tp__plan_count(tp__plan *p)
+{
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
+        const tp_call *k = &s->call;
+        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
+            if (s->buffer[q] >= 0)
+                p->info.bytes +=
+                    (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
+        if (k->op == &tp__op_fused)
+            p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
+        else if (k->op->flops) p->info.flops += k->op->flops(k);
+        else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
+    }
+    p->info.n_steps = p->n_step;
+    p->info.constant_bytes = p->constant_bytes;
+}
+
+/* All of it. */
+static tp_status tp__plan_steps(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
+    tp_status st;
+    if ((st = tp__plan_reach(c)) != TP_OK || (st = tp__plan_devices(c)) != TP_OK || (st = tp__plan_infer(c)) != TP_OK ||
+        (st = tp__plan_tables(c)) != TP_OK)
+        return st;
+    tp__plan_uses(c);
+    if ((st = tp__plan_order(c)) != TP_OK) return st;
+    tp__plan_precision(c);
+    tp__plan_alias(c);
+    if ((st = tp__plan_sources(c)) != TP_OK) return st;
+    tp__plan_fold(c);
+    if (!c->exec->session->config.no_fusion) tp__plan_fuse(c);
+    if ((st = tp__plan_groups(c)) != TP_OK) return st;
+    p->cap_step = c->n_order + p->n_fetch + 1;
+    p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
+    if (!p->step) return tp__nomem_plan();
+    for (int k = 0; k < c->n_order; k++)
+        if ((st = tp__emit(c, k)) != TP_OK) return st;
+    if ((st = tp__plan_fetches(c)) != TP_OK) return st;
     for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
         tp__buffer *b = &p->buffer[p->feed_buffer[i]];
-        if (b->last < 0 && c.abroad_head[tp__value_of(&c, p->feed[i])] >= 0) b->first = INT_MAX;
-        else if ((st = tp__add_upload(&c, i, p->feed_buffer[i])) != TP_OK) goto done;
+        if (b->last < 0 && c->abroad[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
+        else if ((st = tp__add_upload(c, i, p->feed_buffer[i])) != TP_OK) return st;
     }
-    tp__plan_in_place(&c);
+    tp__plan_in_place(c);
     for (int i = 0; i < p->n_device; i++) {
-        if ((st = tp__plan_place(&c, i)) != TP_OK) goto done;
+        if ((st = tp__plan_place(c, i)) != TP_OK) return st;
         p->info.arena_bytes += p->arena_bytes[i];
     }
     p->used[0] = true;
@@ -6040,35 +6014,21 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
         for (int k = 0; k < s->call.n_in && s->together; k++) p->used[p->buffer[s->buffer[k]].device] = true;
     }
     p->record_on = tp__plan_record_on(p);
-    if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) {
-        st = tp__nomem_plan();
-        goto done;
-    }
+    if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
-    if (!p->value) {
-        st = tp__nomem_plan();
-        goto done;
-    }
-    for (int i = 0; i < p->n_fetch && st == TP_OK; i++)
-        st = tp_tensor_resize(&p->value[i], p->fetch_type[i].dtype, p->fetch_type[i].shape);
-    for (int i = 0; i < p->n_step; i++) {
-        const tp_call *k = &p->step[i].call;
-        double bytes = 0;
-        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (p->step[i].buffer[q] >= 0)
-                bytes += (double)tp_shape_size(&p->step[i].operand[q].shape) *
-                         (double)tp_dtype_size(p->step[i].operand[q].dtype);
-        p->info.bytes += bytes;
-        if (k->op == &tp__op_fused)
-            p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
-        else if (k->op->flops) p->info.flops += k->op->flops(k);
-        else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
-    }
-    p->info.n_steps = p->n_step;
-    p->info.constant_bytes = p->constant_bytes;
-done:
-    tp_free(groups);
-    tp__compiler_free(&c);
+    if (!p->value) return tp__nomem_plan();
+    for (int i = 0; i < p->n_fetch; i++)
+        if ((st = tp_tensor_resize(&p->value[i], p->fetch_type[i].dtype, p->fetch_type[i].shape)) != TP_OK) return st;
+    tp__plan_count(p);
+    return TP_OK;
+}
+
+static tp_status tp__compile(tp_exec *e, tp__plan *p)
+{
+    tp__compiler c;
+    tp_status st = tp__compiler_init(&c, e, p);
+    if (st == TP_OK) st = tp__plan_steps(&c);
+    tp_arena_free(&c.arena);
     return st;
 }
 
@@ -14024,7 +13984,7 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * lstm_grad has no gradient itself. Fast: the products with x over all steps at once; then each block of samples goes
  * through all its steps alone, with no waiting for other threads, Wh being packed once.
  * x may be a table E (V,I) and its row of each position one more input, ids: the planner's, on the CPU, for a V below T B
- * (step 2' of >>plan). Then gather(E, ids) Wx = gather(E Wx, ids): the product has V rows, and every row has the same
+ * (step 2b of >>plan). Then gather(E, ids) Wx = gather(E Wx, ids): the product has V rows, and every row has the same
  * bits. Back, with P = sum of dgates over equal ids, in the order of positions:  dWx = E^T P,  dE = P Wx^T,  a sixth output. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {

@@ -3921,8 +3921,11 @@ static tp_status tp__plan_reach(tp__compiler *c)
         if (c->need[id]) {
             c->shape_need[id] = 1;
             for (int i = 0; i < o->n_in; i++)
-                if (!tp__shape_only(o->row, i) && c->fed[tp__value_of(c, o->in[i])] < 0) c->need[o->in[i]->op->id] = 1;
-            for (int i = 0; i < o->n_ctrl; i++) c->need[o->ctrl[i]->id] = 1;
+                if ((!tp__shape_only(o->row, i) || o->row == &tp__op_read_after) &&
+                    c->fed[tp__value_of(c, o->in[i])] < 0)
+                    c->need[o->in[i]->op->id] = 1;
+            for (int i = 0; i < o->n_ctrl; i++) /* what is fed instead of being made does not run */
+                if (o->ctrl[i]->n_out > 1 || c->fed[c->first_value[o->ctrl[i]->id]] < 0) c->need[o->ctrl[i]->id] = 1;
             if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
                 return tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it", o->name);
         }
@@ -4149,7 +4152,8 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
             if (c->need[o->in[i]->op->id] && (data || o->row == &tp__op_read_after))
                 tp__before(c, g, o->in[i]->op->id, id);
         }
-        for (int i = 0; i < o->n_ctrl; i++) tp__before(c, g, o->ctrl[i]->id, id);
+        for (int i = 0; i < o->n_ctrl; i++)
+            if (c->need[o->ctrl[i]->id]) tp__before(c, g, o->ctrl[i]->id, id);
     }
     /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
     for (int id = 0; id < c->n_op; id++) {
@@ -4350,6 +4354,14 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
     return TP_F32;
 }
 
+/* The variable in whose memory a value lies, its own or what was written there; NULL: it lies elsewhere. */
+static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
+{
+    while (c->alias[tp__value_of(c, n)] >= 0) n = n->op->in[0];
+    if (n->index != 0 || c->fed[tp__value_of(c, n)] >= 0) return NULL;
+    return n->op->n_var ? n->op->var[0] : tp_node_variable(n);
+}
+
 /* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
 static void tp__plan_alias(tp__compiler *c)
 {
@@ -4364,13 +4376,8 @@ static void tp__plan_alias(tp__compiler *c)
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
         if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a copy, and so no view */
-        const tp_node *root = o->in[0]; /* a variable or an assignment's output at the bottom? */
-        while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
-        const tp_variable *var = tp_node_variable(root);
-        if (!var && (tp__is_writer(root->op) || root->op->row == &tp__op_read_after) && root->index == 0 &&
-            root->op->n_var)
-            var = root->op->var[0];
-        if (var && c->fed[tp__value_of(c, root)] < 0 && tp__written_after(c, var, i)) continue;
+        const tp_variable *var = tp__memory_of(c, o->in[0]);
+        if (var && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
     }
 }
@@ -4470,9 +4477,11 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     /* nobody fed a value in between, and beta is still what it was */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return -1;
-    if (c->fed[tp__value_of(c, y)] >= 0) return -1;
+    for (int i = 0; i < 4; i += i ? 2 : 1)
+        if (c->fed[tp__value_of(c, y) + i] >= 0) return -1;
+    if (tp__memory_of(c, mask->in[0])) return -1; /* it could be written before the gradient reads it */
     const int beta = tp__root(c, tp__value_of(c, bn->in[2]));
-    const tp_variable *var = tp_node_variable(bn->in[2]);
+    const tp_variable *var = tp__memory_of(c, bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return -1;
     return c->value[beta].type.dtype == TP_F32 ? mask->id : -1;
 }
@@ -4528,13 +4537,8 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
             if (!tp__is_writer(between)) continue;
             /* an operand in a variable's memory must not be overwritten first */
             for (int q = 0; q < between->n_var; q++) {
-                for (int i = 0; i < w->n_in; i++) {
-                    const tp_node *root = w->in[i];
-                    while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
-                    const tp_variable *var = tp_node_variable(root);
-                    if (!var && root->op->n_var && root->index == 0) var = root->op->var[0];
-                    if (var == between->var[q]) return false;
-                }
+                for (int i = 0; i < w->n_in; i++)
+                    if (tp__memory_of(c, w->in[i]) == between->var[q]) return false;
             }
         }
     }
@@ -4971,6 +4975,21 @@ static tp_status tp__run_together(const tp__plan *p, const tp__step *s)
                                  ((const tp__all_reduce_attrs *)k->attrs)->mean);
 }
 
+/* A copy of value v out of buffer `from`, by the next step; v is there from then on. */
+static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name, int device)
+{
+    tp__plan *p = c->plan;
+    tp__step *s = tp__add_step(c, &tp__op_copy, name, 1, 1, 0, device);
+    const int b = s ? tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device) : -1;
+    if (b < 0) return tp__nomem_plan();
+    s->operand[0] = s->operand[1] = tp__operand(&c->value[v].type);
+    s->buffer[0] = from;
+    s->buffer[1] = c->value[v].buffer = b;
+    tp__touch(p, from, p->n_step - 1);
+    tp__touch(p, b, p->n_step - 1);
+    return tp__step_kernel(s);
+}
+
 /* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
 static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
 {
@@ -5282,13 +5301,11 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
         /* worth it, and no more memory than the gradient itself would have taken */
         const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
         if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) continue;
-        bool clear = true; /* nobody waits for the product, its operands are not variables, w is named once */
-        for (int q = 0; q < 2; q++) {
-            const tp_node *x = m->in[q];
-            while (c->alias[tp__value_of(c, x)] >= 0) x = x->op->in[0];
-            clear = clear && !(x->op->row->flags & TP_OP_READS_VAR);
-        }
-        for (int q = 0; q < n; q++) clear = clear && (q == i || apply->var[q] != apply->var[i]);
+        bool clear = true; /* nobody waits for the product, its operands are not variables, w is named and read once */
+        for (int q = 0; q < 2; q++) clear = clear && !tp__memory_of(c, m->in[q]);
+        for (int q = 0; q <= n; q++)
+            clear = clear && (q == i || q == n || apply->var[q] != apply->var[i]) &&
+                    tp__memory_of(c, apply->in[q]) != apply->var[i];
         for (int q = c->position[m->id] + 1; q < c->n_order && clear; q++) {
             const tp_operation *w = (const tp_operation *)c->g->op.item[c->order[q]];
             for (int z = 0; z < w->n_ctrl; z++) clear = clear && w->ctrl[z] != m;
@@ -5418,7 +5435,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         for (int i = 0; i < n; i++) {
             const bool here = once || tp__node_on(c, o->in[i]) == device;
             done = done || (here && i < first);
-            live = live || (here && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
+            live = live || (here && c->fed[v0 + i] < 0 && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
         }
         if (done || !live) continue;
         for (int i = 0; i < n && st == TP_OK; i++)
@@ -5435,11 +5452,11 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
             s->buffer[i] = tp__buffer_as(c, in, once ? on : device, o->in[i]->dtype);
             tp__touch(p, s->buffer[i], p->n_step - 1);
             s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
-            const bool dead = !c->fetched[v0 + i] && c->use_head[v0 + i] < 0;
+            const bool fed = c->fed[v0 + i] >= 0, dead = fed || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0);
             if (!together && (dead || (!host && on != device))) continue;
             s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v0 + i].type), on);
             if (s->buffer[n + i] < 0) return tp__nomem_plan();
-            c->value[v0 + i].buffer = s->buffer[n + i];
+            if (!fed) c->value[v0 + i].buffer = s->buffer[n + i];
             tp__touch(p, s->buffer[n + i], p->n_step - 1);
         }
         if ((st = tp__step_finish(c, s)) != TP_OK) return st;
@@ -5481,7 +5498,14 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
             in[0] = y->op->in[0];
         }
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        const tp_status st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
+        tp_status st = TP_OK;
+        for (int k = 0; k < o->n_var && o->n_var > 1; k++) /* what it would overwrite before it reads it */
+            if (tp__memory_of(c, in[i]) == o->var[k]) {
+                const int root = tp__root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
+                if (p->buffer[from].where == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
+                break;
+            }
+        if (st == TP_OK) st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
         if (st != TP_OK) return st;
     }
     tp__step *s = tp__add_step(c, o->row, o->name, n_in, n_out, o->n_var, device);
@@ -5536,13 +5560,14 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
                       : i == 0      ? c->first_value[last_op]
                                     : c->first_value[o->id] + i;
         s->operand[n_in + i] = tp__operand(&c->value[v].type);
-        if (i == 0 && in_var) continue;                                        /* below */
-        if ((i > 0 || back) && !c->fetched[v] && c->use_head[v] < 0) continue; /* dead */
+        if (i == 0 && in_var) continue; /* below */
+        const bool dead = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
+        if ((i > 0 || back) && dead) continue;
         const int64_t bytes =
             i == 0 && unmade ? 3 * 4 * c->value[v].type.shape.dim[3] : tp__bytes_of(&c->value[v].type);
         const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, device);
         if (b < 0) return tp__nomem_plan();
-        c->value[v].buffer = b;
+        if (c->fed[v] < 0) c->value[v].buffer = b;
         s->buffer[n_in + i] = b;
         tp__touch(p, b, at);
     }
@@ -5561,6 +5586,8 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
     }
     return tp__step_finish(c, s);
 }
+
+static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value);
 
 /* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
 static tp_status tp__fold_step(tp__compiler *c)
@@ -5595,13 +5622,14 @@ static tp_status tp__fold_step(tp__compiler *c)
         p->buffer[s->scratch].where = TP__IN_NOTHING;
     }
     s->call.scratch = scratch;
+    s->call.fault[0] = 0;
     const unsigned mode = tp__float_mode_enter();
     tp__run_step(s);
     tp__float_mode_leave(mode);
     if (scratch) d->free(d, scratch);
     p->n_step--;
     p->info.n_folded++;
-    return TP_OK;
+    return s->call.fault[0] ? tp__run_fault(c->g, s->call.fault[0], s->call.fault[1]) : TP_OK;
 }
 
 /* Every device that the plan needs is there. */
@@ -5746,7 +5774,7 @@ static void tp__plan_fold(tp__compiler *c)
     for (int k = 0; k < c->n_order; k++) {
         const tp_operation *o = c->op[c->order[k]];
         if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !c->plan->device[tp__device_of(c, o)]->host ||
-            (o->row->shape_only & 1u))
+            (o->row->shape_only & 1u) || ((o->row->flags & TP_OP_VIEW) && c->alias[c->first_value[o->id]] < 0))
             continue;
         bool all = true;
         for (int i = 0; i < o->n_in; i++) {
@@ -5822,41 +5850,33 @@ static tp_status tp__plan_groups(tp__compiler *c)
     return TP_OK;
 }
 
-/* A copy of buffer `from`, of type t, in a buffer of its own. */
-static tp_status tp__emit_copy(tp__compiler *c, const char *name, const tp_type *t, int from, int device, int *copy)
+/* What op o left in its variable, or read there, is fetched and overwritten later: keep a copy. */
+static tp_status tp__keep_fetched(tp__compiler *c, const tp_operation *o, int at)
 {
-    tp__step *s = tp__add_step(c, &tp__op_copy, name, 1, 1, 0, device);
-    *copy = s ? tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(t), device) : -1;
-    if (*copy < 0) return tp__nomem_plan();
-    s->operand[0] = s->operand[1] = tp__operand(t);
-    s->buffer[0] = from;
-    s->buffer[1] = *copy;
-    tp__touch(c->plan, from, c->plan->n_step - 1);
-    tp__touch(c->plan, *copy, c->plan->n_step - 1);
-    return tp__step_kernel(s);
+    const int v = c->first_value[o->id];
+    if (!c->fetched[v] || !tp__written_after(c, o->var[0], at)) return TP_OK;
+    return tp__copy_out(c, v, c->value[v].buffer, o->name, tp__device_of(c, o));
 }
 
-/* The variable's memory itself, unless somebody wants this value after it was overwritten. */
+/* The variable's memory itself. */
 static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int at)
 {
-    tp__value *value = &c->value[c->first_value[o->id]];
-    const int device = tp__device_of(c, o);
-    value->buffer = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&value->type), device);
-    if (value->buffer < 0) return tp__nomem_plan();
-    c->plan->buffer[value->buffer].var = o->var[0];
-    if (!c->fetched[c->first_value[o->id]] || !tp__written_after(c, o->var[0], at)) return TP_OK;
-    return tp__emit_copy(c, o->name, &value->type, value->buffer, device, &value->buffer);
+    const int v = c->first_value[o->id];
+    const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&c->value[v].type), tp__device_of(c, o));
+    if (b < 0) return tp__nomem_plan();
+    c->plan->buffer[b].var = o->var[0];
+    c->value[v].buffer = b;
+    return tp__keep_fetched(c, o, at);
 }
 
 /* A view that is no alias: its operand is elsewhere, or will be overwritten. */
 static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
 {
-    tp__value *value = &c->value[c->first_value[o->id]];
-    const int device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
+    const int v = c->first_value[o->id], device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
     if (tp__node_on(c, o->in[0]) == device)
-        return tp__emit_copy(c, o->name, &value->type, c->value[tp__root(c, from)].buffer, device, &value->buffer);
+        return tp__copy_out(c, v, c->value[tp__root(c, from)].buffer, o->name, device);
     const tp_status st = tp__bring_node(c, o->in[0], device); /* what was brought here is nobody else's memory */
-    value->buffer = tp__buffer_on(c, from, device);
+    c->value[v].buffer = tp__buffer_on(c, from, device);
     return st;
 }
 
@@ -5903,9 +5923,11 @@ static tp_status tp__emit(tp__compiler *c, int k)
     if (o->row == &tp__op_group) return TP_OK; /* the order is all it is about */
     if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
-    if (o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1)
-        return tp__emit_descent(c, o);
-    return tp__emit_op(c, o, ep);
+    const bool descent =
+        o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1;
+    const tp_status st = descent ? tp__emit_descent(c, o) : tp__emit_op(c, o, ep);
+    if (st == TP_OK && tp__is_writer(o) && (o->row->flags & TP_OP_VIEW)) return tp__keep_fetched(c, o, k);
+    return st;
 }
 
 /* The buffers of what is fetched, which live on to the end: variables that this plan writes as they were at its start,
@@ -5924,9 +5946,11 @@ static tp_status tp__plan_fetches(tp__compiler *c)
         const int v = tp__value_of(c, p->fetch[i]);
         const tp_variable *var = c->fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
         int b = c->value[tp__root(c, v)].buffer;
-        if (var && c->writer_head[var->id] >= 0) {
-            st = tp__emit_copy(c, p->fetch[i]->op->name, &c->value[v].type, b, p->buffer[b].device, &b);
-            if (st == TP_OK) p->buffer[b].first = -1;
+        if (var && c->writer_head[var->id] >= 0 && p->buffer[b].where == TP__IN_VAR) {
+            st = tp__copy_out(c, v, b, p->fetch[i]->op->name, p->buffer[b].device);
+            if (st != TP_OK) return st;
+            b = c->value[v].buffer;
+            p->buffer[b].first = -1;
         }
         p->fetch_type[i] = c->value[v].type;
         if (b >= 0 && tp__is_stored_half(c, p->fetch[i])) {

@@ -216,6 +216,8 @@ TEST(old_values_are_read_before_they_are_written)
         CHECK_NEAR(tp_tensor_get(out[5], 0), x + 1, 0, 0);
     }
     CHECK_NEAR(eval1(s, v), 6, 0, 0);
+    CHECK_NEAR(eval1(s, after), 7, 0, 0); /* which runs what it comes after, though nobody else asks for it */
+    CHECK_NEAR(eval1(s, v), 7, 0, 0);
     tp_session_free(s);
     tp_graph_free(g);
 }
@@ -238,6 +240,127 @@ TEST(writers_keep_their_order)
     CHECK_NEAR(tp_tensor_get(out[2], 0), 1, 0, 0);
     tp_session_free(s);
     tp_graph_free(g);
+}
+
+/* What a writer left is fetched as it left it, though another writer comes later. */
+TEST(a_fetched_assignment_is_its_own_value)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(1)), *fetch[4];
+    const tp_tensor *out[4];
+    fetch[0] = tp_assign(v, tp_const(g, 2), NULL);
+    fetch[1] = tp_assign_add(v, tp_const(g, 3), NULL);
+    fetch[2] = fetch[3] = v;
+    tp_session *s = tp_session_new(g, NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tp_session_run(s, NULL, 0, fetch, 4, out));
+        CHECK_NEAR(tp_tensor_get(out[0], 0), 2, 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[1], 0), 5, 0, 0);
+        for (int k = 2; k < 4; k++) CHECK_NEAR(tp_tensor_get(out[k], 0), i ? 5 : 1, 0, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* An update reads its inputs as they were before it, though they are other variables that it updates. */
+TEST(an_update_reads_what_it_writes_first)
+{
+    for (int plain = 0; plain < 2; plain++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w[2], *grad[2];
+        w[0] = tp_get_variable_as(g, "a", TP_F32, shape1(3), tp_init_constant(1));
+        w[1] = tp_get_variable_as(g, "b", TP_F32, shape1(3), tp_init_constant(10));
+        grad[0] = w[1], grad[1] = tp_identity(w[0]);
+        tp_node *step = tp_apply_gradient_descent(w, grad, 2, tp_const(g, 0.5f), NULL);
+        tp_session_config c = tp_default_session_config();
+        c.no_fusion = plain != 0;
+        tp_session *s = tp_session_new(g, &c);
+        CHECK_OK(tp_session_run(s, NULL, 0, &step, 1, NULL));
+        CHECK_NEAR(eval1(s, w[0]), 1 - 0.5 * 10, 0, 0);
+        CHECK_NEAR(eval1(s, w[1]), 10 - 0.5 * 1, 0, 0);
+        grad[0] = w[1], grad[1] = w[0];
+        step = tp_apply_gradient_descent(w, grad, 2, tp_const(g, 1), NULL);
+        CHECK_OK(tp_session_run(s, NULL, 0, &step, 1, NULL));
+        CHECK_NEAR(eval1(s, w[0]), -4 - 9.5, 0, 0);
+        CHECK_NEAR(eval1(s, w[1]), 9.5 + 4, 0, 0);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* What is fed is read as fed, though its op runs for another output's sake or something waits for it. */
+TEST(what_is_fed_is_not_overwritten)
+{
+    for (int plain = 0; plain < 2; plain++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(4)), *part[2], *fetch[4];
+        tp_split(x, 2, 0, part);
+        tp_node *r = tp_relu(tp_affine(x, 2, 0)), *view = tp_reshape_to(x, shape2(2, 2));
+        fetch[0] = tp_add(part[0], part[1]);
+        fetch[1] = tp_add(r, tp_with_dependencies(tp_neg(x), &r, 1));
+        fetch[2] = tp_sum(tp_add(view, tp_with_dependencies(tp_ones_like(view), &view, 1)));
+        fetch[3] = part[1];
+        tp_session_config c = tp_default_session_config();
+        c.no_fusion = plain != 0;
+        tp_session *s = tp_session_new(g, &c);
+        const float data[4] = {1, 2, 3, 4}, other[4] = {100, 100, 100, 100};
+        const tp_tensor *out[4];
+        tp_feed f[4];
+        f[0] = feed_f32(x, shape1(4), data);
+        f[1] = feed_f32(part[0], shape1(2), other);
+        f[2] = feed_f32(r, shape1(4), other);
+        f[3] = feed_f32(view, shape2(2, 2), other);
+        for (int run = 0; run < 2; run++) {
+            if (!CHECK_OK(tp_session_run(s, f, 4, fetch, 4, out))) break;
+            CHECK_NEAR(tp_tensor_get(out[0], 1), 104, 0, 0);
+            CHECK_NEAR(tp_tensor_get(out[1], 3), 96, 0, 0);
+            CHECK_NEAR(tp_tensor_get(out[2], 0), 404, 0, 0);
+            CHECK_NEAR(tp_tensor_get(out[3], 1), 4, 0, 0);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+TEST(a_fault_among_constants_is_told)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const float rows[3] = {1, 2, 3};
+    const int32_t at[2] = {1, 7};
+    tp_tensor t, i;
+    tp_tensor_view(&t, TP_F32, shape1(3), rows);
+    tp_tensor_view(&i, TP_I32, shape1(2), at);
+    tp_node *y = tp_gather(tp_constant(g, &t), tp_constant(g, &i)), *z = tp_const(g, 1);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int k = 0; k < 2; k++) CHECK_ERR(tp_session_run(s, NULL, 0, &y, 1, NULL), TP_ERR_NUMERIC, "index 7");
+    CHECK_OK(tp_session_run(s, NULL, 0, &z, 1, NULL));
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* A view of a constant that lies on another device is the constant brought here, not a step of its own. */
+TEST(a_constant_is_viewed_from_another_device)
+{
+    tp_device *d[2];
+    for (int i = 0; i < 2; i++) d[i] = tp_cpu_device_new(1, NULL);
+    tp_graph *g = tp_graph_new(NULL);
+    const float rows[6] = {1, 2, 3, 4, 5, 6};
+    tp_tensor t;
+    tp_tensor_view(&t, TP_F32, shape2(3, 2), rows);
+    tp_device_enter(g, 1);
+    tp_node *there = tp_square(tp_constant(g, &t));
+    tp_device_leave(g);
+    tp_node *y = tp_affine(tp_flatten(there), 2, 0);
+    tp_session_config c = tp_default_session_config();
+    c.devices = d;
+    c.n_devices = 2;
+    tp_session *s = tp_session_new(g, &c);
+    const tp_tensor *out = NULL;
+    CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &out));
+    if (out) CHECK_NEAR(tp_tensor_get(out, 5), 72, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
 }
 
 TEST(a_circle_of_reads_and_writes_is_refused)
@@ -607,6 +730,58 @@ TEST(a_batch_norm_is_made_where_something_else_reads_it)
                 for (size_t i = 0; i < (size_t)tp_tensor_size(out[k]); i++)
                     sum[plain][k] += tp_tensor_get(out[k], (int64_t)i) * (double)(i % 7 + 1);
             free(data);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+        CHECK_MSG(sum[0][0] == sum[1][0] && sum[0][1] == sum[1][1] && sum[0][0] != 0, "case %d: %g %g, %g %g", kind,
+                  sum[0][0], sum[1][0], sum[0][1], sum[1][1]);
+    }
+}
+
+/* A gradient that fusion would read later than the graph does: dy in a variable, which is written before the batch norm's
+ * gradient runs; statistics that are fed; a product for gradient descent of what is assigned anew before the step. */
+static tp_node *read_late(int kind, tp_graph *g, tp_node *x, tp_node **second, tp_node **fed)
+{
+    tp_node *gamma = tp_get_variable_as(g, "gamma", TP_F32, shape1(16), tp_init_uniform(0.5f, 1.5f));
+    tp_node *beta = tp_get_variable_as(g, "beta", TP_F32, shape1(16), tp_init_uniform(-0.5f, 0.5f));
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, shape2(4, 16), tp_init_uniform(-1, 1)), *dx[2], *w[2];
+    if (kind < 2) {
+        if (kind == 0) *second = tp_assign_add(v, tp_affine(x, 3, 1), NULL);
+        tp_node *y = tp_nn_batch_norm_train(x, gamma, beta, 1, 1e-3f, false, NULL, NULL), *z = tp_relu(y);
+        tp_gradients_from(z, v, &x, 1, dx);
+        if (kind == 1) *second = z, *fed = &y->op->out[1];
+        return dx[0];
+    }
+    w[0] = tp_get_variable_as(g, "w0", TP_F32, shape2(16, 16), tp_init_uniform(-1, 1));
+    w[1] = tp_get_variable_as(g, "w1", TP_F32, shape1(16), tp_init_uniform(-1, 1));
+    tp_node *y = tp_tanh(tp_nn_bias_add(tp_matmul(tp_assign(v, x, NULL), w[0]), w[1], TP_NHWC));
+    *second = tp_assign(v, tp_affine(x, 3, 1), NULL);
+    tp_gradients(y, w, 2, dx);
+    tp_node *step = tp_apply_gradient_descent(w, dx, 2, tp_const(g, 0.5f), NULL);
+    *second = tp_with_dependencies(*second, &step, 1);
+    return tp_sum(tp_read_after(w[0], step));
+}
+TEST(what_is_read_later_is_still_what_it_was)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        double sum[2][2] = {{0, 0}, {0, 0}};
+        for (int plain = 0; plain < 2; plain++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(4, 16)), *fetch[2], *fed = NULL;
+            fetch[0] = read_late(kind, g, x, &fetch[1], &fed);
+            tp_session_config c = tp_default_session_config();
+            c.no_fusion = plain != 0;
+            tp_session *s = tp_session_new(g, &c);
+            float data[64];
+            for (int i = 0; i < 64; i++) data[i] = tp_random_uniform(9, 0, (uint64_t)i) - 0.3f;
+            tp_feed f[2];
+            f[0] = feed_f32(x, shape2(4, 16), data);
+            if (fed) f[1] = feed_f32(fed, shape1(16), data);
+            const tp_tensor *out[2] = {NULL, NULL};
+            for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, f, fed ? 2 : 1, fetch, 2, out));
+            for (int k = 0; k < 2 && out[k]; k++)
+                for (int64_t i = 0; i < tp_tensor_size(out[k]); i++)
+                    sum[plain][k] += tp_tensor_get(out[k], i) * (double)(i % 7 + 1);
             tp_session_free(s);
             tp_graph_free(g);
         }

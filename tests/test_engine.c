@@ -1,5 +1,6 @@
 /* test_engine.c - the numeric engine: every fast function against its naive twin, on every instruction set */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "../tp_tensor.h"
 #include "tp_test.h"
 

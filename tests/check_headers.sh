@@ -23,21 +23,21 @@ done
 # two units, one implementation, included twice
 printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint main(void) { return other(); }\n' >"$dir/one.c"
 printf '#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint other(void) { return tp_version()[0] == 0; }\n' >"$dir/two.c"
-gcc -std=c11 -O1 -I. "$dir/one.c" "$dir/two.c" -o "$dir/both" -lm -lpthread
+gcc -std=c11 -O0 -I. "$dir/one.c" "$dir/two.c" -o "$dir/both" -lm -lpthread
 "$dir/both"
 # the implementation was compiled at all, and exports nothing but tp names
-gcc -std=c11 -O1 -I. -c "$dir/one.c" -o "$dir/one.o"
+gcc -std=c11 -O0 -I. -c "$dir/one.c" -o "$dir/one.o"
 [ "$(nm -g --defined-only "$dir/one.o" | wc -l)" -gt 200 ]
 nm -g --defined-only "$dir/one.o" | awk '{print $3}' | grep -vE '^(tp_|main$)' && { echo "names without tp_"; exit 1; }
 # static: nothing at all
 sed 's/TP_IMPLEMENTATION/TP_STATIC\n#define TP_IMPLEMENTATION/' "$dir/one.c" | sed 's/int other(void);//; s/other()/0/' >"$dir/static.c"
-gcc -std=c11 -O1 -Wall -Wextra -I. -c "$dir/static.c" -o "$dir/static.o"
+gcc -std=c11 -O0 -Wall -Wextra -I. -c "$dir/static.c" -o "$dir/static.o"
 [ "$(nm -g --defined-only "$dir/static.o" | grep -cv ' main$')" = 0 ]
 # each header's own program compiles as it stands in its first comment
 for h in tp_*.h; do
     awk '/A COMPLETE PROGRAM/ {on = 1; next} on && /^ \*\/|^ \* *CONTENTS|^ \* [A-Z][A-Z]+/ {exit} on {sub(/^ \* ?/, ""); print}' "$h" >"$dir/doc_${h%.h}.c"
     grep -q main "$dir/doc_${h%.h}.c" || { echo "$h has no complete program"; exit 1; }
-    gcc -std=c11 -O1 -Wall -Wextra -I. "$dir/doc_${h%.h}.c" -o "$dir/doc_${h%.h}" -lm -lpthread
+    gcc -std=c11 -O0 -Wall -Wextra -I. "$dir/doc_${h%.h}.c" -o "$dir/doc_${h%.h}" -lm -lpthread
 done
 # the README's trainer, as shown, in a folder with the headers alone
 mkdir -p "$dir/vendored"

@@ -25,19 +25,20 @@ if ! "$py" -c 'import numpy, safetensors, tensorboard, onnx, onnxruntime' 2>/dev
 fi
 command -v gcc >/dev/null || bash tests/setup.sh
 dir=build/interop
-rm -rf "$dir"; mkdir -p "$dir"
-gcc -std=c11 -O2 -I. -Itests tests/interop_write.c -o "$dir/interop_write" -lm -lpthread
-gcc -std=c11 -O2 -I. examples/mnist_convnet.c -o "$dir/mnist_convnet" -lm -lpthread
+rm -rf "$dir"; mkdir -p "$dir/onnx"
+compilers=()
+for source in tests/interop_write.c examples/mnist_convnet.c tests/test_export_onnx.c tests/onnx_cases.c; do
+    gcc -std=c11 -O1 -I. -Itests "$source" -o "$dir/$(basename "$source" .c)" -lm -lpthread &
+    compilers+=($!)
+done
+for c in "${compilers[@]}"; do wait "$c"; done
 "$py" tests/interop.py writes "$dir"
 "$dir/interop_write" "$dir"
 (cd "$dir" && ./mnist_convnet --epochs 1 --steps 30 >train.log 2>&1) || { tail -n 20 "$dir/train.log"; exit 1; }
 "$py" tests/interop.py check "$dir"
 # exported models: one for each op and form, networks, folders of a model server
-mkdir -p "$dir/onnx"
-gcc -std=c11 -O1 -I. -Itests tests/test_export_onnx.c -o "$dir/test_export_onnx" -lm -lpthread
 TP_ONNX_DIR=$dir/onnx "$dir/test_export_onnx" >"$dir/export_onnx.log" 2>&1 || { tail -n 20 "$dir/export_onnx.log"; exit 1; }
 "$py" tests/onnx_judge.py exported "$dir/onnx"
 # ... and read back by tp itself; then the ONNX project's own operator cases
-gcc -std=c11 -O1 -I. tests/onnx_cases.c -o "$dir/onnx_cases" -lm -lpthread
 "$py" tests/onnx_cases.py exported "$dir/onnx" "$dir/onnx_cases"
 "$py" tests/onnx_cases.py operators "$dir/onnx_operators" "$dir/onnx_cases"

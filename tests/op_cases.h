@@ -100,9 +100,11 @@ static bool read_cases(case_list *l, const char *name)
         char *rest = space ? space + 1 : p + strlen(p);
         const uint64_t key = tp_random_key((uint64_t)line, tp_hash_name(name));
         if (strncmp(p, "case ", 5) == 0) {
-            op_case *bigger = (op_case *)realloc(l->item, (size_t)(l->n + 1) * sizeof *bigger);
-            if (!CHECK(bigger != NULL)) break;
-            l->item = bigger;
+            if ((l->n & (l->n - 1)) == 0) { /* full at 0, 1, 2, 4, 8...: room for as many again */
+                op_case *bigger = (op_case *)realloc(l->item, (size_t)(l->n ? 2 * l->n : 1) * sizeof *bigger);
+                if (!CHECK(bigger != NULL)) break;
+                l->item = bigger;
+            }
             c = &l->item[l->n++];
             memset(c, 0, sizeof *c);
             c->file = name;

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Build and run every test in every configuration that `make test` promises; the last line is the sum.
-#   tests/run.sh [part of a test's or configuration's name]
-# As many at a time as there are processors, or TP_TEST_JOBS.
+#   tests/run.sh [part of configuration/test, as in gcc-c11/test_train]
+# As many at a time as there are processors, or TP_TEST_JOBS. A test's line ends with its seconds: to compile, to run.
+#
+# Most tests call what the headers declare and nothing else: the implementation of all headers is compiled once for a
+# configuration, with its flags, and linked to them. A test that defines TP_STATIC looks inside, and compiles its own.
 set -u
 cd "$(dirname "$0")/.."
 only=${1:-}
 out=build/test
 mkdir -p "$out"
 passed=0 failed=0 skipped=0
-run_with="" # what runs a test that the machine itself cannot run
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 
 jobs=${TP_TEST_JOBS:-$(nproc 2>/dev/null || echo 2)}
@@ -23,98 +25,167 @@ start() {
     ("$@") >"$out/$name.report" 2>&1 </dev/null &
 }
 
-# what a test prints and counts: one_test <configuration> <test> <compiler and flags...>
+# seconds since a time that `now` gave, to a tenth
+now() { date +%s%N; }
+since() { local t=$((($(now) - $1) / 100000000)); echo "$((t / 10)).$((t % 10)) s"; }
+
+# A configuration: its name, its tests, its compiler with flags; then, of the last one named, what is asked of it.
+configurations=()
+declare -A tests_of command_of runner_of quick_in
+configuration() {
+    configurations+=("$1")
+    tests_of[$1]=$2 command_of[$1]="$3 $warn"
+}
+quick() { quick_in[${configurations[-1]}]=1; }
+run_with() { runner_of[${configurations[-1]}]=$1; }
+
+wanted() { case "$1" in *"$only"*) ;; *) false ;; esac; }
+source_of() { case "$1" in *.cpp) echo "tests/$1" ;; *) echo "tests/$1.c" ;; esac; }
+looks_inside() { grep -qE '^#define (TP_STATIC|TP_NAIVE)' "$(source_of "$1")"; }
+
+# The implementation of all headers for a configuration. An object that is there already is taken when neither its command
+# nor a header has changed since. <configuration>.library tells the tests how it went.
+{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$out/library.c"
+implemented="" # what makes a test's own TP_IMPLEMENTATION implement nothing
+for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
+one_library() {
+    local config=$1 command=${command_of[$1]} t
+    local object=$out/$config-library.o log=$out/$config-library.log
+    t=$(now)
+    if [ "$(cat "$object.command" 2>/dev/null)" != "$command" ] || [ -n "$(find tp_*.h -newer "$object" 2>&1)" ]; then
+        rm -f "$object" "$object.command"
+        if ! $command -I. -c "$out/library.c" -o "$object" >"$log" 2>&1; then
+            echo "FAIL $config (the headers do not compile)"; head -n 20 "$log"; echo "0 1 0"
+            echo failed >"$out/$config.library"
+            return
+        fi
+        echo "$command" >"$object.command"
+    fi
+    echo "     $config: the headers; $(since "$t")"; echo "0 0 0"
+    echo compiled >"$out/$config.library"
+}
+
+# what a test prints and counts: one_test <configuration> <test>
 one_test() {
-    local config=$1 name=$2; shift 2
-    local exe=$out/$config-${name##*/} log=$out/$config-${name##*/}.log src=tests/$name.c
-    case "$name" in *.cpp) src=tests/$name ;; esac
-    if ! "$@" -Itests -I. "$src" -o "$exe" -lm -lpthread >"$log" 2>&1; then
+    local config=$1 name=$2 t rc compile library=""
+    local exe=$out/$config-${name##*/} log=$out/$config-${name##*/}.log
+    compile=${command_of[$config]}
+    if ! looks_inside "$name"; then
+        until [ -s "$out/$config.library" ]; do sleep 0.1; done # its job was started before this one
+        if ! grep -q compiled "$out/$config.library"; then echo "FAIL $config/$name (without the headers)"; echo "0 1 0"; return; fi
+        compile="$compile $implemented" library="-x none $out/$config-library.o"
+    fi
+    t=$(now)
+    if ! $compile -Itests -I. "$(source_of "$name")" $library -o "$exe" -lm -lpthread >"$log" 2>&1; then
         echo "FAIL $config/$name (does not compile)"; head -n 20 "$log"; echo "0 1 0"; return
     fi
-    $run_with "$exe" >"$log" 2>&1 </dev/null
-    counted "$config/$name" "$log" $?
+    compile=$(since "$t") t=$(now)
+    [ -z "${quick_in[$config]:-}" ] || export TP_TEST_QUICK=1
+    ${runner_of[$config]:-} "$exe" >"$log" 2>&1 </dev/null
+    rc=$?
+    counted "$config/$name" "$log" $rc "$compile + $(since "$t")"
 }
-# the sum that a test printed last: counted <name> <log> <status>
+# the sum that a test printed last: counted <name> <log> <status> <seconds>
 counted() {
-    local name=$1 log=$2 rc=$3 line
+    local name=$1 log=$2 rc=$3 seconds=$4 line
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
     if [ -z "$line" ]; then
-        echo "FAIL $name (ended with status $rc)"; tail -n 15 "$log"; echo "0 1 0"; return
+        echo "FAIL $name (ended with status $rc; $seconds)"; tail -n 15 "$log"; echo "0 1 0"; return
     fi
     local p f s
     p=$(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')
     f=$(echo "$line" | sed -E 's/.* ([0-9]+) failed.*/\1/')
     s=$(echo "$line" | sed -nE 's/.* ([0-9]+) skipped.*/\1/p')
-    echo "     $name: $line"
+    echo "     $name: $line; $seconds"
     if [ "$f" != 0 ] || [ "$rc" != 0 ]; then
         [ "$f" = 0 ] && f=1
         grep -vE '^ok ' "$log" | tail -n 40
     fi
     echo "$p $f ${s:-0}"
 }
-run_test() {
-    case "$1/$2" in *"$only"*) start "$1-${2##*/}" one_test "$@" ;; esac
-}
 
 one_check() { # status 77: it cannot be made here, and says why
-    local name log rc
+    local name log rc t
     name=$(basename "$1" .sh)
     log=$out/$name.sh.log
+    t=$(now)
     bash "$1" >"$log" 2>&1
     rc=$?
-    if [ $rc = 0 ]; then echo "ok   $name"; echo "1 0 0"
+    if [ $rc = 0 ]; then echo "ok   $name; $(since "$t")"; echo "1 0 0"
     elif [ $rc = 77 ]; then echo "skip $name: $(tail -n 1 "$log")"; echo "0 0 1"
     else echo "FAIL $name"; tail -n 20 "$log"; echo "0 1 0"; fi
 }
 
 # the GPU's code on the CPU
 one_shim() {
-    local log=$out/shim-$1.log
+    local log=$out/shim-$1.log t rc
+    t=$(now)
     bash tests/gpu/shim.sh "$1" >"$log" 2>&1
-    counted "shim/$1" "$log" $?
+    rc=$?
+    counted "shim/$1" "$log" $rc "$(since "$t")"
 }
 
 # with the environment that `make interop` makes, the tests that read and write with numpy run too
 [ -n "${TP_TEST_PYTHON:-}" ] || { [ -x build/venv/bin/python ] && export TP_TEST_PYTHON=$PWD/build/venv/bin/python; }
 
-tests=$(cd tests && ls test_*.c | sed 's/\.c$//')
-for t in $tests; do run_test gcc-c11 "$t" gcc -std=c11 -O2 $warn; done
-for t in $tests; do run_test clang-c99 "$t" clang -std=c99 -O2 $warn; done
-for t in test_ops test_graph test_train test_amx; do run_test g++-17 "$t" g++ -x c++ -std=c++17 -O1 $warn; done
-export TP_TEST_QUICK=1
-for t in $tests; do
-    run_test asan "$t" gcc -std=gnu11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $warn
-done
-for t in test_tensor test_engine test_input test_train test_graph test_predict test_devices test_towers; do run_test tsan "$t" gcc -std=gnu11 -O1 -g -fsanitize=thread $warn; done
+tests=$(cd tests && printf '%s ' test_*.c | sed 's/\.c / /g')
+address="-g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+configuration asan "$tests" "gcc -std=gnu11 -O1 $address -fno-omit-frame-pointer"
+quick
+configuration gcc-c11 "$tests" "gcc -std=c11 -O2"
+configuration clang-c99 "$tests" "clang -std=c99 -O2"
+configuration tsan "test_tensor test_engine test_input test_train test_graph test_predict test_devices test_towers" \
+    "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
+quick
+configuration g++-17 "test_ops test_graph test_train test_amx" "g++ -x c++ -std=c++17 -O1"
 # NEON, run by an emulator where there is one
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
-    run_with="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-    for t in test_engine test_ops; do run_test neon "$t" aarch64-linux-gnu-gcc -std=c11 -O2 $warn; done
-    run_with=""
+    configuration neon "test_engine test_ops" "aarch64-linux-gnu-gcc -std=c11 -O2"
+    run_with "qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    quick
 else
     echo "     neon: not run (Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
 fi
 # CUDA on the CPU, which the GPU's code is tested with; the thread sanitizer sees races between the threads of a kernel
-shim="-std=c++17 -g -DTP_CUDA_SHIM -Itests/gpu/shim tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp"
+shim="-std=c++17 -DTP_CUDA_SHIM -Itests/gpu/shim tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp"
 if command -v clang++ >/dev/null; then
-    run_test shim-asan gpu/test_shim.cpp clang++ -O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined $warn $shim
-    run_test shim-tsan gpu/test_shim.cpp clang++ -O0 -fsanitize=thread $warn $shim
+    configuration shim-asan gpu/test_shim.cpp "clang++ -O0 $address $shim"
+    quick
+    configuration shim-tsan gpu/test_shim.cpp "clang++ -O0 -g1 -fsanitize=thread $shim"
+    quick
 elif command -v g++ >/dev/null; then
-    run_test shim gpu/test_shim.cpp g++ -O1 $warn $shim
+    configuration shim gpu/test_shim.cpp "g++ -O1 -g1 $shim"
+    quick
 else
     echo "     shim: not run (no C++ compiler)"
 fi
-run_test zip64 test_files gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u $warn
-run_test processor test_amx gcc -std=c11 -O2 -DAMX_REAL $warn # with its own instructions, where it has them
-run_test naive test_ops gcc -std=c11 -O2 -DTP_NAIVE $warn
-for t in test_train test_towers; do run_test no-threads "$t" gcc -std=c11 -O2 -DTP_NO_THREADS $warn; done
+configuration zip64 test_files "gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u"
+quick
+configuration processor test_amx "gcc -std=c11 -O2 -DAMX_REAL" # with its own instructions, where it has them
+quick
+configuration naive test_ops "gcc -std=c11 -O2 -DTP_NAIVE"
+quick
+configuration no-threads "test_train test_towers" "gcc -std=c11 -O2 -DTP_NO_THREADS"
+quick
 
-for t in test_cuda test_shim; do
-    case "shim/$t" in *"$only"*) start "shim-$t" one_shim "$t" ;; esac
+# In an order that leaves the short ones for last, so that all processors end together: the headers, what compiles much
+# by itself, the tests that wait for a configuration's headers.
+rm -f "$out"/*.library
+for c in "${configurations[@]}"; do
+    for t in ${tests_of[$c]}; do
+        if wanted "$c/$t" && ! looks_inside "$t"; then start "$c-library" one_library "$c"; break; fi
+    done
 done
-
-for s in tests/check_*.sh; do
-    case "$s" in *"$only"*) start "$(basename "$s" .sh)" one_check "$s" ;; esac
+for t in test_cuda test_shim; do wanted "shim/$t" && start "shim-$t" one_shim "$t"; done
+for s in tests/check_*.sh; do wanted "$s" && start "$(basename "$s" .sh)" one_check "$s"; done
+for inside in yes no; do
+    for c in "${configurations[@]}"; do
+        for t in ${tests_of[$c]}; do
+            if wanted "$c/$t" && [ $inside = "$(looks_inside "$t" && echo yes || echo no)" ]; then
+                start "$c-${t##*/}" one_test "$c" "$t"
+            fi
+        done
+    done
 done
 
 wait

@@ -18,6 +18,7 @@ static void amx_store(int t, void *to, long step);
 static void amx_product(int c, int a, int b);
 #endif
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "tp_layers.h"
 #include "tp_optim.h"
 #include "tp_test.h"

@@ -1,6 +1,7 @@
 /* test_checkpoint.c - safetensors and TensorFlow's checkpoints, good and hostile, and what sessions do with them. The
  * oracles are bytes that TensorFlow and the safetensors package wrote. */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "../tp_graph.h"
 #include "tp_test.h"
 

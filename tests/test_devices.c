@@ -1,6 +1,7 @@
 /* Sessions with several devices: where ops run and variables live, what is copied between devices and when, recordings, and a
  * device whose memory the host cannot read. All of it must give the bits of one device. */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_optim.h"

@@ -1,5 +1,6 @@
 /* test_engine.c - the numeric engine: every fast function against its naive twin, on every instruction set */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "../tp_tensor.h"
 #include "tp_test.h"
 
@@ -204,22 +205,22 @@ static void conv_reference(const tp_conv_args *a, double *y, double *dx, double 
                         int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
                         int64_t v = q * a->stride_w + s * a->dilation_w - a->pad_left;
                         if (h < 0 || h >= a->H || v < 0 || v >= a->W) continue;
-                        for (int64_t c = 0; c < cg; c++)
-                            for (int64_t o = 0; o < a->O; o++) {
-                                int64_t ix = ((b * a->H + h) * a->W + v) * a->C + o / og * cg + c;
-                                int64_t iw = ((r * a->KW + s) * cg + c) * a->O + o;
+                        for (int64_t ch = 0; ch < a->C; ch++) {
+                            const int64_t ix = ((b * a->H + h) * a->W + v) * a->C + ch, first = ch / cg * og;
+                            double x = (double)a->x[ix];
+                            if (a->norm) {
+                                x = (x - (double)a->norm[ch]) * (double)a->norm[a->C + ch] +
+                                    (double)a->norm[2 * a->C + ch];
+                                if (a->norm_relu && x < 0) x = 0;
+                            }
+                            for (int64_t o = first; o < first + og; o++) {
+                                int64_t iw = ((r * a->KW + s) * cg + ch % cg) * a->O + o;
                                 int64_t iy = ((b * a->OH + p) * a->OW + q) * a->O + o;
-                                const int64_t ch = o / og * cg + c;
-                                double x = (double)a->x[ix];
-                                if (a->norm) {
-                                    x = (x - (double)a->norm[ch]) * (double)a->norm[a->C + ch] +
-                                        (double)a->norm[2 * a->C + ch];
-                                    if (a->norm_relu && x < 0) x = 0;
-                                }
                                 y[iy] += x * (double)a->w[iw];
                                 dx[ix] += (double)a->dy[iy] * (double)a->w[iw];
                                 dw[iw] += x * (double)a->dy[iy];
                             }
+                        }
                     }
     for (int64_t i = 0; i < a->B * a->OH * a->OW * a->O; i++) {
         if (a->epilogue.bias) y[i] += (double)a->epilogue.bias[i % a->O];
@@ -380,9 +381,13 @@ TEST(conv_winograd_random_shapes)
         const int64_t most = a.B * (a.H * a.W > a.OH * a.OW ? a.H * a.W : a.OH * a.OW) * (a.C > a.O ? a.C : a.O);
         float *norm = rnd_array(3 * a.C, 9), *more = rnd_array(most, 10);
         if (i % 4 > 1) a.norm = norm, a.norm_relu = i % 8 > 3;
-        for (int k = 0; k < n; k += 3) { /* with 1, 2 and 4 threads */
-            a.more = i % 3 == 0 && tp_conv_adds(d[k], &a) ? more : NULL;
-            check_conv(&a, d + k, 3, 3);
+        for (int adds = 0; adds < 2; adds++) {
+            tp_device *those[MAX_DEVICES];
+            int n_those = 0;
+            for (int k = 0; k < n; k++)
+                if ((i % 3 == 0 && tp_conv_adds(d[k], &a)) == (adds == 1)) those[n_those++] = d[k];
+            a.more = adds ? more : NULL;
+            if (n_those) check_conv(&a, those, n_those, 3); /* each with 1, 2 and 4 threads */
         }
         free(norm);
         free(more);

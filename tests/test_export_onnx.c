@@ -1,6 +1,7 @@
 /* The ONNX export: models are read back with a small protobuf walker, and what stands in them is counted. With the environment
  * variable TP_ONNX_DIR, each model is written there with inputs and what the session computes, for onnx_judge.py. */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_test.h"

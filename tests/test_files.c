@@ -1,6 +1,7 @@
 /* test_files.c - whole files, checksums, deflate, npy and npz; the oracle is numpy where a python with
  * numpy is found ($TP_TEST_PYTHON or python3), and the known bytes below everywhere. */
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
 #include "../tp_tensor.h"
 #include "tp_test.h"
 

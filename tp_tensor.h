@@ -2093,9 +2093,9 @@ static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
 
 /* -- the pool --------------------------------------------------------------------------------------------
  *
- * A run is `left`, the number of chunks that nobody has claimed. To claim one is to take 1 off it; whoever
- * finds 0 has nothing to do. The caller works too, then waits until `finished` says that all claimed chunks
- * are done. It does not wait for workers that never came: one that a busy neighbour keeps from its processor
+ * A run is `left`, the number of chunks that nobody has claimed. To claim some is to take them off it; whoever
+ * finds 0 has nothing to do. The caller works too, then waits until `finished` says that all chunks which workers
+ * claimed are done. It does not wait for workers that never came: one that a busy neighbour keeps from its processor
  * costs nothing.
  *
  * fn, user and n are written before `left` is published and do not change before the last chunk is finished,
@@ -2105,15 +2105,15 @@ static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
  * again; the other side publishes and then looks for sleepers (both in one total order, so that one of them
  * sees the other); the lock closes the gap between looking and sleeping. */
 struct tp_pool {
-    int64_t left; /* atomic; a cache line of its own, since all threads write it */
-    char pad1[64 - sizeof(int64_t)];
-    int64_t finished; /* atomic; likewise */
-    char pad2[64 - sizeof(int64_t)];
-
+    int64_t left; /* atomic. What a run is lies in one cache line, so that whoever sees it has all of it */
+    int64_t n;
     tp_chunk_fn fn;
     void *user;
-    int64_t n;
+    char pad1[64 - 2 * sizeof(int64_t) - sizeof(tp_chunk_fn) - sizeof(void *)];
+    int64_t finished; /* atomic: chunks that workers have done since the pool was made; a line of its own */
+    char pad2[64 - sizeof(int64_t)];
 
+    int64_t claimed;   /* what `finished` will be when this run is over; the caller's */
     int sleepers;      /* atomic: workers asleep or about to be */
     int caller_sleeps; /* atomic */
     int quit;          /* atomic */
@@ -2144,7 +2144,7 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
     if (seconds <= 0) return false;
     double end = tp_time() + seconds;
     do {
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 64; i++) { /* some microseconds: a call of the system takes half of one */
             if ((__atomic_load_n(value, __ATOMIC_ACQUIRE) == target) == equal) return true;
             tp__pause();
         }
@@ -2153,24 +2153,23 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
     return false;
 }
 
-/* Claim and run chunks until none is left; whoever finishes the last one tells the caller. */
-static void tp__pool_work(tp_pool *p)
+/* How many chunks to claim at a time: many at first, since claiming takes a message from one processor to another, then
+ * fewer, so that all threads end together. */
+static int64_t tp__pool_share(const tp_pool *p, int64_t left) { return (left + 4 * p->threads - 1) / (4 * p->threads); }
+
+/* Claim and run chunks until none is left: how many those were. */
+static int64_t tp__pool_work(tp_pool *p)
 {
-    int64_t done = 0, n = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
+    int64_t done = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     while (left > 0) {
-        if (!__atomic_compare_exchange_n(&p->left, &left, left - 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        const int64_t share = tp__pool_share(p, left);
+        if (!__atomic_compare_exchange_n(&p->left, &left, left - share, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue; /* `left` is now what another thread made of it */
-        n = p->n;
-        p->fn(p->user, n - left);
-        done++;
+        for (int64_t i = 0; i < share; i++) p->fn(p->user, p->n - left + i);
+        done += share;
         left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     }
-    if (done == 0 || __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST) != n) return;
-    if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
-        pthread_mutex_lock(&p->lock);
-        pthread_cond_signal(&p->done);
-        pthread_mutex_unlock(&p->lock);
-    }
+    return done;
 }
 
 static void *tp__pool_worker(void *user)
@@ -2191,7 +2190,14 @@ static void *tp__pool_worker(void *user)
         }
         if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
             tp__leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
-        tp__pool_work(p);
+        const int64_t done = tp__pool_work(p);
+        if (done == 0) continue;
+        __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->done);
+            pthread_mutex_unlock(&p->lock);
+        }
     }
     return NULL;
 }
@@ -2255,12 +2261,12 @@ TP_DEF int tp_pool_threads(const tp_pool *p) { return p ? p->threads : 1; }
 
 static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 {
-    /* 1. Publish. */
+    /* 1. Publish all chunks but the first few, which are the caller's. */
     p->fn = fn;
     p->user = user;
     p->n = n;
-    __atomic_store_n(&p->finished, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->left, n, __ATOMIC_SEQ_CST);
+    const int64_t first = tp__pool_share(p, n);
+    __atomic_store_n(&p->left, n - first, __ATOMIC_SEQ_CST);
 
     /* 2. Wake who sleeps, no more than there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
@@ -2275,11 +2281,14 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     }
 
     /* 3. Work, and wait for the chunks that others hold. */
-    tp__pool_work(p);
-    if (tp__spin_until(&p->finished, true, n, p->spin)) return;
+    tp__run_here(first, fn, user);
+    p->claimed += n - first - tp__pool_work(p);
+    if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
+        tp__spin_until(&p->finished, true, p->claimed, p->spin))
+        return;
     pthread_mutex_lock(&p->lock);
     __atomic_store_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != n) pthread_cond_wait(&p->done, &p->lock);
+    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != p->claimed) pthread_cond_wait(&p->done, &p->lock);
     __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&p->lock);
 }

@@ -7802,7 +7802,7 @@ static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range
     r.n = n;
     r.grain = grain > 0 ? grain : 1;
     r.fn = fn;
-    if (n <= r.grain) {
+    if (n <= 2 * r.grain) { /* done before another thread has come to help */
         if (n > 0) fn(k, 0, n);
         return;
     }
@@ -9041,6 +9041,10 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
 {
     tp__reduce_job j;
     memset(&j, 0, sizeof j);
+    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 && r->n_out > 0) { /* as over the rows of a batch of one */
+        memcpy(k->out[0].data, k->in[0].data, (size_t)r->n_out * sizeof(float));
+        return true;
+    }
     if (k->in[0].dtype != TP_F32 || r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return false;
     if (r->step != 1 && r->n_reduce != 1) return false;
     j.k = k;
@@ -9062,8 +9066,10 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         }
         return true;
     }
+    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* nothing is left to be joined */
+    if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
-    for (int64_t a = 0; a < j.A; a++) /* parts, the rows laid side by side, and the rows left over */
+    for (int64_t a = 0; a < j.A && !whole; a++) /* parts, the rows laid side by side, and the rows left over */
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
             double v = (double)p[0];

@@ -2093,9 +2093,9 @@ static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
 
 /* -- the pool --------------------------------------------------------------------------------------------
  *
- * A run is `left`, the number of chunks that nobody has claimed. To claim one is to take 1 off it; whoever
- * finds 0 has nothing to do. The caller works too, then waits until `finished` says that all claimed chunks
- * are done. It does not wait for workers that never came: one that a busy neighbour keeps from its processor
+ * A run is `left`, the number of chunks that nobody has claimed. To claim some is to take them off it; whoever
+ * finds 0 has nothing to do. The caller works too, then waits until `finished` says that all chunks which workers
+ * claimed are done. It does not wait for workers that never came: one that a busy neighbour keeps from its processor
  * costs nothing.
  *
  * fn, user and n are written before `left` is published and do not change before the last chunk is finished,
@@ -2105,15 +2105,15 @@ static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
  * again; the other side publishes and then looks for sleepers (both in one total order, so that one of them
  * sees the other); the lock closes the gap between looking and sleeping. */
 struct tp_pool {
-    int64_t left; /* atomic; a cache line of its own, since all threads write it */
-    char pad1[64 - sizeof(int64_t)];
-    int64_t finished; /* atomic; likewise */
-    char pad2[64 - sizeof(int64_t)];
-
+    int64_t left; /* atomic. What a run is lies in one cache line, so that whoever sees it has all of it */
+    int64_t n;
     tp_chunk_fn fn;
     void *user;
-    int64_t n;
+    char pad1[64 - 2 * sizeof(int64_t) - sizeof(tp_chunk_fn) - sizeof(void *)];
+    int64_t finished; /* atomic: chunks that workers have done since the pool was made; a line of its own */
+    char pad2[64 - sizeof(int64_t)];
 
+    int64_t claimed;   /* what `finished` will be when this run is over; the caller's */
     int sleepers;      /* atomic: workers asleep or about to be */
     int caller_sleeps; /* atomic */
     int quit;          /* atomic */
@@ -2144,7 +2144,7 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
     if (seconds <= 0) return false;
     double end = tp_time() + seconds;
     do {
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 64; i++) { /* some microseconds: a call of the system takes half of one */
             if ((__atomic_load_n(value, __ATOMIC_ACQUIRE) == target) == equal) return true;
             tp__pause();
         }
@@ -2153,24 +2153,23 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
     return false;
 }
 
-/* Claim and run chunks until none is left; whoever finishes the last one tells the caller. */
-static void tp__pool_work(tp_pool *p)
+/* How many chunks to claim at a time: many at first, since claiming takes a message from one processor to another, then
+ * fewer, so that all threads end together. */
+static int64_t tp__pool_share(const tp_pool *p, int64_t left) { return (left + 4 * p->threads - 1) / (4 * p->threads); }
+
+/* Claim and run chunks until none is left: how many those were. */
+static int64_t tp__pool_work(tp_pool *p)
 {
-    int64_t done = 0, n = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
+    int64_t done = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     while (left > 0) {
-        if (!__atomic_compare_exchange_n(&p->left, &left, left - 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        const int64_t share = tp__pool_share(p, left);
+        if (!__atomic_compare_exchange_n(&p->left, &left, left - share, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue; /* `left` is now what another thread made of it */
-        n = p->n;
-        p->fn(p->user, n - left);
-        done++;
+        for (int64_t i = 0; i < share; i++) p->fn(p->user, p->n - left + i);
+        done += share;
         left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     }
-    if (done == 0 || __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST) != n) return;
-    if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
-        pthread_mutex_lock(&p->lock);
-        pthread_cond_signal(&p->done);
-        pthread_mutex_unlock(&p->lock);
-    }
+    return done;
 }
 
 static void *tp__pool_worker(void *user)
@@ -2191,7 +2190,14 @@ static void *tp__pool_worker(void *user)
         }
         if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
             tp__leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
-        tp__pool_work(p);
+        const int64_t done = tp__pool_work(p);
+        if (done == 0) continue;
+        __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->done);
+            pthread_mutex_unlock(&p->lock);
+        }
     }
     return NULL;
 }
@@ -2255,12 +2261,12 @@ TP_DEF int tp_pool_threads(const tp_pool *p) { return p ? p->threads : 1; }
 
 static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 {
-    /* 1. Publish. */
+    /* 1. Publish all chunks but the first few, which are the caller's. */
     p->fn = fn;
     p->user = user;
     p->n = n;
-    __atomic_store_n(&p->finished, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->left, n, __ATOMIC_SEQ_CST);
+    const int64_t first = tp__pool_share(p, n);
+    __atomic_store_n(&p->left, n - first, __ATOMIC_SEQ_CST);
 
     /* 2. Wake who sleeps, no more than there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
@@ -2275,11 +2281,14 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     }
 
     /* 3. Work, and wait for the chunks that others hold. */
-    tp__pool_work(p);
-    if (tp__spin_until(&p->finished, true, n, p->spin)) return;
+    tp__run_here(first, fn, user);
+    p->claimed += n - first - tp__pool_work(p);
+    if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
+        tp__spin_until(&p->finished, true, p->claimed, p->spin))
+        return;
     pthread_mutex_lock(&p->lock);
     __atomic_store_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != n) pthread_cond_wait(&p->done, &p->lock);
+    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != p->claimed) pthread_cond_wait(&p->done, &p->lock);
     __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&p->lock);
 }
@@ -2902,9 +2911,10 @@ TP__COLD_END
 
 static float tp__tree32(float *lane)
 {
-    for (int half = 16; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-    return lane[0];
+    for (int i = 0; i < 16; i++) lane[i] += lane[i + 16]; /* loops of known length become vectors */
+    for (int i = 0; i < 8; i++) lane[i] += lane[i + 8];
+    for (int i = 0; i < 4; i++) lane[i] += lane[i + 4];
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
 /* The larger of two; NaN if one is NaN. */
@@ -2990,11 +3000,12 @@ struct tp__isa {
     char name[8];
     int level;  /* 0: the compiler's own target, then upwards; indexes the tables of kernels that few ops need */
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
-    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows] */
+    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: take the next one */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
     void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
-    void (*row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
-                const float *bias, bool relu);
+    void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
+    void (*tiles)(float *dst, const float *src, int64_t lds, int64_t rows, int64_t K);
+    void (*row)(tp__tile *t, int64_t n); /* a tile of one row and n columns */
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
     void (*descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
                     float rate);
@@ -3003,19 +3014,12 @@ struct tp__isa {
     float (*max)(int64_t n, const float *x);
 };
 
-/* A row of a tile that is not whole vectors wide: `sum` holds its n finished sums. */
-static __attribute__((noinline)) void tp__tile_finish(const tp__tile *t, float *c, const float *sum)
+/* Rows of the next register tile when `left` remain: full tiles, then two even ones rather than a full one and a
+ * sliver. */
+static int tp__tile_rows(int64_t left, int mr)
 {
-    for (int j = 0; j < t->n; j++) {
-        float v = t->add ? sum[j] + c[j] : sum[j];
-        if (t->bias) v += t->bias[j];
-        c[j] = t->relu && v < 0.0f ? 0.0f : v;
-    }
-}
-
-static __attribute__((noinline)) void tp__tile_finish_rows(const tp__tile *t, const float *sum, int width)
-{
-    for (int i = 0; i < t->m; i++) tp__tile_finish(t, t->c[i], sum + i * width);
+    if (left >= 2 * mr || left == mr) return mr;
+    return (int)(left < mr ? left : (left + 1) / 2);
 }
 
 /* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
@@ -3367,14 +3371,6 @@ static int tp__slot_take(tp__slots *s)
 }
 static void tp__slot_give(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
 
-/* Rows of the next register tile when `left` remain: full tiles, then two even ones rather than a full one and a
- * sliver. */
-static int tp__tile_rows(int64_t left, int mr)
-{
-    if (left >= 2 * mr || left == mr) return mr;
-    return (int)(left < mr ? left : (left + 1) / 2);
-}
-
 /* Rows of the next even tile when `left` remain; 0 if there is none. */
 static int tp__even_rows(const struct tp__isa *isa, int64_t left)
 {
@@ -3402,9 +3398,10 @@ static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
 
 static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns)
 {
+    void (*const *tile)(const tp__tile *) = isa->tile[tp__panel_vectors(isa, columns) - 1] + t->m;
     t->n = (int)columns;
     t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: this one may have a row more */
-    isa->tile[tp__panel_vectors(isa, columns) - 1][t->m](t);
+    (*tile ? tile[0] : tile[1])(t);
 }
 /* ... and reads the addresses of mr rows. */
 static void tp__tile_pad(tp__tile *t, int mr)
@@ -3447,6 +3444,8 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 
 #define TP__KC         TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
 #define TP__PACK_HERE  1000000       /* floats of B that are too many to be packed as a whole */
+#define TP__PACK_ALONE 32768         /* floats that are packed by one thread */
+#define TP__K_IN_PLACE 16            /* values of k that are so few that both matrices may stay where they are */
 #define TP__KC_STREAM  128           /* values of k in a block, when A's block has all rows */
 #define TP__NC         256           /* columns in a block */
 #define TP__MB         8             /* tiles of rows in a block */
@@ -3463,6 +3462,7 @@ typedef struct tp__gemm_plan {
     int parts;                     /* parts k is divided into */
     bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
     bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
+    bool row;                      /* one row times B, which is read in place, all columns of a chunk at a time */
     bool pack_here;      /* B is large and used by one block of rows: packed block by block, where it is used */
     int64_t packed_from; /* first panel that is packed */
     float *packed, *part;
@@ -3478,7 +3478,7 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
 }
 
 /* Everything about a product that follows from its shape. */
-static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     const struct tp__isa *isa = d->isa;
@@ -3489,6 +3489,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     p->nr = 2 * isa->vw;
     p->panels = tp__ceil_div(N, p->nr);
     p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
+    p->row = M == 1 && !a->tb && !a->descend;
 
     /* 1. divide k when the output is small and k is long */
     p->parts = 1;
@@ -3506,7 +3507,7 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
     const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000; /* B comes from afar: use it for more rows */
     p->mb = p->pack_here ? M : tp__min64(M, (large ? 2 * TP__MB : TP__MB) * mr);
     p->pb = tp__min64(p->panels, (large ? TP__NC * 5 / 8 : TP__NC) / p->nr);
-    for (;;) {
+    while (!p->row) {
         /* a few rows times much of B: that has to come from afar, and takes the time of eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
@@ -3517,6 +3518,13 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
         else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
         else break;
     }
+    if (p->row) /* a chunk is worth its while when it reads a megabyte, and reads fast when its rows are a kilobyte */
+        p->pb = tp__min64(p->panels, tp__max64(8, tp__ceil_div(TP__CHUNK_MIN / 4, p->nr * tp__max64(p->k_part, 1))));
+    const int64_t some = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* chunks */
+    if (some < 8 && some % 4 != 0 && p->mb * p->pb * p->nr * p->k_part > TP__CHUNK_MIN / 2)
+        p->pb = (p->pb + 1) / 2; /* three or five leave one of two threads waiting */
+    p->m_blocks = tp__ceil_div(M, p->mb);
+    if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr; /* of one size */
     p->m_blocks = tp__ceil_div(M, p->mb);
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 
@@ -3530,12 +3538,15 @@ static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_a
 
     /* 4. read in place or pack? B in place when it is read once or twice, or its rows are short anyway; A in place
      * unless it would be read often down its columns, or its rows fall into the same few cache sets */
-    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr);
-    p->pack_a = !p->dots && !p->stream &&
-                (a->ta ? p->pb > 1 || M > mr : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
+    const bool short_k =
+        K <= TP__K_IN_PLACE && a->lda % 256 != 0 && a->ldb % 1024 != 0; /* L1 holds what is read often */
+    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr || (short_k && K * N <= 4096));
+    p->pack_a =
+        !p->dots && !p->stream &&
+        (a->ta ? !short_k && (p->pb > 1 || M > mr) : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
     p->packed_from = 0;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
-    if (p->dots || p->pack_here) p->packed_from = p->panels;
+    if (p->dots || p->row || p->pack_here) p->packed_from = p->panels;
     else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
     p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
@@ -3556,39 +3567,26 @@ static void tp__gemm_pack_b(void *user, int64_t chunk)
     int64_t column = (p->packed_from + chunk) * p->nr, n = tp__min64(g->N - column, p->nr);
     int64_t width = tp__panel_width(p->isa, n);
     float *panel = p->packed + chunk * p->nr * g->K;
-    if (g->tb) p->isa->transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
-    else tp__copy_rows(panel, width, g->B + column, g->ldb, n, g->K);
-    tp__panel_zero(panel, width, n, g->K);
+    if (!g->tb) p->isa->panel(panel, width, g->B + column, g->ldb, g->K, n);
+    else {
+        p->isa->transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
+        tp__panel_zero(panel, width, n, g->K);
+    }
 }
 
 /* Rows [row, row + mb) of op(A), k from k0: rows of kn; of a transposed A tile after tile, each [kn][rows of the tile]. */
 static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int64_t mb, int64_t k0, int64_t kn)
 {
     const tp_gemm_args *g = &p->g;
-    const int mr = p->isa->mr;
     if (!g->ta) {
         tp__copy_rows(dst, kn, g->A + row * g->lda + k0, g->lda, kn, mb);
         return;
     }
-    for (int64_t k = 0; k < kn; k++) { /* k outermost: A is read along its rows */
-        const float *src = g->A + (k0 + k) * g->lda + row;
-        for (int64_t i = 0; i < mb;) {
-            int m = tp__tile_rows(mb - i, mr);
-            float *to = dst + i * kn + k * m;
-            if (m >= 8) { /* two pieces that overlap: no loop */
-                memcpy(to, src + i, 8 * sizeof *to);
-                memcpy(to + m - 8, src + i + m - 8, 8 * sizeof *to);
-            } else if (m >= 4) {
-                memcpy(to, src + i, 4 * sizeof *to);
-                memcpy(to + m - 4, src + i + m - 4, 4 * sizeof *to);
-            } else memcpy(to, src + i, (size_t)m * sizeof *to);
-            i += m;
-        }
-    }
+    p->isa->tiles(dst, g->A + k0 * g->lda + row, g->lda, mb, kn);
 }
 
 /* A chunk of packing: a block of rows of A, all of its blocks of k. */
-static void tp__gemm_pack_rows(void *user, int64_t chunk)
+TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
     const int64_t row0 = chunk * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
@@ -3657,8 +3655,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
             const int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
             const int64_t width = tp__panel_width(isa, n);
             float *to = packed_b + (panel - panel0) * p->nr * kn;
-            tp__copy_rows(to, width, g->B + k * g->ldb + column, g->ldb, n, kn);
-            tp__panel_zero(to, width, n, kn);
+            isa->panel(to, width, g->B + k * g->ldb + column, g->ldb, kn, n);
         }
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts) || descend;
@@ -3687,14 +3684,12 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 } else {
                     t.ldb = g->ldb;
                     t.b = g->B + k * g->ldb + column;
-                    if (g->M == 1 && !descend && panel + 4 <= panel1 &&
-                        column + 4 * p->nr <= g->N) { /* a long row at once */
-                        isa->row(kn, t.a[0], t.step, t.b, t.ldb, c, t.add, t.bias, t.relu);
-                        panel += 3;
-                        continue;
-                    }
                 }
                 for (int j = 0; j < t.m; j++, c += ldc) t.c[j] = c;
+                if (p->row) {
+                    isa->row(&t, tp__min64(panel1 * p->nr, g->N) - column);
+                    break;
+                }
                 tp__run_tile(isa, &t, n);
             }
         }
@@ -3747,8 +3742,10 @@ static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
         tp_device_parallel(d, p.n_blocks, tp__gemm_dots, &p);
         return;
     }
-    if (p.packed_from < p.panels && a->K > 0) tp_device_parallel(d, p.panels - p.packed_from, tp__gemm_pack_b, &p);
-    if (p.packed_a) tp_device_parallel(d, p.m_blocks, tp__gemm_pack_rows, &p);
+    /* a small matrix is packed before another thread has come to help */
+    const int64_t pack_b = p.packed_from < p.panels && a->K > 0 ? p.panels - p.packed_from : 0;
+    tp_device_parallel(pack_b * p.nr * a->K > TP__PACK_ALONE ? d : NULL, pack_b, tp__gemm_pack_b, &p);
+    if (p.packed_a) tp_device_parallel(a->M * a->K > TP__PACK_ALONE ? d : NULL, p.m_blocks, tp__gemm_pack_rows, &p);
     tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
     if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
 }
@@ -3768,9 +3765,11 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
     for (int64_t column = 0; column < N; column += nr) {
         const int64_t n = tp__min64(N - column, nr), width = tp__panel_width(isa, n);
         float *panel = packed + column * K;
-        if (tb) isa->transpose(panel, width, B + column * ldb, ldb, n, K);
-        else tp__copy_rows(panel, width, B + column, ldb, n, K);
-        tp__panel_zero(panel, width, n, K);
+        if (!tb) isa->panel(panel, width, B + column, ldb, K, n);
+        else {
+            isa->transpose(panel, width, B + column * ldb, ldb, n, K);
+            tp__panel_zero(panel, width, n, K);
+        }
     }
 }
 
@@ -4380,8 +4379,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
         for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
             int64_t n = tp__min64(f->og - panel * f->nr, f->nr), width = tp__panel_width(f->isa, n);
             float *to = packed + panel * f->nr * f->piece_pixels;
-            tp__copy_rows(to, width, dy + panel * f->nr, a->O, n, pixels);
-            tp__panel_zero(to, width, n, pixels);
+            f->isa->panel(to, width, dy + panel * f->nr, a->O, pixels, n);
         }
         t.add = index > first;
         tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
@@ -8946,6 +8944,14 @@ TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
 TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
 
+/* A vector of which only the first n values may be there. */
+TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
+TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
+{
+    if (n >= TP__VW) vstore(p, v);
+    else vput(p, n, v);
+}
+
 /* -- the register tile ----------------------------------------------------------------------------------- */
 /* c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n), for m rows, in accumulators that never leave the registers.
  * tp__tile (see >>tile) says where the operands lie. The body is inlined with constant mr and nv; a row that does
@@ -8956,6 +8962,29 @@ TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126
 #else
 #define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #endif
+
+/* Rows that are not whole vectors wide: c[0..n) = the finished sums, and what is to be added to them. c_gap: even rows. */
+static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const float *sum, int64_t width, int64_t c_gap)
+{
+    for (int i = 0; i < t->m; i++, sum += width) {
+        float *c = c_gap ? t->c[0] + i * c_gap : t->c[i];
+#if TP__WIDE
+        for (int64_t j = 0; j < t->n; j += TP__VW) {
+            V v = vload(sum + j);
+            if (t->add) v += TP__F(part)(c + j, t->n - j);
+            if (t->bias) v += TP__F(part)(t->bias + j, t->n - j);
+            if (t->relu) v = vmax(vset(0.0f), v);
+            TP__F(put_part)(c + j, t->n - j, v);
+        }
+#else
+        for (int j = 0; j < t->n; j++) {
+            float v = t->add ? sum[j] + c[j] : sum[j];
+            if (t->bias) v += t->bias[j];
+            c[j] = t->relu && v < 0.0f ? 0.0f : v;
+        }
+#endif
+    }
+}
 
 TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 {
@@ -9017,7 +9046,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     }
         TP__ROWS(X)
 #undef X
-        tp__tile_finish_rows(t, rows[0], 2 * TP__VW);
+        TP__F(finish)(t, rows[0], 2 * TP__VW, 0);
         return;
     }
 
@@ -9073,9 +9102,8 @@ TP__TILE(4)
 TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
 #define TP__TILES(nv_)                                                                                                 \
     {                                                                                                                  \
-        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), TP__T(nv_, 8), \
-            TP__T(nv_, 8), TP__T(nv_, 10), TP__T(nv_, 10), TP__T(nv_, 12), TP__T(nv_, 12), TP__T(nv_, 14),             \
-            TP__T(nv_, 14)                                                                                             \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, TP__T(nv_, 8), NULL,       \
+            TP__T(nv_, 10), NULL, TP__T(nv_, 12), NULL, TP__T(nv_, 14)                                                 \
     }
 #elif TP__ISA_LEVEL == 0 && defined(__SSE2__) /* few machines have no more than this */
 TP__TILE(1)
@@ -9084,8 +9112,8 @@ TP__TILE(4)
 TP__TILE(6)
 #define TP__TILES(nv_)                                                                                              \
     {                                                                                                               \
-        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 4), TP__T(nv_, 4), TP__T(nv_, 6), TP__T(nv_, 6), NULL, NULL, \
-            NULL, NULL, NULL, NULL, NULL, NULL                                                                      \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, NULL, NULL, NULL, NULL, \
+            NULL, NULL, NULL                                                                                        \
     }
 #else
 TP__TILE(1)
@@ -9140,7 +9168,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
     if (mr > i) vstore(rows[i], p##i);
         TP__EVEN(X)
 #undef X
-        for (int i = 0; i < mr; i++) tp__tile_finish(t, t->c[0] + i * t->c_gap, rows[i]);
+        TP__F(finish)(t, rows[0], TP__VW, t->c_gap);
         return;
     }
     float *const c = t->c[0];
@@ -9252,6 +9280,34 @@ static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float 
 }
 #endif
 
+/* Rows of `columns` values to rows of ldd, which is whole vectors: the rest of the last one becomes zeros. */
+static void TP__F(panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
+{
+    for (; rows > 0; rows--, dst += ldd, src += lds)
+#if TP__WIDE
+        for (int64_t j = 0; j < ldd; j += TP__VW) vstore(dst + j, TP__F(part)(src + j, columns - j));
+#else
+        for (int64_t j = 0; j < ldd; j++) dst[j] = j < columns ? src[j] : 0.0f;
+#endif
+}
+
+/* Columns of src, the rows of register tiles, to tile after tile of [K][rows of the tile]. k is outermost: src is read along
+ * its rows. */
+static void TP__F(tiles)(float *dst, const float *src, int64_t lds, int64_t rows, int64_t K)
+{
+    for (int64_t k = 0; k < K; k++, src += lds)
+        for (int64_t i = 0; i < rows;) {
+            const int m = tp__tile_rows(rows - i, TP__MR);
+            float *to = dst + i * K + k * m;
+#if TP__WIDE
+            for (int j = 0; j < m; j += TP__VW) TP__F(put_part)(to + j, m - j, TP__F(part)(src + i + j, m - j));
+#else
+            for (int j = 0; j < m; j++) to[j] = src[i + j];
+#endif
+            i += m;
+        }
+}
+
 /* -- transposing ----------------------------------------------------------------------------------------- */
 /* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
 static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
@@ -9321,32 +9377,53 @@ static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #endif
 
-/* One row times a matrix read in place: c[0..8 vectors) (+)= sum over k of a[k step] b[k][0..8 vectors). */
-static void TP__F(row)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, float *c, bool add,
-                       const float *bias, bool relu)
+/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. The wider, the
+ * better: b comes from afar, in the order of its addresses. */
+#if TP__VW == 16
+#define TP__ROW_VECTORS 16
+#define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#else
+#define TP__ROW_VECTORS 8
+#define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#endif
+TP__INLINE void TP__F(row_columns)(const tp__tile *t, int nv, float *sum)
 {
     const V zero = vset(0.0f);
-    V s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
-    for (int64_t k = 0; k < K; k++) {
-        V x = vset(a[k * step]);
-        s0 = vfma(x, vload(b), s0);
-        s1 = vfma(x, vload(b + TP__VW), s1);
-        s2 = vfma(x, vload(b + 2 * TP__VW), s2);
-        s3 = vfma(x, vload(b + 3 * TP__VW), s3);
-        s4 = vfma(x, vload(b + 4 * TP__VW), s4);
-        s5 = vfma(x, vload(b + 5 * TP__VW), s5);
-        s6 = vfma(x, vload(b + 6 * TP__VW), s6);
-        s7 = vfma(x, vload(b + 7 * TP__VW), s7);
-        b += ldb;
+    const float *a = t->a[0], *b = t->b;
+#define X(i) V s##i = zero;
+    TP__COLUMNS(X)
+#undef X
+    for (int64_t k = t->run->len; k > 0; k--, a += t->step, b += t->ldb) {
+        const V x = vset(*a);
+#define X(i) \
+    if (nv > i) s##i = vfma(x, nv > 1 ? vload(b + i * TP__VW) : TP__F(part)(b, t->n), s##i);
+        TP__COLUMNS(X)
+#undef X
     }
-    V s[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
-    for (int i = 0; i < 8; i++) {
-        if (add) s[i] += vload(c + i * TP__VW);
-        if (bias) s[i] += vload(bias + i * TP__VW);
-        if (relu) s[i] = vmax(zero, s[i]);
-        vstore(c + i * TP__VW, s[i]);
+#define X(i) \
+    if (nv > i) vstore(sum + i * TP__VW, s##i);
+    TP__COLUMNS(X)
+#undef X
+}
+static void TP__F(row)(tp__tile *t, int64_t n)
+{
+    float sum[TP__ROW_VECTORS * TP__VW];
+    for (; n > 0; n -= t->n) {
+        t->n = TP__ROW_VECTORS * TP__VW;
+        if (n >= t->n) TP__F(row_columns)(t, TP__ROW_VECTORS, sum);
+        else if (TP__WIDE && n >= (t->n = 4 * TP__VW)) TP__F(row_columns)(t, 4, sum);
+        else {
+            t->n = n < TP__VW ? (int)n : TP__VW;
+            TP__F(row_columns)(t, 1, sum);
+        }
+        TP__F(finish)(t, sum, 0, 0);
+        t->b += t->n;
+        t->c[0] += t->n;
+        if (t->bias) t->bias += t->n;
     }
 }
+#undef TP__COLUMNS
+#undef TP__ROW_VECTORS
 
 #if TP__WIDE
 /* Four dot products of one row with four rows of b (transposed B, few rows of A): out[j] = sum of a[k] b[j ldb + k]. */
@@ -9380,10 +9457,12 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
     vstore(lane[1], s1 + t1);
     vstore(lane[2], s2 + t2);
     vstore(lane[3], s3 + t3);
-    for (int half = TP__VW / 2; half > 0; half /= 2)
-        for (int j = 0; j < 4; j++)
-            for (int i = 0; i < half; i++) lane[j][i] += lane[j][i + half];
-    for (int j = 0; j < 4; j++) out[j] = lane[j][0];
+    for (int j = 0; j < 4; j++) { /* halves are added: loops of known length become vectors */
+        float *l = lane[j];
+        for (int i = 0; i < 8 && TP__VW > 8; i++) l[i] += l[(i + 8) % TP__VW];
+        for (int i = 0; i < 4 && TP__VW > 4; i++) l[i] += l[(i + 4) % TP__VW];
+        out[j] = (l[0] + l[2]) + (l[1] + l[3]);
+    }
 }
 #endif
 
@@ -9451,7 +9530,7 @@ static float TP__F(max)(int64_t n, const float *x)
         m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN gets in and never leaves */
     }
     vstore(lane, m);
-    for (int j = 0; j < TP__VW; j++) best = tp__max2(best, lane[j]);
+    for (int j = 0; j < TP__VW && i > 0; j++) best = tp__max2(best, lane[j]);
     for (; i < n; i++) best = tp__max2(best, x[i]);
     return best;
 }
@@ -9920,14 +9999,6 @@ static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *
         for (int t = 0; t < n_tap; t++) dx[tap[t] + c] = which[c] == t ? dy[c] + 0.0f : 0.0f;
 }
 
-/* A value of a channel vector that may not be whole. */
-TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
-TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
-{
-    if (n >= TP__VW) vstore(p, v);
-    else vput(p, n, v);
-}
-
 /* y[c] = mean of x[tap[t] + c] over taps; the other way: dx[tap[t] + c] = dy[c] / taps */
 static void TP__F(mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
 {
@@ -10099,25 +10170,17 @@ static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const flo
 /* The sum of exp(x - less), in 32 lanes as every sum; e, if not NULL, gets the terms and may be x. */
 static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
 {
-    float lane[32], last[32];
+    float lane[32];
     V s[TP__LV];
     for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
-    for (int64_t i = 0; i < n; i += 32) {
-        const bool whole = n - i >= 32;
-        const float *from = x + i;
-        float *to = whole && e ? e + i : last;
-        if (!whole) {
-            for (int j = 0; j < 32; j++) last[j] = i + j < n ? x[i + j] : -INFINITY;
-            from = last;
-        }
-        for (int j = 0; j < TP__LV; j++) {
-            V v = TP__F(vexp)(vload(from + j * TP__VW) - vset(less));
-            /* what pads the last vectors counts nothing, whatever `less` is */
-            if (!whole) v = vsel((VI)(vload(from + j * TP__VW) == vset(-INFINITY)), vset(0.0f), v);
-            s[j] += v;
-            vstore(to + j * TP__VW, v);
-        }
-        for (int j = 0; !whole && e && i + j < n; j++) e[i + j] = last[j];
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const bool whole = n - i >= TP__VW;
+        const V from = whole ? vload(x + i) : vget(x + i, n - i, -INFINITY);
+        V v = TP__F(vexp)(from - vset(less));
+        /* what pads the last vector counts nothing, whatever `less` is */
+        if (!whole) v = vsel((VI)(from == vset(-INFINITY)), vset(0.0f), v);
+        s[i / TP__VW % TP__LV] += v;
+        if (e) TP__F(put_part)(e + i, n - i, v);
     }
     for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
     return tp__tree32(lane);
@@ -10356,6 +10419,8 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                   NULL, NULL},
 #endif
                                                                  TP__F(transpose),
+                                                                 TP__F(panel),
+                                                                 TP__F(tiles),
                                                                  TP__F(row),
 #if TP__WIDE
                                                                  TP__F(dot4),

@@ -567,6 +567,67 @@ TEST(gelu_silu_and_selu)
     tp_graph_free(g);
 }
 
+/* Softmax of rows that fill no vector or just one, and sums over a few rows or a single one, against doubles. */
+TEST(rows_of_any_width)
+{
+    static const char *const isa[] = {"naive", "sse2", "avx2", NULL};
+    static const int axis = 0;
+    enum { MOST = 70 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY)), *y[5];
+    tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY));
+    y[0] = tp_softmax(x);
+    y[1] = tp_sparse_softmax_cross_entropy(x, label);
+    y[2] = tp_reduce_sum(x, &axis, 1, false);
+    y[3] = tp_reduce_max(x, &axis, 1, false);
+    y[4] = tp_reduce_mean(x, &axis, 1, false);
+    for (int k = 0; k < TP_COUNT(isa); k++) {
+        tp_session_config c = tp_default_session_config();
+        c.isa = isa[k];
+        tp_session *s = tp_session_new(g, &c);
+        for (int rows = 1; rows <= 3 && s; rows += 2)
+            for (int C = 1; C <= MOST; C++) {
+                tp_feed feed[2];
+                const tp_tensor *v[5];
+                memset(feed, 0, sizeof feed);
+                feed[0].node = x;
+                feed[1].node = label;
+                CHECK_OK(tp_tensor_resize(&feed[0].value, TP_F32, tp_make_shape(rows, C)));
+                CHECK_OK(tp_tensor_resize(&feed[1].value, TP_I32, shape1(rows)));
+                for (int i = 0; i < rows * C; i++)
+                    tp_tensor_set(&feed[0].value, i, 8 * (double)tp_random_uniform(3, (uint64_t)C, (uint64_t)i) - 4);
+                for (int b = 0; b < rows; b++) tp_tensor_set(&feed[1].value, b, (C - 1) / (b + 1));
+                if (CHECK_OK(tp_session_run(s, feed, 2, y, 5, v))) {
+                    double worst = 0, sum[MOST] = {0}, max[MOST];
+                    for (int b = 0; b < rows; b++) {
+                        double z = 0;
+                        for (int i = 0; i < C; i++) {
+                            const double a = tp_tensor_get(&feed[0].value, b * C + i);
+                            z += exp(a);
+                            sum[i] += a;
+                            max[i] = b == 0 || a > max[i] ? a : max[i];
+                        }
+                        for (int i = 0; i < C; i++) {
+                            const double p = exp(tp_tensor_get(&feed[0].value, b * C + i)) / z;
+                            worst = fmax(worst, fabs(tp_tensor_get(v[0], b * C + i) - p));
+                            if (i == (C - 1) / (b + 1)) worst = fmax(worst, fabs(tp_tensor_get(v[1], b) + log(p)));
+                        }
+                    }
+                    for (int i = 0; i < C; i++) {
+                        worst = fmax(worst, fabs(tp_tensor_get(v[2], i) - sum[i]));
+                        worst = fmax(worst, fabs(tp_tensor_get(v[3], i) - max[i]));
+                        worst = fmax(worst, fabs(tp_tensor_get(v[4], i) - sum[i] / rows));
+                    }
+                    CHECK_MSG(worst < 3e-6, "%s, (%d,%d): error %g", isa[k] ? isa[k] : "best", rows, C, worst);
+                }
+                tp_tensor_free(&feed[0].value);
+                tp_tensor_free(&feed[1].value);
+            }
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+}
+
 /* Shapes with unknown dimensions, and sentences for what makes no sense. */
 static void shape_is(const tp_node *n, const char *expected)
 {

@@ -13053,9 +13053,10 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
         for (int64_t o = 0; o < outer; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                if (beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0)) continue;
-                dbeta += (double)dy[at];
-                dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
+                const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
+                const double d = stopped ? 0 : (double)dy[at]; /* 0 of a NaN is NaN */
+                dbeta += d;
+                dgamma += d * (double)((x[at] - mean[c]) * inv[c]);
             }
         if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)dgamma;
         if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)dbeta;

@@ -790,6 +790,31 @@ TEST(what_is_read_later_is_still_what_it_was)
     }
 }
 
+/* A NaN in a batch is in the gradient of gamma, whether or not batch norm's gradient makes the ReLU's mask itself. */
+TEST(a_nan_is_not_hidden_by_fusion)
+{
+    static const char *const isa[2] = {NULL, "naive"};
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(4, 16)), *dgamma;
+        tp_node *gamma = tp_get_variable_as(g, "gamma", TP_F32, shape1(16), tp_init_ones());
+        tp_node *beta = tp_get_variable_as(g, "beta", TP_F32, shape1(16), tp_init_zeros());
+        tp_gradients(tp_relu(tp_nn_batch_norm_train(x, gamma, beta, 1, 1e-3f, false, NULL, NULL)), &gamma, 1, &dgamma);
+        tp_session_config c = tp_default_session_config();
+        c.no_fusion = i % 2 != 0;
+        c.isa = isa[i / 2];
+        tp_session *s = tp_session_new(g, &c);
+        float data[64];
+        for (int k = 0; k < 64; k++) data[k] = k == 21 ? NAN : (float)(k % 5);
+        tp_feed f = feed_f32(x, shape2(4, 16), data);
+        const tp_tensor *out = NULL;
+        CHECK_OK(tp_session_run(s, &f, 1, &dgamma, 1, &out));
+        for (int k = 0; k < 16 && out; k++) CHECK(isnan(tp_tensor_get(out, k)) == (k == 5));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* A kernel of the user's own sees the op as it is: nothing is fused into it. */
 static int own_calls;
 static void own_batch_norm(const tp_call *k)

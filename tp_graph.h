@@ -11710,7 +11710,7 @@ static void TP__F(tp__matmul)(const tp_call *k)
                     s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) *
                          (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
                 if (bias) s += bias[n];
-                if (t->fused_act == TP_EPILOGUE_RELU && !(s > 0)) s = 0;
+                if (t->fused_act == TP_EPILOGUE_RELU && 0 > s) s = 0;
                 c[m * d.N + n] = s;
             }
     }
@@ -11942,7 +11942,7 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     if (!t->fused_bias) return;
     for (int64_t e = 0; e < n; e++) { /* the planner does this for NHWC only */
         y[e] += ((const real *)k->in[2].data)[e % g.O];
-        if (t->fused_act == TP_EPILOGUE_RELU && !(y[e] > 0)) y[e] = 0;
+        if (t->fused_act == TP_EPILOGUE_RELU && 0 > y[e]) y[e] = 0;
     }
 }
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */

@@ -121,7 +121,7 @@ static tp_node *weights(garden *f, tp_shape shape, int64_t fan)
 /* The same value, under a name or in another form, that stands between two ops. */
 static tp_node *between(garden *f, tp_node *x)
 {
-    switch (draw(f, 24)) {
+    switch (draw(f, 15)) {
     case 0: x = tp_identity(x); break;
     case 1: x = tp_reshape_to(x, x->shape); break;
     case 2: x = tp_stop_gradient(x); break;
@@ -300,6 +300,7 @@ static void grow_conv_block(garden *f)
     }
     if (chance(f, 50)) {
         tp_node *z = tp_shape_equal(&x->shape, &y->shape) ? x : pick(f, 4, &y->shape);
+        if (z && chance(f, 40)) put(f, activation(f, z)); /* which may end a chain of z's that began earlier */
         if (z && z != y) y = chance(f, 50) ? tp_add(y, z) : tp_add(z, y);
         if (chance(f, 50)) y = tp_relu(y);
     }
@@ -833,11 +834,15 @@ static tp_device **cpu(const char *isa, int threads)
 static void fill(tp_tensor *t, const garden *f, uint64_t seed)
 {
     const int64_t n = tp_tensor_size(t);
+    const bool odd = mix(f->head + 3u) % 12 == 0; /* a NaN and an infinity here and there */
     for (int64_t i = 0; i < n; i++) {
         const uint64_t h = mix(seed * 1000003u + (uint64_t)i);
         const double x = (double)(h >> 11) / 9007199254740992.0;
         switch (t->dtype) {
-        case TP_F32: ((float *)t->data)[i] = h % 16 == 0 ? 0.0f : (float)(2 * x - 1); break;
+        case TP_F32:
+            ((float *)t->data)[i] = h % 16 == 0 ? 0.0f : (float)(2 * x - 1);
+            if (odd && h % 61 == 1) ((float *)t->data)[i] = h % 3 ? NAN : -INFINITY;
+            break;
         case TP_I32: ((int32_t *)t->data)[i] = (int32_t)(h % (uint64_t)f->classes); break;
         default: ((uint8_t *)t->data)[i] = h % 3 != 0; break;
         }

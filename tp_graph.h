@@ -11699,7 +11699,7 @@ static void TP__F(tp__matmul)(const tp_call *k)
                     s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) *
                          (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
                 if (bias) s += bias[n];
-                if (t->fused_act == TP_EPILOGUE_RELU && !(s > 0)) s = 0;
+                if (t->fused_act == TP_EPILOGUE_RELU && 0 > s) s = 0;
                 c[m * d.N + n] = s;
             }
     }
@@ -11931,7 +11931,7 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     if (!t->fused_bias) return;
     for (int64_t e = 0; e < n; e++) { /* the planner does this for NHWC only */
         y[e] += ((const real *)k->in[2].data)[e % g.O];
-        if (t->fused_act == TP_EPILOGUE_RELU && !(y[e] > 0)) y[e] = 0;
+        if (t->fused_act == TP_EPILOGUE_RELU && 0 > y[e]) y[e] = 0;
     }
 }
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
@@ -13042,9 +13042,10 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
         for (int64_t o = 0; o < outer; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                if (beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0)) continue;
-                dbeta += (double)dy[at];
-                dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
+                const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
+                const double d = stopped ? 0 : (double)dy[at]; /* 0 of a NaN is NaN */
+                dbeta += d;
+                dgamma += d * (double)((x[at] - mean[c]) * inv[c]);
             }
         if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)dgamma;
         if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)dbeta;

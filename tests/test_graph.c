@@ -790,6 +790,45 @@ TEST(what_is_read_later_is_still_what_it_was)
     }
 }
 
+/* A NaN in a batch is in what follows it, whether or not a convolution, a product or batch norm does the ReLU itself. */
+TEST(a_nan_is_not_hidden_by_fusion)
+{
+    static const char *const isa[2] = {NULL, "naive"};
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const int64_t image[4] = {2, 1, 2, 16}, kernel[4] = {1, 1, 16, 4};
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(4, 16)), *fetch[4];
+        tp_node *gamma = tp_get_variable_as(g, "gamma", TP_F32, shape1(16), tp_init_ones());
+        tp_node *beta = tp_get_variable_as(g, "beta", TP_F32, shape1(16), tp_init_zeros());
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(4, kernel), tp_init_ones());
+        tp_node *b = tp_get_variable_as(g, "b", TP_F32, shape1(4), tp_init_zeros());
+        fetch[0] = tp_relu(tp_nn_batch_norm_train(x, gamma, beta, 1, 1e-3f, false, NULL, NULL));
+        tp_gradients(fetch[0], &gamma, 1, &fetch[1]);
+        fetch[2] = tp_nn_conv2d(tp_reshape_to(x, tp_make_shape_n(4, image)), w, &a);
+        fetch[2] = tp_relu(tp_nn_bias_add(fetch[2], b, TP_NHWC));
+        fetch[3] = tp_matmul(x, tp_reshape_to(w, shape2(16, 4)));
+        fetch[3] = tp_relu(tp_nn_bias_add(fetch[3], b, TP_NHWC));
+        tp_session_config c = tp_default_session_config();
+        c.no_fusion = i % 2 != 0;
+        c.isa = isa[i / 2];
+        tp_session *s = tp_session_new(g, &c);
+        float data[64];
+        for (int k = 0; k < 64; k++) data[k] = k == 21 ? NAN : (float)(k % 5 - 2);
+        tp_feed f = feed_f32(x, shape2(4, 16), data);
+        const tp_tensor *out[4];
+        if (CHECK_OK(tp_session_run(s, &f, 1, fetch, 4, out))) {
+            for (int k = 0; k < 64; k++) CHECK(isnan(tp_tensor_get(out[0], k)) == (k % 16 == 5));
+            for (int k = 0; k < 16; k++) CHECK(isnan(tp_tensor_get(out[1], k)) == (k == 5));
+            for (int k = 0; k < 16; k++) CHECK(isnan(tp_tensor_get(out[2], k)) == (k / 4 == 1));
+            for (int k = 0; k < 16; k++) CHECK(isnan(tp_tensor_get(out[3], k)) == (k / 4 == 1));
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* A kernel of the user's own sees the op as it is: nothing is fused into it. */
 static int own_calls;
 static void own_batch_norm(const tp_call *k)

@@ -5622,14 +5622,16 @@ static tp_status tp__fold_step(tp__compiler *c)
         p->buffer[s->scratch].where = TP__IN_NOTHING;
     }
     s->call.scratch = scratch;
-    s->call.fault[0] = 0;
+    int64_t fault[2] = {0, 0};
+    tp__step once = *s;
+    once.call.fault = fault;
     const unsigned mode = tp__float_mode_enter();
-    tp__run_step(s);
+    tp__run_step(&once);
     tp__float_mode_leave(mode);
     if (scratch) d->free(d, scratch);
     p->n_step--;
     p->info.n_folded++;
-    return s->call.fault[0] ? tp__run_fault(c->g, s->call.fault[0], s->call.fault[1]) : TP_OK;
+    return fault[0] ? tp__run_fault(c->g, fault[0], fault[1]) : TP_OK;
 }
 
 /* Every device that the plan needs is there. */

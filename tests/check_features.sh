@@ -7,8 +7,9 @@ while IFS=$'\t' read -r area name cname files; do
     case "$area" in '#'*) continue ;; esac
     [ -n "$files" ] || { echo "features.tsv: '$name' has no file"; bad=1; }
     for f in $files; do
-        # a prefix (TP_KEY_) or a function with its keyword macro (tp_cb_x, tp_cb_x_) counts as use
-        if [ ! -f "$f" ] || ! grep -qE "(^|[^A-Za-z0-9_])${cname}" "$f"; then
+        # a name with a prefix (TP_KEY_) or a function with its keyword macro (tp_cb_x, tp_cb_x_) counts as use
+        case "$cname" in *_) end="" ;; *) end='_?([^A-Za-z0-9_]|$)' ;; esac
+        if [ ! -f "$f" ] || ! grep -qE "(^|[^A-Za-z0-9_])$cname$end" "$f"; then
             echo "features.tsv: '$name': $f does not use $cname"; bad=1
         fi
     done

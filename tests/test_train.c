@@ -683,6 +683,55 @@ TEST(setter_with_func)
         for (int i = 0; i < 5; i++) CHECK_NEAR(set_log_value[i], want[i], 1e-15, 1e-15);
 }
 
+static tp_status add_on_even(tp_callback *setter, void *user, double *value, bool *set)
+{
+    const int64_t epoch = setter->train->epoch_num;
+    CHECK(*value == field);
+    if (epoch == 6) return tp_fail(TP_ERR_STATE, "no rate for epoch 6");
+    *set = epoch % 2 == 0;
+    *value += *(const double *)user; /* which counts only where it is set */
+    return TP_OK;
+}
+static int n_released;
+static void count_release(void *user)
+{
+    (void)user;
+    n_released++;
+}
+
+/* The setter that the others are made of: told the current value, asked whether to set. */
+TEST(a_setter_of_ones_own)
+{
+    static const double want[] = {0, 0, 1.5, 2, 4, 2.0, 4, 8, 2.5};
+    double half = 0.5;
+    tp_cb_hyper_param_setter_desc d, without;
+    quiet();
+    memset(&d, 0, sizeof d);
+    d.fn = add_on_even;
+    d.user = &half;
+    d.release = count_release;
+    for (int last = 5; last <= 6; last++) {
+        n_released = 0;
+        d.param = watched(1);
+        tp_callback *cb = tp_cb_hyper_param_setter_(&d);
+        if (last == 5) CHECK_OK(run_noop(&cb, 1, 2, 1, last));
+        else CHECK_ERR(run_noop(&cb, 1, 2, 1, last), TP_ERR_STATE, "no rate for epoch 6");
+        EXPECT_SETS(want);
+        CHECK(n_released == 1);
+    }
+    for (int what = 0; what < 3; what++) { /* what is given is released though nothing is made of it */
+        static const char *const part[] = {"HyperParamSetter: .fn is missing", "which parameter?", "needs get_value"};
+        without = d;
+        n_released = 0;
+        without.param = what == 1 ? NULL : watched(1);
+        if (what == 0) without.fn = NULL;
+        if (what == 2) without.param->get_value = NULL;
+        tp_callback *cb = tp_cb_hyper_param_setter_(&without);
+        CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_ARG, part[what]);
+        CHECK(n_released == 1 && set_log_n == 0);
+    }
+}
+
 /* Reports stats from a list, one each epoch; a NaN means none. */
 static const double *stat_list;
 static const char *stat_name;
@@ -1015,12 +1064,20 @@ static tp_status rec_image(tp_monitor *m, const char *name, const tp_tensor *ima
     trace_add("%s%s", name, tp_shape_text(&image->shape, text));
     return TP_OK;
 }
+static tp_status rec_event(tp_monitor *m, const tp_event *e)
+{
+    (void)m;
+    CHECK(e->wall_time > 1.6e9);
+    trace_add("event %u %.*s@%d", e->field, (int)e->size, (const char *)e->data, (int)e->step);
+    return e->field == 8 ? tp_fail(TP_ERR_IO, "no room") : TP_OK;
+}
 static tp_monitor *rec_monitor(void)
 {
     tp_monitor *m = tp_monitor_new("RecMonitor", 0);
     m->process_scalar = rec_scalar;
     m->process_summary = rec_summary;
     m->process_image = rec_image;
+    m->process_event = rec_event;
     return m;
 }
 
@@ -1051,6 +1108,16 @@ TEST(monitors_dispatch)
     CHECK_STR(trace, "pic(1,3,4,1) [ pic:4 ] pic(1,2,2,3) [ pic:4 ]");
     tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, dims), data);
     CHECK_ERR(tp_monitors_put_image(m, "pic", &t), TP_ERR_SHAPE, "image");
+    trace_clear();
+    tp_event event;
+    memset(&event, 0, sizeof event);
+    event.field = 7;
+    event.data = "log";
+    event.size = 3;
+    CHECK_OK(tp_monitors_put_event(m, &event));
+    event.field = 8; /* a monitor's error is the answer */
+    CHECK_ERR(tp_monitors_put_event(m, &event), TP_ERR_IO, "no room");
+    CHECK_STR(trace, "event 7 log@7 event 8 log@7");
     trace_clear();
     tp_summary_value v[4];
     memset(v, 0, sizeof v);
@@ -1426,8 +1493,67 @@ TEST(feed_and_queue_give_the_same)
     tp_dict_free(&b);
 }
 
+typedef struct tensors_seen {
+    int n, fail_at;
+    tp_status fail_with;
+} tensors_seen;
+static tp_status see_tensors(tp_callback *cb, const tp_tensor *const *values, int n, void *user)
+{
+    tensors_seen *seen = (tensors_seen *)user;
+    (void)cb;
+    seen->n++;
+    if (!CHECK(n == 2 && values[0]->shape.ndim == 0 && tp_tensor_size(values[1]) == 16)) return TP_OK;
+    /* of the same step: an error above 0.25 each is what "wrong" counts, and the cost is the errors' mean */
+    double wrong = 0;
+    for (int64_t i = 0; i < 16; i++) wrong += tp_tensor_get(values[1], i) / 16;
+    const double cost = tp_tensor_get(values[0], 0);
+    CHECK_MSG(cost > 0 && cost >= 0.25 * wrong && (wrong == 1 || cost > 0.25 * wrong), "cost %g, %g of it wrong", cost,
+              wrong);
+    if (seen->n != seen->fail_at) return TP_OK;
+    return seen->fail_with < 0 ? tp_fail(seen->fail_with, "seen enough") : seen->fail_with;
+}
+
+TEST(process_tensors)
+{
+    tp_cb_process_tensors_desc d;
+    tensors_seen seen;
+    quiet();
+    memset(&d, 0, sizeof d);
+    d.names[0] = "cost";
+    d.names[1] = "wrong";
+    d.fn = see_tensors;
+    d.user = &seen;
+    static const tp_status end[] = {TP_OK, TP_STOP, TP_END, TP_ERR_STATE};
+    for (int i = 0; i < TP_COUNT(end); i++) { /* each step; or until it says otherwise */
+        memset(&seen, 0, sizeof seen);
+        seen.fail_at = i ? 8 : 0;
+        seen.fail_with = end[i];
+        tp_callback *cb = tp_cb_process_tensors_(&d);
+        tp_train_config c = config(&cb, 1);
+        c.max_epoch = 2;
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (end[i] < 0) CHECK_ERR(st, TP_ERR_STATE, "seen enough");
+        else CHECK_OK(st);
+        CHECK_MSG(seen.n == (i ? 8 : 12), "status %d: called %d times", (int)end[i], seen.n);
+    }
+    static const char *const part[] = {"at least one tensor name", ".fn is missing", "nothing"};
+    for (int what = 0; what < 3; what++) {
+        tp_cb_process_tensors_desc wrong = d;
+        if (what == 0) wrong.names[0] = NULL;
+        if (what == 1) wrong.fn = NULL;
+        if (what == 2) wrong.names[0] = "nothing";
+        tp_callback *cb = tp_cb_process_tensors_(&wrong);
+        tp_train_config c = config(&cb, 1);
+        c.max_epoch = 1;
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        CHECK_ERR(st, what == 2 ? TP_ERR_NAME : TP_ERR_ARG, part[what]);
+    }
+}
+
 TEST(extra_callbacks_do_not_change_the_bits)
 {
+    tensors_seen seen;
     quiet();
     const char *one = tp_test_tmpdir(), *two = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(one, 'k'));
@@ -1443,13 +1569,19 @@ TEST(extra_callbacks_do_not_change_the_bits)
         bar.names[0] = "cost";
         merge.period = 2;
         check.run_step = TP_YES;
-        tp_callback *cb[4] = {model_saver(extra ? two : one, 0, 0), NULL, NULL, NULL};
+        memset(&seen, 0, sizeof seen);
+        tp_callback *cb[5] = {model_saver(extra ? two : one, 0, 0), NULL, NULL, NULL, NULL};
         if (extra) {
+            p.names[0] = "cost";
+            p.names[1] = "wrong";
+            p.fn = see_tensors;
+            p.user = &seen;
+            cb[4] = tp_cb_process_tensors_(&p);
             cb[1] = tp_cb_progress_bar_(&bar);
             cb[2] = tp_cb_merge_all_summaries_(&merge);
             cb[3] = tp_cb_check_numerics_(&check);
         }
-        tp_train_config c = config(cb, extra ? 4 : 1);
+        tp_train_config c = config(cb, extra ? 5 : 1);
         c.max_epoch = 2;
         c.n_extra_callbacks = c.n_monitors = TP_NONE;
         if (!CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()))) return;

@@ -4,6 +4,11 @@
 #include "tp_test.h"
 
 static tp_shape shape1(int64_t a) { return tp_make_shape_n(1, &a); }
+static tp_shape shape2(int64_t a, int64_t b)
+{
+    const int64_t dim[2] = {a, b};
+    return tp_make_shape_n(2, dim);
+}
 
 /* n random values of a fresh graph with this seed, at run `run` (from 0), on so many threads. */
 static void draw(tp_node *(*make)(tp_graph *g, tp_shape s, float a, float b), float a, float b, uint64_t seed, int run,
@@ -574,8 +579,8 @@ TEST(rows_of_any_width)
     static const int axis = 0;
     enum { MOST = 70 };
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY)), *y[5];
-    tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)), *y[5];
+    tp_node *label = tp_placeholder(g, "label", TP_I32, shape1(TP_ANY));
     y[0] = tp_softmax(x);
     y[1] = tp_sparse_softmax_cross_entropy(x, label);
     y[2] = tp_reduce_sum(x, &axis, 1, false);
@@ -592,7 +597,7 @@ TEST(rows_of_any_width)
                 memset(feed, 0, sizeof feed);
                 feed[0].node = x;
                 feed[1].node = label;
-                CHECK_OK(tp_tensor_resize(&feed[0].value, TP_F32, tp_make_shape(rows, C)));
+                CHECK_OK(tp_tensor_resize(&feed[0].value, TP_F32, shape2(rows, C)));
                 CHECK_OK(tp_tensor_resize(&feed[1].value, TP_I32, shape1(rows)));
                 for (int i = 0; i < rows * C; i++)
                     tp_tensor_set(&feed[0].value, i, 8 * (double)tp_random_uniform(3, (uint64_t)C, (uint64_t)i) - 4);

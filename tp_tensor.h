@@ -3442,15 +3442,19 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 
 /* ==== >>gemm: matrix products ========================================================================== */
 
-#define TP__KC         TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
-#define TP__PACK_HERE  1000000       /* floats of B that are too many to be packed as a whole */
-#define TP__PACK_ALONE 32768         /* floats that are packed by one thread */
-#define TP__K_IN_PLACE 16            /* values of k that are so few that both matrices may stay where they are */
-#define TP__KC_STREAM  128           /* values of k in a block, when A's block has all rows */
-#define TP__NC         256           /* columns in a block */
-#define TP__MB         8             /* tiles of rows in a block */
-#define TP__CHUNK_MIN  1000000       /* multiply-adds that are worth a chunk of their own */
-#define TP__CHUNK_MANY 16            /* chunks that keep a machine busy */
+#define TP__KC          TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__PACK_HERE   1000000       /* floats of B that are too many to be packed as a whole */
+#define TP__PACK_ALONE  32768         /* floats that are packed by one thread */
+#define TP__K_IN_PLACE  16            /* values of k that are so few that A may stay where it is */
+#define TP__KC_STREAM   128           /* values of k in a block, when A's block has all rows */
+#define TP__NC          256           /* columns in a block */
+#define TP__MB          8             /* tiles of rows in a block */
+#define TP__M_HERE      1024          /* rows in a block, where each block packs its own columns of B */
+#define TP__K_EVEN      64            /* values of k that are few: a tile's beginning takes as long as its sum */
+#define TP__PACK_K      128           /* values of k in a chunk of packing B ... */
+#define TP__PACK_PANELS 8             /* ... and its panels: more write streams would drive each other from L1 */
+#define TP__CHUNK_MIN   1000000       /* multiply-adds that are worth a chunk of their own */
+#define TP__CHUNK_MANY  16            /* chunks that keep a machine busy */
 
 typedef struct tp__gemm_plan {
     tp_gemm_args g;
@@ -3461,10 +3465,12 @@ typedef struct tp__gemm_plan {
     int64_t kc, k_part;            /* values of k in a block, and in a part */
     int parts;                     /* parts k is divided into */
     bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
+    bool even;                     /* short sums, nothing done to them: even tiles, which begin sooner */
     bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
     bool row;                      /* one row times B, which is read in place, all columns of a chunk at a time */
-    bool pack_here;      /* B is large and used by one block of rows: packed block by block, where it is used */
+    bool pack_here;      /* B is large and used by few blocks of rows: packed block by block, where it is used */
     int64_t packed_from; /* first panel that is packed */
+    int64_t pack_k, pack_panels; /* values of k and panels in a chunk of packing */
     float *packed, *part;
     float *packed_a; /* all of A, if several chunks of columns need it */
     int64_t slot_a;  /* floats of a slot that are for A; what follows is for B */
@@ -3503,17 +3509,20 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold what is not finished */
 
     /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
-    p->pack_here = !a->tb && !p->dots && M > 2 * mr && M <= 4 * TP__MB * mr && N > p->nr && K * N > TP__PACK_HERE;
+    p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
     const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000; /* B comes from afar: use it for more rows */
-    p->mb = p->pack_here ? M : tp__min64(M, (large ? 2 * TP__MB : TP__MB) * mr);
-    p->pb = tp__min64(p->panels, (large ? TP__NC * 5 / 8 : TP__NC) / p->nr);
+    if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
+    else p->mb = (large ? 2 * TP__MB : TP__MB) * mr;
+    p->mb = tp__min64(M, p->mb);
+    p->pb = tp__min64(p->panels, (large && !p->pack_here ? TP__NC * 5 / 8 : TP__NC) / p->nr);
     while (!p->row) {
         /* a few rows times much of B: that has to come from afar, and takes the time of eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
         else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
-        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > 2 * mr && !p->pack_here)
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY &&
+                 p->mb > (p->pack_here ? TP__M_HERE * 5 / 8 : 2 * mr))
             p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
         else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
         else break;
@@ -3536,15 +3545,18 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
         p->kc = tp__min64(TP__KC_STREAM, p->k_part);
     }
 
-    /* 4. read in place or pack? B in place when it is read once or twice, or its rows are short anyway; A in place
-     * unless it would be read often down its columns, or its rows fall into the same few cache sets */
-    const bool short_k =
-        K <= TP__K_IN_PLACE && a->lda % 256 != 0 && a->ldb % 1024 != 0; /* L1 holds what is read often */
-    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr || (short_k && K * N <= 4096));
+    /* 4. read in place or pack? B in place when few blocks of rows read it and L2 holds it, or its rows are short anyway;
+     * A in place unless it would be read often down its columns, or its rows fall into the same few cache sets */
+    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* L1 holds what is read often */
+    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr || (M <= TP__M_HERE && K * N <= TP__PACK_HERE));
     p->pack_a =
         !p->dots && !p->stream &&
         (a->ta ? !short_k && (p->pb > 1 || M > mr) : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
+    p->even = tp__even_product_of[isa->level] && K <= TP__K_EVEN && K > 0 && N % p->nr == 0 && !a->ta && !p->dots &&
+              !p->pack_a && !p->pack_here && !a->descend && !a->epilogue.bias && a->epilogue.act != TP_EPILOGUE_RELU;
     p->packed_from = 0;
+    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* along the rows of B */
+    p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
     if (p->dots || p->row || p->pack_here) p->packed_from = p->panels;
     else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
@@ -3559,19 +3571,44 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     return tp__carved(&c);
 }
 
-/* A chunk of packing: one panel of B, [K][width]. */
-static void tp__gemm_pack_b(void *user, int64_t chunk)
+/* Panels [panel, end) of B, k from k0, behind the `at` values of k that they have: `apart` floats from one to the next. */
+static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
+                            int64_t k0, int64_t kn)
+{
+    const tp_gemm_args *g = &p->g;
+    const int64_t nr = p->nr, whole = g->tb ? panel : tp__max64(panel, tp__min64(end, g->N / nr));
+    for (int64_t k = 0; k < kn && panel < whole; k++) { /* k outermost: B is read along its rows */
+        const float *src = g->B + (k0 + k) * g->ldb + panel * nr;
+        float *to = dst + (at + k) * nr;
+        for (int64_t i = panel; i < whole; i++, src += nr, to += apart) {
+            __builtin_prefetch(src + 8 * g->ldb);
+            __builtin_prefetch(src + 8 * g->ldb + nr / 2);
+            for (int64_t j = 0; j < nr; j += 8) memcpy(to + j, src + j, 8 * sizeof *to); /* no call */
+        }
+    }
+    for (int64_t i = whole; i < end; i++) {
+        const int64_t column = i * nr, n = tp__min64(g->N - column, nr), width = tp__panel_width(p->isa, n);
+        float *to = dst + (i - panel) * apart + at * width;
+        if (!g->tb) p->isa->panel(to, width, g->B + k0 * g->ldb + column, g->ldb, kn, n);
+        else {
+            p->isa->transpose(to, width, g->B + column * g->ldb + k0, g->ldb, n, kn);
+            tp__panel_zero(to, width, n, kn);
+        }
+    }
+}
+
+/* A chunk of packing all of B, where a panel is [K][width]: a few panels, a block of k. */
+static int64_t tp__gemm_pack_groups(const tp__gemm_plan *p)
+{
+    return tp__ceil_div(p->panels - p->packed_from, p->pack_panels);
+}
+static void tp__gemm_pack_panels(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
-    const tp_gemm_args *g = &p->g;
-    int64_t column = (p->packed_from + chunk) * p->nr, n = tp__min64(g->N - column, p->nr);
-    int64_t width = tp__panel_width(p->isa, n);
-    float *panel = p->packed + chunk * p->nr * g->K;
-    if (!g->tb) p->isa->panel(panel, width, g->B + column, g->ldb, g->K, n);
-    else {
-        p->isa->transpose(panel, width, g->B + column * g->ldb, g->ldb, n, g->K);
-        tp__panel_zero(panel, width, n, g->K);
-    }
+    const int64_t groups = tp__gemm_pack_groups(p), skip = chunk % groups * p->pack_panels;
+    const int64_t k = chunk / groups * p->pack_k, panel = p->packed_from + skip, apart = p->nr * p->g.K;
+    tp__gemm_pack_b(p, p->packed + skip * apart, apart, k, panel, tp__min64(panel + p->pack_panels, p->panels), k,
+                    tp__min64(p->pack_k, p->g.K - k));
 }
 
 /* Rows [row, row + mb) of op(A), k from k0: rows of kn; of a transposed A tile after tile, each [kn][rows of the tile]. */
@@ -3585,16 +3622,14 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
     p->isa->tiles(dst, g->A + k0 * g->lda + row, g->lda, mb, kn);
 }
 
-/* A chunk of packing: a block of rows of A, all of its blocks of k. */
+/* A chunk of packing: a block of rows of A, one of its blocks of k. */
 TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
-    const int64_t row0 = chunk * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
-    for (int64_t part = 0; part < p->parts; part++) {
-        const int64_t k_end = tp__min64((part + 1) * p->k_part, p->g.K);
-        for (int64_t k = part * p->k_part; k < k_end; k += p->kc)
-            tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
-    }
+    const int64_t row0 = chunk % p->m_blocks * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
+    const int64_t block = chunk / p->m_blocks, blocks = tp__ceil_div(p->k_part, p->kc), part = block / blocks;
+    const int64_t k = part * p->k_part + block % blocks * p->kc, k_end = tp__min64((part + 1) * p->k_part, p->g.K);
+    if (k < k_end) tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
 }
 
 /* What to fetch while a tile runs: what follows its rows of A where A is read in place, once; else its share of the next
@@ -3604,12 +3639,24 @@ static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, in
 {
     const tp_gemm_args *g = &p->g;
     if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
+    if (p->pack_a && p->pack_here) return panel == panel0 ? t->a[0] + t->m * kn : NULL; /* the next tile's rows */
     if (!p->pack_a)
         return panel == panel0 && !g->ta && g->lda == g->K && p->k_part == g->K ? t->a[0] + t->m * g->lda : NULL;
-    if (!p->pack_here && panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
+    if (panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
         return p->packed + ((panel - p->packed_from) * g->K + k + kn) * p->nr + row * kn;
     if (p->packed_a && panel == panel0) return p->packed_a + row0 * g->K + mb * (k + kn) + row * kn;
     return NULL;
+}
+
+/* The rows of a panel, from k; *ldb: floats from one to the next. */
+static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b, int64_t panel, int64_t panel0,
+                                   int64_t k, int64_t kn, int64_t *ldb)
+{
+    *ldb = tp__panel_width(p->isa, tp__min64(p->g.N - panel * p->nr, p->nr));
+    if (p->pack_here) return packed_b + (panel - panel0) * p->nr * kn;
+    if (panel >= p->packed_from) return p->packed + (panel - p->packed_from) * p->nr * p->g.K + k * *ldb;
+    *ldb = p->g.ldb;
+    return p->g.B + k * *ldb + panel * p->nr;
 }
 
 /* A chunk of the product: a block of rows and panels, and one part of k. */
@@ -3651,17 +3698,23 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         bool last = k + kn >= k_end && !parts;
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
         else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
-        for (int64_t panel = panel0; panel < panel1 && p->pack_here; panel++) {
-            const int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
-            const int64_t width = tp__panel_width(isa, n);
-            float *to = packed_b + (panel - panel0) * p->nr * kn;
-            isa->panel(to, width, g->B + k * g->ldb + column, g->ldb, kn, n);
-        }
+        if (p->pack_here) tp__gemm_pack_b(p, packed_b, p->nr * kn, 0, panel0, panel1, k, kn);
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts) || descend;
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
 
-        for (int64_t i = 0; i < mb; i += t.m) {
+        int64_t i = 0;
+        if (p->even) { /* short sums: all rows that even tiles make up */
+            const int64_t rows = mb / isa->vw * isa->vw;
+            for (int64_t panel = panel0; panel < panel1 && rows > 0; panel++) {
+                tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
+                e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
+                e.c = out + row0 * ldc + panel * p->nr;
+                tp__even_product_of[isa->level](&e, rows, tp__min64(g->N - panel * p->nr, p->nr));
+            }
+            i = rows;
+        }
+        for (; i < mb; i += t.m) {
             t.m = tp__tile_rows(mb - i, isa->mr);
             t.step = !g->ta ? 1 : p->pack_a ? t.m : g->lda;
             const float *a = packed_a + i * kn;
@@ -3675,16 +3728,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 t.ahead = tp__gemm_ahead(p, &t, i, panel, panel0, k, kn, mb, row0);
                 t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
                 float *c = out + (row0 + i) * ldc + column;
-                if (p->pack_here) {
-                    t.ldb = tp__panel_width(isa, n);
-                    t.b = packed_b + (panel - panel0) * p->nr * kn;
-                } else if (panel >= p->packed_from) {
-                    t.ldb = tp__panel_width(isa, n);
-                    t.b = p->packed + (panel - p->packed_from) * p->nr * g->K + k * t.ldb;
-                } else {
-                    t.ldb = g->ldb;
-                    t.b = g->B + k * g->ldb + column;
-                }
+                t.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &t.ldb);
                 for (int j = 0; j < t.m; j++, c += ldc) t.c[j] = c;
                 if (p->row) {
                     isa->row(&t, tp__min64(panel1 * p->nr, g->N) - column);
@@ -3743,9 +3787,11 @@ static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
         return;
     }
     /* a small matrix is packed before another thread has come to help */
-    const int64_t pack_b = p.packed_from < p.panels && a->K > 0 ? p.panels - p.packed_from : 0;
-    tp_device_parallel(pack_b * p.nr * a->K > TP__PACK_ALONE ? d : NULL, pack_b, tp__gemm_pack_b, &p);
-    if (p.packed_a) tp_device_parallel(a->M * a->K > TP__PACK_ALONE ? d : NULL, p.m_blocks, tp__gemm_pack_rows, &p);
+    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
+    const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
+    const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
+    tp_device_parallel(b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
+    tp_device_parallel(a->M * a->K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
     tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
     if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
 }

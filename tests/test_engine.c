@@ -169,12 +169,14 @@ TEST(gemm_threads_give_the_same_bits)
                                    {9, 32, 20000},  {300, 257, 1000}, {700, 10, 64},  {64, 64, 4096},  {1, 1, 9000},
                                    {2, 2000, 600},  {5000, 32, 9},    {28, 640, 512}, {33, 33, 2100},  {100, 700, 1500},
                                    {1, 1000, 1568}, {1, 83, 600},     {784, 250, 16}, {16, 1500, 500}, {7, 90, 512},
-                                   {5, 700, 513}};
+                                   {5, 700, 513},   {1100, 70, 150},  {50, 48, 40}};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     for (int i = 0; i < TP_COUNT(shape); i++)
         for (int bits = 0; bits < 4; bits++)
             check_gemm(shape[i][0], shape[i][1], shape[i][2], bits | (i & 1 ? 28 : 0), d, n, 3);
+    check_gemm(50, 48, 40, 4, d, n, 3);      /* few k, added to what was there */
+    check_gemm(650, 1030, 1000, 0, d, n, 3); /* several blocks of rows, each packs B for itself */
     close_all(d, n);
 }
 

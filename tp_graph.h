@@ -14014,11 +14014,13 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. Backward, from the last step on:
  *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
  *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
- * lstm_grad has no gradient itself. Fast: the products with x over all steps at once; then each block of samples goes
- * through all its steps alone, with no waiting for other threads, Wh being packed once.
+ * lstm_grad has no gradient itself. Fast: W is packed once; each block of samples goes through all its steps alone, with no
+ * waiting for other threads. Back, a few steps at a time: each block goes through these and leaves its dgates as panels, x and
+ * h_t-1 as tiles of rows, of which dW += [x, h_t-1, 1]^T dgates is made before they are gone from the cache; its last row is db.
  * x may be a table E (V,I) and its row of each position one more input, ids: the planner's, on the CPU, for a V below T B
  * (step 2b of >>plan). Then gather(E, ids) Wx = gather(E Wx, ids): the product has V rows, and every row has the same
- * bits. Back, with P = sum of dgates over equal ids, in the order of positions:  dWx = E^T P,  dE = P Wx^T,  a sixth output. */
+ * bits. Back, with P = sum of dgates over equal ids, in an order that follows from the shape:  dWx = E^T P,  dE = P Wx^T,  a sixth
+ * output. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
     int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
@@ -14130,12 +14132,11 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
 #ifdef TP__ROWS
 #if TP__FAST
 #define TP__RNN_BLOCK 32 /* samples that are summed together, and the least that a chunk takes through all steps */
-/* Samples of a chunk: as many as there are threads for. What is summed over samples is summed by TP__RNN_BLOCK, so that
- * this does not change a bit. */
+/* Samples of an LSTM's block: as many as there are threads for. Nothing is summed over them, so this does not change a bit. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)
 {
-    const int64_t threads = d->pool ? tp_pool_threads(d->pool) : 1, each = tp__ceil_div(B, threads);
-    return tp__min64(tp__max64(1, tp__ceil_div(each, TP__RNN_BLOCK)), 4) * TP__RNN_BLOCK;
+    const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
+    return tp__min64(tp__max64(each, 8), 128);
 }
 /* The rows that a table's product, or the gradient of one, is spread over: id i is that of position i. */
 typedef struct tp__rnn_table {
@@ -14177,22 +14178,37 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
     tp__gather_grad_fast(&sum);
 }
 
+#define TP__RNN_ROWS   512 /* samples times steps that go back together */
+/* What steps [from, to) leave for dW: K = (to - from) B rows, room for `deep` of them. */
+typedef struct tp__lstm_left {
+    int64_t from, to;
+    float *dgates, *inputs; /* [panel][k][2 vw]; tiles of rows as of isa->tiles */
+    int64_t *at;            /* [k] row of P */
+    bool add;               /* to what earlier ones made */
+} tp__lstm_left;
 typedef struct tp__lstm_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__rnn r;
     tp__rnn_table table;
     float forget_bias;
-    int64_t block;
-    const float *x;
-    /* forward: x Wx; backward: dgates Wx^T, x^T dgates and h^T dgates, P Wx^T. x is all steps or the table. */
-    tp_gemm_args gemm[4];
-    float *packed, *gates, *h, *c, *before, *db; /* before: the state before each step */
-    float *product;                              /* of the table: E Wx + b; its gradient P */
-    float
-        *rows; /* a step's dgates side by side: where they belong, their distances would fill a few sets of the cache */
+    int64_t block, panels, x_panels; /* x_panels: of wx that are needed */
+    bool back;
+    const float *x, *w;
+    float *wx, *wh; /* packed; backward: Wx^T, Wh^T */
+    float *h, *c;
+    float *gates;   /* forward, of one step, if no one asked for all */
+    float *product; /* of the table: E Wx + b; its gradient P, in rows of whole panels */
+    /* backward: so many steps at a time; what these leave, and the ones before them */
+    int64_t steps, deep, turn, blocks;
+    tp__lstm_left left[2];
+    int64_t n_in, x_in, h_in; /* rows of dW and db that are asked for, x's and h's among them */
+    float *row;               /* of each block: a sample's dgates, then its inputs */
+    tp_gemm_args gemm[2];     /* of a table: dWx = E^T P, dE = P Wx^T */
     void *gemm_scratch;
 } tp__lstm_job;
+/* of a row of whole panels, and a little more, lest all rows begin in the same set of the cache */
+static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
 
 /* Everything that follows from the shapes; returns the bytes of scratch. */
 static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
@@ -14206,76 +14222,100 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     j->r = tp__rnn_of(&x->shape, back ? &k->in[7].shape : &k->out[0].shape, t->batch_major);
     j->table = tp__rnn_table_of(k, back ? 3 : 0);
     j->forget_bias = t->forget_bias;
+    j->back = back;
     j->x = (const float *)x->data;
-    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V,
-                  blocks = tp__ceil_div(j->r.B, TP__RNN_BLOCK);
-    tp_gemm_args *a = j->gemm;
-    j->block = tp__rnn_block(k->device, j->r.B);
-    j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
-    j->c = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
-    j->product = (float *)tp__carve(&c, V * G, sizeof(float));
+    j->w = (const float *)w->data;
+    const int64_t B = j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V;
+    j->block = tp__rnn_block(k->device, B);
+    j->panels = tp__ceil_div(G, 2 * j->isa->vw);
+    j->x_panels = !back ? j->panels : k->out[0].data ? tp__ceil_div(I, 2 * j->isa->vw) : 0;
+    j->h = (float *)tp__carve(&c, B * H, sizeof(float));
+    j->c = (float *)tp__carve(&c, B * H, sizeof(float));
+    j->wx =
+        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, I) : tp__packed_floats(j->isa, I, G), sizeof(float));
+    j->wh =
+        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, H) : tp__packed_floats(j->isa, H, G), sizeof(float));
     if (!back) {
-        j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, G), sizeof(float));
-        j->gates = (float *)k->out[3].data;
-        if (!j->gates) j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
-        a[0].M = j->table.ids ? V : rows, a[0].N = G, a[0].K = I;
-        a[0].A = j->x, a[0].B = (const float *)w->data, a[0].C = j->table.ids ? j->product : j->gates;
-        a[0].lda = I, a[0].ldb = a[0].ldc = G;
-        a[0].epilogue.bias = (const float *)k->in[2].data;
-    } else {
-        j->packed = (float *)tp__carve(&c, tp__packed_floats(j->isa, G, H), sizeof(float));
-        j->gates = (float *)tp__carve(&c, rows * G, sizeof(float));
-        j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
-        j->db = (float *)tp__carve(&c, blocks * G, sizeof(float));
-        j->rows = (float *)tp__carve(&c, j->r.B * (G + 16), sizeof(float));
-        for (int i = 0; i < 4; i += 3) { /* dx, dE */
-            a[i].tb = true;
-            a[i].M = i ? V : rows, a[i].N = I, a[i].K = G;
-            a[i].A = i ? j->product : j->gates, a[i].B = (const float *)w->data;
-            a[i].C = i && !j->table.ids ? NULL : (float *)k->out[i ? 5 : 0].data;
-            a[i].lda = a[i].ldb = G, a[i].ldc = I;
-        }
-        for (int i = 1; i < 3; i++) {
-            const bool table = i == 1 && j->table.ids;
-            a[i].ta = true;
-            a[i].M = a[i].lda = i == 1 ? I : H, a[i].N = G, a[i].K = table ? V : rows;
-            a[i].A = i == 1 ? j->x : j->before, a[i].B = table ? j->product : j->gates;
-            a[i].C = (float *)k->out[1].data;
-            if (i == 2 && a[i].C) a[i].C += I * G;
-            a[i].ldb = a[i].ldc = G;
-        }
+        j->gates = (float *)tp__carve(&c, k->out[3].data ? 0 : B * G, sizeof(float));
+        j->product = (float *)tp__carve(&c, V * G, sizeof(float));
+        return tp__carved(&c);
     }
-    size_t most = 0;
-    for (int i = 0; i < (back ? 4 : 1); i++) {
-        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
-        if (bytes > most) most = bytes;
+    const bool table = j->table.ids != NULL;
+    const int64_t wide = tp__rnn_row_floats(j),
+                  most = (table ? 0 : I) + H + 1; /* nothing is asked for when this measures */
+    if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
+    j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
+    j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
+    j->deep = j->steps * B;
+    for (int i = 0; i < 2; i++) {
+        j->left[i].dgates = (float *)tp__carve(&c, j->deep * wide, sizeof(float));
+        j->left[i].inputs = (float *)tp__carve(&c, j->deep * most, sizeof(float));
+        j->left[i].at = (int64_t *)tp__carve(&c, table ? j->deep : 0, sizeof(int64_t));
     }
-    j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
+    j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (wide + most), sizeof(float));
+    j->product = (float *)tp__carve(&c, V * wide, sizeof(float));
+    if (!table) return tp__carved(&c);
+    tp_gemm_args *a = j->gemm;
+    a[0].ta = a[1].tb = true;
+    a[0].M = a[0].lda = a[1].N = a[1].ldc = I, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
+    a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = wide;
+    a[0].C = (float *)k->out[1].data, a[1].C = (float *)k->out[5].data;
+    const size_t first = tp_gemm_scratch(k->device, &a[0]), second = tp_gemm_scratch(k->device, &a[1]);
+    j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
     return tp__carved(&c);
+}
+/* A chunk of packing: a panel of Wx, or after these of Wh. */
+static void tp__lstm_pack(void *user, int64_t chunk)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const bool of_x = chunk < j->x_panels;
+    const int64_t I = j->r.I, H = j->r.H, G = 4 * H, nr = 2 * j->isa->vw,
+                  column = (of_x ? chunk : chunk - j->x_panels) * nr;
+    const int64_t rows = of_x ? I : H, K = j->back ? G : rows, N = j->back ? rows : G;
+    const float *w = of_x ? j->w : j->w + I * G;
+    tp__pack_matrix(j->isa, (of_x ? j->wx : j->wh) + column * K, w + (j->back ? column * G : column), G, j->back, K,
+                    tp__min64(N - column, nr));
+}
+/* m rows of x or of the table, or of h, by W */
+static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const float *A, int64_t lda, float *gates,
+                             int64_t ldc)
+{
+    tp__by_packed p;
+    memset(&p, 0, sizeof p);
+    p.isa = j->isa, p.A = A, p.lda = lda, p.step = 1, p.C = gates, p.ldc = ldc;
+    p.packed = of_x ? j->wx : j->wh;
+    p.bias = of_x ? (const float *)j->k->in[2].data : NULL;
+    p.packed_k = p.K = of_x ? j->r.I : j->r.H, p.N = 4 * j->r.H;
+    p.add = !of_x && !j->table.ids;
+    tp__by_packed_rows(&p, m);
+}
+#define TP__TABLE_ROWS 56
+static void tp__lstm_table_rows(void *user, int64_t chunk)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const int64_t I = j->r.I, G = 4 * j->r.H, v = chunk * TP__TABLE_ROWS, m = tp__min64(TP__TABLE_ROWS, j->table.V - v);
+    tp__lstm_product(j, true, m, j->x + v * I, I, j->product + v * G, G);
 }
 static void tp__lstm_block(void *user, int64_t block)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
     const tp__rnn *r = &j->r;
-    const int64_t H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
-    float *y = (float *)j->k->out[0].data, *cells = (float *)j->k->out[4].data;
+    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    float *y = (float *)j->k->out[0].data, *all = (float *)j->k->out[3].data, *cells = (float *)j->k->out[4].data;
     const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
     for (int64_t step = 0; step < r->T; step++) {
-        const int64_t row0 = step * r->st + b0 * r->sb;
+        const int64_t row0 = step * r->st + b0 * r->sb, ldg = all ? r->sb * G : G;
         const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
-        const int64_t ldh = step > 0 && y ? r->sb * H : H;
-        for (int64_t b = b0; b < b1 && j->table.ids; b++) {
-            const int64_t row = step * r->st + b * r->sb;
-            tp__copy_rows(j->gates + row * G, 0, tp__rnn_row(&j->table, j->product, row, G), 0, G, 1);
-        }
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, j->gates + row0 * G, r->sb * G, j->packed, H, H, G, true);
-        for (int64_t b = b0; b < b1; b++) {
+        float *gates = all ? all + row0 * G : j->gates + b0 * G;
+        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * I, r->sb * I, gates, ldg);
+        tp__lstm_product(j, false, b1 - b0, h, step > 0 && y ? r->sb * H : H, gates, ldg);
+        for (int64_t b = b0; b < b1; b++, gates += ldg) {
             const int64_t row = step * r->st + b * r->sb;
             float *c = cells ? cells + row * H : j->c + b * H;
             const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
-            if (step + 1 < r->T) tp__fetch_row(j->gates + (row + r->st) * G, G);
-            tp__lstm_cell_of[j->isa->level](H, j->gates + row * G, before, c, y ? y + row * H : j->h + b * H,
-                                            j->forget_bias);
+            const float *more = j->table.ids ? tp__rnn_row(&j->table, j->product, row, G) : NULL;
+            if (step + 1 < r->T && !more) tp__fetch_row(j->x + (row + r->st) * I, I);
+            tp__lstm_cell_of[j->isa->level](H, gates, more, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
         }
     }
     for (int64_t b = b0; b < b1; b++) {
@@ -14286,43 +14326,101 @@ static void tp__lstm_block(void *user, int64_t block)
         if (j->k->out[2].data) memcpy((float *)j->k->out[2].data + b * H, c, (size_t)H * sizeof(float));
     }
 }
-static void tp__lstm_grad_block(void *user, int64_t block)
+/* A block of samples through steps [from, to), from the last one on. */
+static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, int64_t block)
 {
-    const tp__lstm_job *j = (const tp__lstm_job *)user;
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
-    const int64_t H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    const int64_t nr = 2 * j->isa->vw, deep = j->deep;
     const float *y = (const float *)k->in[7].data, *dy = (const float *)k->in[0].data;
     const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
-    memset(j->db + b0 / TP__RNN_BLOCK * G, 0, (size_t)(tp__ceil_div(b1 - b0, TP__RNN_BLOCK) * G) * sizeof(float));
-    memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
-    memcpy(j->c + b0 * H, (const float *)k->in[2].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
-    for (int64_t step = r->T - 1; step >= 0; step--) {
+    float *dx = I == 0 ? NULL : (float *)k->out[0].data;
+    float *dg = j->row + block * (tp__rnn_row_floats(j) + j->n_in), *inputs = dg + tp__rnn_row_floats(j);
+    memset(dg, 0, (size_t)tp__rnn_row_floats(j) * sizeof *dg);
+    if (j->n_in > j->x_in + j->h_in) inputs[j->x_in + j->h_in] = 1.0f;
+    tp__by_packed p;
+    memset(&p, 0, sizeof p);
+    p.isa = j->isa, p.lda = nr, p.step = 1, p.gap = deep * nr;
+    p.packed_k = p.K = G;
+    for (int64_t step = l->to - 1; step >= l->from; step--) {
+        const int64_t k0 = (step - l->from) * r->B;
         for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb;
-            const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
-            const float *c0 = step ? cells + (row - r->st) * H : (const float *)k->in[6].data + b * H;
-            const float *sum[2];
-            float *db = j->db + b / TP__RNN_BLOCK * G;
+            const int64_t row = step * r->st + b * r->sb, back = row - r->st;
+            const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
+            const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
             if (step > 0) { /* the step that comes next */
-                tp__fetch_row(gates + (row - r->st) * G, G);
-                tp__fetch_row(j->gates + (row - r->st) * G, G);
-                tp__fetch_row(dy + (row - r->st) * H, H);
+                tp__fetch_row(gates + back * G, G);
+                tp__fetch_row(dy + back * H, H);
             }
             tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
-                                            j->c + b * H, j->gates + row * G);
-            sum[0] = db, sum[1] = j->gates + row * G;
-            tp__vec_add_of[j->isa->level](G, db, sum);
-            tp__copy_rows(j->before + row * H, 0, h0, 0, H, 1);
-            tp__copy_rows(j->rows + b * (G + 16), 0, j->gates + row * G, 0, G, 1);
+                                            j->c + b * H, dg);
+            tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, deep * nr);
+            if (j->x_in) memcpy(inputs, j->x + row * I, (size_t)I * sizeof *inputs);
+            if (j->h_in) memcpy(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
+            j->isa->tiles(l->inputs, deep, k0 + b, 1, inputs, 0, j->n_in);
+            if (j->table.ids)
+                l->at[k0 + b] = tp__rnn_row(&j->table, j->product, row, tp__rnn_row_floats(j)) - j->product;
         }
-        tp__rows_by_packed(j->isa, b1 - b0, j->rows + b0 * (G + 16), G + 16, 1, j->h + b0 * H, H, j->packed, G, G, H,
-                           false);
+        p.A = l->dgates + (k0 + b0) * nr;
+        p.C = j->h + b0 * H, p.ldc = p.N = H, p.packed = j->wh;
+        if (step > 0 || k->out[3].data) tp__by_packed_rows(&p, b1 - b0);
+        if (!dx) continue;
+        p.C = dx + (step * r->st + b0 * r->sb) * I, p.ldc = r->sb * I, p.N = I, p.packed = j->wx;
+        tp__by_packed_rows(&p, b1 - b0);
     }
-    if (k->out[3].data)
-        memcpy((float *)k->out[3].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
-    if (k->out[4].data)
-        memcpy((float *)k->out[4].data + b0 * H, j->c + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+}
+/* A chunk of dW and db, or of P: a few panels of columns, and of dW some tiles of rows. */
+#define TP__DW_PANELS  4
+#define TP__DW_TILES   10
+static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
+{
+    return tp__ceil_div(j->n_in, TP__DW_TILES * j->isa->mr) + (j->table.ids ? 1 : 0);
+}
+static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *left, int64_t chunk)
+{
+    const int64_t G = 4 * j->r.H, K = (left->to - left->from) * j->r.B, nr = 2 * j->isa->vw,
+                  rows = tp__lstm_row_chunks(j);
+    const int64_t panel0 = chunk / rows * TP__DW_PANELS, panel1 = tp__min64(panel0 + TP__DW_PANELS, j->panels);
+    const int64_t first = chunk % rows * TP__DW_TILES * j->isa->mr;
+    if (first >= j->n_in) {
+        for (int64_t panel = panel0; panel < panel1; panel++)
+            tp__add_panel_rows_of[j->isa->level](K, left->dgates + panel * j->deep * nr, left->at,
+                                                 j->product + panel * nr);
+        return;
+    }
+    float *dw = (float *)j->k->out[1].data, *db = (float *)j->k->out[2].data;
+    if (dw && j->table.ids) dw += j->r.I * G;
+    tp__tile t;
+    tp__run all;
+    memset(&t, 0, sizeof t);
+    t.run = &all;
+    t.n_run = 1;
+    t.ldb = nr;
+    all.at = 0;
+    for (int64_t k = 0; k < K; k += all.len) {
+        all.len = tp__min64(TP__RNN_ROWS, K - k);
+        t.add = left->add || k > 0;
+        for (int64_t i = 0; i < j->n_in; i += t.m) {
+            t.m = tp__tile_rows(j->n_in - i, j->isa->mr);
+            if (i < first || i >= first + TP__DW_TILES * j->isa->mr) continue;
+            t.step = t.m;
+            for (int l = 0; l < t.m; l++) t.a[l] = left->inputs + i * j->deep + k * t.m + l;
+            tp__tile_pad(&t, j->isa->mr);
+            for (int64_t panel = panel0; panel < panel1; panel++) {
+                t.b = left->dgates + (panel * j->deep + k) * nr;
+                for (int l = 0; l < t.m; l++) t.c[l] = (i + l < j->x_in + j->h_in ? dw + (i + l) * G : db) + panel * nr;
+                tp__run_tile(j->isa, &t, tp__min64(G - panel * nr, nr));
+            }
+        }
+    }
+}
+/* A chunk of going back: the blocks of these steps, then dW of the steps before, which need not wait for each other. */
+static void tp__lstm_grad_chunk(void *user, int64_t chunk)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    if (chunk < j->blocks) tp__lstm_grad_block(j, &j->left[j->turn], chunk);
+    else tp__lstm_grad_weights(j, &j->left[1 - j->turn], chunk - j->blocks);
 }
 #endif
 static void tp__lstm_fast(const tp_call *k)
@@ -14331,10 +14429,11 @@ static void tp__lstm_fast(const tp_call *k)
     tp__lstm_job j;
     if (k->device->isa) {
         tp__lstm_make(&j, k, false, k->scratch);
-        const int64_t G = 4 * j.r.H;
-        if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
-        tp__pack_matrix(j.isa, j.packed, (const float *)k->in[1].data + j.r.I * G, G, false, j.r.H, G);
-        tp_gemm(k->device, &j.gemm[0], j.gemm_scratch);
+        tp_device_parallel(k->device, j.x_panels + j.panels, tp__lstm_pack, &j);
+        if (j.table.ids) {
+            tp__check_indices(k, j.table.ids, j.table.V);
+            tp_device_parallel(k->device, tp__ceil_div(j.table.V, TP__TABLE_ROWS), tp__lstm_table_rows, &j);
+        }
         tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_block, &j);
         return;
     }
@@ -14347,16 +14446,32 @@ static void tp__lstm_grad_fast(const tp_call *k)
     tp__lstm_job j;
     if (k->device->isa) {
         tp__lstm_make(&j, k, true, k->scratch);
-        const int64_t G = 4 * j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
-        tp__pack_matrix(j.isa, j.packed, (const float *)k->in[4].data + j.r.I * G, G, true, G, j.r.H);
-        tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_grad_block, &j);
-        if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, G);
-        for (int i = 0; i < 4; i++)
-            if (j.gemm[i].C && (i == 2 || j.r.I > 0)) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
-        if (!k->out[2].data) return;
-        if (blocks > 0) tp__tree_add(j.isa, j.db, G, (int)blocks, G);
-        if (blocks > 0) memcpy(k->out[2].data, j.db, (size_t)G * sizeof(float));
-        else memset(k->out[2].data, 0, (size_t)G * sizeof(float));
+        const int64_t B = j.r.B, I = j.r.I, H = j.r.H, G = 4 * H;
+        const bool table = j.table.ids != NULL, empty = j.r.T * B == 0;
+        const size_t state = (size_t)(B * H) * sizeof(float);
+        tp_device_parallel(k->device, j.x_panels + tp__ceil_div(H, 2 * j.isa->vw), tp__lstm_pack, &j);
+        memcpy(j.h, k->in[1].data, state);
+        memcpy(j.c, k->in[2].data, state);
+        if (table) memset(j.product, 0, (size_t)(j.table.V * tp__rnn_row_floats(&j)) * sizeof(float));
+        if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
+        if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
+        const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
+        /* alone, a thread finds in its cache what it has just left; several wait once for all of it */
+        const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
+        for (int64_t to = T; to > 0; to -= j.steps) {
+            tp__lstm_left *l = &j.left[j.turn];
+            l->to = to, l->from = tp__max64(0, to - j.steps);
+            l->add = to < T;
+            j.blocks = tp__ceil_div(B, j.block);
+            tp_device_parallel(k->device, j.blocks + (at_once || to == T ? 0 : weights), tp__lstm_grad_chunk, &j);
+            j.turn = 1 - j.turn;
+            j.blocks = 0;
+            if (at_once || l->from == 0) tp_device_parallel(k->device, weights, tp__lstm_grad_chunk, &j);
+        }
+        if (k->out[3].data) memcpy(k->out[3].data, j.h, state);
+        if (k->out[4].data) memcpy(k->out[4].data, j.c, state);
+        for (int i = 0; i < 2; i++)
+            if (table && j.gemm[i].C && I > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
         return;
     }
 #endif

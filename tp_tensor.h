@@ -3004,7 +3004,7 @@ struct tp__isa {
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
     void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
-    void (*tiles)(float *dst, const float *src, int64_t lds, int64_t rows, int64_t K);
+    void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
     void (*row)(tp__tile *t, int64_t n); /* a tile of one row and n columns */
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
     void (*descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
@@ -3218,9 +3218,12 @@ TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
 TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
 TP__KERNEL(void, gru_back_reset, int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
            float *dg);
-TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias);
+TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
+           float forget_bias);
 TP__KERNEL(void, lstm_back, int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
            const float *dh, float *dc, float *dg);
+TP__KERNEL(void, row_to_panels, int64_t n, const float *row, float *panels, int64_t gap);
+TP__KERNEL(void, add_panel_rows, int64_t n, const float *panel, const int64_t *at, float *y);
 TP__KERNEL(void, philox, int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
 TP__WIDE_KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out);
 TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
@@ -3619,7 +3622,7 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
         tp__copy_rows(dst, kn, g->A + row * g->lda + k0, g->lda, kn, mb);
         return;
     }
-    p->isa->tiles(dst, g->A + k0 * g->lda + row, g->lda, mb, kn);
+    p->isa->tiles(dst, kn, 0, kn, g->A + k0 * g->lda + row, g->lda, mb);
 }
 
 /* A chunk of packing: a block of rows of A, one of its blocks of k. */
@@ -3820,39 +3823,65 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
 }
 
 #define TP__PACKED_BLOCK 98304 /* floats of B that are used again and again */
-/* C[i] (+)= A[i] B for m rows, which lie lda and ldc apart, A's values along k `step` apart. B is packed with `packed_k`
- * rows, of which the first K count. On the calling thread. */
-TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
-                                          int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
-                                          int64_t K, int64_t N, bool add)
+/* C[i] (+)= A[i] B + bias for m rows, on the calling thread. */
+typedef struct tp__by_packed {
+    const struct tp__isa *isa;
+    const float *A;
+    int64_t lda, step; /* between rows, and between a row's values along k */
+    int64_t gap;       /* A lies in panels of 2 vw columns, this far apart; 0: it does not */
+    float *C;
+    int64_t ldc;
+    const float *packed, *bias; /* B, panels of packed_k rows, of which the first K count; N values or NULL */
+    int64_t packed_k, K, N;
+    bool add;
+} tp__by_packed;
+TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
 {
-    const int64_t nr = 2 * isa->vw, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC)), kc = tp__ceil_div(K, k_blocks);
+    const struct tp__isa *isa = p->isa;
+    const int64_t nr = 2 * isa->vw, K = p->K, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC));
+    const int64_t kc = p->gap ? tp__ceil_div(tp__ceil_div(K, k_blocks), nr) * nr : tp__ceil_div(K, k_blocks);
     const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, that stay in L2 */
-    tp__run all;
+    const int64_t stretch = p->gap ? nr : tp__max64(1, kc);
+    tp__run run[TP__KC / 8]; /* a panel is at least 8 columns wide */
     tp__tile t;
     memset(&t, 0, sizeof t);
-    t.run = &all;
-    t.n_run = 1;
-    t.step = step;
-    for (int64_t c0 = 0; c0 < N; c0 += columns)
+    t.run = run;
+    t.step = p->step;
+    for (int64_t c0 = 0; c0 < p->N; c0 += columns)
         for (int64_t kb = 0; kb < k_blocks; kb++) {
-            const int64_t k = kb * kc, c1 = tp__min64(c0 + columns, N);
-            all.at = 0;
-            all.len = tp__min64(kc, K - k);
-            t.add = add || kb > 0;
+            const int64_t k = kb * kc, c1 = tp__min64(c0 + columns, p->N), len = tp__max64(0, tp__min64(kc, K - k));
+            const float *A = p->A + (p->gap ? k / nr * p->gap : k * p->step);
+            t.n_run = 0;
+            do {
+                const int64_t from = t.n_run * stretch;
+                run[t.n_run].at = t.n_run * p->gap;
+                run[t.n_run].len = tp__min64(stretch, len - from);
+            } while (++t.n_run * stretch < len);
+            t.add = p->add || kb > 0;
             for (int64_t i = 0; i < m; i += t.m) {
                 t.m = tp__tile_rows(m - i, isa->mr);
-                for (int j = 0; j < t.m; j++) t.a[j] = A + (i + j) * lda + k * step;
+                for (int j = 0; j < t.m; j++) t.a[j] = A + (i + j) * p->lda;
                 tp__tile_pad(&t, isa->mr);
                 for (int64_t column = c0; column < c1; column += nr) {
-                    const int64_t n = tp__min64(N - column, nr);
+                    const int64_t n = tp__min64(p->N - column, nr);
                     t.ldb = tp__panel_width(isa, n);
-                    t.b = packed + column * packed_k + k * t.ldb;
-                    for (int j = 0; j < t.m; j++) t.c[j] = C + (i + j) * ldc + column;
+                    t.b = p->packed + column * p->packed_k + k * t.ldb;
+                    t.bias = p->bias && kb == k_blocks - 1 ? p->bias + column : NULL;
+                    for (int j = 0; j < t.m; j++) t.c[j] = p->C + (i + j) * p->ldc + column;
                     tp__run_tile(isa, &t, n);
                 }
             }
         }
+}
+TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
+                                          int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
+                                          int64_t K, int64_t N, bool add)
+{
+    tp__by_packed p;
+    memset(&p, 0, sizeof p);
+    p.isa = isa, p.A = A, p.lda = lda, p.step = step, p.C = C, p.ldc = ldc;
+    p.packed = packed, p.packed_k = packed_k, p.K = K, p.N = N, p.add = add;
+    tp__by_packed_rows(&p, m);
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
@@ -9337,11 +9366,11 @@ static void TP__F(panel)(float *dst, int64_t ldd, const float *src, int64_t lds,
 #endif
 }
 
-/* Columns of src, the rows of register tiles, to tile after tile of [K][rows of the tile]. k is outermost: src is read along
- * its rows. */
-static void TP__F(tiles)(float *dst, const float *src, int64_t lds, int64_t rows, int64_t K)
+/* Columns of src, the rows of register tiles, to tile after tile of [K][rows of the tile], there from k0 on: n values of k. k is
+ * outermost: src is read along its rows. */
+static void TP__F(tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows)
 {
-    for (int64_t k = 0; k < K; k++, src += lds)
+    for (int64_t k = k0; k < k0 + n; k++, src += lds)
         for (int64_t i = 0; i < rows;) {
             const int m = tp__tile_rows(rows - i, TP__MR);
             float *to = dst + i * K + k * m;
@@ -10248,16 +10277,22 @@ static void TP__F(divide)(int64_t n, float *y, float by)
 
 /* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
 
-/* gates: in before, out after their functions. c = sigmoid(f + forget_bias) c0 + sigmoid(i) tanh(j),
- * h = sigmoid(o) tanh(c). c may be c0. */
-static void TP__F(lstm_cell)(int64_t H, float *gates, const float *c0, float *c, float *h, float forget_bias)
+/* gates: in before, out after their functions; more, if not NULL, is added before. c = sigmoid(f + forget_bias) c0 +
+ * sigmoid(i) tanh(j), h = sigmoid(o) tanh(c). c may be c0. */
+static void TP__F(lstm_cell)(int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
+                             float forget_bias)
 {
     for (int64_t u = 0; u < H; u += TP__VW) {
         const int64_t n = H - u;
         float *g = gates + u;
-        const V i = TP__F(vsigmoid)(TP__F(part)(g, n)), j = TP__F(vtanh)(TP__F(part)(g + H, n));
-        const V f = TP__F(vsigmoid)(TP__F(part)(g + 2 * H, n) + vset(forget_bias));
-        const V o = TP__F(vsigmoid)(TP__F(part)(g + 3 * H, n));
+        V i = TP__F(part)(g, n), j = TP__F(part)(g + H, n), f = TP__F(part)(g + 2 * H, n);
+        V o = TP__F(part)(g + 3 * H, n);
+        if (more) {
+            const float *m = more + u;
+            i += TP__F(part)(m, n), j += TP__F(part)(m + H, n);
+            f += TP__F(part)(m + 2 * H, n), o += TP__F(part)(m + 3 * H, n);
+        }
+        i = TP__F(vsigmoid)(i), j = TP__F(vtanh)(j), f = TP__F(vsigmoid)(f + vset(forget_bias)), o = TP__F(vsigmoid)(o);
         const V cell = vfma(i, j, vmul(f, TP__F(part)(c0 + u, n)));
         TP__F(put_part)(g, n, i);
         TP__F(put_part)(g + H, n, j);
@@ -10286,6 +10321,24 @@ static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, con
         TP__F(put_part)(dg + 2 * H + u, n, vmul(vmul(vmul(dcell, TP__F(part)(c0 + u, n)), f), one - f));
         TP__F(put_part)(dg + 3 * H + u, n, vmul(vmul(vmul(d, tc), o), one - o));
         TP__F(put_part)(dc + u, n, vmul(dcell, f));
+    }
+}
+
+/* A row of n values, with zeros to whole panels behind them, to its places in panels that lie `gap` apart. */
+static void TP__F(row_to_panels)(int64_t n, const float *row, float *panels, int64_t gap)
+{
+    for (int64_t i = 0; i < n; i += 2 * TP__VW, panels += gap) {
+        vstore(panels, vload(row + i));
+        vstore(panels + TP__VW, vload(row + i + TP__VW));
+    }
+}
+/* y[at[i]..] += row i of a panel, for n rows in order */
+static void TP__F(add_panel_rows)(int64_t n, const float *panel, const int64_t *at, float *y)
+{
+    for (int64_t i = 0; i < n; i++, panel += 2 * TP__VW) {
+        float *to = y + at[i];
+        vstore(to, vload(to) + vload(panel));
+        vstore(to + TP__VW, vload(to + TP__VW) + vload(panel + TP__VW));
     }
 }
 

@@ -313,8 +313,9 @@ static void same_values(const tp_tensor *const *v, int i, int variant, tp_dtype 
 
 TEST(lstm_is_its_cell_unrolled)
 {
-    static const int64_t sizes[][4] = {{1, 1, 1, 1}, {5, 3, 4, 7}, {9, 35, 17, 16}, {3, 66, 5, 33}};
-    for (int i = 0; i < 4; i++)
+    static const int64_t sizes[][4] = {{1, 1, 1, 1},   {5, 3, 4, 7},    {9, 35, 17, 16}, {3, 66, 5, 33},
+                                       {8, 130, 5, 9}, {2, 600, 3, 10}, {3, 4, 20, 137}}; /* more samples, more units */
+    for (int i = 0; i < 7; i++)
         for (int variant = 0; variant < 4; variant++) {
             const int64_t T = sizes[i][0], B = sizes[i][1], I = sizes[i][2], H = sizes[i][3];
             const tp_dtype dtype = variant % 2 ? TP_F64 : TP_F32;
@@ -484,8 +485,9 @@ static bool plan_has(tp_session *s, tp_node *const *fetch, int n, const char *ke
 TEST(a_sequence_over_a_table_is_as_over_its_rows)
 {
     static const int64_t sizes[][5] = {
-        {5, 3, 4, 7, 2}, {7, 35, 9, 16, 11}, {3, 66, 300, 33, 40}, {4, 5, 3, 2, 20}, {9, 1, 17, 5, 8}};
-    for (int i = 0; i < 5; i++)
+        {5, 3, 4, 7, 2},  {7, 35, 9, 16, 11}, {3, 66, 300, 33, 40},
+        {4, 5, 3, 2, 20}, {9, 1, 17, 5, 8},   {8, 130, 6, 136, 50}}; /* the last one goes back in three parts */
+    for (int i = 0; i < 6; i++)
         for (int variant = 0; variant < 4; variant++) {
             const int64_t *z = sizes[i], n = z[0] * z[1];
             tp_node *fetch[2][TABLE_VALUES], *between[2], *ids, *more[TABLE_VALUES + 2];

@@ -5358,7 +5358,7 @@ static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o)
     rest.var = (tp_variable **)tp_arena_alloc(&p->arena, (size_t)n * sizeof *rest.var);
     if (!attrs || !rest.in || !rest.var) return tp__nomem_plan();
     rest.n_in = rest.n_var = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = n - 1; i >= 0; i--) { /* last layers first: their operands and weights were used just now */
         if (!tp__is_descended(c, o, i)) {
             rest.in[rest.n_in++] = o->in[i];
             rest.var[rest.n_var++] = o->var[i];
@@ -7804,7 +7804,7 @@ static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range
     r.n = n;
     r.grain = grain > 0 ? grain : 1;
     r.fn = fn;
-    if (n <= 2 * r.grain) { /* done before another thread has come to help */
+    if (n <= r.grain) {
         if (n > 0) fn(k, 0, n);
         return;
     }
@@ -8934,7 +8934,7 @@ typedef struct tp__reduce_job {
 } tp__reduce_job;
 
 /* How to cut: everything here follows from the shapes. */
-static void tp__reduce_cut(tp__reduce_job *j)
+TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
 {
     const tp__reduction *r = &j->r;
     j->n_part = j->fold = j->n_tile = 1;

@@ -3007,8 +3007,7 @@ struct tp__isa {
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
     void (*row)(tp__tile *t, int64_t n); /* a tile of one row and n columns */
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
-    void (*descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
-                    float rate);
+    void (*descend)(const tp__even *t, int64_t rows, int64_t n, float rate);
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
@@ -3605,7 +3604,7 @@ static int64_t tp__gemm_pack_groups(const tp__gemm_plan *p)
 {
     return tp__ceil_div(p->panels - p->packed_from, p->pack_panels);
 }
-static void tp__gemm_pack_panels(void *user, int64_t chunk)
+TP__SMALL static void tp__gemm_pack_panels(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
     const int64_t groups = tp__gemm_pack_groups(p), skip = chunk % groups * p->pack_panels;
@@ -3689,9 +3688,16 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     t.scale = descend ? -*g->descend : 1.0f;
     if (descend && isa->descend && g->K <= 8 && !g->tb) { /* no sum worth a tile: row by row */
         const int64_t column = panel0 * p->nr, n = tp__min64(panel1 * p->nr, g->N) - column;
-        for (int64_t i = row0; i < row0 + mb; i++)
-            isa->descend(g->K, g->ta ? g->A + i : g->A + i * g->lda, g->ta ? g->lda : 1, g->B + column, g->ldb, n,
-                         g->C + i * g->ldc + column, *g->descend);
+        const tp__even rows = {g->ta ? g->A + row0 : g->A + row0 * g->lda,
+                               g->B + column,
+                               g->C + row0 * g->ldc + column,
+                               g->K,
+                               g->ta ? 1 : g->lda,
+                               g->ta ? g->lda : 1,
+                               g->ldb,
+                               g->ldc,
+                               true};
+        isa->descend(&rows, mb, n, *g->descend);
         if (slot >= 0) tp__slot_give(&p->slots, slot);
         return;
     }
@@ -3781,7 +3787,7 @@ static void tp__gemm_dots(void *user, int64_t chunk)
     }
 }
 
-static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
+TP__SMALL static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
 {
     tp__gemm_plan p;
     tp__gemm_plan_make(&p, d, a, scratch);
@@ -9321,36 +9327,36 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 #undef TP__EVEN
 #endif
 #if TP__WIDE
-/* -- a row of C -= rate A B, for few k --------------------------------------------------------------------- */
-static void TP__F(descend)(int64_t K, const float *a, int64_t step, const float *b, int64_t ldb, int64_t n, float *c,
-                           float rate)
+/* -- rows of C -= rate A B, for few k ---------------------------------------------------------------------- */
+static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rate)
 {
     const V r = vset(rate);
-    int64_t j = 0;
-    for (; j + 4 * TP__VW <= n; j += 4 * TP__VW) {
-        V s0 = vset(0.0f), s1 = s0, s2 = s0, s3 = s0;
-        for (int64_t k = 0; k < K; k++) {
-            const float *row = b + k * ldb + j;
-            const V x = vset(a[k * step]);
-            s0 = vfma(x, vload(row), s0);
-            s1 = vfma(x, vload(row + TP__VW), s1);
-            s2 = vfma(x, vload(row + 2 * TP__VW), s2);
-            s3 = vfma(x, vload(row + 3 * TP__VW), s3);
+    const int64_t K = t->K, step = t->step, ldb = t->ldb;
+    const float *b = t->b;
+    while (rows-- > 0) { /* backwards: what the forward pass read last is still near */
+        const float *a = t->a + rows * t->a_gap;
+        float *c = t->c + rows * t->c_gap;
+        int64_t j = 0;
+        for (; j + 4 * TP__VW <= n; j += 4 * TP__VW) {
+            V s0 = vset(0.0f), s1 = s0, s2 = s0, s3 = s0;
+            for (int64_t k = 0; k < K; k++) {
+                const float *row = b + k * ldb + j;
+                const V x = vset(a[k * step]);
+                s0 = vfma(x, vload(row), s0);
+                s1 = vfma(x, vload(row + TP__VW), s1);
+                s2 = vfma(x, vload(row + 2 * TP__VW), s2);
+                s3 = vfma(x, vload(row + 3 * TP__VW), s3);
+            }
+            vstore(c + j, vload(c + j) - vmul(r, s0));
+            vstore(c + j + TP__VW, vload(c + j + TP__VW) - vmul(r, s1));
+            vstore(c + j + 2 * TP__VW, vload(c + j + 2 * TP__VW) - vmul(r, s2));
+            vstore(c + j + 3 * TP__VW, vload(c + j + 3 * TP__VW) - vmul(r, s3));
         }
-        vstore(c + j, vload(c + j) - vmul(r, s0));
-        vstore(c + j + TP__VW, vload(c + j + TP__VW) - vmul(r, s1));
-        vstore(c + j + 2 * TP__VW, vload(c + j + 2 * TP__VW) - vmul(r, s2));
-        vstore(c + j + 3 * TP__VW, vload(c + j + 3 * TP__VW) - vmul(r, s3));
-    }
-    for (; j < n; j += TP__VW) {
-        const int64_t left = n - j < TP__VW ? n - j : TP__VW;
-        V s = vset(0.0f);
-        for (int64_t k = 0; k < K; k++) {
-            const float *row = b + k * ldb + j;
-            s = vfma(vset(a[k * step]), left == TP__VW ? vload(row) : vget(row, left, 0.0f), s);
+        for (; j < n; j += TP__VW) {
+            V s = vset(0.0f);
+            for (int64_t k = 0; k < K; k++) s = vfma(vset(a[k * step]), TP__F(part)(b + k * ldb + j, n - j), s);
+            TP__F(put_part)(c + j, n - j, TP__F(part)(c + j, n - j) - vmul(r, s));
         }
-        if (left == TP__VW) vstore(c + j, vload(c + j) - vmul(r, s));
-        else vput(c + j, left, vget(c + j, left, 0.0f) - vmul(r, s));
     }
 }
 #endif

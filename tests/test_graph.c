@@ -568,7 +568,7 @@ TEST(gradient_descent_without_a_stored_gradient_gives_the_same_bits)
 {
     static const char *const isa[] = {NULL, "sse2", "avx2", "naive"};
     for (int i = 0; i < TP_COUNT(isa); i++)
-        for (int64_t batch = 1; batch <= 17; batch += 8) {
+        for (int64_t batch = 1; batch <= 17; batch += 4) {
             tp_session_config c = tp_default_session_config();
             int n = 0;
             c.threads = 1;

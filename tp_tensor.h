@@ -3452,6 +3452,7 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 #define TP__NC          256           /* columns in a block */
 #define TP__MB          8             /* tiles of rows in a block */
 #define TP__M_HERE      1024          /* rows in a block, where each block packs its own columns of B */
+#define TP__LDB_NEAR    32            /* panels in a row of B, if many rows of A read it in place */
 #define TP__K_EVEN      64            /* values of k that are few: a tile's beginning takes as long as its sum */
 #define TP__PACK_K      128           /* values of k in a chunk of packing B ... */
 #define TP__PACK_PANELS 8             /* ... and its panels: more write streams would drive each other from L1 */
@@ -3550,7 +3551,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     /* 4. read in place or pack? B in place when few blocks of rows read it and L2 holds it, or its rows are short anyway;
      * A in place unless it would be read often down its columns, or its rows fall into the same few cache sets */
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* L1 holds what is read often */
-    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr || (M <= TP__M_HERE && K * N <= TP__PACK_HERE));
+    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
+                               (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
     p->pack_a =
         !p->dots && !p->stream &&
         (a->ta ? !short_k && (p->pb > 1 || M > mr) : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));

@@ -285,15 +285,13 @@ static tp_node *binary(garden *f, tp_node *x, tp_node *y)
 
 static void grow_conv_block(garden *f)
 {
-    tp_node *x = image(f), *y = between(f, x);
+    tp_node *x = image(f), *skip = chance(f, 30) ? activation(f, x) : NULL, *y = between(f, x);
     const bool pre = chance(f, 40); /* norm, activation, convolution; else the other way round */
     if (pre) {
         if (chance(f, 85)) y = between(f, batch_norm(f, y));
         if (chance(f, 80)) y = between(f, tp_relu(y));
     }
-    const int64_t C = y->shape.dim[3];
     y = between(f, conv(f, y, chance(f, 65)));
-    (void)C;
     if (chance(f, 40)) y = between(f, tp_nn_bias_add(y, weights(f, dims(1, y->shape.dim[3], 0, 0, 0), 1), TP_NHWC));
     if (!pre) {
         if (chance(f, 60)) y = between(f, batch_norm(f, y));
@@ -301,7 +299,10 @@ static void grow_conv_block(garden *f)
     }
     if (chance(f, 50)) {
         tp_node *z = tp_shape_equal(&x->shape, &y->shape) ? x : pick(f, 4, &y->shape);
-        if (z && chance(f, 40)) put(f, activation(f, z)); /* which may end a chain of z's that began earlier */
+        if (skip && z == x) {
+            z = skip;
+            put(f, activation(f, z)); /* ends a chain that began before the convolution */
+        }
         if (z && z != y) y = chance(f, 50) ? tp_add(y, z) : tp_add(z, y);
         if (chance(f, 50)) y = tp_relu(y);
     }
@@ -646,7 +647,7 @@ static void grow_gradient(garden *f)
     case 11: effect(f, tp_apply_ftrl(w, slot[0], slot[1], dw, k, lr, -0.5f, 0.001f, 0.01f, 0, pred)); break;
     default: effect(f, tp_apply_gradient_descent(w, dw, k, lr, pred)); break;
     }
-    if (b1 && grown(b1) && chance(f, 60)) {
+    if (b1 && grown(b1) && f->n_effect > 0 && chance(f, 60)) {
         tp_node *done = f->effect[f->n_effect - 1];
         tp_node *next = tp_with_dependencies(tp_affine(b1, 0.9f, 0), &done, 1);
         if (chance(f, 90)) next = tp_affine(b1, 0.9f, 0);

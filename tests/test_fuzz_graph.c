@@ -16,7 +16,7 @@
 #include "tp_graph.h"
 #include "tp_test.h"
 
-enum { MAX_GENES = 64, MAX_POOL = 512, MAX_VARS = 96, MAX_OPS = 420, MAX_IN = 64, RUNS = 3, MOST = 20000 };
+enum { MAX_GENES = 64, MAX_POOL = 512, MAX_VARS = 96, MAX_OPS = 420, MAX_IN = 64, RUNS = 3, MOST = 30000 };
 
 static uint64_t mix(uint64_t x)
 {
@@ -768,7 +768,7 @@ static void grow(garden *f, const gene *q)
 
 static void plant(garden *f, const genome *e, int n)
 {
-    static const int sides[] = {4, 6, 8, 5, 1, 9};
+    static const int sides[] = {4, 6, 8, 5, 1, 9, 12, 16}; /* Winograd's loops begin at 256 pixels */
     static const int channels[] = {16, 16, 3, 8, 1, 32, 5};
     memset(f, 0, sizeof *f);
     f->head = e->head;
@@ -782,8 +782,8 @@ static void plant(garden *f, const genome *e, int n)
     f->B = many ? batches[draw(f, 3)] : 1 + (int64_t)draw(f, 3);
     f->T = 1 + draw(f, 6);
     f->classes = 5;
-    const int64_t H = many ? 1 + (int64_t)draw(f, 4) : sides[draw(f, 6)];
-    const int64_t W = many || chance(f, 70) ? H : sides[draw(f, 6)];
+    const int64_t H = many ? 1 + (int64_t)draw(f, 4) : sides[draw(f, 8)];
+    const int64_t W = many || chance(f, 70) ? H : sides[draw(f, 8)];
     const int64_t C = many ? 1 + (int64_t)draw(f, 6) : channels[draw(f, 7)];
     f->feed[0] = tp_placeholder(f->g, "image", TP_F32, dims(4, f->B, H, W, C));
     f->feed[1] = f->tokens = tp_placeholder(f->g, "tokens", TP_I32, dims(2, f->B, f->T, 0, 0));

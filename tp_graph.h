@@ -5148,6 +5148,10 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
         uses += other == root;
     }
     if (uses != 1) return false;
+    for (int k = 0; k < s->call.n_out; k++) { /* another result lies there, though it is over with this step */
+        const int result = s->buffer[s->call.n_in + k];
+        if (result >= 0 && p->buffer[result].merged == root) return false;
+    }
     p->buffer[ob].merged = root;
     if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
     return true;

@@ -3881,11 +3881,16 @@ static tp_dtype tp__half_of(const tp__compiler *c)
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
-/* The value at the end of a chain of views. */
+/* The value at the end of a chain of views, and the node that makes it. */
 static int tp__root(const tp__compiler *c, int v)
 {
     while (c->alias[v] >= 0) v = c->alias[v];
     return v;
+}
+static const tp_node *tp__root_node(const tp__compiler *c, const tp_node *n)
+{
+    while (c->alias[tp__value_of(c, n)] >= 0) n = n->op->in[0];
+    return n;
 }
 
 static void *tp__need(void *p, bool *ok)
@@ -4357,7 +4362,7 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
 /* The variable in whose memory a value lies, its own or what was written there; NULL: it lies elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 {
-    while (c->alias[tp__value_of(c, n)] >= 0) n = n->op->in[0];
+    n = tp__root_node(c, n);
     if (n->index != 0 || c->fed[tp__value_of(c, n)] >= 0) return NULL;
     return n->op->n_var ? n->op->var[0] : tp_node_variable(n);
 }
@@ -4477,8 +4482,8 @@ static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
     /* nobody fed a value in between, and beta is still what it was */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return -1;
-    for (int i = 0; i < 4; i += i ? 2 : 1)
-        if (c->fed[tp__value_of(c, y) + i] >= 0) return -1;
+    const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that the gradient reads */
+    if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return -1;
     if (tp__memory_of(c, mask->in[0])) return -1; /* it could be written before the gradient reads it */
     const int beta = tp__root(c, tp__value_of(c, bn->in[2]));
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
@@ -5128,7 +5133,6 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
     return tp__step_kernel(s);
 }
 
-/* Which operand of a one-result group may the result overwrite? Decided when every lifetime is known. */
 /* Does the device run this row by the CPU's fast kernel, not by a user's? */
 static bool tp__is_ours(tp_device *d, const tp_op *row) { return d->host && d->isa && !d->find_kernel(d, row->name); }
 
@@ -5156,6 +5160,7 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
     if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
     return true;
 }
+/* Which operand may a result overwrite? Decided when every lifetime is known. */
 static void tp__plan_in_place(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -5207,8 +5212,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
         if (o->row == &tp__op_relu_grad && c->replaced_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
             continue; /* the mask alone: batch norm's gradient makes it again */
         const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
-        if ((!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) ||
-            !tp__is_ours(c->plan->device[tp__device_of(c, o)], o->row))
+        if ((!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) || !tp__is_ours(c->plan->device[device], o->row))
             return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
         const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
@@ -5241,17 +5245,16 @@ static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
     const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
     if (!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) return -1;
     const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
-    if (id < 0 || o->n_ctrl || !tp__is_ours(c->plan->device[tp__device_of(c, o)], o->row) || c->fed[v] >= 0 ||
+    if (id < 0 || o->n_ctrl || !tp__is_ours(c->plan->device[device], o->row) || c->fed[v] >= 0 ||
         c->value[v].type.dtype != TP_F32)
         return -1;
     const tp_operation *sum = (const tp_operation *)c->g->op.item[id];
     if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || tp__device_of(c, sum) != device) return -1;
-    const tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v], *root = other;
+    const tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v], *root = tp__root_node(c, other);
     const tp_type *type = &c->value[v].type;
     if (tp__value_of(c, other) == v || c->fed[c->first_value[id]] >= 0) return -1;
     if (!tp__type_equal(type, &c->value[tp__value_of(c, other)].type)) return -1;
     /* it is there already: not what a chain of element-wise ops, which may end later, makes */
-    while (c->alias[tp__value_of(c, root)] >= 0) root = root->op->in[0];
     const int by = c->replaced_by[root->op->id];
     if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
         c->position[root->op->id] >= c->position[o->id])
@@ -5307,9 +5310,8 @@ static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
         if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) continue;
         bool clear = true; /* nobody waits for the product, its operands are not variables, w is named and read once */
         for (int q = 0; q < 2; q++) clear = clear && !tp__memory_of(c, m->in[q]);
-        for (int q = 0; q <= n; q++)
-            clear = clear && (q == i || q == n || apply->var[q] != apply->var[i]) &&
-                    tp__memory_of(c, apply->in[q]) != apply->var[i];
+        for (int q = 0; q < n; q++) clear = clear && (q == i || apply->var[q] != apply->var[i]);
+        for (int q = 0; q < apply->n_in; q++) clear = clear && tp__memory_of(c, apply->in[q]) != apply->var[i];
         for (int q = c->position[m->id] + 1; q < c->n_order && clear; q++) {
             const tp_operation *w = (const tp_operation *)c->g->op.item[c->order[q]];
             for (int z = 0; z < w->n_ctrl; z++) clear = clear && w->ctrl[z] != m;
@@ -5842,8 +5844,7 @@ static tp_status tp__plan_groups(tp__compiler *c)
         if (c->folded[o->id] || c->replaced_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
         int best = -1;
         for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
-            const tp_node *node = o->in[i];
-            while (c->alias[tp__value_of(c, node)] >= 0) node = node->op->in[0];
+            const tp_node *node = tp__root_node(c, o->in[i]);
             const int group = c->group[node->op->id];
             if (group >= 0 && node->index == 0 && tp__may_join(c, &c->groups[group], o->id)) best = group;
         }
@@ -9047,7 +9048,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
 {
     tp__reduce_job j;
     memset(&j, 0, sizeof j);
-    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 && r->n_out > 0) { /* as over the rows of a batch of one */
+    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 && r->n_out > 0) { /* of one value each, as in a batch of one */
         memcpy(k->out[0].data, k->in[0].data, (size_t)r->n_out * sizeof(float));
         return true;
     }

@@ -3002,6 +3002,7 @@ struct tp__isa {
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: take the next one */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
+    /* how matrices are packed: turned, as a panel of B padded to whole vectors, as tiles of rows of a transposed A */
     void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
@@ -3575,6 +3576,17 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     return tp__carved(&c);
 }
 
+/* One panel of n columns, [K][width]: B[K,n], or its transpose [n,K] if tb, rows ldb apart. */
+static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float *B, int64_t ldb, bool tb, int64_t K,
+                           int64_t n)
+{
+    const int64_t width = tp__panel_width(isa, n);
+    if (tb) {
+        isa->transpose(panel, width, B, ldb, n, K);
+        tp__panel_zero(panel, width, n, K);
+    } else isa->panel(panel, width, B, ldb, K, n);
+}
+
 /* Panels [panel, end) of B, k from k0, behind the `at` values of k that they have: `apart` floats from one to the next. */
 static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
                             int64_t k0, int64_t kn)
@@ -3593,11 +3605,7 @@ static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, i
     for (int64_t i = whole; i < end; i++) {
         const int64_t column = i * nr, n = tp__min64(g->N - column, nr), width = tp__panel_width(p->isa, n);
         float *to = dst + (i - panel) * apart + at * width;
-        if (!g->tb) p->isa->panel(to, width, g->B + k0 * g->ldb + column, g->ldb, kn, n);
-        else {
-            p->isa->transpose(to, width, g->B + column * g->ldb + k0, g->ldb, n, kn);
-            tp__panel_zero(to, width, n, kn);
-        }
+        tp__pack_panel(p->isa, to, g->B + (g->tb ? column * g->ldb + k0 : k0 * g->ldb + column), g->ldb, g->tb, kn, n);
     }
 }
 
@@ -3820,13 +3828,8 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
 {
     const int64_t nr = 2 * isa->vw;
     for (int64_t column = 0; column < N; column += nr) {
-        const int64_t n = tp__min64(N - column, nr), width = tp__panel_width(isa, n);
-        float *panel = packed + column * K;
-        if (!tb) isa->panel(panel, width, B + column, ldb, K, n);
-        else {
-            isa->transpose(panel, width, B + column * ldb, ldb, n, K);
-            tp__panel_zero(panel, width, n, K);
-        }
+        const float *b = B + (tb ? column * ldb : column);
+        tp__pack_panel(isa, packed + column * K, b, ldb, tb, K, tp__min64(N - column, nr));
     }
 }
 
@@ -3881,6 +3884,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
             }
         }
 }
+/* The same of arguments, without panels and bias. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
                                           int64_t K, int64_t N, bool add)

@@ -80,7 +80,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           4u /* rises when a public struct changes */
+#define TP_ABI           5u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)

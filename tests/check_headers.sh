@@ -6,19 +6,17 @@ cd "$(dirname "$0")/.."
 dir=build/test/headers
 rm -rf "$dir"; mkdir -p "$dir"
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
-for h in tp_*.h; do
-    for cc in "gcc -x c -std=c99" "gcc -x c -std=c11" "clang -x c -std=c99" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17"; do
-        for mode in "" "-DTP_IMPLEMENTATION"; do
-            printf '#include "%s"\nint main(void) { return 0; }\n' "$h" >"$dir/alone.c"
-            $cc $mode $warn -fsyntax-only -I. "$dir/alone.c" || { echo "$cc $mode $h"; exit 1; }
-        done
-    done
+fronts=("gcc -x c -std=c99" "gcc -x c -std=c11" "clang -x c -std=c99" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17")
+accept() { $1 $warn -fsyntax-only -I. "$2" || { echo "$1 $(grep include "$2")"; exit 1; }; }
+for h in tp_*.h; do # what one lacks without the others, any compiler says
+    printf '#include "%s"\nint main(void) { return 0; }\n' "$h" >"$dir/alone.c"
+    for cc in "${fronts[@]}"; do accept "$cc" "$dir/alone.c"; done
+    accept "${fronts[0]} -DTP_IMPLEMENTATION" "$dir/alone.c"
 done
 # all of them in one unit, in any order
 for order in "cat" "tac"; do
     { echo '#define TP_IMPLEMENTATION'; ls tp_*.h | $order | sed 's/.*/#include "&"/'; echo 'int main(void) { return 0; }'; } >"$dir/all.c"
-    gcc -x c -std=c99 $warn -fsyntax-only -I. "$dir/all.c"
-    g++ -x c++ -std=c++17 $warn -fsyntax-only -I. "$dir/all.c"
+    for cc in "${fronts[@]}"; do accept "$cc" "$dir/all.c"; done
 done
 # two units, one implementation, included twice
 printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint main(void) { return other(); }\n' >"$dir/one.c"
@@ -33,11 +31,15 @@ nm -g --defined-only "$dir/one.o" | awk '{print $3}' | grep -vE '^(tp_|main$)' &
 sed 's/TP_IMPLEMENTATION/TP_STATIC\n#define TP_IMPLEMENTATION/' "$dir/one.c" | sed 's/int other(void);//; s/other()/0/' >"$dir/static.c"
 gcc -std=c11 -O0 -Wall -Wextra -I. -c "$dir/static.c" -o "$dir/static.o"
 [ "$(nm -g --defined-only "$dir/static.o" | grep -cv ' main$')" = 0 ]
-# each header's own program compiles as it stands in its first comment
+# each header's own program compiles as it stands in its first comment, and links with the implementation that is there
+{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$dir/library.c"
+gcc -std=c11 -O0 -I. -c "$dir/library.c" -o "$dir/library.o"
+implemented="" # makes the program's own TP_IMPLEMENTATION implement nothing
+for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
 for h in tp_*.h; do
     awk '/A COMPLETE PROGRAM/ {on = 1; next} on && /^ \*\/|^ \* *CONTENTS|^ \* [A-Z][A-Z]+/ {exit} on {sub(/^ \* ?/, ""); print}' "$h" >"$dir/doc_${h%.h}.c"
     grep -q main "$dir/doc_${h%.h}.c" || { echo "$h has no complete program"; exit 1; }
-    gcc -std=c11 -O0 -Wall -Wextra -I. "$dir/doc_${h%.h}.c" -o "$dir/doc_${h%.h}" -lm -lpthread
+    gcc -std=c11 -O0 -Wall -Wextra $implemented -I. "$dir/doc_${h%.h}.c" "$dir/library.o" -o "$dir/doc_${h%.h}" -lm -lpthread
 done
 # the README's trainer, as shown, in a folder with the headers alone
 mkdir -p "$dir/vendored"

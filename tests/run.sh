@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Build and run every test in every configuration that `make test` promises; the last line is the sum.
+# Build and run every test in every configuration that `make test` promises. Results are printed as they come; the last
+# lines say what was skipped and why, and the sum.
 #   tests/run.sh [part of configuration/test, as in gcc-c11/test_train]
-# As many at a time as there are processors, or TP_TEST_JOBS. A test's line ends with its seconds: to compile, to run.
+# As many at a time as there are processors, or TP_TEST_JOBS. A test's line ends with its seconds: to compile, to run. A
+# test that runs longer than TP_TEST_LIMIT seconds (600) is ended and fails.
 #
 # Most tests call what the headers declare and nothing else: the implementation of all headers is compiled once for a
 # configuration, with its flags, and linked to them. A test that defines TP_STATIC looks inside, and compiles its own.
@@ -14,15 +16,24 @@ passed=0 failed=0 skipped=0
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 
 jobs=${TP_TEST_JOBS:-$(nproc 2>/dev/null || echo 2)}
+limit=${TP_TEST_LIMIT:-600}
+began=$(date +%s)
 order=()
+left_out=() # "name: why"
+command -v timeout >/dev/null || { echo "timeout (Debian package coreutils) is missing"; exit 1; }
+within() { timeout -k 10 "$limit" "$@"; } # ends all that the command has started; status 124
 
-# start <name> <command...>: in the background, its report in <name>.report, which ends with "passed failed skipped"
+# start <name> <command...>: in the background; its report, but the last line, "passed failed skipped", is printed when it
+# has ended. What it skipped is in <name>.skipped.
 start() {
     local name=$1; shift
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
     order+=("$name")
-    rm -f "$out/$name.report"
-    ("$@") >"$out/$name.report" 2>&1 </dev/null &
+    rm -f "$out/$name.report" "$out/$name.skipped"
+    {
+        ("$@") >"$out/$name.report" 2>&1 </dev/null
+        { flock 9; head -n -1 "$out/$name.report"; } 9>"$out/lock"
+    } &
 }
 
 # seconds since a time that `now` gave, to a tenth
@@ -81,16 +92,21 @@ one_test() {
     fi
     compile=$(since "$t") t=$(now)
     [ -z "${quick_in[$config]:-}" ] || export TP_TEST_QUICK=1
-    ${runner_of[$config]:-} "$exe" >"$log" 2>&1 </dev/null
+    within ${runner_of[$config]:-} "$exe" >"$log" 2>&1 </dev/null
     rc=$?
+    grep '^skip ' "$log" >"$out/$config-${name##*/}.skipped"
     counted "$config/$name" "$log" $rc "$compile + $(since "$t")"
 }
 # the sum that a test printed last: counted <name> <log> <status> <seconds>
 counted() {
     local name=$1 log=$2 rc=$3 seconds=$4 line
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+    line=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed')
     if [ -z "$line" ]; then
-        echo "FAIL $name (ended with status $rc; $seconds)"; tail -n 15 "$log"; echo "0 1 0"; return
+        case $rc in
+            124 | 137) echo "FAIL $name (was ended after $limit s)" ;;
+            *) echo "FAIL $name (ended with status $rc; $seconds)" ;;
+        esac
+        tail -n 15 "$log"; echo "0 1 0"; return
     fi
     local p f s
     p=$(echo "$line" | sed -E 's/^([0-9]+) passed.*/\1/')
@@ -109,19 +125,23 @@ one_check() { # status 77: it cannot be made here, and says why
     name=$(basename "$1" .sh)
     log=$out/$name.sh.log
     t=$(now)
-    bash "$1" >"$log" 2>&1
+    within bash "$1" >"$log" 2>&1
     rc=$?
     if [ $rc = 0 ]; then echo "ok   $name; $(since "$t")"; echo "1 0 0"
-    elif [ $rc = 77 ]; then echo "skip $name: $(tail -n 1 "$log")"; echo "0 0 1"
-    else echo "FAIL $name"; tail -n 20 "$log"; echo "0 1 0"; fi
+    elif [ $rc = 77 ]; then
+        echo "     $name: skipped"; echo "0 0 1"
+        echo "skip $name: $(tail -n 1 "$log")" >"$out/$name.skipped"
+    elif [ $rc = 124 ] || [ $rc = 137 ]; then echo "FAIL $name (was ended after $limit s)"; tail -n 20 "$log"; echo "0 1 0"
+    else echo "FAIL $name; $(since "$t")"; tail -n 20 "$log"; echo "0 1 0"; fi
 }
 
 # the GPU's code on the CPU
 one_shim() {
     local log=$out/shim-$1.log t rc
     t=$(now)
-    bash tests/gpu/shim.sh "$1" >"$log" 2>&1
+    within bash tests/gpu/shim.sh "$1" >"$log" 2>&1
     rc=$?
+    grep '^skip ' "$log" >"$out/shim-$1.skipped"
     counted "shim/$1" "$log" $rc "$(since "$t")"
 }
 
@@ -144,7 +164,7 @@ if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/
     run_with "qemu-aarch64 -L /usr/aarch64-linux-gnu"
     quick
 else
-    echo "     neon: not run (Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
+    left_out+=("neon: Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user are missing")
 fi
 # CUDA on the CPU, which the GPU's code is tested with; the thread sanitizer sees races between the threads of a kernel
 shim="-std=c++17 -DTP_CUDA_SHIM -Itests/gpu/shim tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp"
@@ -157,7 +177,7 @@ elif command -v g++ >/dev/null; then
     configuration shim gpu/test_shim.cpp "g++ -O1 -g1 $shim"
     quick
 else
-    echo "     shim: not run (no C++ compiler)"
+    left_out+=("shim: no C++ compiler")
 fi
 configuration zip64 test_files "gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u"
 quick
@@ -190,11 +210,18 @@ done
 
 wait
 for name in ${order[@]+"${order[@]}"}; do
-    head -n -1 "$out/$name.report"
     read -r p f s <<<"$(tail -n 1 "$out/$name.report")"
     case "$p/$f/$s" in *[!0-9/]* | //) echo "FAIL $name (no result)"; p=0 f=1 s=0 ;; esac
+    [ "$f" = 0 ] || failures="${failures:-} $name"
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    [ ! -s "$out/$name.skipped" ] || sed "s|^skip |skip $name: |" "$out/$name.skipped"
 done
-[ "$skipped" = 0 ] || echo "$skipped skipped (they say why in build/test/*.log)"
-echo "$passed passed, $failed failed"
+for why in ${left_out[@]+"${left_out[@]}"}; do
+    if [ -z "$only" ]; then echo "skip $why"; skipped=$((skipped + 1)); fi
+done
+[ -z "${failures:-}" ] || echo "failed:$failures"
+echo "$(($(date +%s) - began)) s with $jobs at a time"
+line="$passed passed, $failed failed"
+[ "$skipped" = 0 ] || line="$line, $skipped skipped"
+echo "$line"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]

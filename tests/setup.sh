@@ -7,11 +7,12 @@ command -v g++ >/dev/null || need="$need g++"
 command -v clang >/dev/null || need="$need clang"
 command -v make >/dev/null || need="$need make"
 [ -e /usr/include/stdio.h ] || need="$need libc6-dev"
-# Wanted but not needed: the kernels for 64-bit Arm, and exported models on 32-bit Arm, run in an emulator.
+# Wanted but not needed: the kernels for 64-bit Arm, and exported models on 32-bit Arm, run in an emulator; the format.
 want=""
 command -v aarch64-linux-gnu-gcc >/dev/null || want="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 command -v arm-linux-gnueabihf-gcc >/dev/null || want="$want gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
 command -v qemu-aarch64 >/dev/null || want="$want qemu-user"
+command -v clang-format >/dev/null || want="$want clang-format"
 if [ -n "$want" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $want; } >/dev/null 2>&1 ||
         echo "not installed, so its tests are left out: $want"

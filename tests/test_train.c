@@ -235,6 +235,7 @@ TEST(end_of_data_is_success)
 
 TEST(failing_before_train)
 {
+    TEST_EXPECT_ERROR("recorder fails in before_train");
     quiet();
     trace_clear();
     tp_callback *cb[3] = {rec_new("A", false), rec_fails("B", "before_train", TP_ERR_ARG, 0), rec_new("C", false)};
@@ -246,6 +247,7 @@ TEST(failing_before_train)
 
 TEST(after_train_of_all)
 {
+    TEST_EXPECT_ERROR("after_train failed: recorder fails in after_train");
     quiet();
     trace_clear();
     tp_callback *cb[3] = {rec_fails("A", "after_train", TP_ERR_IO, 0), rec_fails("B", "trigger", TP_STOP, 0),
@@ -702,6 +704,7 @@ static void count_release(void *user)
 /* The setter that the others are made of: told the current value, asked whether to set. */
 TEST(a_setter_of_ones_own)
 {
+    TEST_EXPECT_ERROR("Training failed at global_step=12: no rate for epoch 6");
     static const double want[] = {0, 0, 1.5, 2, 4, 2.0, 4, 8, 2.5};
     double half = 0.5;
     tp_cb_hyper_param_setter_desc d, without;
@@ -975,6 +978,7 @@ TEST(model_saver_writes_other_formats)
 
 TEST(model_saver_survives_io_errors)
 {
+    TEST_EXPECT_ERROR("The model was not saved at global_step=2");
     quiet();
     const char *dir = tp_test_tmpdir();
     tp_callback *cb = model_saver(dir, 0, 0);
@@ -1018,6 +1022,7 @@ static void min_case(const char *order, int epochs, const char *want, tp_status 
 
 TEST(min_saver_copies_the_best)
 {
+    TEST_EXPECT_ERROR("Did you forget to use ModelSaver");
     quiet();
     min_case("SVM", 5, "10 20 20 40 40", TP_OK);
     CHECK_HAS(logged, "Model at global_step=40 with minimum err=0.3 saved.");
@@ -1184,6 +1189,8 @@ static tp_status golden_run(tp_monitor *m, int64_t first, int64_t last, tp_sessi
 
 TEST(json_writer)
 {
+    TEST_EXPECT_ERROR("stats.json' holds no list");
+    TEST_EXPECT_ERROR("stats.json' is no JSON");
     quiet();
     char dir[300];
     snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
@@ -1305,6 +1312,7 @@ TEST(event_writer)
 
 TEST(send_stat)
 {
+    TEST_EXPECT_ERROR("No available data for the key: missing");
     static const double list[] = {.5, .25};
     quiet();
     char file[300], command[400];
@@ -1515,6 +1523,10 @@ static tp_status see_tensors(tp_callback *cb, const tp_tensor *const *values, in
 
 TEST(process_tensors)
 {
+    TEST_EXPECT_ERROR("Training failed at global_step=8: seen enough");
+    TEST_EXPECT_ERROR("give at least one tensor name");
+    TEST_EXPECT_ERROR(".fn is missing");
+    TEST_EXPECT_ERROR("Tensor nothing not found");
     tp_cb_process_tensors_desc d;
     tensors_seen seen;
     quiet();
@@ -1677,6 +1689,9 @@ static tp_status infer_wrong(int64_t size, const char *tensor)
 
 TEST(inference_counts_samples)
 {
+    TEST_EXPECT_ERROR("input stopped before reaching its size of 3");
+    TEST_EXPECT_ERROR("mean_wrong is not a vector");
+    TEST_EXPECT_ERROR("Tensor nothing not found");
     quiet();
     CHECK_OK(infer_wrong(2, "wrong"));
     CHECK_STR(trace, "validation_mean_wrong=0.625@2 validation_error=0.4@2 val_precision=1@2 val_recall=1@2 "
@@ -1711,6 +1726,7 @@ static tp_node *build_constant(tp_graph *g, tp_node *const *in, void *user)
 
 TEST(mistakes_are_sentences)
 {
+    TEST_EXPECT_ERROR("Training did not start: ");
     static const double none[] = {1};
     quiet();
     static const struct {
@@ -1774,6 +1790,7 @@ static tp_status bad_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp
 
 TEST(data_that_fail)
 {
+    TEST_EXPECT_ERROR("the data are broken");
     tp_df_from_generator_desc gen;
     quiet();
     memset(&gen, 0, sizeof gen);
@@ -1965,6 +1982,7 @@ static tp_status disk_empties(tp_callback *cb)
 
 TEST(full_disk_while_saving)
 {
+    TEST_EXPECT_ERROR("The model was not saved at global_step=4");
     struct sigaction ignore, before;
     quiet();
     min_dir = tp_test_tmpdir();
@@ -2049,6 +2067,8 @@ TEST(ctrl_c_in_any_hook)
 /* What is misused is freed too: counted block by block. */
 TEST(mistakes_leak_nothing)
 {
+    TEST_EXPECT_ERROR("Training did not start: ");
+    TEST_EXPECT_ERROR("recorder fails in before_train");
     quiet();
     for (int i = 0; i < 6; i++) {
         tp_test_fail_after(0);
@@ -2112,6 +2132,8 @@ TEST(steps_allocate_nothing)
 
 TEST(out_of_memory_at_every_point)
 {
+    TEST_EXPECT_ERROR("out of memory");
+    TEST_MAY_ERROR("no memory");
     quiet();
     const char *dir = tp_test_tmpdir();
     const bool quick = getenv("TP_TEST_QUICK") != NULL;
@@ -2293,6 +2315,7 @@ TEST(default_sets_and_prefetch)
 
 TEST(graph_var_param_by_hand)
 {
+    TEST_EXPECT_ERROR("nowhere:0 is not a variable");
     quiet();
     tp_cb_hyper_param_setter_with_func_desc d;
     memset(&d, 0, sizeof d);

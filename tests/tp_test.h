@@ -13,7 +13,12 @@
  *
  * A failed check prints file:line and lets the test go on. `./test_x part` runs the tests whose name contains
  * `part`. The last line is "N passed, N failed" (", N skipped" if any); the exit status is 1 after a failure
- * and when no test matched. Checks may be made from any thread.
+ * and when no test matched; `./test_x =name` runs that one. Checks may be made from any thread.
+ *
+ * A line of level ERROR in the log fails the test, in this process and in those that it forks, whatever sink the test
+ * has set, unless the test announced it:
+ *     TEST_EXPECT_ERROR("was not saved");                 // it must come, at least once
+ *     TEST_MAY_ERROR("");                                 // it may come ("": any)
  *
  * Out of memory at every point:
  *     for (long n = 1, failed = 1; failed; n++) {
@@ -36,10 +41,12 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,6 +67,9 @@ static const char *tp_test__skipped; /* why, or NULL */
 static char tp_test__dirs[256][256]; /* temporary directories, removed at exit */
 static int tp_test__dir_count;
 static pid_t tp_test__owner; /* a forked child removes nothing */
+
+static pid_t tp_test__main_pid;
+static const char *tp_test__running; /* the test */
 
 #define TEST(name_)                                                                   \
     static void tp_test__fn_##name_(void);                                            \
@@ -144,6 +154,82 @@ TP_TEST__UNUSED static bool tp_test__err(tp_status s, tp_status code, const char
                               tp_status_name(code), tp_last_error());
     return tp_test__check(strstr(tp_last_error(), part) != NULL, file, line, "%s: the sentence \"%s\" lacks \"%s\"",
                           text, tp_last_error(), part);
+}
+
+/* ==== >>log =========================================================================================== */
+/* A test's own sink stands behind ours, which looks for errors. What was announced and what came lies in memory that
+ * forked processes share. */
+
+enum { TP_TEST__ANNOUNCED = 32, TP_TEST__ERRORS = 8 };
+
+typedef struct tp_test__errors {
+    int n_announced;
+    struct {
+        char part[120];
+        int came; /* so many times; -1: it need not */
+    } announced[TP_TEST__ANNOUNCED];
+    int n_unexpected;
+    char unexpected[TP_TEST__ERRORS][400];
+} tp_test__errors;
+
+static tp_test__errors *tp_test__seen;
+static tp_log_fn tp_test__sink; /* NULL: the default one */
+static void *tp_test__sink_user;
+
+TP_TEST__UNUSED static void tp_test__error_came(const char *message)
+{
+    tp_test__errors *e = tp_test__seen;
+    bool announced = false;
+    for (int i = 0; i < e->n_announced; i++)
+        if (strstr(message, e->announced[i].part)) {
+            announced = true;
+            if (e->announced[i].came >= 0) __atomic_add_fetch(&e->announced[i].came, 1, __ATOMIC_RELAXED);
+        }
+    if (announced) return;
+    const int n = __atomic_fetch_add(&e->n_unexpected, 1, __ATOMIC_RELAXED);
+    if (n < TP_TEST__ERRORS) snprintf(e->unexpected[n], sizeof e->unexpected[n], "%s", message);
+}
+
+TP_TEST__UNUSED static void tp_test__log(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    if (level == TP_LOG_ERROR) tp_test__error_came(message);
+    if (tp_test__sink) tp_test__sink(tp_test__sink_user, level, message);
+    else tp_log(level, "%s", message); /* from a sink: to the default one */
+}
+
+TP_TEST__UNUSED static void tp_test_set_log(tp_log_fn fn, void *user)
+{
+    tp_set_log(NULL, NULL); /* nobody logs to the new sink with the old one's pointer */
+    tp_test__sink = fn;
+    tp_test__sink_user = user;
+    tp_set_log(tp_test__log, NULL);
+}
+#define tp_set_log tp_test_set_log
+
+TP_TEST__UNUSED static void tp_test__announce(const char *part, bool must)
+{
+    tp_test__errors *e = tp_test__seen;
+    if (!tp_test__check(e->n_announced < TP_TEST__ANNOUNCED, __FILE__, __LINE__, "too many errors are announced"))
+        return;
+    snprintf(e->announced[e->n_announced].part, sizeof e->announced[0].part, "%s", part);
+    e->announced[e->n_announced++].came = must ? 0 : -1;
+}
+#define TEST_EXPECT_ERROR(part_) tp_test__announce((part_), true)
+#define TEST_MAY_ERROR(part_)    tp_test__announce((part_), false)
+
+/* After a test: its errors count as failed checks. */
+TP_TEST__UNUSED static void tp_test__judge_errors(void)
+{
+    tp_test__errors *e = tp_test__seen;
+    for (int i = 0; i < e->n_unexpected && i < TP_TEST__ERRORS; i++)
+        tp_test__check(false, tp_test__running, 0, "an error in the log that was not announced: %s", e->unexpected[i]);
+    if (e->n_unexpected > TP_TEST__ERRORS)
+        tp_test__check(false, tp_test__running, 0, "... and %d more", e->n_unexpected - TP_TEST__ERRORS);
+    for (int i = 0; i < e->n_announced && !tp_test__skipped; i++)
+        tp_test__check(e->announced[i].came != 0, tp_test__running, 0, "no error in the log has \"%s\"",
+                       e->announced[i].part);
+    memset(e, 0, sizeof *e);
 }
 
 /* ==== >>files ========================================================================================= */
@@ -316,16 +402,63 @@ TP_TEST__UNUSED static double tp_test__ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* For who watches from outside: tests/mutate.py */
+#ifndef TP_TEST_BEFORE
+#define TP_TEST_BEFORE(name_)     ((void)0)
+#define TP_TEST_AFTER(name_, ms_) ((void)0)
+#endif
+
+/* Somebody's time limit is over: which test was running. */
+TP_TEST__UNUSED static void tp_test__terminated(int signal_number)
+{
+    if (getpid() == tp_test__main_pid && tp_test__running) {
+        ssize_t n = write(1, "FAIL ", 5);
+        if (n > 0) n = write(1, tp_test__running, strlen(tp_test__running));
+        if (n > 0) n = write(1, " (ended by SIGTERM)\n", 20);
+    }
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void tp_test__begin(void)
+{
+    FILE *f = tmpfile(); /* POSIX has no other memory that forked processes share */
+    void *p = MAP_FAILED;
+    if (f && ftruncate(fileno(f), sizeof *tp_test__seen) == 0)
+        p = mmap(NULL, sizeof *tp_test__seen, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0);
+    if (p == MAP_FAILED) {
+        perror("memory for the errors of a test");
+        exit(1);
+    }
+    fclose(f);
+    tp_test__seen = (tp_test__errors *)p;
+    tp_test__main_pid = getpid();
+    signal(SIGTERM, tp_test__terminated);
+}
+
+/* argument: NULL, a part of the name, or '=' and the name */
+static bool tp_test__chosen(const char *name, const char *argument)
+{
+    if (!argument) return true;
+    return argument[0] == '=' ? strcmp(name, argument + 1) == 0 : strstr(name, argument) != NULL;
+}
+
 TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
 {
     int passed = 0, failed = 0, skipped = 0;
+    tp_test__begin();
     for (tp_test__case *c = tp_test__first; c; c = c->next) {
-        if (argc > 1 && !strstr(c->name, argv[1])) continue;
+        if (!tp_test__chosen(c->name, argc > 1 ? argv[1] : NULL)) continue;
         __atomic_store_n(&tp_test__failures, 0, __ATOMIC_RELAXED);
         tp_test__skipped = NULL;
+        tp_test__running = c->name;
+        tp_test_set_log(NULL, NULL);
+        TP_TEST_BEFORE(c->name);
         double start = tp_test__ms();
         c->fn();
         double ms = tp_test__ms() - start;
+        TP_TEST_AFTER(c->name, ms);
+        tp_test__judge_errors();
         if (__atomic_load_n(&tp_test__failures, __ATOMIC_RELAXED)) {
             printf("FAIL %s (%.0f ms)\n", c->name, ms);
             failed++;

@@ -756,8 +756,6 @@ TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 #define TP__CALLBACKS_IMPLEMENTED
 TP__COLD_BEGIN
 
-#include <sys/ioctl.h>
-
 /* ==== >>encoders ====================================================================================== */
 /* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */
 
@@ -1701,9 +1699,7 @@ TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const t
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event)
 {
     if (!m) return TP_OK;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    event->wall_time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    event->wall_time = tp__os_wall();
     event->step = m->cb.train ? m->cb.train->global_step : 0;
     tp_status st = TP_OK;
     for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
@@ -2696,15 +2692,6 @@ static double tp__bar_interval(bool tty)
     return getenv("OMPI_COMM_WORLD_SIZE") ? 60 : 180;
 }
 
-static int tp__terminal_width(void)
-{
-#ifdef TIOCGWINSZ
-    struct winsize w;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20) return w.ws_col;
-#endif
-    return 80;
-}
-
 static void tp__clock_text(double seconds, char *buf, size_t size)
 {
     const long s = seconds > 0 && seconds < 1e8 ? (long)seconds : 0;
@@ -2754,7 +2741,7 @@ static void tp__bar_draw(tp__bar *b, bool last)
         tp_log(TP_LOG_INFO, "%s", text);
         return;
     }
-    tp__bar_text(b, b->tty ? tp__terminal_width() - 1 : 80, text, sizeof text);
+    tp__bar_text(b, b->tty ? tp__os_terminal_width() - 1 : 80, text, sizeof text);
     fprintf(stderr, b->tty ? "\r%s\033[K%s" : "%s\n%s", text, b->tty && last ? "\n" : "");
     fflush(stderr);
 }
@@ -2763,7 +2750,7 @@ static void tp__bar_open(tp__bar *b, int64_t total)
 {
     memset(b, 0, sizeof *b);
     b->total = total;
-    b->tty = isatty(STDERR_FILENO) != 0;
+    b->tty = tp__os_terminal_width() > 0;
     b->interval = tp__bar_interval(b->tty);
     b->start = b->drawn = tp_time();
     b->open = true;
@@ -3002,25 +2989,15 @@ TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_des
 /* -- free memory of the host ---------------------------------------------------------- >>callback
  * HostMemoryTracker */
 
-/* In GB; negative where /proc/meminfo does not tell. */
-static double tp__free_memory(void)
-{
-    char line[256];
-    double kb = -1;
-    FILE *f = fopen("/proc/meminfo", "r");
-    if (!f) return -1;
-    while (kb < 0 && fgets(line, sizeof line, f))
-        if (strncmp(line, "MemAvailable:", 13) == 0) kb = strtod(line + 13, NULL);
-    fclose(f);
-    return kb < 0 ? -1 : kb / (1024.0 * 1024.0);
-}
+/* In GB; negative where the system does not tell. */
+static double tp__free_memory(void) { return tp__os_free_memory() / (1024.0 * 1024.0 * 1024.0); }
 
 static tp_status tp__host_memory_setup_graph(tp_callback *cb)
 {
     const double gb = tp__free_memory();
     (void)cb;
     if (gb >= 0) tp_log(TP_LOG_INFO, "[HostMemoryTracker] Free RAM in setup_graph() is %.2f GB", gb);
-    else tp_log(TP_LOG_WARN, "[HostMemoryTracker] /proc/meminfo does not tell how much memory is free.");
+    else tp_log(TP_LOG_WARN, "[HostMemoryTracker] the system does not tell how much memory is free.");
     return TP_OK;
 }
 
@@ -3077,7 +3054,7 @@ static tp_status tp__send_trigger(tp_callback *cb)
     }
     if (st == TP_OK && text.failed) st = TP_ERR_NOMEM;
     if (st == TP_OK && text.len) {
-        const int rc = system(text.data);
+        const int rc = tp__os_shell(text.data);
         if (rc != 0) tp_log(TP_LOG_ERROR, "Command '%s' failed with status %d!", text.data, rc);
     }
     tp_buf_free(&text);
@@ -3188,8 +3165,8 @@ static void tp__saver_delete(const tp__saver *s, const char *name)
     for (int i = 0; i < (s->format == TP_CHECKPOINT_TF ? 2 : 1); i++) {
         snprintf(path, sizeof path, "%s/%s%s", s->dir, name,
                  i ? ".data-00000-of-00001" : tp__checkpoint_ends[s->format]);
-        if (remove(path) != 0 && errno != ENOENT)
-            tp_log(TP_LOG_WARN, "Cannot delete the old checkpoint '%s': %s", path, strerror(errno));
+        if (tp__os_remove(path) != 0 && errno != ENOENT)
+            tp_log(TP_LOG_WARN, "Cannot delete the old checkpoint '%s': %s", path, tp__os_error());
     }
 }
 
@@ -3275,16 +3252,16 @@ static tp_status tp__copy_file(const char *from, const char *to)
     tp_writer *w = NULL;
     char *chunk = (char *)tp_malloc(CHUNK);
     if (!chunk) return TP_ERR_NOMEM;
-    FILE *f = fopen(from, "rb");
-    tp_status st = f ? tp_writer_open(&w, to) : tp_fail(TP_ERR_IO, "cannot open '%s': %s", from, strerror(errno));
-    for (size_t n = 1; st == TP_OK && n > 0;) {
-        n = fread(chunk, 1, CHUNK, f);
-        if (n) st = tp_writer_put(w, chunk, n);
-        else if (ferror(f)) st = tp_fail(TP_ERR_IO, "cannot read '%s': %s", from, strerror(errno));
+    const int fd = tp__os_open(from, TP__OS_READ);
+    tp_status st = fd >= 0 ? tp_writer_open(&w, to) : tp_fail(TP_ERR_IO, "cannot open '%s': %s", from, tp__os_error());
+    for (int64_t n = 1; st == TP_OK && n > 0;) {
+        n = tp__os_read(fd, chunk, CHUNK);
+        if (n > 0) st = tp_writer_put(w, chunk, (size_t)n);
+        else if (n < 0) st = tp_fail(TP_ERR_IO, "cannot read '%s': %s", from, tp__os_error());
     }
     if (st == TP_OK) st = tp_writer_commit(w);
     else tp_writer_abort(w);
-    if (f) fclose(f);
+    if (fd >= 0) tp__os_close(fd);
     tp_free(chunk);
     return st;
 }
@@ -4507,14 +4484,6 @@ static void tp__table_free(tp__table *t)
     tp_buf_free(&t->names);
 }
 
-static void tp__date_text(char *buf, size_t size)
-{
-    const time_t now = time(NULL);
-    struct tm t;
-    buf[0] = 0;
-    if (localtime_r(&now, &t)) strftime(buf, size, "%m%d-%H%M%S", &t);
-}
-
 /* -- event files ---------------------------------------------------------------------------- >>monitor
  * TFEventWriter */
 
@@ -4523,32 +4492,28 @@ typedef struct tp__events {
     bool off, split, failed;
     int max_queue, queued, n_file;
     double flush_secs, flushed;
-    FILE *file;
+    int file; /* a descriptor, and 1; 0: none */
     tp_buf queue, payload;
 } tp__events;
 
-static double tp__wall_time(void)
+static void tp__events_shut(tp__events *e)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (e->file) tp__os_close(e->file - 1);
+    e->file = 0;
 }
 
 /* The disk's errors end the event files, not the training. */
 static void tp__events_error(tp__events *e, const char *what)
 {
-    tp_log(TP_LOG_ERROR, "TFEventWriter: %s in '%s': %s. Nothing more is written there.", what, e->dir,
-           strerror(errno));
+    tp_log(TP_LOG_ERROR, "TFEventWriter: %s in '%s': %s. Nothing more is written there.", what, e->dir, tp__os_error());
     e->failed = true;
-    if (e->file) fclose(e->file);
-    e->file = NULL;
+    tp__events_shut(e);
 }
 
 static tp_status tp__events_flush(tp__events *e)
 {
     if (e->queue.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the events of TFEventWriter");
-    if (e->file && e->queue.len &&
-        (fwrite(e->queue.data, 1, e->queue.len, e->file) != e->queue.len || fflush(e->file) != 0))
+    if (e->file && e->queue.len && tp__os_write(e->file - 1, e->queue.data, e->queue.len) != 0)
         tp__events_error(e, "cannot write events");
     e->queue.len = 0;
     e->queued = 0;
@@ -4570,32 +4535,31 @@ static tp_status tp__events_open(tp__events *e)
 {
     static const char version[] = "brain.Event:2";
     char host[256], path[1400], number[24];
-    if (gethostname(host, sizeof host) != 0) snprintf(host, sizeof host, "localhost");
-    host[sizeof host - 1] = 0;
+    tp__os_host(host, sizeof host);
     if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file); /* two files within one second are two files */
     else number[0] = 0;
-    snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)time(NULL), host, number);
+    snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host, number);
     e->n_file++;
-    e->file = fopen(path, "ab");
+    e->file = tp__os_open(path, TP__OS_APPEND) + 1;
     if (!e->file) {
         tp__events_error(e, "cannot make an event file");
         return TP_OK;
     }
     e->flushed = tp_time();
-    return tp__events_add(e, tp__wall_time(), 0, 3, version, sizeof version - 1);
+    return tp__events_add(e, tp__os_wall(), 0, 3, version, sizeof version - 1);
 }
 
 static tp_status tp__events_setup_graph(tp_callback *cb)
 {
     tp__events *e = (tp__events *)cb->user;
-    struct stat st;
+    tp__os_info is;
     if (!e->dir && tp_logger_dir() && !(e->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!e->dir) {
         tp_log(TP_LOG_WARN, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).");
         e->off = true;
         return TP_OK;
     }
-    if (stat(e->dir, &st) != 0 || !S_ISDIR(st.st_mode))
+    if (tp__os_stat(e->dir, true, &is) != 0 || is.kind != TP__OS_DIR)
         return tp_fail(TP_ERR_IO, "TFEventWriter: '%s' is no directory", e->dir);
     return tp__events_open(e);
 }
@@ -4627,7 +4591,7 @@ static tp_status tp__events_before_train(tp_callback *cb)
         else tp__pb_bytes(&graph, 1, node.data, node.len);
     }
     tp_status st = graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
-    if (st == TP_OK && graph.len) st = tp__events_add(e, tp__wall_time(), 0, 4, graph.data, graph.len);
+    if (st == TP_OK && graph.len) st = tp__events_add(e, tp__os_wall(), 0, 4, graph.data, graph.len);
     tp_buf_free(&graph);
     tp_buf_free(&node);
     return st;
@@ -4648,7 +4612,7 @@ static tp_status tp__events_summary(tp_monitor *m, const tp_summary *s)
         }
     }
     if (e->payload.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for a summary of TFEventWriter");
-    return tp__events_add(e, tp__wall_time(), m->cb.train->global_step, 5, e->payload.len ? e->payload.data : "",
+    return tp__events_add(e, tp__os_wall(), m->cb.train->global_step, 5, e->payload.len ? e->payload.data : "",
                           e->payload.len);
 }
 
@@ -4664,7 +4628,7 @@ static tp_status tp__events_trigger(tp_callback *cb)
     if (e->off || e->failed) return TP_OK;
     const tp_status st = tp__events_flush(e);
     if (st != TP_OK || !e->split || e->failed) return st;
-    if (e->file) fclose(e->file);
+    tp__events_shut(e);
     return tp__events_open(e);
 }
 
@@ -4673,8 +4637,7 @@ static tp_status tp__events_after_train(tp_callback *cb)
     tp__events *e = (tp__events *)cb->user;
     if (!e->file) return TP_OK;
     const tp_status st = tp__events_flush(e);
-    if (e->file) fclose(e->file);
-    e->file = NULL;
+    tp__events_shut(e);
     e->off = true;
     return st;
 }
@@ -4682,7 +4645,7 @@ static tp_status tp__events_after_train(tp_callback *cb)
 static void tp__events_close(tp_callback *cb)
 {
     tp__events *e = (tp__events *)cb->user;
-    if (e->file) fclose(e->file);
+    tp__events_shut(e);
     tp_buf_free(&e->queue);
     tp_buf_free(&e->payload);
 }
@@ -4800,16 +4763,21 @@ static tp_status tp__json_before_train(tp_callback *cb)
         const char *begin = strchr(text, '[');
         tp_buf_put(&j->records, begin, size - (size_t)(begin - text));
     } else {
-        char from[1100], to[1200], date[32];
-        tp__date_text(date, sizeof date);
+        char from[1100], to[1200];
         snprintf(from, sizeof from, "%s/stats.json", j->dir);
-        snprintf(to, sizeof to, "%s.%s", from, date);
+        st = tp__set_aside(from, from, ".", TP__OS_FILE, to, sizeof to);
+        if (st != TP_OK) { /* the history of another training is worth more than that of this one */
+            tp_log(TP_LOG_ERROR, "JSONWriter: the old file cannot be set aside, and no new one is written: %s",
+                   tp_last_error());
+            j->dir = NULL;
+            tp_free(text);
+            return TP_OK;
+        }
         tp_log(TP_LOG_WARN,
                "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
                "want to resume old "
                "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
                (long long)epoch, (long long)cb->train->starting_epoch, to);
-        if (rename(from, to) != 0) tp_log(TP_LOG_ERROR, "JSONWriter: cannot rename '%s': %s", from, strerror(errno));
     }
     tp_free(text);
     return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_flush(cb);

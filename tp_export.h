@@ -2564,8 +2564,8 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
     char *final_dir = room, *temp = room + size, *file = room + 2 * size, *pbtxt = room + 3 * size;
     size_t old_size = 0;
     snprintf(final_dir, size, "%s/%lld", dir, (long long)version);
-    snprintf(temp, size, "%s/.%lld.tmp.%ld", dir, (long long)version, (long)getpid());
-    snprintf(file, size, "%s/.%lld.tmp.%ld/model.onnx", dir, (long long)version, (long)getpid());
+    snprintf(temp, size, "%s/.%lld.tmp.%ld", dir, (long long)version, (long)tp__os_pid());
+    snprintf(file, size, "%s/.%lld.tmp.%ld/model.onnx", dir, (long long)version, (long)tp__os_pid());
     snprintf(pbtxt, size, "%s/config.pbtxt", dir);
     const bool had_dir = tp_file_exists(dir), had_config = tp_file_exists(pbtxt);
     bool made_temp = false, made_config = false;
@@ -2587,13 +2587,13 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
         made_config = true; /* even after an error it may be there */
         st = tp__export_write(pbtxt, config);
     }
-    if (st == TP_OK && rename(temp, final_dir) != 0)
-        st = tp_fail(TP_ERR_IO, "export_serving: %s cannot be renamed to %s: %s", temp, final_dir, strerror(errno));
+    if (st == TP_OK && tp__os_rename(temp, final_dir) != 0)
+        st = tp_fail(TP_ERR_IO, "export_serving: %s cannot be renamed to %s: %s", temp, final_dir, tp__os_error());
     if (st != TP_OK) {
-        if (made_config) unlink(pbtxt);
-        if (made_temp) unlink(file);
-        if (made_temp) rmdir(temp);
-        if (!had_dir) rmdir(dir);
+        if (made_config) tp__os_remove(pbtxt);
+        if (made_temp) tp__os_remove(file);
+        if (made_temp) tp__os_rmdir(temp);
+        if (!had_dir) tp__os_rmdir(dir);
     }
     tp_free(old);
     tp_free(room);

@@ -6961,14 +6961,9 @@ TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
 /* When a file was changed, in nanoseconds; negative: there is none. */
 static int64_t tp__file_time(const char *path)
 {
-    struct stat st;
-    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) return -1;
-    if (st.st_mtime <= 0) return 0;
-#ifdef __APPLE__
-    return (int64_t)st.st_mtime * 1000000000 + st.st_mtimespec.tv_nsec;
-#else
-    return (int64_t)st.st_mtime * 1000000000 + st.st_mtim.tv_nsec;
-#endif
+    tp__os_info is;
+    if (tp__os_stat(path, true, &is) != 0 || is.kind == TP__OS_DIR) return -1;
+    return is.time > 0 ? is.time : 0;
 }
 
 /* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". */
@@ -6977,8 +6972,8 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
     char with[1100], dir[1024];
-    struct stat is;
-    const bool folder = stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+    tp__os_info is;
+    const bool folder = tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_DIR;
     if (folder || strcmp(base, "checkpoint") == 0) {
         const int len = folder         ? snprintf(dir, sizeof dir, "%s", path)
                         : base == path ? snprintf(dir, sizeof dir, ".")
@@ -6987,7 +6982,7 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
         const tp_status st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with);
         if (st != TP_OK) return st;
         base = strrchr(with, '/') + 1;
-        if (strcmp(base, "checkpoint") == 0 || (stat(with, &is) == 0 && S_ISDIR(is.st_mode)))
+        if (strcmp(base, "checkpoint") == 0 || (tp__os_stat(with, true, &is) == 0 && is.kind == TP__OS_DIR))
             return tp_fail(TP_ERR_FORMAT, "the file 'checkpoint' in '%s' names '%s', which is no checkpoint", dir,
                            with);
         path = with;
@@ -7103,43 +7098,54 @@ static int tp__by_step(const void *a, const void *b)
     return strcmp(((const tp_checkpoint_entry *)a)->path, ((const tp_checkpoint_entry *)b)->path);
 }
 
+typedef struct tp__found {
+    const char *dir, *prefix;
+    tp_checkpoint_entry *entry;
+    int n, cap;
+    bool failed;
+} tp__found;
+
+static bool tp__found_name(void *user, const char *name)
+{
+    tp__found *f = (tp__found *)user;
+    const size_t plen = strlen(f->prefix);
+    char *end;
+    if (strncmp(name, f->prefix, plen) != 0 || name[plen] != '-') return false;
+    const char *digits = name + plen + 1;
+    if (*digits < '0' || *digits > '9') return false;
+    const long long step = strtoll(digits, &end, 10);
+    int format = 0;
+    while (format < TP_COUNT(tp__checkpoint_ends) && strcmp(end, tp__checkpoint_ends[format]) != 0) format++;
+    if (format == TP_COUNT(tp__checkpoint_ends)) return false;
+    if (f->n == f->cap) {
+        const int cap = f->cap ? f->cap * 2 : 16;
+        tp_checkpoint_entry *bigger = (tp_checkpoint_entry *)tp_realloc(f->entry, (size_t)cap * sizeof *bigger);
+        if (!bigger) return f->failed = true;
+        f->entry = bigger;
+        f->cap = cap;
+    }
+    tp_checkpoint_entry *x = &f->entry[f->n];
+    const int len = snprintf(x->path, sizeof x->path, "%s/%s", f->dir, name);
+    if (len < 0 || (size_t)len >= sizeof x->path) return false;
+    x->step = step;
+    f->n++;
+    return false;
+}
+
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n)
 {
-    int cap = 0;
-    const size_t plen = strlen(prefix);
+    tp__found f = {dir, prefix, NULL, 0, 0, false};
     *entries = NULL;
     *n = 0;
-    DIR *d = opendir(dir);
-    if (!d) return tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, strerror(errno));
-    for (struct dirent *e; (e = readdir(d)) != NULL;) {
-        char *end;
-        if (strncmp(e->d_name, prefix, plen) != 0 || e->d_name[plen] != '-') continue;
-        const char *digits = e->d_name + plen + 1;
-        if (*digits < '0' || *digits > '9') continue;
-        const long long step = strtoll(digits, &end, 10);
-        int format = 0;
-        while (format < TP_COUNT(tp__checkpoint_ends) && strcmp(end, tp__checkpoint_ends[format]) != 0) format++;
-        if (format == TP_COUNT(tp__checkpoint_ends)) continue;
-        if (*n == cap) {
-            cap = cap ? cap * 2 : 16;
-            tp_checkpoint_entry *bigger = (tp_checkpoint_entry *)tp_realloc(*entries, (size_t)cap * sizeof *bigger);
-            if (!bigger) {
-                closedir(d);
-                tp_free(*entries);
-                *entries = NULL;
-                *n = 0;
-                return tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir);
-            }
-            *entries = bigger;
-        }
-        tp_checkpoint_entry *x = &(*entries)[*n];
-        const int len = snprintf(x->path, sizeof x->path, "%s/%s", dir, e->d_name);
-        if (len < 0 || (size_t)len >= sizeof x->path) continue;
-        x->step = step;
-        ++*n;
+    if (tp__os_list(dir, tp__found_name, &f) != 0)
+        return tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, tp__os_error());
+    if (f.failed) {
+        tp_free(f.entry);
+        return tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir);
     }
-    closedir(d);
-    if (*n) qsort(*entries, (size_t)*n, sizeof **entries, tp__by_step);
+    if (f.n) qsort(f.entry, (size_t)f.n, sizeof *f.entry, tp__by_step);
+    *entries = f.entry;
+    *n = f.n;
     return TP_OK;
 }
 

@@ -305,9 +305,9 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
         if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
     const char *slash = strrchr(c->path, '/');
     const char *file = tp_arena_printf(&c->mem, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, location);
-    struct stat st;
+    tp__os_info is;
     if (!file) return c->status = TP_ERR_NOMEM;
-    if (!inside || lstat(file, &st) != 0 || !S_ISREG(st.st_mode))
+    if (!inside || tp__os_stat(file, false, &is) != 0 || is.kind != TP__OS_FILE)
         return tp__oi_fail(c, name, TP_ERR_FORMAT,
                            "its data should lie in '%s', which is no plain file in the model's folder", location);
     tp_status ok = tp_file_read(file, false, 0, data, size);

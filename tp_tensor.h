@@ -566,8 +566,9 @@ TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char 
 TP_DEF bool tp_file_exists(const char *path);
 TP_DEF tp_status tp_make_dirs(const char *path); /* mkdir -p */
 
-/* A file that appears whole or not at all: written to path.tmp.<pid>, synced, renamed by commit. After an error every
- * later call returns it again; commit or abort always ends it, and nothing is left behind on failure. */
+/* A file that appears whole or not at all: written to <path>.tmp.<machine>-<process>-<number>, a new name each time, then synced
+ * and renamed by commit. After an error every later call returns it again; commit or abort always ends it, and nothing is left
+ * behind on failure. What a process that was killed left in the folder goes when the next file is written there. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
@@ -639,27 +640,13 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #define TP_TENSOR_FILE "tp_tensor.h"
 #endif
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <float.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
-#ifndef TP_NO_THREADS
-#include <pthread.h>
-#include <sched.h>
-#ifdef __linux__
-#include <sys/syscall.h>
-#endif
-#endif
 
 /* What runs once (building a graph, compiling a plan, naming errors) is compiled small and soon: it is most of the code, and
  * none of the work. The passes that are left out take the time and give this kind of code nothing. */
@@ -702,12 +689,6 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 __asm__(".cfi_sections .debug_frame");
 #endif
 
-#ifdef TP_NO_THREADS
-#define TP__THREAD_LOCAL
-#else
-#define TP__THREAD_LOCAL __thread
-#endif
-
 #define TP__STR2(x) #x
 #define TP__STR(x)  TP__STR2(x)
 
@@ -716,7 +697,971 @@ TP_DEF const char *tp_version(void)
     return TP__STR(TP_VERSION_MAJOR) "." TP__STR(TP_VERSION_MINOR) "." TP__STR(TP_VERSION_PATCH);
 }
 
+static void *tp__hook_malloc(size_t size);
+static void tp__hook_free(void *p);
+
+/* ==== >>os ============================================================================================ */
+/* All that tp asks of the operating system: files, threads and locks, time, memory, signals, processes. Nothing else in these
+ * headers calls it. Three fillings: POSIX, Windows, and none, which is the C library alone (embedded targets). Functions
+ * return 0, or -1 with errno; paths are UTF-8 with '/'. A call that a signal interrupts is made again, and a short read or
+ * write goes on. */
+
+#if !defined(_WIN32) && !defined(__unix__) && !defined(__APPLE__) /* no system that we know */
+#define TP__NO_SYSTEM
+#ifndef TP_NO_FILES
+#define TP_NO_FILES
+#endif
+#ifndef TP_NO_THREADS
+#define TP_NO_THREADS
+#endif
+#ifndef TP_NO_SIGNALS
+#define TP_NO_SIGNALS
+#endif
+#endif
+
+enum { TP__OS_NOTHING, TP__OS_FILE, TP__OS_DIR, TP__OS_OTHER }; /* what there is of a name */
+typedef struct tp__os_info {
+    int kind;
+    uint64_t size;           /* bytes */
+    int64_t time;            /* of the last change, in nanoseconds since 1970 */
+    uint64_t device, number; /* two names of one file have the same; 0 where the system does not tell */
+} tp__os_info;
+/* Is told each name in a directory but . and ..; true ends the listing. */
+typedef bool (*tp__os_name_fn)(void *user, const char *name);
+enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND }; /* how to open: NEW fails if there is something of that name */
+
 TP__COLD_BEGIN
+/* -- files: POSIX ---------------------------------------------------------------------------------------- */
+
+#if !defined(TP_NO_FILES) && !defined(_WIN32)
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* The calls by which files are changed, under names that a test can define otherwise, to let one fail. */
+#ifndef TP_OS_OPEN
+#define TP_OS_OPEN open
+#endif
+#ifndef TP_OS_READ
+#define TP_OS_READ read
+#endif
+#ifndef TP_OS_WRITE
+#define TP_OS_WRITE write
+#endif
+#ifndef TP_OS_FSYNC
+#define TP_OS_FSYNC fsync
+#endif
+#ifndef TP_OS_CLOSE
+#define TP_OS_CLOSE close
+#endif
+#ifndef TP_OS_RENAME
+#define TP_OS_RENAME rename
+#endif
+#ifndef TP_OS_UNLINK
+#define TP_OS_UNLINK unlink
+#endif
+
+#define TP__OS_MOST ((size_t)1 << 30) /* bytes in one call */
+#define TP__OS_AGAIN(result_, call_) \
+    do (result_) = (call_);          \
+    while ((result_) < 0 && errno == EINTR)
+
+/* Never one of the first three: where a program was started without stdout, what it prints would go into the file. */
+static int tp__os_open(const char *path, int how)
+{
+    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND};
+    int fd, low;
+    TP__OS_AGAIN(fd, TP_OS_OPEN(path, flags[how] | O_CLOEXEC, 0666));
+    if (fd < 0 || fd > 2) return fd;
+    low = fd;
+    TP__OS_AGAIN(fd, fcntl(low, F_DUPFD_CLOEXEC, 3));
+    close(low);
+    return fd;
+}
+
+/* A signal that interrupts close() comes after the file was closed: Linux, the BSDs and macOS never want it again. */
+static int tp__os_close(int fd) { return TP_OS_CLOSE(fd) == 0 || errno == EINTR ? 0 : -1; }
+
+/* Up to n bytes, fewer only at the end of the file: how many those were. */
+static int64_t tp__os_read(int fd, void *data, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        const ssize_t got = TP_OS_READ(fd, (char *)data + done, n - done < TP__OS_MOST ? n - done : TP__OS_MOST);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        done += (size_t)got;
+    }
+    return (int64_t)done;
+}
+
+static int tp__os_write(int fd, const void *data, size_t n)
+{
+    const char *p = (const char *)data;
+    while (n > 0) {
+        const ssize_t put = TP_OS_WRITE(fd, p, n < TP__OS_MOST ? n : TP__OS_MOST);
+        if (put < 0 && errno == EINTR) continue;
+        if (put == 0) errno = ENOSPC;
+        if (put <= 0) return -1;
+        p += put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+/* To byte `at`, or to the end if that is negative. */
+static int tp__os_seek(int fd, int64_t at)
+{
+    return lseek(fd, at < 0 ? 0 : (off_t)at, at < 0 ? SEEK_END : SEEK_SET) < 0 ? -1 : 0;
+}
+
+/* To the disk. What cannot be synced (a pipe) says EINVAL, and is as good as it gets. */
+static int tp__os_sync(int fd)
+{
+    int failed;
+    TP__OS_AGAIN(failed, TP_OS_FSYNC(fd));
+    return failed && errno != EINVAL ? -1 : 0;
+}
+
+/* A new name is on the disk only when its directory is. A directory that cannot be opened is left to the system. */
+static int tp__os_sync_dir(const char *dir)
+{
+    const int fd = tp__os_open(dir, TP__OS_READ);
+    if (fd < 0) return 0;
+    const int failed = tp__os_sync(fd), error = errno;
+    tp__os_close(fd);
+    errno = error;
+    return failed;
+}
+
+static int tp__os_rename(const char *from, const char *to)
+{
+    int failed;
+    TP__OS_AGAIN(failed, TP_OS_RENAME(from, to));
+    return failed;
+}
+
+/* A file or a link. */
+static int tp__os_remove(const char *path)
+{
+    int failed;
+    TP__OS_AGAIN(failed, TP_OS_UNLINK(path));
+    return failed;
+}
+
+static int tp__os_mkdir(const char *path)
+{
+    int failed;
+    TP__OS_AGAIN(failed, mkdir(path, 0777));
+    return failed;
+}
+
+static int tp__os_rmdir(const char *path)
+{
+    int failed;
+    TP__OS_AGAIN(failed, rmdir(path));
+    return failed;
+}
+
+static int tp__os_tell(int failed, const struct stat *st, tp__os_info *info)
+{
+    memset(info, 0, sizeof *info);
+    if (failed) return -1;
+    info->kind = S_ISREG(st->st_mode) ? TP__OS_FILE : S_ISDIR(st->st_mode) ? TP__OS_DIR : TP__OS_OTHER;
+    info->size = st->st_size > 0 ? (uint64_t)st->st_size : 0;
+    info->time = (int64_t)st->st_mtime * 1000000000;
+#ifdef __APPLE__
+    info->time += st->st_mtimespec.tv_nsec;
+#else
+    info->time += st->st_mtim.tv_nsec;
+#endif
+    info->device = (uint64_t)st->st_dev;
+    info->number = (uint64_t)st->st_ino;
+    return 0;
+}
+
+/* follow: what a link leads to, not the link itself. */
+static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
+{
+    struct stat st;
+    int failed;
+    TP__OS_AGAIN(failed, follow ? stat(path, &st) : lstat(path, &st));
+    return tp__os_tell(failed, &st, info);
+}
+
+static int tp__os_fstat(int fd, tp__os_info *info)
+{
+    struct stat st;
+    int failed;
+    TP__OS_AGAIN(failed, fstat(fd, &st));
+    return tp__os_tell(failed, &st, info);
+}
+
+static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
+{
+    DIR *d;
+    do d = opendir(dir);
+    while (!d && errno == EINTR);
+    if (!d) return -1;
+    int error = 0;
+    for (bool stop = false; !stop && !error;) {
+        errno = 0;
+        const struct dirent *e = readdir(d);
+        if (e) stop = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && fn(user, e->d_name);
+        else if (errno != EINTR) stop = (error = errno) == 0;
+    }
+    closedir(d);
+    errno = error;
+    return error ? -1 : 0;
+}
+
+/* Remove everything inside the open directory (and close it). Links are removed, never followed. */
+static int tp__os_empty(int fd)
+{
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return -1;
+    }
+    int failed = 0, removed = 1;
+    while (removed && !failed) { /* again, because a listing may skip names while others are removed */
+        struct dirent *e;
+        removed = 0;
+        rewinddir(d);
+        while (!failed && (e = readdir(d)) != NULL) {
+            const char *name = e->d_name;
+            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+            if (unlinkat(dirfd(d), name, 0) == 0) {
+                removed = 1;
+                continue;
+            }
+            if (errno != EISDIR && errno != EPERM) {
+                failed = errno;
+                break;
+            }
+            int inner = openat(dirfd(d), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (inner < 0 || tp__os_empty(inner) != 0 || unlinkat(dirfd(d), name, AT_REMOVEDIR) != 0)
+                failed = errno ? errno : EIO;
+            else removed = 1;
+        }
+    }
+    closedir(d);
+    errno = failed;
+    return failed ? -1 : 0;
+}
+
+static int tp__os_empty_dir(const char *dir)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -1 : tp__os_empty(fd);
+}
+
+static int tp__os_cwd(char *path, size_t size) { return getcwd(path, size) ? 0 : -1; }
+static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); } /* the last separator, or NULL */
+static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
+#endif
+
+/* -- files: Windows -------------------------------------------------------------------------------------- */
+
+#ifdef _WIN32
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#endif
+#if !defined(TP_NO_FILES) && defined(_WIN32)
+#include <fcntl.h>
+#include <io.h>
+#include <sys/stat.h>
+
+/* A path as Windows wants it; to be freed. NULL: no memory, or no UTF-8. */
+static wchar_t *tp__os_wide(const char *path)
+{
+    const int n = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
+    wchar_t *wide = (wchar_t *)tp__hook_malloc((size_t)(n < 1 ? 1 : n) * sizeof *wide);
+    errno = wide ? EINVAL : ENOMEM;
+    if (wide && MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, n) < 1) {
+        tp__hook_free(wide);
+        wide = NULL;
+    }
+    return wide;
+}
+
+/* The last error of Windows as errno. */
+static int tp__os_fail(void)
+{
+    const DWORD e = GetLastError();
+    errno = e == ERROR_FILE_NOT_FOUND || e == ERROR_PATH_NOT_FOUND     ? ENOENT
+            : e == ERROR_ALREADY_EXISTS || e == ERROR_FILE_EXISTS      ? EEXIST
+            : e == ERROR_DISK_FULL || e == ERROR_HANDLE_DISK_FULL      ? ENOSPC
+            : e == ERROR_NOT_ENOUGH_MEMORY || e == ERROR_OUTOFMEMORY   ? ENOMEM
+            : e == ERROR_ACCESS_DENIED || e == ERROR_SHARING_VIOLATION ? EACCES
+                                                                       : EIO;
+    return -1;
+}
+
+static int tp__os_open(const char *path, int how)
+{
+    static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND};
+    wchar_t *wide = tp__os_wide(path);
+    const int fd = wide ? _wopen(wide, flags[how] | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE) : -1;
+    tp__hook_free(wide);
+    return fd;
+}
+
+static int tp__os_close(int fd) { return _close(fd); }
+
+static int64_t tp__os_read(int fd, void *data, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        const int got = _read(fd, (char *)data + done, n - done < 1u << 30 ? (unsigned)(n - done) : 1u << 30);
+        if (got < 0) return -1;
+        if (got == 0) break;
+        done += (size_t)got;
+    }
+    return (int64_t)done;
+}
+
+static int tp__os_write(int fd, const void *data, size_t n)
+{
+    const char *p = (const char *)data;
+    while (n > 0) {
+        const int put = _write(fd, p, n < 1u << 30 ? (unsigned)n : 1u << 30);
+        if (put <= 0) return -1;
+        p += put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+static int tp__os_seek(int fd, int64_t at)
+{
+    return _lseeki64(fd, at < 0 ? 0 : at, at < 0 ? SEEK_END : SEEK_SET) < 0 ? -1 : 0;
+}
+
+static int tp__os_sync(int fd) { return _commit(fd); }
+static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; } /* tp__os_rename has seen to it */
+
+static int tp__os_rename(const char *from, const char *to)
+{
+    wchar_t *a = tp__os_wide(from), *b = a ? tp__os_wide(to) : NULL;
+    int failed = -1;
+    if (b) {
+        RemoveDirectoryW(b); /* an empty one gives way, as it does elsewhere */
+        failed = MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : tp__os_fail();
+    }
+    tp__hook_free(a);
+    tp__hook_free(b);
+    return failed;
+}
+
+static int tp__os_remove(const char *path)
+{
+    wchar_t *wide = tp__os_wide(path);
+    const int failed = wide ? _wunlink(wide) : -1;
+    tp__hook_free(wide);
+    return failed;
+}
+
+static int tp__os_mkdir(const char *path)
+{
+    wchar_t *wide = tp__os_wide(path);
+    const int failed = wide ? _wmkdir(wide) : -1;
+    tp__hook_free(wide);
+    return failed;
+}
+
+static int tp__os_rmdir(const char *path)
+{
+    wchar_t *wide = tp__os_wide(path);
+    const int failed = !wide ? -1 : RemoveDirectoryW(wide) ? 0 : tp__os_fail();
+    tp__hook_free(wide);
+    return failed;
+}
+
+static int tp__os_tell(HANDLE file, tp__os_info *info)
+{
+    BY_HANDLE_FILE_INFORMATION is;
+    memset(info, 0, sizeof *info);
+    if (file == INVALID_HANDLE_VALUE || !GetFileInformationByHandle(file, &is)) return tp__os_fail();
+    info->kind = is.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT ? TP__OS_OTHER
+                 : is.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY   ? TP__OS_DIR
+                                                                    : TP__OS_FILE;
+    info->size = (uint64_t)is.nFileSizeHigh << 32 | is.nFileSizeLow;
+    info->time = (int64_t)((uint64_t)is.ftLastWriteTime.dwHighDateTime << 32 | is.ftLastWriteTime.dwLowDateTime);
+    info->time = (info->time - 116444736000000000) * 100; /* from tenths of microseconds since 1601 */
+    info->device = is.dwVolumeSerialNumber;
+    info->number = (uint64_t)is.nFileIndexHigh << 32 | is.nFileIndexLow;
+    return 0;
+}
+
+static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
+{
+    wchar_t *wide = tp__os_wide(path);
+    memset(info, 0, sizeof *info);
+    if (!wide) return -1;
+    const HANDLE file =
+        CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+                    FILE_FLAG_BACKUP_SEMANTICS | (follow ? 0 : FILE_FLAG_OPEN_REPARSE_POINT), NULL);
+    const int failed = tp__os_tell(file, info), error = errno;
+    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    tp__hook_free(wide);
+    errno = error;
+    return failed;
+}
+
+static int tp__os_fstat(int fd, tp__os_info *info) { return tp__os_tell((HANDLE)_get_osfhandle(fd), info); }
+
+static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
+{
+    const size_t n = strlen(dir);
+    char *pattern = (char *)tp__hook_malloc(n + 3), name[3 * MAX_PATH];
+    if (pattern) snprintf(pattern, n + 3, "%s/*", dir);
+    wchar_t *wide = pattern ? tp__os_wide(pattern) : NULL;
+    WIN32_FIND_DATAW found;
+    HANDLE list = wide ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
+    if (list == INVALID_HANDLE_VALUE) tp__os_fail();
+    tp__hook_free(pattern);
+    tp__hook_free(wide);
+    if (list == INVALID_HANDLE_VALUE) return -1;
+    do {
+        if (WideCharToMultiByte(CP_UTF8, 0, found.cFileName, -1, name, sizeof name, NULL, NULL) < 1) continue;
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && fn(user, name)) break;
+    } while (FindNextFileW(list, &found));
+    FindClose(list);
+    return 0;
+}
+
+typedef struct tp__os_emptying {
+    const char *dir;
+    int failed;
+} tp__os_emptying;
+static int tp__os_empty_dir(const char *dir);
+
+static bool tp__os_empty_one(void *user, const char *name)
+{
+    tp__os_emptying *in = (tp__os_emptying *)user;
+    tp__os_info is;
+    const size_t n = strlen(in->dir) + strlen(name) + 2;
+    char *path = (char *)tp__hook_malloc(n);
+    in->failed = -1;
+    if (!path) return true;
+    snprintf(path, n, "%s/%s", in->dir, name);
+    if (tp__os_stat(path, false, &is) == 0 && is.kind == TP__OS_DIR) in->failed = tp__os_empty_dir(path);
+    else in->failed = 0;
+    if (!in->failed && tp__os_remove(path) != 0) in->failed = tp__os_rmdir(path); /* a folder, or a link to one */
+    tp__hook_free(path);
+    return in->failed != 0;
+}
+
+/* Remove everything inside. Links are removed, never followed. */
+static int tp__os_empty_dir(const char *dir)
+{
+    tp__os_emptying in = {dir, 0};
+    return tp__os_list(dir, tp__os_empty_one, &in) != 0 ? -1 : in.failed;
+}
+
+static int tp__os_cwd(char *path, size_t size)
+{
+    wchar_t wide[MAX_PATH];
+    const DWORD n = GetCurrentDirectoryW(MAX_PATH, wide);
+    if (n == 0 || n >= MAX_PATH || WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, (int)size, NULL, NULL) < 1)
+        return tp__os_fail();
+    for (; *path; path++)
+        if (*path == '\\') *path = '/';
+    return 0;
+}
+
+static const char *tp__os_slash(const char *path) /* the last separator, or NULL */
+{
+    const char *last = NULL;
+    for (; *path; path++)
+        if (*path == '/' || *path == '\\') last = path;
+    return last;
+}
+
+static TP__UNUSED bool tp__os_is_absolute(const char *path)
+{
+    return path[0] == '/' || path[0] == '\\' || (path[0] && path[1] == ':');
+}
+#endif
+
+/* -- files: none ----------------------------------------------------------------------------------------- */
+
+#ifdef TP_NO_FILES
+static int tp__os_no_files(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
+static int tp__os_open(const char *path, int how) { return (void)path, (void)how, tp__os_no_files(); }
+static int tp__os_close(int fd) { return (void)fd, tp__os_no_files(); }
+static int64_t tp__os_read(int fd, void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
+static int tp__os_write(int fd, const void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
+static int tp__os_seek(int fd, int64_t at) { return (void)fd, (void)at, tp__os_no_files(); }
+static int tp__os_sync(int fd) { return (void)fd, tp__os_no_files(); }
+static int tp__os_sync_dir(const char *dir) { return (void)dir, tp__os_no_files(); }
+static int tp__os_rename(const char *from, const char *to) { return (void)from, (void)to, tp__os_no_files(); }
+static int tp__os_remove(const char *path) { return (void)path, tp__os_no_files(); }
+static int tp__os_mkdir(const char *path) { return (void)path, tp__os_no_files(); }
+static int tp__os_rmdir(const char *path) { return (void)path, tp__os_no_files(); }
+static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
+{
+    memset(info, 0, sizeof *info);
+    return (void)path, (void)follow, tp__os_no_files();
+}
+static int tp__os_fstat(int fd, tp__os_info *info) { return (void)fd, tp__os_stat("", true, info); }
+static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
+{
+    return (void)dir, (void)fn, (void)user, tp__os_no_files();
+}
+static int tp__os_empty_dir(const char *dir) { return (void)dir, tp__os_no_files(); }
+static int tp__os_cwd(char *path, size_t size) { return (void)path, (void)size, tp__os_no_files(); }
+static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); }
+static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
+#endif
+
+/* What errno says, for sentences. */
+static const char *tp__os_error(void)
+{
+#ifdef TP_NO_FILES
+    if (errno == ENOSYS) return "this program was built with TP_NO_FILES";
+#endif
+    return strerror(errno);
+}
+
+/* The beginning of a small file as text; "" where it cannot be read. */
+static TP__UNUSED void tp__os_peek(const char *path, char *text, size_t size)
+{
+    const int fd = tp__os_open(path, TP__OS_READ);
+    const int64_t n = fd < 0 ? 0 : tp__os_read(fd, text, size - 1);
+    if (fd >= 0) tp__os_close(fd);
+    text[n < 0 ? 0 : n] = 0;
+}
+
+/* -- this process, its terminal, its machine ------------------------------------------------------------- */
+
+#if defined(TP__NO_SYSTEM)
+static int64_t tp__os_pid(void) { return 0; }
+static bool tp__os_lives(int64_t pid) { return (void)pid, true; }
+static void tp__os_host(char *name, size_t size) { snprintf(name, size, "localhost"); }
+static int tp__os_terminal_width(void) { return 0; }
+#elif defined(_WIN32)
+#include <io.h>
+static int64_t tp__os_pid(void) { return (int64_t)GetCurrentProcessId(); }
+
+static bool tp__os_lives(int64_t pid)
+{
+    DWORD code = STILL_ACTIVE;
+    const HANDLE process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)pid);
+    if (!process) return GetLastError() != ERROR_INVALID_PARAMETER;
+    GetExitCodeProcess(process, &code);
+    CloseHandle(process);
+    return code == STILL_ACTIVE;
+}
+
+static void tp__os_host(char *name, size_t size)
+{
+    DWORD n = (DWORD)size;
+    if (!GetComputerNameA(name, &n)) snprintf(name, size, "localhost");
+}
+
+/* Columns of the terminal that stderr writes to; 0 if that is none. */
+static int tp__os_terminal_width(void)
+{
+    CONSOLE_SCREEN_BUFFER_INFO is;
+    if (!_isatty(2)) return 0;
+    if (!GetConsoleScreenBufferInfo(GetStdHandle(STD_ERROR_HANDLE), &is)) return 80;
+    return is.srWindow.Right - is.srWindow.Left + 1;
+}
+#else
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+static int64_t tp__os_pid(void) { return (int64_t)getpid(); }
+
+/* Is there a process of this number? One of another user is one, too. */
+static bool tp__os_lives(int64_t pid) { return kill((pid_t)pid, 0) == 0 || errno != ESRCH; }
+
+/* The name of this machine. */
+static void tp__os_host(char *name, size_t size)
+{
+    if (gethostname(name, size) != 0) snprintf(name, size, "localhost");
+    name[size - 1] = 0;
+}
+
+/* Columns of the terminal that stderr writes to; 0 if that is none. */
+static int tp__os_terminal_width(void)
+{
+#ifdef TIOCGWINSZ
+    struct winsize w;
+    if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20) return w.ws_col;
+#endif
+    return isatty(STDERR_FILENO) ? 80 : 0;
+}
+#endif
+
+/* What the shell makes of a command: its status, 0 for success. */
+static TP__UNUSED int tp__os_shell(const char *command)
+{
+#ifdef TP__NO_SYSTEM
+    return (void)command, -1;
+#else
+    return system(command);
+#endif
+}
+
+/* Bytes of memory that are free; negative where the system does not tell. */
+static TP__UNUSED double tp__os_free_memory(void)
+{
+#ifdef _WIN32
+    MEMORYSTATUSEX is;
+    is.dwLength = sizeof is;
+    return GlobalMemoryStatusEx(&is) ? (double)is.ullAvailPhys : -1;
+#elif defined(__linux__)
+    char text[1024];
+    tp__os_peek("/proc/meminfo", text, sizeof text);
+    const char *line = strstr(text, "MemAvailable:");
+    return line ? 1024.0 * (double)strtoll(line + 13, NULL, 10) : -1;
+#else
+    return -1;
+#endif
+}
+
+/* Large pages for a block, please: advice. Without them a big arena is faulted in 4 KiB at a time. (The declaration is hidden
+ * by _POSIX_C_SOURCE, so C says it itself.) */
+#if defined(__linux__)
+#include <sys/mman.h>
+#if !defined(MADV_HUGEPAGE) && !defined(__cplusplus)
+#define MADV_HUGEPAGE 14
+extern int madvise(void *address, size_t length, int advice);
+#endif
+#endif
+static void tp__os_large_pages(void *p, size_t size)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const int saved = errno;
+    (void)madvise(p, size, MADV_HUGEPAGE);
+    errno = saved;
+#else
+    (void)p, (void)size;
+#endif
+}
+
+/* -- time ------------------------------------------------------------------------------------------------ */
+
+static double tp__os_clock(void) /* seconds since some moment; it never goes back */
+{
+#if defined(TP__NO_SYSTEM)
+    return (double)clock() / (double)CLOCKS_PER_SEC;
+#elif defined(_WIN32)
+    LARGE_INTEGER now, rate;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&rate);
+    return (double)now.QuadPart / (double)rate.QuadPart;
+#else
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+#endif
+}
+
+static double tp__os_wall(void) /* seconds since 1970 */
+{
+#if defined(TP__NO_SYSTEM)
+    return (double)time(NULL);
+#elif defined(_WIN32)
+    FILETIME now;
+    GetSystemTimeAsFileTime(&now);
+    return 1e-7 * (double)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) - 11644473600.0;
+#else
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+#endif
+}
+
+/* The local time as `fmt` of strftime says. */
+static void tp__os_local_time(char *out, size_t size, const char *fmt)
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+#if defined(TP__NO_SYSTEM)
+    const struct tm *is = localtime(&now);
+    const bool told = is != NULL;
+    if (told) tm = *is;
+#elif defined(_WIN32)
+    const bool told = localtime_s(&tm, &now) == 0;
+#else
+    const bool told = localtime_r(&now, &tm) != NULL;
+#endif
+    if (!told || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
+}
+TP__COLD_END
+
+/* -- threads: POSIX, Windows, none ----------------------------------------------------------------------- */
+/* A lock is good when it holds TP__OS_MUTEX, or after tp__os_mutex_init. TP__OS_THREAD(name_, user_) begins the function of a
+ * thread, TP__OS_THREAD_END ends it. */
+
+#if defined(TP_NO_THREADS)
+typedef int tp__os_mutex, tp__os_cond; /* nobody else can be waited for: locks do nothing, a wait returns at once */
+#define TP__OS_MUTEX                0
+#define tp__os_mutex_init(m_)       (*(m_) = 0)
+#define tp__os_mutex_free(m_)       ((void)(m_))
+#define tp__os_lock(m_)             ((void)(m_))
+#define tp__os_unlock(m_)           ((void)(m_))
+#define tp__os_cond_init(c_)        (*(c_) = 0)
+#define tp__os_cond_free(c_)        ((void)(c_))
+#define tp__os_wait(c_, m_)         ((void)(c_), (void)(m_))
+#define tp__os_wait_for(c_, m_, s_) ((void)(c_), (void)(m_), (void)(s_), false)
+#define tp__os_signal(c_)           ((void)(c_))
+#define tp__os_broadcast(c_)        ((void)(c_))
+#elif defined(_WIN32)
+#include <process.h>
+typedef SRWLOCK tp__os_mutex;
+typedef CONDITION_VARIABLE tp__os_cond;
+typedef HANDLE tp__os_thread;
+#define TP__OS_MUTEX                SRWLOCK_INIT
+#define TP__OS_THREAD(name_, user_) static unsigned __stdcall name_(void *user_)
+#define TP__OS_THREAD_END           return 0
+#define tp__os_mutex_init(m_)       (InitializeSRWLock(m_), 0)
+#define tp__os_mutex_free(m_)       ((void)(m_))
+#define tp__os_lock(m_)             AcquireSRWLockExclusive(m_)
+#define tp__os_unlock(m_)           ReleaseSRWLockExclusive(m_)
+#define tp__os_cond_init(c_)        (InitializeConditionVariable(c_), 0)
+#define tp__os_cond_free(c_)        ((void)(c_))
+#define tp__os_wait(c_, m_)         ((void)SleepConditionVariableSRW(c_, m_, INFINITE, 0))
+#define tp__os_signal(c_)           WakeConditionVariable(c_)
+#define tp__os_broadcast(c_)        WakeAllConditionVariable(c_)
+#define tp__os_thread_yield()       ((void)SwitchToThread())
+#define tp__os_thread_join(t_)      ((void)WaitForSingleObject(t_, INFINITE), (void)CloseHandle(t_))
+
+static bool tp__os_wait_for(tp__os_cond *c, tp__os_mutex *m, double seconds)
+{
+    return SleepConditionVariableSRW(c, m, seconds < 4e6 ? (DWORD)ceil(1000 * seconds) : INFINITE - 1, 0) != 0;
+}
+
+/* 0, or an error for strerror. */
+static int tp__os_thread_start(tp__os_thread *t, unsigned(__stdcall *fn)(void *), void *user)
+{
+    *t = (HANDLE)_beginthreadex(NULL, 0, fn, user, 0, NULL);
+    return *t ? 0 : errno;
+}
+
+static int tp__os_processors(void)
+{
+    const DWORD n = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    return n < 1 ? 1 : (int)n;
+}
+
+static int tp__os_processor(void) { return -1; }
+static void tp__os_leave_processor(int cpu) { (void)cpu; }
+#else
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+typedef pthread_mutex_t tp__os_mutex;
+typedef pthread_cond_t tp__os_cond;
+typedef pthread_t tp__os_thread;
+#define TP__OS_MUTEX                PTHREAD_MUTEX_INITIALIZER
+#define TP__OS_THREAD(name_, user_) static void *name_(void *user_)
+#define TP__OS_THREAD_END           return NULL
+#define tp__os_mutex_init(m_)       pthread_mutex_init(m_, NULL)
+#define tp__os_mutex_free(m_)       pthread_mutex_destroy(m_)
+#define tp__os_lock(m_)             pthread_mutex_lock(m_)
+#define tp__os_unlock(m_)           pthread_mutex_unlock(m_)
+#define tp__os_cond_free(c_)        pthread_cond_destroy(c_)
+#define tp__os_wait(c_, m_)         pthread_cond_wait(c_, m_)
+#define tp__os_signal(c_)           pthread_cond_signal(c_)
+#define tp__os_broadcast(c_)        pthread_cond_broadcast(c_)
+#define tp__os_thread_yield()       sched_yield()
+#define tp__os_thread_join(t_)      pthread_join(t_, NULL)
+
+TP__COLD_BEGIN
+/* Conditions wait by the monotonic clock, where the system has that. */
+#ifdef __APPLE__
+#define TP__OS_COND_CLOCK CLOCK_REALTIME
+#else
+#define TP__OS_COND_CLOCK CLOCK_MONOTONIC
+#endif
+
+static int tp__os_cond_init(tp__os_cond *c)
+{
+    pthread_condattr_t attr;
+    int err = pthread_condattr_init(&attr);
+    if (err) return err;
+#ifndef __APPLE__
+    pthread_condattr_setclock(&attr, TP__OS_COND_CLOCK);
+#endif
+    err = pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+    return err;
+}
+
+/* False: the time is over. */
+static bool tp__os_wait_for(tp__os_cond *c, tp__os_mutex *m, double seconds)
+{
+    struct timespec ts;
+    clock_gettime(TP__OS_COND_CLOCK, &ts);
+    const double whole = floor(seconds);
+    ts.tv_sec += (time_t)whole;
+    ts.tv_nsec += (long)((seconds - whole) * 1e9);
+    if (ts.tv_nsec >= 1000000000L) {
+        ts.tv_nsec -= 1000000000L;
+        ts.tv_sec++;
+    }
+    return pthread_cond_timedwait(c, m, &ts) == 0;
+}
+
+/* 0, or an error for strerror. Threads of ours leave signals to the program's own threads, so that Ctrl-C interrupts the loop
+ * and not a worker. */
+static int tp__os_thread_start(tp__os_thread *t, void *(*fn)(void *), void *user)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int err = pthread_create(t, NULL, fn, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
+/* The processors this process may use: those online, less what the affinity mask and a container's quota take. */
+static int tp__os_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n < 1) n = 1;
+#ifdef __linux__
+    char text[8192], *end;
+    tp__os_peek("/proc/self/status", text, sizeof text);
+    const char *c = strstr(text, "\nCpus_allowed:");
+    long allowed = 0;
+    for (c = c ? c + 14 : ""; *c && *c != '\n'; c++) {
+        int digit = isdigit((unsigned char)*c) ? *c - '0' : isxdigit((unsigned char)*c) ? (*c | 32) - 'a' + 10 : 0;
+        for (; digit; digit &= digit - 1) allowed++;
+    }
+    if (allowed > 0 && allowed < n) n = allowed;
+    tp__os_peek("/sys/fs/cgroup/cpu.max", text, sizeof text);
+    const long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
+    if (quota > 0 && period > 0 && (quota - 1) / period + 1 < n) n = (long)((quota - 1) / period + 1);
+#endif
+    return n < INT_MAX ? (int)n : INT_MAX;
+}
+TP__COLD_END
+
+/* Which processor the caller runs on, -1 if that is not known; and away from it. A thread is sometimes put on the
+ * processor of the thread that started or woke it, and stays there for as long as both work. What it may use is as before
+ * afterwards. (The names of the C library need a feature macro that is not ours to define.) */
+#if defined(__linux__) && defined(__GNUC__) && defined(SYS_getcpu) && defined(SYS_sched_setaffinity)
+#ifdef __cplusplus
+extern "C" long tp__syscall(long number, ...) __asm__("syscall");
+#else
+extern long tp__syscall(long number, ...) __asm__("syscall");
+#endif
+static int tp__os_processor(void)
+{
+    unsigned cpu = 0;
+    return tp__syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
+}
+TP__SMALL static void tp__os_leave_processor(int cpu)
+{
+    enum { BITS = 8 * sizeof(unsigned long), WORDS = 8192 / BITS };
+    unsigned long allowed[WORDS], others = 0;
+    memset(allowed, 0, sizeof allowed);
+    const long bytes = tp__syscall(SYS_sched_getaffinity, 0, sizeof allowed, allowed);
+    if (bytes <= 0 || cpu < 0 || cpu >= BITS * WORDS || tp__os_processor() != cpu) return;
+    const unsigned long bit = 1ul << (unsigned)cpu % BITS;
+    allowed[cpu / BITS] &= ~bit;
+    for (int i = 0; i < WORDS; i++) others |= allowed[i];
+    if (!others || tp__syscall(SYS_sched_setaffinity, 0, bytes, allowed) != 0) return;
+    allowed[cpu / BITS] |= bit;
+    tp__syscall(SYS_sched_setaffinity, 0, bytes, allowed);
+}
+#else
+static int tp__os_processor(void) { return -1; }
+static void tp__os_leave_processor(int cpu) { (void)cpu; }
+#endif
+#endif
+
+TP__COLD_BEGIN
+/* -- signals: Ctrl-C ------------------------------------------------------------------------------------- */
+/* Between listen and ignore Ctrl-C sets a flag, the first time; who presses it twice does not want to wait. Several may listen
+ * at a time: all of them see the flag, also who began after it was set, and the last one gives the program its handler back. */
+
+#ifdef TP_NO_SIGNALS
+static TP__UNUSED void tp__os_interrupt_listen(void) {}
+static TP__UNUSED void tp__os_interrupt_ignore(void) {}
+static TP__UNUSED bool tp__os_interrupted(void) { return false; }
+#else
+#include <signal.h>
+static struct {
+    int flag; /* atomic: all that a handler can reach */
+    int listeners;
+#ifdef _WIN32
+    void (*before)(int);
+#else
+    struct sigaction before;
+#endif
+} tp__os_interrupt;
+static tp__os_mutex tp__os_interrupt_lock = TP__OS_MUTEX;
+
+static void tp__os_on_interrupt(int number)
+{
+    (void)number;
+    __atomic_store_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED);
+}
+
+static TP__UNUSED void tp__os_interrupt_listen(void)
+{
+    tp__os_lock(&tp__os_interrupt_lock);
+    if (tp__os_interrupt.listeners++ == 0) {
+        __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED);
+#ifdef _WIN32
+        tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt); /* for one time, by the C library's rule */
+#else
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = tp__os_on_interrupt;
+        action.sa_flags = (int)SA_RESETHAND; /* for one time */
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGINT, &action, &tp__os_interrupt.before);
+#endif
+    }
+    tp__os_unlock(&tp__os_interrupt_lock);
+}
+
+static TP__UNUSED void tp__os_interrupt_ignore(void)
+{
+    tp__os_lock(&tp__os_interrupt_lock);
+    if (--tp__os_interrupt.listeners == 0)
+#ifdef _WIN32
+        signal(SIGINT, tp__os_interrupt.before);
+#else
+        sigaction(SIGINT, &tp__os_interrupt.before, NULL);
+#endif
+    tp__os_unlock(&tp__os_interrupt_lock);
+}
+
+static TP__UNUSED bool tp__os_interrupted(void)
+{
+    return __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0;
+}
+#endif
+
+#ifdef TP_NO_THREADS
+#define TP__THREAD_LOCAL
+#else
+#define TP__THREAD_LOCAL __thread
+#endif
 
 /* ==== >>status ======================================================================================== */
 
@@ -771,7 +1716,7 @@ TP_DEF const char *tp_status_name(tp_status status)
 static struct {
     tp_log_fn fn; /* NULL: the default sink */
     void *user;
-    FILE *file;         /* <dir>/log.log */
+    int file;           /* the descriptor of <dir>/log.log, and 1; 0: none */
     char dir[TP__PATH]; /* "" until tp_logger_set_dir */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
@@ -780,27 +1725,10 @@ static struct {
 /* This thread holds the lock: a sink that logs must neither wait for itself nor call itself. */
 static TP__THREAD_LOCAL bool tp__log_inside;
 
-#ifdef TP_NO_THREADS
-static void tp__log_lock(void) {}
-static void tp__log_unlock(void) {}
-#else
-static pthread_mutex_t tp__log_mutex = PTHREAD_MUTEX_INITIALIZER;
-static void tp__log_lock(void) { pthread_mutex_lock(&tp__log_mutex); }
-static void tp__log_unlock(void) { pthread_mutex_unlock(&tp__log_mutex); }
-#endif
+static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
 
-static void *tp__hook_malloc(size_t size);
-static void tp__hook_free(void *p);
-
-/* The local time as `fmt` says, for log lines and backup names. */
-static void tp__local_time(char *out, size_t size, const char *fmt)
-{
-    time_t now = time(NULL);
-    struct tm tm;
-    if (!localtime_r(&now, &tm) || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
-}
-
-static void tp__log_line(FILE *out, bool colour, tp_log_level level, const char *message)
+/* One write for a line, so that those of several threads and programs do not mix. file: 0 for stderr. */
+static void tp__log_line(int file, bool colour, tp_log_level level, const char *message)
 {
     const char *mark = level == TP_LOG_ERROR   ? "ERR"
                        : level == TP_LOG_WARN  ? "WRN"
@@ -808,16 +1736,27 @@ static void tp__log_line(FILE *out, bool colour, tp_log_level level, const char 
                                                : "";
     const char *green = colour ? "\033[32m" : "", *plain = colour ? "\033[0m" : "";
     const char *mark_colour = !colour || !*mark ? "" : level == TP_LOG_DEBUG ? "\033[33m" : "\033[31m";
-    char when[32];
-    tp__local_time(when, sizeof when, "%m%d %H:%M:%S");
-    fprintf(out, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark, *mark ? plain : "", *mark ? " " : "",
-            message);
-    fflush(out);
+    char when[32], text[TP__LOG_TEXT], *longer = NULL;
+    const size_t need = strlen(message) + 64; /* more than what stands around a message */
+    if (need > sizeof text) longer = (char *)tp__hook_malloc(need);
+    char *line = longer ? longer : text; /* no memory: it is cut */
+    const size_t size = longer ? need : sizeof text;
+    tp__os_local_time(when, sizeof when, "%m%d %H:%M:%S");
+    const int n = snprintf(line, size, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark,
+                           *mark ? plain : "", *mark ? " " : "", message);
+    if (n >= (int)size) line[size - 2] = '\n';
+    if (file) {
+        tp__os_write(file - 1, line, strlen(line));
+    } else {
+        fputs(line, stderr);
+        fflush(stderr);
+    }
+    tp__hook_free(longer);
 }
 
 static void tp__log_default(tp_log_level level, const char *message)
 {
-    tp__log_line(stderr, isatty(STDERR_FILENO) != 0, level, message);
+    tp__log_line(0, tp__os_terminal_width() > 0, level, message);
     if (tp__logger.file) tp__log_line(tp__logger.file, false, level, message);
 }
 
@@ -856,7 +1795,7 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     if (tp__log_inside) {
         tp__log_default(level, message);
     } else {
-        tp__log_lock();
+        tp__os_lock(&tp__log_mutex);
         tp__log_inside = true;
         int known = tp__logger.n_once;
         if (!once || tp__log_first_time(message)) {
@@ -865,17 +1804,17 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
                 tp__log_send(TP_LOG_WARN, "256 different once-only messages were shown; new ones no longer are");
         }
         tp__log_inside = false;
-        tp__log_unlock();
+        tp__os_unlock(&tp__log_mutex);
     }
     tp__hook_free(longer);
 }
 
 TP_DEF void tp_set_log(tp_log_fn fn, void *user)
 {
-    tp__log_lock();
+    tp__os_lock(&tp__log_mutex);
     tp__logger.fn = fn;
     tp__logger.user = user;
-    tp__log_unlock();
+    tp__os_unlock(&tp__log_mutex);
 }
 
 TP_DEF void tp_log(tp_log_level level, const char *fmt, ...)
@@ -896,64 +1835,28 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...)
 
 /* -- the directory of a run ----------------------------------------------------------------------------- */
 
+static bool tp__dir_visible(void *user, const char *name) { return *(bool *)user = name[0] != '.'; }
+
 /* 1: a directory with visible files; 0: empty or absent; -1: something is there that is no directory. */
 static int tp__dir_filled(const char *dir)
 {
-    struct stat st;
-    if (stat(dir, &st) != 0) return 0;
-    if (!S_ISDIR(st.st_mode)) return -1;
-    DIR *d = opendir(dir);
-    if (!d) return 0;
-    int filled = 0;
-    struct dirent *e;
-    while (!filled && (e = readdir(d)) != NULL) filled = e->d_name[0] != '.';
-    closedir(d);
+    tp__os_info is;
+    bool filled = false;
+    if (tp__os_stat(dir, true, &is) != 0) return 0;
+    if (is.kind != TP__OS_DIR) return -1;
+    tp__os_list(dir, tp__dir_visible, &filled);
     return filled;
-}
-
-/* Remove everything inside the open directory (and close it). Links are removed, never followed. */
-static int tp__empty_dir(int fd)
-{
-    DIR *d = fdopendir(fd);
-    if (!d) {
-        close(fd);
-        return -1;
-    }
-    int failed = 0, removed = 1;
-    while (removed && !failed) { /* again, because a listing may skip names while others are removed */
-        struct dirent *e;
-        removed = 0;
-        rewinddir(d);
-        while (!failed && (e = readdir(d)) != NULL) {
-            const char *name = e->d_name;
-            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
-            if (unlinkat(dirfd(d), name, 0) == 0) {
-                removed = 1;
-                continue;
-            }
-            if (errno != EISDIR && errno != EPERM) {
-                failed = errno;
-                break;
-            }
-            int inner = openat(dirfd(d), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            if (inner < 0 || tp__empty_dir(inner) != 0 || unlinkat(dirfd(d), name, AT_REMOVEDIR) != 0)
-                failed = errno ? errno : EIO;
-            else removed = 1;
-        }
-    }
-    closedir(d);
-    errno = failed;
-    return failed ? -1 : 0;
 }
 
 /* Emptying the directory that the program stands in, or one above it, is never what was meant. */
 static bool tp__holds_working_dir(const char *dir)
 {
-    struct stat wanted, here;
+    tp__os_info wanted, here;
     char path[TP__PATH];
-    if (stat(dir, &wanted) != 0 || !getcwd(path, sizeof path)) return false;
+    if (tp__os_stat(dir, true, &wanted) != 0 || tp__os_cwd(path, sizeof path) != 0) return false;
     for (;;) {
-        if (stat(path, &here) == 0 && here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino) return true;
+        if (tp__os_stat(path, true, &here) == 0 && here.device == wanted.device && here.number == wanted.number)
+            return true;
         char *slash = strrchr(path, '/');
         if (!slash || path[1] == 0) return false;
         if (slash == path) slash++; /* "/usr" -> "/" */
@@ -961,19 +1864,27 @@ static bool tp__holds_working_dir(const char *dir)
     }
 }
 
-/* base + suffix, made unique, so that two runs in one second do not overwrite each other's backup. */
-static tp_status tp__unused_name(char *out, size_t size, const char *base, const char *sep)
+/* Rename a file or directory to <path><sep><date and time>, with a number behind where that is taken: `to` says what it is. The
+ * new name is made first, so that nobody else's file is replaced. What: TP__OS_FILE, TP__OS_DIR. from NULL: only make it. */
+static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int what, char *to, size_t size)
 {
     char when[32];
-    struct stat st;
-    tp__local_time(when, sizeof when, "%m%d-%H%M%S");
-    for (int i = 1; i < 1000; i++) {
-        int n = i == 1 ? snprintf(out, size, "%s%s%s", base, sep, when)
-                       : snprintf(out, size, "%s%s%s-%d", base, sep, when, i);
-        if (n < 0 || (size_t)n >= size) return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", base);
-        if (lstat(out, &st) != 0) return TP_OK;
+    tp__os_local_time(when, sizeof when, "%m%d-%H%M%S");
+    for (int i = 1; i < 100000; i++) {
+        const int n = i == 1 ? snprintf(to, size, "%s%s%s", path, sep, when)
+                             : snprintf(to, size, "%s%s%s-%d", path, sep, when, i);
+        if (n < 0 || (size_t)n >= size) return tp_fail(TP_ERR_ARG, "the path '%s' is too long", path);
+        const int made = what == TP__OS_DIR ? tp__os_mkdir(to) : tp__os_open(to, TP__OS_NEW);
+        if (made < 0 && errno == EEXIST) continue;
+        if (made < 0) return tp_fail(TP_ERR_IO, "'%s' cannot be made: %s", to, tp__os_error());
+        if (what == TP__OS_FILE) tp__os_close(made);
+        if (!from || tp__os_rename(from, to) == 0) return TP_OK;
+        const int error = errno;
+        if (what == TP__OS_DIR) tp__os_rmdir(to);
+        else tp__os_remove(to);
+        return tp_fail(TP_ERR_IO, "cannot rename '%s' to '%s': %s", from, to, strerror(error));
     }
-    return tp_fail(TP_ERR_IO, "log directory: no free name beside '%s'; remove old backups", base);
+    return tp_fail(TP_ERR_IO, "there is no free name for '%s'; remove old backups", path);
 }
 
 static tp_status tp__logger_make_room(char *dir, size_t size, char action)
@@ -986,21 +1897,18 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
     if (action == 'd') {
         if (tp__holds_working_dir(dir))
             return tp_fail(TP_ERR_ARG, "log directory: '%s' holds the working directory and is not deleted", dir);
-        int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || tp__empty_dir(fd) != 0)
-            return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, strerror(errno));
+        if (tp__os_empty_dir(dir) != 0)
+            return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, tp__os_error());
         return TP_OK;
     }
     if (action == 'b') {
-        tp_status st = tp__unused_name(other, sizeof other, dir, "");
+        const tp_status st = tp__set_aside(dir, dir, "", TP__OS_DIR, other, sizeof other);
         if (st != TP_OK) return st;
-        if (rename(dir, other) != 0)
-            return tp_fail(TP_ERR_IO, "log directory: cannot rename '%s' to '%s': %s", dir, other, strerror(errno));
         tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, other);
         return TP_OK;
     }
     if (action == 'n') {
-        tp_status st = tp__unused_name(other, sizeof other, dir, "");
+        const tp_status st = tp__set_aside(NULL, dir, "", TP__OS_DIR, other, sizeof other);
         if (st != TP_OK) return st;
         if (strlen(other) >= size) return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", other);
         memcpy(dir, other, strlen(other) + 1);
@@ -1016,7 +1924,7 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
 {
     char path[TP__PATH - 64], log_path[TP__PATH], backup[TP__PATH];
-    FILE *file = NULL;
+    int file = 0;
     path[0] = 0;
     if (dir) { /* NULL forgets the directory and closes the file */
         size_t n = strlen(dir);
@@ -1031,32 +1939,30 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
         if (st == TP_OK) st = tp_make_dirs(path);
         if (st != TP_OK) return st;
 
-        struct stat sb;
+        tp__os_info is;
         snprintf(log_path, sizeof log_path, "%s/log.log", path);
-        if (lstat(log_path, &sb) == 0) {
-            st = tp__unused_name(backup, sizeof backup, log_path, ".");
+        if (tp__os_stat(log_path, false, &is) == 0) {
+            st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup, sizeof backup);
             if (st != TP_OK) return st;
-            if (rename(log_path, backup) != 0)
-                return tp_fail(TP_ERR_IO, "cannot rename '%s' to '%s': %s", log_path, backup, strerror(errno));
             tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
         }
-        file = fopen(log_path, "w");
-        if (!file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, strerror(errno));
+        file = tp__os_open(log_path, TP__OS_APPEND) + 1;
+        if (!file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, tp__os_error());
     }
 
-    tp__log_lock();
-    FILE *old = tp__logger.file;
+    tp__os_lock(&tp__log_mutex);
+    const int old = tp__logger.file;
     tp__logger.file = file;
     memcpy(tp__logger.dir, path, strlen(path) + 1);
-    tp__log_unlock();
-    if (old) fclose(old);
+    tp__os_unlock(&tp__log_mutex);
+    if (old) tp__os_close(old - 1);
     return TP_OK;
 }
 
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action)
 {
     if (!program) program = "";
-    const char *slash = strrchr(program, '/');
+    const char *slash = tp__os_slash(program);
     const char *base = slash ? slash + 1 : program;
     const char *dot = strrchr(base, '.');
     size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
@@ -1172,16 +2078,6 @@ TP_DEF char *tp_strdup(const char *s)
 
 /* -- aligned blocks ------------------------------------------------------------------------------------- */
 
-/* Large blocks ask Linux for huge pages: without them a big arena is faulted in 4 KiB at a time. The
- * declaration is hidden by _POSIX_C_SOURCE, so C says it itself; it is advice, and nothing fails where it is
- * refused. */
-#if defined(__linux__) && !defined(MADV_HUGEPAGE) && !defined(__cplusplus)
-#define TP__MADV_HUGEPAGE 14
-extern int madvise(void *address, size_t length, int advice);
-#elif defined(__linux__) && defined(MADV_HUGEPAGE)
-#define TP__MADV_HUGEPAGE MADV_HUGEPAGE
-#endif
-
 #define TP__ALIGN      ((size_t)64)
 #define TP__HUGE_PAGE  ((size_t)2 << 20)
 #define TP__HUGE_BLOCK TP__HUGE_PAGE /* from here on blocks are aligned to huge pages */
@@ -1199,13 +2095,7 @@ TP_DEF void *tp_alloc_aligned(size_t size)
     char *p = base + sizeof(void *);
     p += (align - (size_t)((uintptr_t)p % align)) % align;
     memcpy(p - sizeof base, &base, sizeof base);
-#ifdef TP__MADV_HUGEPAGE
-    if (align == TP__HUGE_PAGE) {
-        int saved = errno;
-        (void)madvise(p, size / TP__HUGE_PAGE * TP__HUGE_PAGE, TP__MADV_HUGEPAGE);
-        errno = saved;
-    }
-#endif
+    if (align == TP__HUGE_PAGE) tp__os_large_pages(p, size / TP__HUGE_PAGE * TP__HUGE_PAGE);
     return p;
 }
 
@@ -1912,12 +2802,7 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n)
 
 /* ==== >>threads ======================================================================================= */
 
-TP_DEF double tp_time(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
+TP_DEF double tp_time(void) { return tp__os_clock(); }
 
 /* The floating-point mode of all numeric work: round to nearest, denormals are zero (they cost a hundred
  * cycles each), no traps. enter returns the caller's mode for leave, so that results never depend on it. */
@@ -1972,124 +2857,11 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     tp__float_mode_leave(mode);
 }
 
-/* Nobody else can be waited for: the locks do nothing and a wait returns at once. */
-struct tp_mutex {
-    int unused;
-};
-struct tp_cond {
-    int unused;
-};
-
-TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
-{
-    (void)fn;
-    (void)user;
-    *t = NULL;
-    return tp_fail(TP_ERR_UNSUPPORTED, "threads: this program was built with TP_NO_THREADS");
-}
-TP_DEF void tp_thread_join(tp_thread *t) { (void)t; }
-TP_DEF tp_mutex *tp_mutex_new(void) { return (tp_mutex *)tp_calloc(1, sizeof(tp_mutex)); }
-TP_DEF void tp_mutex_free(tp_mutex *m) { tp_free(m); }
-TP_DEF void tp_mutex_lock(tp_mutex *m) { (void)m; }
-TP_DEF void tp_mutex_unlock(tp_mutex *m) { (void)m; }
-TP_DEF tp_cond *tp_cond_new(void) { return (tp_cond *)tp_calloc(1, sizeof(tp_cond)); }
-TP_DEF void tp_cond_free(tp_cond *c) { tp_free(c); }
-TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m)
-{
-    (void)c;
-    (void)m;
-}
-TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
-{
-    (void)c;
-    (void)m;
-    (void)seconds;
-    return false;
-}
-TP_DEF void tp_cond_signal(tp_cond *c) { (void)c; }
-TP_DEF void tp_cond_broadcast(tp_cond *c) { (void)c; }
-
 #else /* threads */
 
 #define TP__MAX_THREADS 1024
 #define TP__SPIN        40e-6 /* seconds to look for work before sleeping: about what waking up costs */
 #define TP__LOOK_AROUND 256   /* runs after which a thread asks which processor it is on */
-
-/* The processors this process may use: those online, less what the affinity mask and a container's quota
- * take. */
-TP__SMALL static int tp__processors(void)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    if (n < 1) n = 1;
-#ifdef __linux__
-    char line[4096];
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "Cpus_allowed:", 13) != 0) continue;
-        long allowed = 0;
-        for (const char *c = line + 13; *c; c++) {
-            int digit = isdigit((unsigned char)*c) ? *c - '0' : isxdigit((unsigned char)*c) ? (*c | 32) - 'a' + 10 : 0;
-            for (; digit; digit &= digit - 1) allowed++;
-        }
-        if (allowed > 0 && allowed < n) n = allowed;
-        break;
-    }
-    if (f) fclose(f);
-    long long quota, period;
-    f = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (f && fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
-        long long share = (quota + period - 1) / period;
-        if (share < n) n = (long)share;
-    }
-    if (f) fclose(f);
-#endif
-    return n < TP__MAX_THREADS ? (int)n : TP__MAX_THREADS;
-}
-
-/* Which processor the caller runs on, -1 if that is not known; and away from it. A thread is sometimes put on the
- * processor of the thread that started or woke it, and stays there for as long as both work. What it may use is as before
- * afterwards. (The names of the C library need a feature macro that is not ours to define.) */
-#if defined(__linux__) && defined(__GNUC__) && defined(SYS_getcpu) && defined(SYS_sched_setaffinity)
-#ifdef __cplusplus
-extern "C" long tp__syscall(long number, ...) __asm__("syscall");
-#else
-extern long tp__syscall(long number, ...) __asm__("syscall");
-#endif
-static int tp__processor(void)
-{
-    unsigned cpu = 0;
-    return tp__syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
-}
-TP__SMALL static void tp__leave_processor(int cpu)
-{
-    enum { BITS = 8 * sizeof(unsigned long), WORDS = 8192 / BITS };
-    unsigned long allowed[WORDS], others = 0;
-    memset(allowed, 0, sizeof allowed);
-    const long bytes = tp__syscall(SYS_sched_getaffinity, 0, sizeof allowed, allowed);
-    if (bytes <= 0 || cpu < 0 || cpu >= BITS * WORDS || tp__processor() != cpu) return;
-    const unsigned long bit = 1ul << (unsigned)cpu % BITS;
-    allowed[cpu / BITS] &= ~bit;
-    for (int i = 0; i < WORDS; i++) others |= allowed[i];
-    if (!others || tp__syscall(SYS_sched_setaffinity, 0, bytes, allowed) != 0) return;
-    allowed[cpu / BITS] |= bit;
-    tp__syscall(SYS_sched_setaffinity, 0, bytes, allowed);
-}
-#else
-static int tp__processor(void) { return -1; }
-static void tp__leave_processor(int cpu) { (void)cpu; }
-#endif
-
-/* Threads of ours leave signals to the program's own threads, so that Ctrl-C interrupts the loop and not a
- * worker. */
-static int tp__thread_create(pthread_t *id, void *(*fn)(void *), void *user)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(id, NULL, fn, user);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err;
-}
 
 /* -- the pool --------------------------------------------------------------------------------------------
  *
@@ -2121,10 +2893,10 @@ struct tp_pool {
     unsigned runs;     /* counted by the caller */
     int threads, started;
     double spin;
-    pthread_mutex_t turn; /* held by the caller whose run it is */
-    pthread_mutex_t lock; /* around sleeping */
-    pthread_cond_t wake, done;
-    pthread_t *id;
+    tp__os_mutex turn; /* held by the caller whose run it is */
+    tp__os_mutex lock; /* around sleeping */
+    tp__os_cond wake, done;
+    tp__os_thread *id;
 };
 
 static void tp__pause(void)
@@ -2148,7 +2920,7 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
             if ((__atomic_load_n(value, __ATOMIC_ACQUIRE) == target) == equal) return true;
             tp__pause();
         }
-        sched_yield();
+        tp__os_thread_yield();
     } while (tp_time() < end);
     return false;
 }
@@ -2172,34 +2944,34 @@ static int64_t tp__pool_work(tp_pool *p)
     return done;
 }
 
-static void *tp__pool_worker(void *user)
+TP__OS_THREAD(tp__pool_worker, user)
 {
     tp_pool *p = (tp_pool *)user;
     tp__float_mode_enter(); /* for good */
     unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
-            pthread_mutex_lock(&p->lock);
+            tp__os_lock(&p->lock);
             __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
             /* Once: who is woken too late for a short run spins, to be in time for the next one. */
             if (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 && !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
-                pthread_cond_wait(&p->wake, &p->lock);
+                tp__os_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
-            pthread_mutex_unlock(&p->lock);
+            tp__os_unlock(&p->lock);
             turns = 0;
         }
         if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
-            tp__leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
+            tp__os_leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
         const int64_t done = tp__pool_work(p);
         if (done == 0) continue;
         __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
-            pthread_mutex_lock(&p->lock);
-            pthread_cond_signal(&p->done);
-            pthread_mutex_unlock(&p->lock);
+            tp__os_lock(&p->lock);
+            tp__os_signal(&p->done);
+            tp__os_unlock(&p->lock);
         }
     }
-    return NULL;
+    TP__OS_THREAD_END;
 }
 
 TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
@@ -2209,27 +2981,28 @@ TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
                 TP__MAX_THREADS);
         return NULL;
     }
-    int processors = tp__processors();
+    int processors = tp__os_processors();
+    if (processors > TP__MAX_THREADS) processors = TP__MAX_THREADS;
     if (threads == 0) threads = processors;
     tp_pool *p = (tp_pool *)tp_alloc_aligned(sizeof(tp_pool));
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
     p->threads = threads;
     p->spin = threads > processors ? 0.0 : TP__SPIN;
-    p->caller_on = tp__processor();
+    p->caller_on = tp__os_processor();
     if (threads == 1) return p;
 
-    p->id = (pthread_t *)tp_calloc((size_t)threads - 1, sizeof(pthread_t));
+    p->id = (tp__os_thread *)tp_calloc((size_t)threads - 1, sizeof(tp__os_thread));
     if (!p->id) {
         tp_free_aligned(p);
         return NULL;
     }
-    pthread_mutex_init(&p->turn, NULL);
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
-    pthread_cond_init(&p->done, NULL);
+    tp__os_mutex_init(&p->turn);
+    tp__os_mutex_init(&p->lock);
+    tp__os_cond_init(&p->wake);
+    tp__os_cond_init(&p->done);
     for (; p->started < threads - 1; p->started++) {
-        int err = tp__thread_create(&p->id[p->started], tp__pool_worker, p);
+        int err = tp__os_thread_start(&p->id[p->started], tp__pool_worker, p);
         if (err == 0) continue;
         tp_fail(TP_ERR, "thread pool: cannot start thread %d of %d: %s; ask for fewer", p->started + 2, threads,
                 strerror(err));
@@ -2243,15 +3016,15 @@ TP__SMALL TP_DEF void tp_pool_free(tp_pool *p)
 {
     if (!p) return;
     if (p->threads > 1) {
-        pthread_mutex_lock(&p->lock);
+        tp__os_lock(&p->lock);
         __atomic_store_n(&p->quit, 1, __ATOMIC_RELEASE);
-        pthread_cond_broadcast(&p->wake);
-        pthread_mutex_unlock(&p->lock);
-        for (int i = 0; i < p->started; i++) pthread_join(p->id[i], NULL);
-        pthread_cond_destroy(&p->done);
-        pthread_cond_destroy(&p->wake);
-        pthread_mutex_destroy(&p->lock);
-        pthread_mutex_destroy(&p->turn);
+        tp__os_broadcast(&p->wake);
+        tp__os_unlock(&p->lock);
+        for (int i = 0; i < p->started; i++) tp__os_thread_join(p->id[i]);
+        tp__os_cond_free(&p->done);
+        tp__os_cond_free(&p->wake);
+        tp__os_mutex_free(&p->lock);
+        tp__os_mutex_free(&p->turn);
     }
     tp_free(p->id);
     tp_free_aligned(p);
@@ -2271,13 +3044,13 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     /* 2. Wake who sleeps, no more than there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
     if (p->spin > 0 && (sleepers > 0 || p->runs++ % TP__LOOK_AROUND == 0))
-        __atomic_store_n(&p->caller_on, tp__processor(), __ATOMIC_RELAXED);
+        __atomic_store_n(&p->caller_on, tp__os_processor(), __ATOMIC_RELAXED);
     if (sleepers > 0) {
-        pthread_mutex_lock(&p->lock);
-        pthread_mutex_unlock(&p->lock);
-        if (n - 1 >= sleepers) pthread_cond_broadcast(&p->wake);
+        tp__os_lock(&p->lock);
+        tp__os_unlock(&p->lock);
+        if (n - 1 >= sleepers) tp__os_broadcast(&p->wake);
         else
-            for (int64_t i = 0; i < n - 1; i++) pthread_cond_signal(&p->wake);
+            for (int64_t i = 0; i < n - 1; i++) tp__os_signal(&p->wake);
     }
 
     /* 3. Work, and wait for the chunks that others hold. */
@@ -2286,11 +3059,11 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
         tp__spin_until(&p->finished, true, p->claimed, p->spin))
         return;
-    pthread_mutex_lock(&p->lock);
+    tp__os_lock(&p->lock);
     __atomic_store_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != p->claimed) pthread_cond_wait(&p->done, &p->lock);
+    while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != p->claimed) tp__os_wait(&p->done, &p->lock);
     __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&p->lock);
+    tp__os_unlock(&p->lock);
 }
 
 TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
@@ -2299,33 +3072,46 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     if (n <= 1 || !p || p->threads == 1) {
         tp__run_here(n, fn, user);
     } else {
-        pthread_mutex_lock(&p->turn);
+        tp__os_lock(&p->turn);
         tp__pool_run(p, n, fn, user);
-        pthread_mutex_unlock(&p->turn);
+        tp__os_unlock(&p->turn);
     }
     tp__float_mode_leave(mode);
 }
 
+#endif /* threads */
+
 /* -- single threads, locks and conditions --------------------------------------------------------------- */
 
+struct tp_mutex {
+    tp__os_mutex m;
+};
+struct tp_cond {
+    tp__os_cond c;
+};
+
+#ifdef TP_NO_THREADS
+TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
+{
+    (void)fn;
+    (void)user;
+    *t = NULL;
+    return tp_fail(TP_ERR_UNSUPPORTED, "threads: this program was built with TP_NO_THREADS");
+}
+TP_DEF void tp_thread_join(tp_thread *t) { (void)t; }
+#else
 struct tp_thread {
-    pthread_t id;
+    tp__os_thread id;
     void (*fn)(void *);
     void *user;
 };
-struct tp_mutex {
-    pthread_mutex_t m;
-};
-struct tp_cond {
-    pthread_cond_t c;
-};
 
-static void *tp__thread_main(void *user)
+TP__OS_THREAD(tp__thread_main, user)
 {
     tp_thread *t = (tp_thread *)user;
     tp__float_mode_enter();
     t->fn(t->user);
-    return NULL;
+    TP__OS_THREAD_END;
 }
 
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
@@ -2335,7 +3121,7 @@ TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
     if (!fresh) return TP_ERR_NOMEM;
     fresh->fn = fn;
     fresh->user = user;
-    int err = tp__thread_create(&fresh->id, tp__thread_main, fresh);
+    int err = tp__os_thread_start(&fresh->id, tp__thread_main, fresh);
     if (err) {
         tp_free(fresh);
         return tp_fail(TP_ERR, "threads: cannot start a thread: %s", strerror(err));
@@ -2347,14 +3133,15 @@ TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
 TP_DEF void tp_thread_join(tp_thread *t)
 {
     if (!t) return;
-    pthread_join(t->id, NULL);
+    tp__os_thread_join(t->id);
     tp_free(t);
 }
+#endif
 
 TP__SMALL TP_DEF tp_mutex *tp_mutex_new(void)
 {
     tp_mutex *m = (tp_mutex *)tp_calloc(1, sizeof(tp_mutex));
-    if (m && pthread_mutex_init(&m->m, NULL) != 0) {
+    if (m && tp__os_mutex_init(&m->m) != 0) {
         tp_fail(TP_ERR_NOMEM, "threads: the system has no room for another mutex");
         tp_free(m);
         return NULL;
@@ -2365,39 +3152,24 @@ TP__SMALL TP_DEF tp_mutex *tp_mutex_new(void)
 TP_DEF void tp_mutex_free(tp_mutex *m)
 {
     if (!m) return;
-    pthread_mutex_destroy(&m->m);
+    tp__os_mutex_free(&m->m);
     tp_free(m);
 }
 
 TP_DEF void tp_mutex_lock(tp_mutex *m)
 {
-    if (m) pthread_mutex_lock(&m->m);
+    if (m) tp__os_lock(&m->m);
 }
 
 TP_DEF void tp_mutex_unlock(tp_mutex *m)
 {
-    if (m) pthread_mutex_unlock(&m->m);
+    if (m) tp__os_unlock(&m->m);
 }
-
-/* Conditions wait by the monotonic clock, where the system has that. */
-#ifdef __APPLE__
-#define TP__COND_CLOCK CLOCK_REALTIME
-#else
-#define TP__COND_CLOCK CLOCK_MONOTONIC
-#endif
 
 TP__SMALL TP_DEF tp_cond *tp_cond_new(void)
 {
     tp_cond *c = (tp_cond *)tp_calloc(1, sizeof(tp_cond));
-    if (!c) return NULL;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-#ifndef __APPLE__
-    pthread_condattr_setclock(&attr, TP__COND_CLOCK);
-#endif
-    int err = pthread_cond_init(&c->c, &attr);
-    pthread_condattr_destroy(&attr);
-    if (err) {
+    if (c && tp__os_cond_init(&c->c) != 0) {
         tp_fail(TP_ERR_NOMEM, "threads: the system has no room for another condition");
         tp_free(c);
         return NULL;
@@ -2408,13 +3180,13 @@ TP__SMALL TP_DEF tp_cond *tp_cond_new(void)
 TP_DEF void tp_cond_free(tp_cond *c)
 {
     if (!c) return;
-    pthread_cond_destroy(&c->c);
+    tp__os_cond_free(&c->c);
     tp_free(c);
 }
 
 TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m)
 {
-    if (c && m) pthread_cond_wait(&c->c, &m->m);
+    if (c && m) tp__os_wait(&c->c, &m->m);
 }
 
 TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
@@ -2422,29 +3194,18 @@ TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
     if (!c || !m) return false;
     if (!(seconds > 0)) seconds = 0; /* NaN too */
     if (seconds > 1e8) seconds = 1e8;
-    struct timespec ts;
-    clock_gettime(TP__COND_CLOCK, &ts);
-    double whole = floor(seconds);
-    ts.tv_sec += (time_t)whole;
-    ts.tv_nsec += (long)((seconds - whole) * 1e9);
-    if (ts.tv_nsec >= 1000000000L) {
-        ts.tv_nsec -= 1000000000L;
-        ts.tv_sec++;
-    }
-    return pthread_cond_timedwait(&c->c, &m->m, &ts) == 0;
+    return tp__os_wait_for(&c->c, &m->m, seconds);
 }
 
 TP_DEF void tp_cond_signal(tp_cond *c)
 {
-    if (c) pthread_cond_signal(&c->c);
+    if (c) tp__os_signal(&c->c);
 }
 
 TP_DEF void tp_cond_broadcast(tp_cond *c)
 {
-    if (c) pthread_cond_broadcast(&c->c);
+    if (c) tp__os_broadcast(&c->c);
 }
-
-#endif /* threads */
 
 TP__COLD_BEGIN
 
@@ -5742,22 +6503,6 @@ TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, c
 /* Whole files in and out, checksums, deflate both ways, and numpy's npy and npz. Every reader takes its
  * input for hostile: a size is believed only after it was compared with the bytes that are really there. */
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-#ifndef O_CLOEXEC
-#define O_CLOEXEC 0
-#endif
-#ifndef O_DIRECTORY
-#define O_DIRECTORY 0
-#endif
-
 /* No file, and no array in one, may be larger than this unless the caller says so. */
 static size_t tp__file_limit(size_t limit)
 {
@@ -6662,8 +7407,8 @@ TP__COLD_BEGIN
 
 TP_DEF bool tp_file_exists(const char *path)
 {
-    struct stat st;
-    return path && stat(path, &st) == 0;
+    tp__os_info is;
+    return path && tp__os_stat(path, true, &is) == 0;
 }
 
 /* Everything from fd into *data, with a NUL behind it. `expect` is how much there should be. */
@@ -6682,20 +7427,19 @@ static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t li
             }
             p = q;
         }
-        size_t want = cap - len < (size_t)1 << 30 ? cap - len : (size_t)1 << 30;
-        ssize_t got = read(fd, p + len, want);
-        if (got < 0 && errno == EINTR) continue;
+        const size_t want = cap - len;
+        const int64_t got = tp__os_read(fd, p + len, want);
         if (got < 0) {
-            tp_status s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, strerror(errno));
+            tp_status s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
             tp_free(p);
             return s;
         }
-        if (got == 0) break;
         len += (size_t)got;
         if (len > limit) {
             tp_free(p);
             return tp_fail(TP_ERR_FORMAT, "%s is larger than the %llu bytes allowed", path, (unsigned long long)limit);
         }
+        if ((size_t)got < want) break;
     }
     p[len] = 0;
     *data = p;
@@ -6709,19 +7453,17 @@ TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char 
     *size = 0;
     if (!path) return tp_fail(TP_ERR_ARG, "tp_file_read: path is NULL");
     limit = tp__file_limit(limit);
-    int fd;
-    do fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
-    if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, strerror(errno));
-    struct stat st;
+    const int fd = tp__os_open(path, TP__OS_READ);
+    if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
+    tp__os_info is;
     tp_status s = TP_OK;
-    if (fstat(fd, &st) != 0) s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, strerror(errno));
-    else if (S_ISDIR(st.st_mode)) s = tp_fail(TP_ERR_IO, "%s is a directory, not a file", path);
-    else if (st.st_size > 0 && (uint64_t)st.st_size > limit)
-        s = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed", path,
-                    (unsigned long long)st.st_size, (unsigned long long)limit);
-    if (!s) s = tp__read_all(path, fd, st.st_size > 0 ? (size_t)st.st_size : 0, limit, data, size);
-    close(fd);
+    if (tp__os_fstat(fd, &is) != 0) s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
+    else if (is.kind == TP__OS_DIR) s = tp_fail(TP_ERR_IO, "%s is a directory, not a file", path);
+    else if (is.size > limit)
+        s = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed", path, (unsigned long long)is.size,
+                    (unsigned long long)limit);
+    if (!s) s = tp__read_all(path, fd, (size_t)is.size, limit, data, size);
+    tp__os_close(fd);
     if (s || !gunzip) return s;
 
     /* the magic decides; a name in .gz makes the beginning of a gzip file one that is cut short */
@@ -6748,11 +7490,11 @@ TP_DEF tp_status tp_make_dirs(const char *path)
         char c = p[i];
         if (c != '/' && c != 0) continue;
         p[i] = 0;
-        if (mkdir(p, 0777) != 0) {
-            int error = errno;
-            struct stat st;
-            if (stat(p, &st) != 0) s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, strerror(error));
-            else if (!S_ISDIR(st.st_mode)) s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
+        tp__os_info is;
+        if (tp__os_mkdir(p) != 0) {
+            const char *why = tp__os_error();
+            if (tp__os_stat(p, true, &is) != 0) s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, why);
+            else if (is.kind != TP__OS_DIR) s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
         }
         p[i] = c;
         if (c == 0) break;
@@ -6790,37 +7532,105 @@ static tp_status tp__writer_again(const tp_writer *w)
     return w->failed ? tp_fail(w->failed, "%s", w->sentence) : TP_OK;
 }
 
-/* n bytes to the file: at its end, or at `at` if that is not negative. */
-static tp_status tp__writer_write(tp_writer *w, const void *data, size_t n, int64_t at)
+static tp_status tp__writer_write(tp_writer *w, const void *data, size_t n)
 {
-    const uint8_t *p = (const uint8_t *)data;
-    while (n > 0) {
-        size_t want = n < (size_t)1 << 30 ? n : (size_t)1 << 30;
-        ssize_t put = at < 0 ? write(w->fd, p, want) : pwrite(w->fd, p, want, (off_t)at);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0)
-            return tp__writer_fail(w,
-                                   tp_fail(TP_ERR_IO, "%s cannot be written: %s; an old file of this name is untouched",
-                                           w->path, put < 0 ? strerror(errno) : "the disk takes no more"));
-        p += put;
-        n -= (size_t)put;
-        if (at >= 0) at += put;
-    }
-    return TP_OK;
+    if (tp__os_write(w->fd, data, n) == 0) return TP_OK;
+    return tp__writer_fail(w, tp_fail(TP_ERR_IO, "%s cannot be written: %s; an old file of this name is untouched",
+                                      w->path, tp__os_error()));
 }
 
 static tp_status tp__writer_flush(tp_writer *w)
 {
     size_t n = w->fill;
     w->fill = 0;
-    return w->failed ? tp__writer_again(w) : tp__writer_write(w, w->buffer, n, -1);
+    return w->failed ? tp__writer_again(w) : tp__writer_write(w, w->buffer, n);
 }
 
 /* Write over bytes that were put before: the sizes in a header, known only later. */
 static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, size_t n)
 {
     tp_status s = tp__writer_flush(w);
-    return s ? s : tp__writer_write(w, data, n, (int64_t)at);
+    if (!s && tp__os_seek(w->fd, (int64_t)at) == 0) s = tp__writer_write(w, data, n);
+    if (!s && tp__os_seek(w->fd, -1) != 0)
+        s = tp__writer_fail(w, tp_fail(TP_ERR_IO, "%s cannot be written: %s", w->path, tp__os_error()));
+    return s;
+}
+
+/* The folder that a file lies in; to be freed. */
+static char *tp__folder_of(const char *path)
+{
+    const char *slash = tp__os_slash(path);
+    char *dir = tp_strdup(slash ? path : ".");
+    if (dir && slash) dir[slash == path ? 1 : slash - path] = 0;
+    return dir;
+}
+
+/* -- temporary names
+ *
+ * <path>.tmp.<machine>-<process>-<number>. Who writes has a new name each time. What a process that lives no more left behind
+ * is removed when a file is written to the same folder: of this machine at once, of another, which cannot be asked, after a
+ * day without a change. The machine is a number made of its name and of the namespace in which processes are counted. */
+
+static uint32_t tp__temp_machine(void)
+{
+    char host[256];
+    tp__os_info is;
+    tp__os_host(host, sizeof host);
+    if (tp__os_stat("/proc/self/ns/pid", true, &is) != 0) is.number = 0;
+    const uint64_t h = tp_hash_name(host) ^ is.number;
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static char *tp__temp_name(const char *path, int number)
+{
+    const size_t n = strlen(path) + 64;
+    char *temp = (char *)tp_malloc(n);
+    if (temp)
+        snprintf(temp, n, "%s.tmp.%08lx-%lld-%d", path, (unsigned long)tp__temp_machine(), (long long)tp__os_pid(),
+                 number);
+    return temp;
+}
+
+typedef struct tp__leftovers {
+    const char *dir;
+    uint32_t machine;
+} tp__leftovers;
+
+static bool tp__leftover(void *user, const char *name)
+{
+    const tp__leftovers *in = (const tp__leftovers *)user;
+    const char *p = strrchr(name, '.');
+    char *end;
+    tp__os_info is;
+    if (!p || p - name < 4 || memcmp(p - 4, ".tmp", 4) != 0) return false;
+    const uint32_t machine = (uint32_t)strtoul(p + 1, &end, 16);
+    if (end != p + 9 || *end != '-') return false;
+    const int64_t pid = strtoll(end + 1, &end, 10);
+    if (*end != '-' || pid <= 0 || (machine == in->machine && tp__os_lives(pid))) return false;
+    const size_t n = strlen(in->dir) + strlen(name) + 2;
+    char *path = (char *)tp_malloc(n);
+    if (!path) return true;
+    snprintf(path, n, "%s/%s", in->dir, name);
+    if (tp__os_stat(path, false, &is) == 0 &&
+        (machine == in->machine || tp__os_wall() - 1e-9 * (double)is.time > 86400)) {
+        if (is.kind == TP__OS_FILE) tp__os_remove(path);
+        else if (is.kind == TP__OS_DIR && tp__os_empty_dir(path) == 0) tp__os_rmdir(path);
+    }
+    tp_free(path);
+    return false;
+}
+
+static void tp__remove_leftovers(const char *dir)
+{
+    tp__leftovers in = {dir, tp__temp_machine()};
+    tp__os_list(dir, tp__leftover, &in);
+}
+
+static void tp__writer_free(tp_writer *w)
+{
+    tp_free(w->path);
+    tp_free(w->temp);
+    tp_free(w);
 }
 
 TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
@@ -6828,35 +7638,27 @@ TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
     *out = NULL;
     if (!path || !path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
     tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
-    if (!w) return TP_ERR_NOMEM;
-    size_t n = strlen(path) + 32;
-    w->fd = -1;
-    w->failed = TP_OK;
-    w->at = 0;
-    w->fill = 0;
-    w->path = tp_strdup(path);
-    w->temp = (char *)tp_malloc(n);
-    if (!w->path || !w->temp) {
-        tp_free(w->path);
+    char *dir = tp__folder_of(path);
+    tp_status s = TP_ERR_NOMEM;
+    if (w) memset(w, 0, offsetof(tp_writer, buffer));
+    if (w) w->fd = -1;
+    if (!w || !dir || !(w->path = tp_strdup(path))) goto failed;
+    tp__remove_leftovers(dir);
+    for (int number = 0; w->fd < 0; number++) {
         tp_free(w->temp);
-        tp_free(w);
-        return TP_ERR_NOMEM;
+        if (!(w->temp = tp__temp_name(path, number))) goto failed;
+        w->fd = tp__os_open(w->temp, TP__OS_NEW);
+        if (w->fd >= 0 || (errno == EEXIST && number < 10000)) continue;
+        s = tp_fail(TP_ERR_IO, "%s cannot be created: %s", w->temp, tp__os_error());
+        goto failed;
     }
-    snprintf(w->temp, n, "%s.tmp.%ld", path, (long)getpid());
-    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    do w->fd = open(w->temp, flags, 0666);
-    while (w->fd < 0 && errno == EINTR);
-    if (w->fd < 0 && errno == EEXIST && unlink(w->temp) == 0) /* left by a process that was killed */
-        w->fd = open(w->temp, flags, 0666);
-    if (w->fd < 0) {
-        tp_status s = tp_fail(TP_ERR_IO, "%s cannot be created: %s", w->temp, strerror(errno));
-        tp_free(w->path);
-        tp_free(w->temp);
-        tp_free(w);
-        return s;
-    }
+    tp_free(dir);
     *out = w;
     return TP_OK;
+failed:
+    tp_free(dir);
+    if (w) tp__writer_free(w);
+    return s;
 }
 
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size)
@@ -6867,68 +7669,45 @@ TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size)
     if (size > sizeof w->buffer - w->fill) {
         tp_status s = tp__writer_flush(w);
         if (s) return s;
-        if (size >= sizeof w->buffer) return tp__writer_write(w, data, size, -1);
+        if (size >= sizeof w->buffer) return tp__writer_write(w, data, size);
     }
     if (size) memcpy(w->buffer + w->fill, data, size);
     w->fill += size;
     return TP_OK;
 }
 
-/* Is the temporary file still ours? Another writer of the same path in this process would have replaced
- * it. */
-static bool tp__writer_owns(const tp_writer *w)
-{
-    struct stat mine, there;
-    return fstat(w->fd, &mine) == 0 && lstat(w->temp, &there) == 0 && mine.st_ino == there.st_ino &&
-           mine.st_dev == there.st_dev;
-}
-
 TP_DEF void tp_writer_abort(tp_writer *w)
 {
     if (!w) return;
-    if (w->fd >= 0 && tp__writer_owns(w)) unlink(w->temp);
-    if (w->fd >= 0) close(w->fd);
-    tp_free(w->path);
-    tp_free(w->temp);
-    tp_free(w);
-}
-
-/* A rename is on the disk only when its directory is. A directory that cannot be opened is left to the
- * system. */
-static tp_status tp__sync_dir(const char *path)
-{
-    char *dir = tp_strdup(path);
-    if (!dir) return TP_ERR_NOMEM;
-    char *slash = strrchr(dir, '/');
-    if (slash) slash[slash == dir] = 0;
-    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    tp_status s = TP_OK;
-    if (fd >= 0) {
-        if (fsync(fd) != 0 && errno != EINVAL)
-            s = tp_fail(TP_ERR_IO, "%s is written, but its directory cannot be synced: %s", path, strerror(errno));
-        close(fd);
-    }
-    tp_free(dir);
-    return s;
+    if (w->fd >= 0) tp__os_close(w->fd);
+    tp__os_remove(w->temp);
+    tp__writer_free(w);
 }
 
 TP_DEF tp_status tp_writer_commit(tp_writer *w)
 {
     if (!w) return tp_fail(TP_ERR_ARG, "tp_writer_commit: the writer is NULL");
-    tp_status s = tp__writer_flush(w);
-    if (!s && fsync(w->fd) != 0 && errno != EINVAL)
-        s = tp_fail(TP_ERR_IO, "%s cannot be synced to the disk: %s", w->path, strerror(errno));
-    if (!s && !tp__writer_owns(w))
-        s = tp_fail(TP_ERR_STATE, "%s is being written by another writer of this process", w->path);
-    if (!s && rename(w->temp, w->path) != 0)
-        s = tp_fail(TP_ERR_IO, "%s cannot be renamed to %s: %s", w->temp, w->path, strerror(errno));
-    if (!s) {
-        /* after fsync there is nothing left for close to lose */
-        close(w->fd);
+    char *dir = tp__folder_of(w->path);
+    tp_status s = dir ? tp__writer_flush(w) : TP_ERR_NOMEM;
+    if (!s && tp__os_sync(w->fd) != 0)
+        s = tp_fail(TP_ERR_IO, "%s cannot be synced to the disk: %s; an old file of this name is untouched", w->path,
+                    tp__os_error());
+    if (!s) { /* before the rename: some file systems tell only now that there was no room */
+        if (tp__os_close(w->fd) != 0)
+            s = tp_fail(TP_ERR_IO, "%s cannot be closed: %s; an old file of this name is untouched", w->path,
+                        tp__os_error());
         w->fd = -1;
-        s = tp__sync_dir(w->path);
     }
-    tp_writer_abort(w);
+    if (!s && tp__os_rename(w->temp, w->path) != 0)
+        s = tp_fail(TP_ERR_IO, "%s cannot be renamed to %s: %s", w->temp, w->path, tp__os_error());
+    if (s) {
+        tp_writer_abort(w);
+    } else {
+        if (tp__os_sync_dir(dir) != 0)
+            s = tp_fail(TP_ERR_IO, "%s is written, but its directory cannot be synced: %s", w->path, tp__os_error());
+        tp__writer_free(w);
+    }
+    tp_free(dir);
     return s;
 }
 
@@ -8847,7 +9626,7 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
         }
         if (s && !tp_file_exists(path)) { /* without an index it is no checkpoint */
             memcpy(path + n, ".data-00000-of-00001", 21);
-            unlink(path);
+            tp__os_remove(path);
         }
     }
     tp_writer_abort(data);

@@ -236,20 +236,11 @@ TP_DEF int tp_rank(void) { return 0; }
 TP_DEF int tp_size(void) { return 1; }
 TP_DEF int tp_local_rank(void) { return 0; }
 
-/* -- Ctrl-C: the handler sets a flag, which is tested after every hook and before every step */
-
-static volatile sig_atomic_t tp__interrupted; /* the one thing that a signal handler can reach */
-
-static void tp__on_interrupt(int signal_number)
-{
-    (void)signal_number;
-    tp__interrupted = 1;
-}
-
+/* Ctrl-C sets a flag, which is tested after every hook and before every step. */
 static tp_status tp__trainer_poll(tp_train_state *train)
 {
     (void)train;
-    return tp__interrupted ? TP_INTR : TP_OK;
+    return tp__os_interrupted() ? TP_INTR : TP_OK;
 }
 
 /* -- what a step does */
@@ -653,7 +644,6 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 {
     tp_train_state *s = &t->state;
     char sentence[TP__ERROR_TEXT];
-    struct sigaction action, old;
     if (t->looped_ || !t->initialized_ || !s->hooked_session)
         return tp_fail(TP_ERR_STATE, "%s: main_loop comes once, after a successful initialize", t->name);
     if (steps_per_epoch < 0 || max_epoch < 0)
@@ -665,12 +655,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->max_epoch = max_epoch;
     s->epoch_num = starting_epoch - 1;
     s->stop_reason[0] = 0;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = tp__on_interrupt;
-    action.sa_flags = (int)SA_RESETHAND; /* who presses it twice does not want to wait */
-    sigemptyset(&action.sa_mask);
-    tp__interrupted = 0;
-    sigaction(SIGINT, &action, &old);
+    tp__os_interrupt_listen();
 
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
@@ -687,7 +672,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
         tp_log(TP_LOG_ERROR, "Training failed at global_step=%lld: %s", (long long)s->global_step, sentence);
     }
     tp_callback_after_train(t->group_);
-    sigaction(SIGINT, &old, NULL);
+    tp__os_interrupt_ignore();
     if (st == TP_STOP || st == TP_END) return TP_OK;
     if (st == TP_INTR) return tp_fail(TP_INTR, "training was interrupted by Ctrl-C");
     return st < 0 ? tp_fail(st, "%s", sentence) : st;

@@ -1172,7 +1172,13 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
                        good && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected",
                        path, at);
     }
-    if (j.n_record && j.has_epoch) *epoch = (int64_t)j.epoch;
+    if (!j.n_record || !j.has_epoch) return TP_OK;
+    if (!(j.epoch >= 0 && j.epoch <= 9007199254740992.0)) { /* 2^53: beyond, a double skips whole numbers */
+        tp_free(*text);
+        *text = NULL;
+        return tp_fail(TP_ERR_FORMAT, "'%s': the epoch_num of its last record is %g, which is no epoch", path, j.epoch);
+    }
+    *epoch = (int64_t)j.epoch;
     return TP_OK;
 }
 

@@ -1644,6 +1644,65 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
 }
 
+/* The dimensions of a value, zeros left out, multiply to no more than this: what is computed of shapes cannot overflow. */
+#define TP__VALUE_MOST ((int64_t)1 << 48)
+static bool tp__shape_fits(const tp_shape *s)
+{
+    int64_t n = 1;
+    if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return false;
+    for (int d = 0; d < s->ndim; d++) {
+        if (s->dim[d] < TP_ANY || s->dim[d] > TP__VALUE_MOST / n) return false;
+        if (s->dim[d] > 1) n *= s->dim[d];
+    }
+    return true;
+}
+
+/* The row's shape rule, and that what it gives is the shape of a value. */
+static tp_status tp__infer_types(tp_infer *s)
+{
+    const tp_status st = s->op->infer(s);
+    char t[TP_SHAPE_TEXT];
+    for (int i = 0; i < s->n_out && st == TP_OK; i++)
+        if (!tp__shape_fits(&s->out[i].shape))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: output %d would have the shape %s, larger than any memory",
+                                 s->op->name, i, tp_shape_text(&s->out[i].shape, t));
+    return st;
+}
+
+/* Operations that the kernel of an op takes about, by its shapes alone; its outputs and inputs count too. */
+TP__UNUSED static double tp__operation_work(const tp_operation *o)
+{
+    enum { MOST = 64 };
+    tp_operand x[MOST];
+    tp_call k;
+    double work = 0;
+    memset(&k, 0, sizeof k);
+    memset(x, 0, sizeof x);
+    for (int i = 0; i < o->n_in + o->n_out; i++) {
+        const tp_node *v = i < o->n_in ? o->in[i] : &o->out[i - o->n_in];
+        const int64_t n = tp_shape_size(&v->shape);
+        work += n > 0 ? (double)n : 0;
+        if (i >= MOST) continue;
+        x[i].dtype = v->dtype;
+        x[i].shape = v->shape;
+    }
+    if (!o->row->flops || o->n_in + o->n_out > MOST || o->n_var) return work;
+    k.op = o->row;
+    k.attrs = o->attrs;
+    k.in = x;
+    k.n_in = o->n_in;
+    k.out = x + o->n_in;
+    k.n_out = o->n_out;
+    return work + o->row->flops(&k);
+}
+
+/* a * b of sizes of which one may not have been checked: stays far from overflow. */
+static int64_t tp__times(int64_t a, int64_t b)
+{
+    const int64_t most = INT64_MAX / 4;
+    return a > 0 && b > most / a ? most : a * b;
+}
+
 static tp_status tp__infer_same(tp_infer *s)
 {
     s->out[0] = s->in[0];
@@ -1779,7 +1838,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     s.n_out = row->n_out;
     s.out = g->infer_out;
     memset(g->infer_out, 0, (size_t)(row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS) * sizeof *g->infer_out);
-    const tp_status st = row->infer(&s);
+    const tp_status st = tp__infer_types(&s);
     if (st != TP_OK) {
         char text[2048];
         snprintf(text, sizeof text, "%s", tp_last_error());
@@ -3982,9 +4041,15 @@ static tp_status tp__plan_infer(tp__compiler *c)
         s.n_var = o->n_var;
         s.var = o->n_var ? in + o->n_in : NULL;
         memset(s.out, 0, (size_t)o->n_out * sizeof *s.out);
-        if ((st = o->row->infer(&s)) != TP_OK) break;
+        if ((st = tp__infer_types(&s)) != TP_OK) break;
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
+            if (c->fed[v] >= 0 && !tp__shape_fits(&c->value[v].type.shape)) {
+                char t[TP_SHAPE_TEXT];
+                st = tp_fail(TP_ERR_SHAPE, "'%s' is fed with the shape %s, larger than any memory", o->name,
+                             tp_shape_text(&c->value[v].type.shape, t));
+                break;
+            }
             if (c->fed[v] >= 0) continue;
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
@@ -6587,7 +6652,7 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
     tp_tensor t;
     memset(&t, 0, sizeof t);
     int64_t step = 0;
-    if (v && tp_session_read(s, v, &t) == TP_OK) step = (int64_t)tp_tensor_get(&t, 0);
+    if (v && tp_session_read(s, v, &t) == TP_OK) step = tp__float_to_int(tp_tensor_get(&t, 0), INT64_MIN, INT64_MAX);
     tp_tensor_free(&t);
     return step;
 }
@@ -11863,7 +11928,7 @@ typedef struct tp__conv {
 static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
                               int64_t *before)
 {
-    const int64_t eff = (k - 1) * dilation + 1;
+    const int64_t eff = tp__times(k - 1, dilation) + 1;
     *before = 0;
     if (in < 0 || (k < 0 && padding == TP_VALID)) {
         *out = TP_ANY;
@@ -11903,10 +11968,10 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left);
     if (g.nchw) {
         g.xw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc;
-        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = g.O * g.yc;
+        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = tp__times(g.O, g.yc);
     } else {
         g.xc = 1, g.xw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh;
-        g.yc = 1, g.yw = g.O, g.yh = g.OW * g.O, g.yb = g.OH * g.yh;
+        g.yc = 1, g.yw = g.O, g.yh = tp__times(g.OW, g.O), g.yb = tp__times(g.OH, g.yh);
     }
     return g;
 }
@@ -12389,6 +12454,8 @@ static tp_status tp__pool_check(tp_infer *s, const tp_shape *x, tp_shape *y)
     if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, a->padding,
                              a->data_format);
+    if (a->size_h > INT_MAX / a->size_w)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: a window of %d x %d is too large", s->op->name, a->size_h, a->size_w);
     const tp__pool g = tp__pool_geometry(a, x);
     if ((g.H >= 0 && g.OH < 1) || (g.W >= 0 && g.OW < 1))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the window %d x %d is larger than the input %s", s->op->name,
@@ -12405,9 +12472,10 @@ static tp_status tp__max_pool_infer(tp_infer *s)
     const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
     const tp_status st = tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
     s->out[0].dtype = s->in[0].dtype;
+    if (st != TP_OK) return st;
     s->out[1].dtype = a->size_h * a->size_w > 256 ? TP_I32 : TP_U8;
     s->out[1].shape = s->out[0].shape;
-    return st;
+    return TP_OK;
 }
 static tp_status tp__pool_like_infer(tp_infer *s, int like)
 {

@@ -165,6 +165,64 @@ TEST(a_mistake_says_where)
     tp_graph_free(g);
 }
 
+/* What the shape rules multiply is checked first: a sentence, and nothing that overflows (seen by UBSan). */
+TEST(sizes_too_large_for_any_memory_are_refused)
+{
+    const int64_t big = (int64_t)1 << 40, one[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {big, big, big, big};
+    for (int i = 0; i < 12; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 4, 4, 2));
+        tp_node *wide = tp_placeholder(g, "wide", TP_F32, tp_make_shape(1, 1 << 20, 1 << 20, 1));
+        tp_pool_attrs p;
+        tp_conv2d_attrs c;
+        memset(&p, 0, sizeof p);
+        memset(&c, 0, sizeof c);
+        switch (i) {
+        case 0: /* an int holds neither 65536 squared nor the square of the largest int */
+        case 1:
+        case 2:
+            p.size_h = p.size_w = i == 1 ? INT32_MAX : 65536, p.padding = TP_SAME;
+            (i == 2 ? tp_nn_avg_pool : tp_nn_max_pool)(x, &p);
+            break;
+        case 3: tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, tp_make_shape(1, 1, 1, big)), &c); break;
+        case 4:
+            c.dilation_h = INT32_MAX, c.padding = TP_VALID;
+            tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, tp_make_shape(big, 1, 1, 1)), &c);
+            break;
+        case 5: tp_placeholder(g, "huge", TP_F32, tp_make_shape(big, big)); break;
+        case 6: tp_placeholder(g, "empty", TP_F32, tp_make_shape(0, big, big)); break;
+        case 7:
+            tp_add(tp_placeholder(g, "a", TP_F32, tp_make_shape(big, 1)),
+                   tp_placeholder(g, "b", TP_F32, tp_make_shape(1, big)));
+            break;
+        case 8: tp_pad(x, one, more, TP_PAD_CONSTANT, 0.0f); break;
+        case 9: tp_get_variable_as(g, "v", TP_F32, tp_make_shape(big, big), tp_init_ones()); break;
+        case 10:
+            tp_matmul(tp_placeholder(g, "a", TP_F32, tp_make_shape(big, 1)),
+                      tp_placeholder(g, "b", TP_F32, tp_make_shape(1, big)));
+            break;
+        default: tp_one_hot(tp_placeholder(g, "i", TP_I32, tp_make_shape(big)), INT32_MAX, 1.0f, 0.0f); break;
+        }
+        const char *part = i < 3 || i == 9 ? "too large" : i == 4 ? "larger than the input" : "larger than any memory";
+        CHECK_MSG(tp_graph_status(g) != TP_OK && strstr(tp_graph_error(g), part), "%d: %s", i,
+                  tp_graph_status(g) == TP_OK ? "accepted" : tp_graph_error(g));
+        tp_graph_free(g);
+    }
+    /* an array of no elements may say so by any dimensions */
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY)), *y = tp_relu(x);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out = NULL;
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    CHECK_OK(tp_tensor_resize(&f.value, TP_F32, tp_make_shape(0, INT64_MAX)));
+    CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, &out), TP_ERR_SHAPE, "larger than any memory");
+    tp_tensor_free(&f.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(runs_need_their_feeds)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -1220,6 +1220,13 @@ TEST(json_writer)
     CHECK_ERR(golden_run(tp_monitor_json_writer(), 1, 1, NULL), TP_ERR_FORMAT, "no list");
     CHECK(tp_test_write(tp_test_path(dir, "stats.json"), "[1,", 3));
     CHECK_ERR(golden_run(tp_monitor_json_writer(), 1, 1, NULL), TP_ERR_FORMAT, "no JSON");
+    static const char *const strange[] = {"[{\"epoch_num\": 1e300}]", "[{\"epoch_num\": -1e300}]",
+                                          "[{\"epoch_num\": 9223372036854775808}]"};
+    for (int i = 0; i < TP_COUNT(strange); i++) { /* numbers that no integer holds */
+        CHECK(tp_test_write(tp_test_path(dir, "stats.json"), strange[i], strlen(strange[i])));
+        CHECK_ERR(tp_load_existing_epoch_number(dir, &epoch), TP_ERR_FORMAT, "which is no epoch");
+        CHECK_ERR(golden_run(tp_monitor_json_writer(), 1, 1, NULL), TP_ERR_FORMAT, "which is no epoch");
+    }
 }
 
 static tp_monitor *printer(int step, int epoch, const char *white, const char *black)

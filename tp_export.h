@@ -147,6 +147,7 @@ typedef struct tp__c_writer {
     tp_buf constants, body;
     int *constant; /* buffer -> number of its array, or -1 */
     int n_constant;
+    bool ram; /* is wanted */
     size_t flash;
     unsigned helpers;
 } tp__c_writer;
@@ -302,6 +303,7 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
     const int b = tp__c_root(w->plan, buffer);
     const tp__buffer *x = &w->plan->buffer[b];
     if (x->where == TP__IN_ARENA) {
+        w->ram = true;
         tp_buf_printf(out, "(%s_ram + %llu)", w->name, (unsigned long long)(x->offset / sizeof(float)));
         return;
     }
@@ -500,6 +502,9 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
         if (s->buffer[i] >= 0 && s->operand[i].dtype != TP_F32)
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value of type %s, only float32 is exported",
                            s->name, row, tp_dtype_name(s->operand[i].dtype));
+    int64_t elements = 0; /* that it gives; where there are none, there is nothing to do */
+    for (int i = 0; i < s->call.n_out; i++) elements += tp__size(&s->call.out[i]);
+    if (s->call.n_out && elements == 0) return TP_OK;
     tp_buf_printf(o, "    { /* %s: %s */\n", s->name, row);
     if (s->row == &tp__op_fused) {
         const tp_status st = tp__c_fused(w, s);
@@ -646,7 +651,7 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
     char(*param)[64] = (char(*)[64])tp_calloc((size_t)(p->n_feed + p->n_fetch) + 1, sizeof *param);
     char t[TP_SHAPE_TEXT];
     tp_status st = param ? TP_OK : TP_ERR_NOMEM;
-    const size_t floats = (p->arena_bytes[0] + sizeof(float) - 1) / sizeof(float);
+    const size_t bytes = p->arena_bytes[0], floats = bytes ? (bytes + sizeof(float) - 1) / sizeof(float) : 1;
     for (int i = 0; i < p->n_feed + p->n_fetch && st == TP_OK; i++)
         tp__c_name(param[i], sizeof param[i], tp_node_name(i < p->n_feed ? p->feed[i] : p->fetch[i - p->n_feed]),
                    (const char(*)[64])param, i);
@@ -675,7 +680,7 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
                       (unsigned long long)w->flash, p->n_step);
         tp_buf_printf(out, "#include <math.h>\n#include <string.h>\n\n");
         if (w->constants.data) tp_buf_put(out, w->constants.data, w->constants.len);
-        if (floats) tp_buf_printf(out, "\nstatic float %s_ram[%llu];\n", w->name, (unsigned long long)floats);
+        if (w->ram) tp_buf_printf(out, "\nstatic float %s_ram[%llu];\n", w->name, (unsigned long long)floats);
         for (int i = 0; i < TP_COUNT(tp__c_helper); i++)
             if (w->helpers & 1u << i) tp_buf_printf(out, "\n%s", tp__c_helper[i]);
         tp_buf_printf(out, "\nvoid %s(", w->name);

@@ -127,6 +127,34 @@ static void finish(const char *what, tp_graph *g, tp_node *x, tp_node *y, int64_
     tp_graph_free(g);
 }
 
+/* Values of no elements: nothing is divided by their size, neither here nor in what is written. */
+TEST(values_without_elements)
+{
+    for (int i = 0; i < 6; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 0)), *y = NULL;
+        const int axis = 1;
+        char folder[300], path[400];
+        switch (i) {
+        case 0: y = tp_softmax(x); break;
+        case 1: y = tp_log_softmax(tp_transpose(x, NULL, 0)); break;
+        case 2: y = tp_reduce_sum(x, &axis, 1, false); break;
+        case 3: y = tp_matmul(x, tp_get_variable_as(g, "w", TP_F32, tp_make_shape(0, 3), tp_init_ones())); break;
+        case 4: y = tp_concat((tp_node *[]){x, tp_placeholder(g, "z", TP_F32, tp_make_shape(2, 3))}, 2, 1); break;
+        default: y = tp_relu(tp_add(x, tp_const(g, 1.0f))); break;
+        }
+        tp_session *s =
+            CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g)) ? tp_session_new(g, NULL) : NULL;
+        tp_node *in[2] = {x, tp_graph_find(g, "z")};
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        snprintf(path, sizeof path, "%s/model.c", folder);
+        if (s && CHECK_OK(tp_export_c(s, in, i == 4 ? 2 : 1, &y, 1, path, NULL)))
+            CHECK(run_command("cd %s && gcc -std=c99 -O1 -Wall -Wextra -Wpedantic -Werror -c model.c", folder));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(the_mnist_convnet)
 {
     tp_graph *g = inference_tower();

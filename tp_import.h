@@ -148,8 +148,10 @@ typedef struct tp__oi {
     tp__list all;
     tp__list symbols; /* symbol i + 1 */
     int64_t opset;
-    int depth; /* of If */
+    double work; /* done so far: elements listed, operations computed */
+    int depth;   /* of If */
     tp_status status;
+    char sentence[1400]; /* of the first mistake: builders go on to the end of their node and may make more */
 } tp__oi;
 
 typedef struct tp__oattr {
@@ -193,14 +195,28 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (c->status == TP_OK) c->status = tp_fail(st, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
-    return c->status;
+    if (c->status != TP_OK) return c->status;
+    snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
+    return c->status = tp_fail(st, "%s", c->sentence);
 }
-/* What is computed or listed while importing has at most so many elements, and a value of the graph so many, so that
- * products of a few dimensions cannot overflow. */
-#define TP__IMPORT_MOST           ((int64_t)1 << 28)
-#define TP__IMPORT_LAST           ((int64_t)1 << 48)
+static tp_status tp__oi_nomem(tp__oi *c) { return tp__oi_fail(c, NULL, TP_ERR_NOMEM, "out of memory"); }
+/* What is computed or listed while importing has at most so many elements, and a value of the graph so many
+ * (TP__VALUE_MOST), so that products of a few dimensions cannot overflow. */
+#define TP__IMPORT_MOST ((int64_t)1 << 28)
+#define TP__IMPORT_LAST TP__VALUE_MOST
+/* An import computes what follows from constants: at most so many operations, lest a small file keep it busy for ever. */
+#ifndef TP__IMPORT_WORK
+#define TP__IMPORT_WORK 2e10
+#endif
 #define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
+static bool tp__on_spend(tp__on *n, double work)
+{
+    n->c->work += work;
+    if (n->c->work <= TP__IMPORT_WORK) return n->c->status == TP_OK;
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: what follows from constants takes too many operations to compute here",
+                n->op);
+    return false;
+}
 
 static tp_node *tp__on_unsupported(tp__on *n, const char *why)
 {
@@ -212,7 +228,7 @@ static void *tp__oi_alloc(tp__oi *c, size_t n, size_t size)
 {
     size_t bytes = 0;
     void *p = tp_mul_size(n, size, &bytes) ? tp_arena_alloc(&c->mem, bytes + 1) : NULL;
-    if (!p && c->status == TP_OK) c->status = tp_fail(TP_ERR_NOMEM, "%s: out of memory", c->what);
+    if (!p) tp__oi_nomem(c);
     return p;
 }
 
@@ -250,7 +266,7 @@ static tp__ov *tp__oi_value(tp__oi *c, const char *name)
 {
     tp__ov *v = (tp__ov *)tp__oi_alloc(c, 1, sizeof *v);
     if (!v || !tp__list_add(&c->all, v) || !tp__map_put(&c->values, name, v)) {
-        if (c->status == TP_OK) c->status = tp_fail(TP_ERR_NOMEM, "%s: out of memory", c->what);
+        tp__oi_nomem(c);
         return NULL;
     }
     v->name = name;
@@ -295,7 +311,7 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
         }
         if (strcmp(key, "location") == 0) location = value;
         else if (strcmp(key, "offset") == 0) offset = (int64_t)strtoll(value, NULL, 10);
-        else if (strcmp(key, "length") == 0) length = (int64_t)strtoll(value, NULL, 10);
+        else if (strcmp(key, "length") == 0 && (length = (int64_t)strtoll(value, NULL, 10)) < 0) offset = -1;
     }
     if (!location || !location[0] || !c->path)
         return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data lies in another file, which %s",
@@ -306,12 +322,12 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
     const char *slash = strrchr(c->path, '/');
     const char *file = tp_arena_printf(&c->mem, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, location);
     tp__os_info is;
-    if (!file) return c->status = TP_ERR_NOMEM;
+    if (!file) return tp__oi_nomem(c);
     if (!inside || tp__os_stat(file, false, &is) != 0 || is.kind != TP__OS_FILE)
         return tp__oi_fail(c, name, TP_ERR_FORMAT,
                            "its data should lie in '%s', which is no plain file in the model's folder", location);
     tp_status ok = tp_file_read(file, false, 0, data, size);
-    if (ok != TP_OK) return c->status = ok;
+    if (ok != TP_OK) return tp__oi_fail(c, name, ok, "%s", tp_last_error());
     if (offset < 0 || (uint64_t)offset > *size || (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
         tp_free(*data);
         *data = NULL;
@@ -347,7 +363,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
         if (shape.ndim == TP_MAX_DIMS)
             return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' has more than %d dimensions", name,
                                TP_MAX_DIMS);
-        if (v > INT64_MAX || (v > 0 && n > INT64_MAX / 16 / (int64_t)v))
+        if (v > INT64_MAX || (v > 0 && n > TP__IMPORT_LAST / (int64_t)v))
             return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has impossible dimensions", name);
         if (v > 0) n *= (int64_t)v; /* zeros apart, so that a later dimension cannot wrap */
         shape.dim[shape.ndim++] = (int64_t)v;
@@ -376,7 +392,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
     }
     if (tp_tensor_resize(t, dtype, shape) != TP_OK) {
         tp_free(file);
-        return c->status = TP_ERR_NOMEM;
+        return tp__oi_nomem(c);
     }
     int64_t i = 0;
     m = msg;
@@ -406,14 +422,15 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
 
 /* -- values as nodes */
 
-static tp_node *tp__oi_node(tp__oi *c, tp__ov *v, const char *node)
+static tp_node *tp__oi_node(tp__oi *c, tp__ov *v, const char *node, const char *op)
 {
     tp_graph *g = c->g[c->side];
     if (v->node[c->side]) return v->node[c->side];
     if (v->partial) {
         tp__oi_fail(c, node, TP_ERR_UNSUPPORTED,
-                    "the value '%s' depends on a dimension that is not known when the graph is built; give it in .dims",
-                    v->name);
+                    "%s%sthe value '%s' depends on a dimension that is not known when the graph is built; give it in "
+                    ".dims",
+                    op, op[0] ? ": " : "", v->name);
         return tp_poison(g);
     }
     return v->node[c->side] = v->is_known ? tp_constant(g, &v->known) : tp_poison(g);
@@ -421,7 +438,7 @@ static tp_node *tp__oi_node(tp__oi *c, tp__ov *v, const char *node)
 
 static tp_node *tp__on_in(tp__on *n, int i)
 {
-    if (i < n->n_in && n->in[i]) return tp__oi_node(n->c, n->in[i], n->name);
+    if (i < n->n_in && n->in[i]) return tp__oi_node(n->c, n->in[i], n->name, n->op);
     tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
     return tp_poison(n->c->g[n->c->side]);
 }
@@ -455,7 +472,7 @@ static int64_t tp__known_int(const tp_tensor *t, int64_t i)
 {
     if (t->dtype == TP_I64) return ((const int64_t *)t->data)[i];
     if (t->dtype == TP_I32) return ((const int32_t *)t->data)[i];
-    return (int64_t)tp_tensor_get(t, i);
+    return tp__float_to_int(tp_tensor_get(t, i), INT64_MIN, INT64_MAX);
 }
 
 static void tp__on_out(tp__on *n, int i, tp_node *y)
@@ -470,8 +487,9 @@ static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__IMPORT_MOST);
         return NULL;
     }
-    if (i >= n->n_out || tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
-        if (n->c->status == TP_OK) n->c->status = i < n->n_out ? TP_ERR_NOMEM : TP_ERR_FORMAT;
+    if (!tp__on_spend(n, (double)tp_shape_size(&shape))) return NULL;
+    if (tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
+        tp__oi_nomem(n->c);
         return NULL;
     }
     n->set[i] = true;
@@ -485,17 +503,29 @@ static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
         if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
     return NULL;
 }
+/* Is the attribute of the kind whose values are in field `number`? It says so itself, in newer files; zeros and empty lists
+ * may be left out. Otherwise only that field is there. */
+static bool tp__on_kind(tp__on *n, const char *name, int number)
+{
+    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* of field 2 (a float) to 8 (integers) */
+    const tp__pb *a = tp__on_attr(n, name);
+    tp__pb_field e;
+    bool good = true;
+    if (!a) return false;
+    for (tp__pb m = *a; tp__pb_next(&m, &e);)
+        if (e.number == 20) good &= e.wire == 0 && e.value == (uint64_t)type_of[number];
+        else if (e.number != 1 && e.number != 13 && e.number != number) good = false;
+    if (!good) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
+    return good;
+}
 static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__pb_field *f)
 {
-    const tp__pb *a = tp__on_attr(n, name);
-    tp__pb m;
-    bool found = false;
     tp__pb_field e;
-    if (!a) return false;
-    for (m = *a; tp__pb_next(&m, &e);)
-        if (e.number == number && e.wire == wire) *f = e, found = true;
-    if (!found) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
-    return found;
+    memset(f, 0, sizeof *f);
+    if (!tp__on_kind(n, name, number)) return false;
+    for (tp__pb m = *tp__on_attr(n, name); tp__pb_next(&m, &e);)
+        if (e.number == number && e.wire == wire) *f = e;
+    return true;
 }
 static int64_t tp__on_i(tp__on *n, const char *name, int64_t otherwise)
 {
@@ -521,10 +551,13 @@ static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
     if (a) {
         tp__pb m = *a, pack = {NULL, NULL, false};
         uint64_t v;
+        if (!tp__on_kind(n, name, 8)) return -1;
         while (tp__pb_number(&m, &pack, 8, 0, &v)) {
-            if (count == TP__ON_INTS) return tp__on_fail(n, TP_ERR_UNSUPPORTED, "the list '%s' is too long", name), -1;
+            if (count == TP__ON_INTS)
+                return tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: the list '%s' is too long", n->op, name), -1;
             to[count++] = (int64_t)v;
         }
+        if (m.bad) return tp__on_fail(n, TP_ERR_FORMAT, "%s: the list '%s' is damaged", n->op, name), -1;
         return count;
     }
     if (i < 0 || !tp__on_has(n, i)) return -1;
@@ -838,6 +871,7 @@ static void tp__import_reduce(tp__on *n)
 /* Room for a list of indices; NULL after a mistake. */
 static int64_t *tp__on_list(tp__on *n, int64_t count)
 {
+    if (count >= 0 && count <= TP__IMPORT_MOST && !tp__on_spend(n, (double)count)) return NULL;
     if (count >= 0 && count <= TP__IMPORT_MOST) return (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof(int64_t));
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
     return NULL;
@@ -960,7 +994,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
     w->same = w->none = true;
     w->open = false;
     for (int i = 0; i < axes; i++) {
-        const int64_t size = x->shape.dim[2 + i], s = w->stride[i], k = (w->k[i] - 1) * w->dilation[i] + 1;
+        const int64_t size = x->shape.dim[2 + i], s = w->stride[i];
         if (w->k[i] < 1 || w->k[i] > 1 << 20 || s < 1 || s > 1 << 20 || w->dilation[i] < 1 ||
             w->dilation[i] > 1 << 20 || w->before[i] < 0 || w->after[i] < 0 || w->before[i] > 1 << 20 ||
             w->after[i] > 1 << 20)
@@ -968,6 +1002,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
                                "%s with kernel %lld, stride %lld, pads %lld and %lld cannot be expressed", n->op,
                                (long long)w->k[i], (long long)s, (long long)w->before[i], (long long)w->after[i]),
                    false;
+        const int64_t k = (w->k[i] - 1) * w->dilation[i] + 1;
         const bool exact = size >= 0 || s == 1;
         int64_t total = !exact ? 0 : s == 1 ? k - 1 : ((size + s - 1) / s - 1) * s + k - size;
         if (total < 0) total = 0;
@@ -1044,7 +1079,7 @@ static void tp__import_conv_transpose(tp__on *n)
     if (!tp__on_rank(n, x, 3, 4) || !tp__on_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, &one);
     w = tp__weight(n, w, &win);
-    const int64_t groups = tp__on_i(n, "group", 1), O = tp__on_dim(n, w, 2) * groups;
+    const int64_t groups = tp__on_i(n, "group", 1), O = tp__times(tp__on_dim(n, w, 2), groups);
     if (n->c->status != TP_OK || !tp__on_window(n, x, one, &win)) return;
     const int n_extra = tp__on_ints(n, "output_padding", -1, extra), n_want = tp__on_ints(n, "output_shape", -1, want);
     if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - one) ||
@@ -1056,21 +1091,20 @@ static void tp__import_conv_transpose(tp__on *n)
     tiles[1] = O;
     for (int i = 0; i < 2; i++) {
         const int64_t H = tp__on_dim(n, x, 2 + i), s = win.stride[i];
-        const int64_t add = i >= one && n_extra > 0 ? extra[i - one] : 0,
-                      full = (H - 1) * s + (win.k[i] - 1) * win.dilation[i] + 1 + add;
+        const int64_t add = i >= one && n_extra > 0 ? extra[i - one] : 0;
         if (add < 0 || add > 1 << 20) {
             tp__on_unsupported(n, "that output_padding");
             return;
         }
+        const int64_t full = tp__times(H - 1, s) + (win.k[i] - 1) * win.dilation[i] + 1 + add;
         int64_t cut = win.before[i] + win.after[i];
         from[i] = win.before[i];
         size[i] = full - cut;
         if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= one) {
-            size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : H * s;
+            size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : tp__times(H, s);
+            if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* refused below */
             cut = full - size[i];
             from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
-            if (n_want > 0 && strcmp(mode, "SAME_UPPER") != 0 && strcmp(mode, "SAME_LOWER") != 0)
-                from[i] = cut < 0 ? 0 : cut / 2;
         }
         if (full < H || size[i] < 1) {
             tp__on_unsupported(n, "those sizes");
@@ -1096,6 +1130,18 @@ static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_
     if (!list) return x;
     for (int64_t i = 0; i < count; i++) list[i] = first + i * stride;
     return tp__take(x, tp__index_list(n, list, count), axis);
+}
+
+/* How many windows fit along H and W of a padded x, where each element of a window becomes a picture of its own. */
+static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64_t *size)
+{
+    for (int i = 0; i < 2; i++) {
+        size[i] = (tp__on_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+        if (size[i] < 1 || w->k[0] * w->k[1] > 4096)
+            tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: a window of %lld by %lld is larger than the picture, or too large",
+                        n->op, (long long)w->k[0], (long long)w->k[1]);
+    }
+    return n->c->status == TP_OK;
 }
 
 /* Largest or mean element of each window of a padded x. Dilated windows: one shifted picture an element, combined. */
@@ -1127,8 +1173,7 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
     a.data_format = TP_NCHW;
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
-    for (int i = 0; i < 2; i++)
-        size[i] = (tp__on_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+    if (!tp__on_parts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part = tp__every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
@@ -1151,8 +1196,9 @@ static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
     if (n->c->status != TP_OK) return x;
     strides[2] = by_column ? 1 : dim[3], strides[3] = by_column ? dim[2] : 1;
     strides[1] = dim[2] * dim[3], strides[0] = dim[1] * strides[1];
-    if (dim[0] * strides[0] > TP__IMPORT_MOST || tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK)
-        return tp__on_unsupported(n, "that many places");
+    if (dim[0] * strides[0] > TP__IMPORT_MOST) return tp__on_unsupported(n, "that many places");
+    if (!tp__on_spend(n, (double)(dim[0] * strides[0]))) return x;
+    if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__oi_nomem(n->c), x;
     for (int64_t i = 0; i < dim[0] * strides[0]; i++) {
         const int64_t h = i / dim[3] % dim[2], v = i % dim[3];
         ((int64_t *)t.data)[i] = i - h * dim[3] - v + h * strides[2] + v * strides[3];
@@ -1160,8 +1206,7 @@ static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
     tp_node *place = tp__pad_space(tp_constant(tp_node_graph(x), &t), w, 0.0f);
     tp_tensor_free(&t);
     x = tp__pad_space(x, w, -HUGE_VALF);
-    for (int i = 0; i < 2; i++)
-        size[i] = (tp__on_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+    if (!tp__on_parts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part[2] = {x, place};
@@ -1321,11 +1366,12 @@ static void tp__import_instance_norm(tp__on *n)
 static void tp__import_group_norm(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
-    const int64_t groups = tp__on_i(n, "num_groups", 0), C = tp__on_dim(n, x, 1);
     const int behind = x->shape.ndim - 2;
-    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS - 1) || n->c->status != TP_OK) return;
+    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS - 1)) return;
+    const int64_t groups = tp__on_i(n, "num_groups", 0), C = tp__on_dim(n, x, 1);
+    if (n->c->status != TP_OK) return;
     if (groups < 1 || C % groups != 0) {
-        tp__on_fail(n, TP_ERR_FORMAT, "%lld groups of %lld channels", (long long)groups, (long long)C);
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
         return;
     }
     tp_shape split = x->shape; /* (N, groups, C / groups, ..) */
@@ -1336,7 +1382,7 @@ static void tp__import_group_norm(tp__on *n)
     if (n->c->status != TP_OK) return;
     tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
     tp_node *scale = tp__on_in(n, 1), *bias = tp__on_in(n, 2);
-    if (n->c->opset < 21 && scale->shape.dim[0] == groups && groups != C) /* one a group */
+    if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C) /* one a group */
         y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
                             x);
     else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
@@ -1359,8 +1405,9 @@ static void tp__import_mean_variance_norm(tp__on *n)
     int axes[TP_MAX_DIMS], count = tp__on_ints(n, "axes", -1, list);
     tp_node *x = tp__on_in(n, 0);
     if (count < 0) count = 3;
-    for (int i = 0; i < count && i < TP_MAX_DIMS; i++) axes[i] = tp__on_axis(n, list[i], x->shape.ndim);
-    if (n->c->status != TP_OK || count > TP_MAX_DIMS) return;
+    bool flag[TP_MAX_DIMS];
+    if (n->c->status != TP_OK || !tp__on_axes(n, list, count, x->shape.ndim, flag)) return;
+    for (int i = 0; i < count; i++) axes[i] = tp__on_axis(n, list[i], x->shape.ndim);
     tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
     tp_node *dev = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
     tp__on_out(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
@@ -1372,9 +1419,13 @@ static void tp__import_lrn(tp__on *n) /* sums over neighbouring channels: a pool
     const int64_t size = tp__on_i(n, "size", 1);
     const float alpha = tp__on_f(n, "alpha", 1e-4f), beta = tp__on_f(n, "beta", 0.75f),
                 bias = tp__on_f(n, "bias", 1.0f);
-    int64_t before[TP_MAX_DIMS] = {0, 0, (size - 1) / 2}, after[TP_MAX_DIMS] = {0, 0, size - 1 - (size - 1) / 2},
-            rest = 1;
-    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS) || size < 1 || size > 1 << 20) return;
+    int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, rest = 1;
+    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS)) return;
+    if (size < 1 || size > 1 << 20) {
+        tp__on_unsupported(n, "that size");
+        return;
+    }
+    before[2] = (size - 1) / 2, after[2] = size - 1 - before[2];
     for (int d = 2; d < x->shape.ndim; d++) rest *= tp__on_dim(n, x, d);
     const int64_t flat[4] = {x->shape.dim[0], 1, tp__on_dim(n, x, 1), rest};
     tp__window w;
@@ -1428,7 +1479,7 @@ static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
     tp__symbol *s = (tp__symbol *)tp__oi_alloc(c, 1, sizeof *s);
     if (!s || c->symbols.n >= TP__OV_SYMBOLS - 1) return TP__OV_ANY;
     if (!tp__list_add(&c->symbols, s)) {
-        if (c->status == TP_OK) c->status = TP_ERR_NOMEM;
+        tp__oi_nomem(c);
         return TP__OV_ANY;
     }
     s->node = x;
@@ -1489,13 +1540,19 @@ static void tp__import_constant(tp__on *n)
     } else if (tp__on_attr(n, "value_ints") || tp__on_attr(n, "value_floats")) {
         const bool ints = tp__on_attr(n, "value_ints") != NULL;
         const tp__pb *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
+        if (!tp__on_kind(n, ints ? "value_ints" : "value_floats", ints ? 8 : 7)) return;
         for (int pass = 0; pass < 2; pass++) {
             tp__pb m = *a, pack = {NULL, NULL, false};
             int64_t count = 0;
             uint64_t v;
             for (; tp__pb_number(&m, &pack, ints ? 8 : 7, ints ? 0 : 5, &v); count++)
-                if (pass && n->set[0])
-                    tp_tensor_set(&n->value[0], count, ints ? (double)(int64_t)v : (double)tp__bits_f32(v));
+                if (!pass) continue;
+                else if (ints) ((int64_t *)n->value[0].data)[count] = (int64_t)v;
+                else ((float *)n->value[0].data)[count] = tp__bits_f32(v);
+            if (m.bad) {
+                tp__on_fail(n, TP_ERR_FORMAT, "%s: its list is damaged", n->op);
+                return;
+            }
             if (!pass && !tp__on_value(n, 0, ints ? TP_I64 : TP_F32, tp__shape1(count))) return;
         }
     } else tp__on_unsupported(n, "a string or a sparse tensor");
@@ -1560,15 +1617,22 @@ static void tp__import_constant_of_shape(tp__on *n)
     tp__pb_field f;
     tp_tensor v, *t;
     memset(&v, 0, sizeof v);
-    const int count = tp__on_ints(n, "", 0, list);
-    if (!tp__on_shape(n, list, count, &s)) return;
-    if (tp_shape_size(&s) > 1 << 28) {
+    const int count = tp__on_need(n, 0) ? tp__on_ints(n, "", 0, list) : -1;
+    if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
+    if (tp_shape_size(&s) > TP__IMPORT_MOST) {
         tp__on_unsupported(n, "a shape that large");
         return;
     }
     if (tp__on_attr(n, "value") &&
-        (!tp__on_field(n, "value", 5, 2, &f) || tp__oi_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK))
+        (!tp__on_field(n, "value", 5, 2, &f) || tp__oi_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK)) {
+        tp_tensor_free(&v);
         return;
+    }
+    if (v.data && tp_tensor_size(&v) != 1) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: its value should be a single number", n->op);
+        tp_tensor_free(&v);
+        return;
+    }
     if (tp_shape_size(&s) < 0) {
         tp_node *x = v.data ? tp_constant(n->c->g[n->c->side], &v) : tp_const(n->c->g[n->c->side], 0.0f);
         tp_tensor_free(&v);
@@ -1577,7 +1641,7 @@ static void tp__import_constant_of_shape(tp__on *n)
     } else if ((t = tp__on_value(n, 0, v.data ? v.dtype : TP_F32, s)) != NULL)
         for (int64_t i = 0; i < tp_tensor_size(t); i++) {
             const size_t size = tp_dtype_size(t->dtype);
-            if (v.data && tp_tensor_size(&v) == 1) memcpy((char *)t->data + (size_t)i * size, v.data, size);
+            if (v.data) memcpy((char *)t->data + (size_t)i * size, v.data, size);
             else memset((char *)t->data + (size_t)i * size, 0, size);
         }
     tp_tensor_free(&v);
@@ -1587,6 +1651,11 @@ static void tp__import_range(tp__on *n)
 {
     const tp_tensor *a = tp__on_one(n, 0), *b = tp__on_one(n, 1), *c = tp__on_one(n, 2);
     if (!a || !b || !c) return;
+    if (a->dtype != b->dtype || a->dtype != c->dtype) {
+        tp__on_fail(n, TP_ERR_DTYPE, "Range from %s to %s by %s", tp_dtype_name(a->dtype), tp_dtype_name(b->dtype),
+                    tp_dtype_name(c->dtype));
+        return;
+    }
     const double from = tp_tensor_get(a, 0), to = tp_tensor_get(b, 0), by = tp_tensor_get(c, 0),
                  count = ceil((to - from) / by);
     if (!(count < 1e8)) {
@@ -1612,6 +1681,10 @@ static void tp__import_reshape(tp__on *n)
                 return;
             }
             list[d] = x->shape.dim[d] < 0 ? tp__oi_symbol(n->c, x, d) : x->shape.dim[d];
+        }
+        if (list[d] == -1 && open >= 0) {
+            tp__on_fail(n, TP_ERR_FORMAT, "Reshape to a list with two dimensions of -1");
+            return;
         }
         if (list[d] == -1) open = d;
         else if (tp__is_any(list[d])) copied++;
@@ -1646,6 +1719,8 @@ static void tp__import_flatten(tp__on *n)
         else flat[d >= axis] *= x->shape.dim[d];
     for (int i = 0; i < 2; i++)
         if (any[i]) flat[i] = TP_ANY;
+    for (int d = axis; d < nd && any[0] && any[1] && axis != 1; d++) tp__on_dim(n, x, d); /* one may be unknown */
+    if (n->c->status != TP_OK) return;
     tp__on_out(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
 
@@ -1665,6 +1740,8 @@ static void tp__import_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
     if (!tp__on_axes(n, list, count > 0 ? count : 0, nd, flag)) return;
     for (int d = 0; d < nd && add; d++)
         if (flag[d]) x = tp_expand_dims(x, d);
+    for (int d = 0; d < nd && !add && count < 0; d++) tp__on_dim(n, x, d); /* is it 1? */
+    if (n->c->status != TP_OK) return;
     for (int d = nd - 1; d >= 0 && !add; d--)
         if (count < 0 ? x->shape.dim[d] == 1 : flag[d]) x = tp_squeeze(x, d);
     tp__on_out(n, 0, count == 0 || (!add && x == tp__on_in(n, 0)) ? tp_identity(x) : x);
@@ -1688,7 +1765,11 @@ static void tp__import_transpose(tp__on *n)
 static void tp__import_concat(tp__on *n)
 {
     tp_node **xs = (tp_node **)tp__oi_alloc(n->c, (size_t)n->n_in, sizeof *xs);
-    if (!xs || n->n_in < 1) return;
+    if (!xs) return;
+    if (n->n_in < 1) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Concat has no inputs");
+        return;
+    }
     for (int i = 0; i < n->n_in; i++) xs[i] = tp__on_in(n, i);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 1), xs[0]->shape.ndim);
     if (n->c->status == TP_OK) tp__on_out(n, 0, n->n_in == 1 ? tp_identity(xs[0]) : tp_concat(xs, n->n_in, axis));
@@ -1699,7 +1780,12 @@ static void tp__import_split(tp__on *n)
     int64_t size[TP__ON_INTS], at = 0;
     tp_node *x = tp__on_in(n, 0);
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), count = tp__on_ints(n, "split", 1, size);
+    const int64_t equal = tp__on_i(n, "num_outputs", n->n_out);
     if (n->c->status != TP_OK) return;
+    if (equal != n->n_out) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Split into %lld has %d outputs", (long long)equal, n->n_out);
+        return;
+    }
     /* of an unknown axis, the given sizes are cut off one by one; running says if there is less */
     const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__on_dim(n, x, axis);
     const int64_t part = (all + n->n_out - 1) / n->n_out;
@@ -1800,15 +1886,17 @@ static void tp__import_pad(tp__on *n)
     }
     if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);
     else if (strcmp(mode, "reflect") == 0) y = tp_pad(y, before, after, TP_PAD_REFLECT, 0.0f);
-    else /* edge, wrap: which element stands where */
+    else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__on_unsupported(n, "that mode");
+    else /* which element stands where */
         for (int d = 0; d < x->shape.ndim; d++) {
             const int64_t size = tp__on_dim(n, y, d), all = before[d] + size + after[d];
             int64_t *list;
             if (!before[d] && !after[d]) continue;
-            if (all > 1 << 24 || size < 1 || !(list = (int64_t *)tp__oi_alloc(n->c, (size_t)all, sizeof *list))) {
+            if (all > 1 << 24 || size < 1) {
                 tp__on_unsupported(n, "those pads");
                 return;
             }
+            if (!(list = tp__on_list(n, all))) return;
             for (int64_t i = 0; i < all; i++) {
                 const int64_t at = i - before[d];
                 list[i] = mode[0] == 'w' ? ((at % size) + size) % size : at < 0 ? 0 : at >= size ? size - 1 : at;
@@ -1881,11 +1969,12 @@ static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axi
     for (int d = x->shape.ndim - 1; d >= 0; d--) stride[d] = stride[d + 1] * tp__on_dim(n, x, d);
     for (int d = 0; d < index->shape.ndim; d++) size *= tp__on_dim(n, index, d);
     if (n->c->status != TP_OK) return index;
-    if (index->shape.ndim != x->shape.ndim || size > 1 << 26 ||
-        tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) {
+    if (index->shape.ndim != x->shape.ndim || size > 1 << 26) {
         tp__on_unsupported(n, "an index of that shape");
         return index;
     }
+    if (!tp__on_spend(n, (double)size)) return index;
+    if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__oi_nomem(n->c), index;
     for (int64_t i = 0; i < size; i++) {
         int64_t rest = i;
         at = 0;
@@ -1923,15 +2012,16 @@ static void tp__import_gather_elements(tp__on *n)
 }
 
 /* Which row of x with its first axes merged (batch ones and indexed ones) each entry of a list of places means. */
-static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int batch, int64_t *rows, int *used)
+static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int64_t batched, int64_t *rows, int *used)
 {
+    const int batch = batched < 0 || batched > TP_MAX_DIMS ? -1 : (int)batched;
     const int last = index->shape.ndim - 1;
     const int64_t k = last >= 0 ? tp__on_dim(n, index, last) : 0;
     int64_t stride[TP_MAX_DIMS], count = 1, per = 1;
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (n->c->status != TP_OK) return index;
-    if (last < 0 || k < 1 || batch < 0 || batch + k > x->shape.ndim || batch > last) {
+    if (last < 0 || k < 1 || k > TP_MAX_DIMS || batch < 0 || batch + k > x->shape.ndim || batch > last) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s has places of %lld numbers in a value with %d dimensions", n->op,
                     (long long)k, x->shape.ndim);
         return index;
@@ -1951,8 +2041,10 @@ static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int batch
         row = row ? tp_add(row, one) : one;
     }
     row = tp_flatten(row);
-    if (batch > 0 &&
-        tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) == TP_OK) { /* where each batch's rows begin */
+    if (batch > 0) { /* where each batch's rows begin */
+        if (count * per > TP__IMPORT_MOST) return tp__on_unsupported(n, "that many places");
+        if (!tp__on_spend(n, (double)(count * per))) return index;
+        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__oi_nomem(n->c), index;
         for (int64_t i = 0; i < count * per; i++) ((int64_t *)t.data)[i] = i / per * stride[batch - 1];
         row = tp_add(row, tp_constant(tp_node_graph(x), &t));
         tp_tensor_free(&t);
@@ -1975,7 +2067,7 @@ static void tp__import_gather_nd(tp__on *n)
     tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
     int64_t rows = 1;
     int used = 0;
-    tp_node *row = tp__flat_places(n, x, index, (int)tp__on_i(n, "batch_dims", 0), &rows, &used);
+    tp_node *row = tp__flat_places(n, x, index, tp__on_i(n, "batch_dims", 0), &rows, &used);
     if (n->c->status != TP_OK) return;
     tp_shape s = index->shape; /* all but its last, then the rest of x */
     s.ndim--;
@@ -2068,9 +2160,14 @@ static void tp__import_trilu(tp__on *n)
     memset(&t, 0, sizeof t);
     if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t dim[2] = {tp__on_dim(n, x, x->shape.ndim - 2), tp__on_dim(n, x, x->shape.ndim - 1)};
-    if (n->c->status != TP_OK || dim[0] * dim[1] > TP__IMPORT_MOST ||
-        tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
+    if (n->c->status != TP_OK) return;
+    if (dim[0] * dim[1] > TP__IMPORT_MOST) {
         tp__on_unsupported(n, "a matrix that large");
+        return;
+    }
+    if (!tp__on_spend(n, (double)(dim[0] * dim[1]))) return;
+    if (tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
+        tp__oi_nomem(n->c);
         return;
     }
     for (int64_t i = 0; i < dim[0] * dim[1]; i++)
@@ -2083,8 +2180,9 @@ static void tp__import_eye_like(tp__on *n)
 {
     const tp_node *x = tp__on_in(n, 0);
     const int64_t k = tp__on_i(n, "k", 0), elem = tp__on_i(n, "dtype", 0);
+    if (!tp__on_rank(n, x, 2, 2)) return;
     const int64_t dim[2] = {tp__on_dim(n, x, 0), tp__on_dim(n, x, 1)};
-    if (!tp__on_rank(n, x, 2, 2) || n->c->status != TP_OK) return;
+    if (n->c->status != TP_OK) return;
     if (elem && !tp__import_dtype(elem)) {
         tp__on_unsupported(n, tp__import_dtype_name(elem));
         return;
@@ -2119,10 +2217,22 @@ static void tp__import_center_crop_pad(tp__on *n)
     int64_t size[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
     tp_node *x = tp__on_in(n, 0), *y = x;
     const int count = tp__on_ints(n, "", 1, size), n_axes = tp__on_ints(n, "axes", -1, axes);
+    bool flag[TP_MAX_DIMS];
+    if (n->c->status != TP_OK) return;
+    if (count != (n_axes >= 0 ? n_axes : x->shape.ndim)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, count,
+                    n_axes >= 0 ? n_axes : x->shape.ndim);
+        return;
+    }
+    if (n_axes >= 0 && !tp__on_axes(n, axes, n_axes, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) {
-        const int d = tp__on_axis(n, n_axes >= 0 && i < n_axes ? axes[i] : i, x->shape.ndim);
+        const int d = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
         const int64_t have = tp__on_dim(n, x, d), want = size[i];
         if (n->c->status != TP_OK) return;
+        if (want < 0 || want > TP__IMPORT_LAST) {
+            tp__on_fail(n, TP_ERR_FORMAT, "%s to a size of %lld", n->op, (long long)want);
+            return;
+        }
         if (have > want) y = tp__cut(y, d, (have - want) / 2, want);
         else before[d] = (want - have) / 2, after[d] = want - have - before[d];
     }
@@ -2247,9 +2357,11 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
         if (a) {
             tp__pb m = *a, pack = {NULL, NULL, false};
             uint64_t v;
+            if (!tp__on_kind(n, "scales", 7)) return;
             while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
         } else if ((st = tp__on_need(n, at)) != NULL)
-            for (; count < k && count < tp_tensor_size(st); count++) scales[count] = (float)tp_tensor_get(st, count);
+            for (; count < k && count < TP_MAX_DIMS && count < tp_tensor_size(st); count++)
+                scales[count] = (float)tp_tensor_get(st, count);
         if (n->c->status == TP_OK && count != k)
             tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
     } else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
@@ -2278,7 +2390,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
         r.start = roi ? tp_tensor_get(roi, i) : 0, r.end = roi ? tp_tensor_get(roi, i + k) : 1;
         if (n_sizes > 0) {
             r.scale = common > 0 ? common : (double)sizes[i] / (double)(r.in ? r.in : 1);
-            r.out = common > 0 ? (int64_t)floor(r.scale * (double)r.in + 0.5) : sizes[i];
+            r.out = common > 0 ? tp__float_to_int(floor(r.scale * (double)r.in + 0.5), 0, INT64_MAX) : sizes[i];
         } else {
             r.scale = (double)scales[i];
             const double out = floor((double)r.in * (r.end - r.start) * r.scale);
@@ -2286,7 +2398,8 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
         }
         if (n->c->status != TP_OK) return;
         if (r.out == r.in && (r.scale == 1.0 || r.in == 0) && !roi) continue;
-        if (r.in < 1 || r.out < 1 || !(r.scale > 0) || r.in > 1 << 20 || r.out > 1 << 20 || r.in * r.out > 1 << 26) {
+        if (r.in < 1 || r.out < 1 || !(r.scale > 0) || r.in > 1 << 20 || r.out > 1 << 20 || r.in * r.out > 1 << 26 ||
+            !(r.scale < 1e9) || !(fabs(r.start) < 1e9) || !(fabs(r.end) < 1e9)) {
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s from %lld to %lld", n->op, (long long)r.in, (long long)r.out);
             return;
         }
@@ -2294,6 +2407,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
         memset(&m, 0, sizeof m);
         memset(&in, 0, sizeof in);
         const int64_t dim[2] = {r.out, r.in};
+        if (!tp__on_spend(n, (double)(r.in * r.out) + (r.scale < 1 ? 4.0 / r.scale : 4.0) * (double)r.out)) return;
         double *row = (double *)tp__oi_alloc(n->c, (size_t)r.in, sizeof *row);
         bool all = true;
         if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
@@ -2313,7 +2427,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
                 tp_node *here = tp__with_ones(tp_constant(tp_node_graph(x), &in), 1, nd - 1 - axis);
                 inside = inside ? tp_mul(inside, here) : here;
             }
-        } else if (n->c->status == TP_OK) n->c->status = TP_ERR_NOMEM;
+        } else tp__oi_nomem(n->c);
         tp_tensor_free(&m);
         tp_tensor_free(&in);
     }
@@ -2391,7 +2505,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
         tp__on_unsupported(n, "clip, activations or input_forget");
         return;
     }
-    if (D != (strcmp(direction, "bidirectional") == 0 ? 2 : 1) || H < 1 || R->shape.dim[1] != gates * H) {
+    if (D != (strcmp(direction, "bidirectional") == 0 ? 2 : 1) || H < 1 || R->shape.dim[1] != tp__times(gates, H)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its weights do not fit its direction", n->op);
         return;
     }
@@ -2433,11 +2547,13 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
             h = hl;
         } else { /* step by step */
             const int64_t T = tp__on_dim(n, x, 0);
-            tp_node **step = (tp_node **)tp__oi_alloc(n->c, (size_t)T, sizeof *step);
-            if (!step || T > 4096 || T < 1) {
+            if (n->c->status != TP_OK) return;
+            if (T > 4096 || T < 1) {
                 tp__on_unsupported(n, "that many steps");
                 return;
             }
+            tp_node **step = (tp_node **)tp__oi_alloc(n->c, (size_t)T, sizeof *step);
+            if (!step) return;
             for (int64_t t = 0; t < T; t++) {
                 tp_node *xt = tp__rnn_part(xs, t);
                 if (kind == 'R') h = tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 0, H));
@@ -2481,11 +2597,11 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
 static tp_node *tp__split_heads(tp__on *n, tp_node *x, int64_t heads)
 {
     static const int perm[] = {0, 2, 1, 3};
-    if (x->shape.ndim == 4 || tp_is_poison(x)) return x;
+    if (x->shape.ndim == 4 || tp_is_poison(x) || !tp__on_rank(n, x, 3, 4)) return x;
     const int64_t C = tp__on_dim(n, x, 2),
                   dim[4] = {x->shape.dim[0], tp__on_dim(n, x, 1), heads, heads > 0 ? C / heads : 0};
     if (heads < 1 || C % heads != 0)
-        tp__on_fail(n, TP_ERR_FORMAT, "%lld heads of %lld channels", (long long)heads, (long long)C);
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld heads of %lld channels", n->op, (long long)heads, (long long)C);
     return n->c->status == TP_OK ? tp_transpose(tp_reshape_to(x, tp_make_shape_n(4, dim)), perm, 4) : x;
 }
 static tp_node *tp__merge_heads(tp__on *n, tp_node *x)
@@ -2499,8 +2615,10 @@ static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axi
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (size > TP__IMPORT_MOST || tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
-        return tp__on_unsupported(n, "a sequence that long");
+    if (size > TP__IMPORT_MOST) return tp__on_unsupported(n, "a sequence that long");
+    if (!tp__on_spend(n, (double)size)) return tp_poison(n->c->g[n->c->side]);
+    if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
+        return tp__oi_nomem(n->c), tp_poison(n->c->g[n->c->side]);
     for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
     tp_node *y = tp_constant(n->c->g[n->c->side], &t);
     tp_tensor_free(&t);
@@ -2530,7 +2648,8 @@ static void tp__import_attention(tp__on *n)
                   T = tp__on_dim(n, K, 2), E = tp__on_dim(n, Q, 3);
     if (n->c->status != TP_OK) return;
     if (kv < 1 || heads % kv != 0) {
-        tp__on_fail(n, TP_ERR_FORMAT, "%lld query heads for %lld key heads", (long long)heads, (long long)kv);
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld query heads for %lld key heads", n->op, (long long)heads,
+                    (long long)kv);
         return;
     }
     for (int i = 0; i < 2 && kv != heads; i++) { /* each key head serves a group of query heads */
@@ -2586,7 +2705,7 @@ static void tp__import_rotary(tp__on *n)
     const int64_t size = tp__on_dim(n, x, 3), some = tp__on_i(n, "rotary_embedding_dim", 0), dim = some ? some : size;
     if (n->c->status != TP_OK) return;
     if (dim < 2 || dim % 2 || dim > size) {
-        tp__on_fail(n, TP_ERR_FORMAT, "a rotation of %lld of %lld numbers", (long long)dim, (long long)size);
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: a rotation of %lld of %lld numbers", n->op, (long long)dim, (long long)size);
         return;
     }
     for (int i = 0; i < 2; i++) {
@@ -2653,8 +2772,12 @@ static void tp__import_einsum(tp__on *n)
         return;
     }
     if (!arrow) /* letters that occur once, in order */
-        for (char ch = 'A', *o = out; ch <= 'z'; ch++)
-            if ((strchr(in[0], ch) != NULL) != (strchr(in[1], ch) != NULL)) *o++ = ch, *o = 0;
+        for (char ch = 'A', *o = out; ch <= 'z'; ch++) {
+            int times = 0;
+            for (int i = 0; i < 2; i++)
+                for (const char *p = in[i]; *p; p++) times += *p == ch;
+            if (times == 1) *o++ = ch, *o = 0;
+        }
     tp_node *x[2] = {NULL, NULL};
     for (int i = 0; i <= k; i++) { /* what only one has and nobody asks for is summed */
         x[i] = tp__on_in(n, i);
@@ -2747,7 +2870,7 @@ static void tp__import_if(tp__on *n)
     int i = 0;
     if (!cond || !tp__on_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f)) return;
     if (n->c->depth >= 16) {
-        tp__on_fail(n, TP_ERR_FORMAT, "If inside If inside If, deeper than 16");
+        tp__on_fail(n, TP_ERR_FORMAT, "If inside If, deeper than 16");
         return;
     }
     n->c->depth++;
@@ -2759,11 +2882,12 @@ static void tp__import_if(tp__on *n)
         while (tp__pb_next(&e.sub, &name))
             if (name.number == 1 && name.wire == 2) text = tp__oi_string(n->c, name.sub);
         tp__ov *v = (tp__ov *)tp__map_get(&n->c->values, text);
-        if (!v) tp__on_fail(n, TP_ERR_FORMAT, "its branch gives '%s', which nothing makes", text);
+        if (!v) tp__on_fail(n, TP_ERR_FORMAT, "If: its branch gives '%s', which nothing makes", text);
         else if (i < n->n_out && v->is_known) {
             n->set[i] = tp_tensor_copy(&n->value[i], &v->known) == TP_OK;
+            if (!n->set[i]) tp__oi_nomem(n->c);
             n->partial |= v->partial;
-        } else tp__on_out(n, i, tp__oi_node(n->c, v, n->name));
+        } else tp__on_out(n, i, tp__oi_node(n->c, v, n->name, n->op));
         i++;
     }
 }
@@ -2957,17 +3081,7 @@ static tp_status tp__oi_scratch(tp__oi *c, bool reset)
     config.threads = 1;
     c->g[1] = tp_graph_new(NULL);
     c->session = c->g[1] ? tp_session_new(c->g[1], &config) : NULL;
-    return c->session ? TP_OK : (c->status = TP_ERR_NOMEM);
-}
-
-static bool tp__import_too_large(const tp_shape *s, int64_t most)
-{
-    int64_t n = 1; /* of the known dimensions, zeros apart */
-    for (int d = 0; d < s->ndim; d++) {
-        if (s->dim[d] > most / n) return true;
-        if (s->dim[d] > 1) n *= s->dim[d];
-    }
-    return false;
+    return c->session ? TP_OK : tp__oi_nomem(c);
 }
 
 /* Build the node, on the current side; a mistake the graph has found becomes the import's. */
@@ -2986,7 +3100,7 @@ static tp_status tp__on_build(tp__on *n)
         const tp_node *y = n->made[i];
         if (n->out[i][0] && !y && !n->set[i])
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with its output %d cannot be expressed", n->op, i);
-        else if (y && tp__import_too_large(&y->shape, c->side ? TP__IMPORT_MOST : TP__IMPORT_LAST))
+        else if (y && c->side && tp_shape_size(&y->shape) > TP__IMPORT_MOST)
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives too many numbers", n->op);
     }
     return c->status;
@@ -2997,16 +3111,39 @@ static tp_status tp__on_fold(tp__on *n)
 {
     tp__oi *c = n->c;
     if (tp__oi_scratch(c, false) != TP_OK) return c->status;
+    const int first = tp_graph_n_operations(c->g[1]);
     c->side = 1;
     tp__on_build(n);
     c->side = 0;
+    for (int i = first; i < tp_graph_n_operations(c->g[1]) && c->status == TP_OK; i++)
+        tp__on_spend(n, tp__operation_work(tp_graph_operation(c->g[1], i)));
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         if (!n->made[i] || !n->out[i][0]) continue;
-        c->status = tp_session_eval(c->session, n->made[i], &n->value[i]);
+        const tp_status st = tp_session_eval(c->session, n->made[i], &n->value[i]);
+        if (st != TP_OK) tp__on_fail(n, st, "%s: %s", n->op, tp_last_error());
         n->set[i] = c->status == TP_OK;
         n->made[i] = NULL;
     }
     return c->status;
+}
+
+/* Inputs of a pass of the following: unknown sizes are numbers that tell which they are. */
+static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, int64_t step)
+{
+    tp__oi *c = n->c;
+    for (int i = 0; i < n->n_in; i++) {
+        stand[i] = in[i];
+        if (!in[i] || !in[i]->partial) continue;
+        if (!(stand[i] = (tp__ov *)tp__oi_alloc(c, 1, sizeof **stand))) stand[i] = in[i];
+        else if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) tp__oi_nomem(c);
+        if (c->status != TP_OK) continue;
+        stand[i]->name = in[i]->name;
+        stand[i]->is_known = true;
+        int64_t *v = (int64_t *)stand[i]->known.data;
+        for (int64_t k = 0; k < tp_tensor_size(&stand[i]->known); k++)
+            if (tp__is_any(v[k])) v[k] = guess + step * (v[k] - TP__OV_ANY);
+    }
+    return c->status == TP_OK;
 }
 
 /* Sizes of which some are unknown: computed for two different ones; what differs depends on them. */
@@ -3015,43 +3152,35 @@ static tp_status tp__on_fold_sizes(tp__on *n)
     static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair for each symbol */
     tp__oi *c = n->c;
     tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
-    tp_tensor first;
-    memset(&first, 0, sizeof first);
-    for (int pass = 0; pass < 2 && c->status == TP_OK && stand; pass++) {
-        for (int i = 0; i < n->n_in; i++) {
-            stand[i] = in[i];
-            if (!in[i] || !in[i]->partial) continue;
-            if (!(stand[i] = (tp__ov *)tp__oi_alloc(c, 1, sizeof **stand))) return c->status;
-            stand[i]->name = in[i]->name;
-            stand[i]->is_known = true;
-            if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) c->status = TP_ERR_NOMEM;
-            int64_t *v = (int64_t *)stand[i]->known.data;
-            for (int64_t k = 0; c->status == TP_OK && k < tp_tensor_size(&stand[i]->known); k++)
-                if (tp__is_any(v[k])) v[k] = guess[pass] + step[pass] * (v[k] - TP__OV_ANY);
-        }
+    tp_tensor *first = (tp_tensor *)tp__oi_alloc(c, (size_t)n->n_out, sizeof *first);
+    if (!stand || !first) return c->status;
+    for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {
         n->in = stand;
-        if (c->status == TP_OK) tp__on_fold(n);
+        if (tp__on_guess(n, in, stand, guess[pass], step[pass])) tp__on_fold(n);
         for (int i = 0; i < n->n_in; i++)
             if (stand[i] != in[i]) tp_tensor_free(&stand[i]->known);
         n->in = in;
-        if (pass == 0 && c->status == TP_OK) {
-            first = n->value[0];
-            memset(&n->value[0], 0, sizeof n->value[0]);
+        if (pass > 0 || c->status != TP_OK) continue;
+        memcpy(first, n->value, (size_t)n->n_out * sizeof *first);
+        memset(n->value, 0, (size_t)n->n_out * sizeof *n->value);
+    }
+    n->partial = false;
+    for (int i = 0; i < n->n_out; i++) {
+        const tp_tensor *second = &n->value[i];
+        if (c->status == TP_OK && !tp_shape_equal(&first[i].shape, &second->shape))
+            tp__on_unsupported(n, "a size that is not known");
+        for (int64_t k = 0; c->status == TP_OK && first[i].data && k < tp_tensor_size(&first[i]); k++) {
+            const int64_t a = tp__known_int(&first[i], k), b = tp__known_int(second, k), symbol = a - guess[0];
+            if (a == b) continue;
+            if (second->dtype == TP_I64)
+                ((int64_t *)second->data)[k] =
+                    TP__OV_ANY +
+                    (symbol > 0 && symbol <= c->symbols.n && b == guess[1] + step[1] * symbol ? symbol : 0);
+            else tp__on_unsupported(n, "a size that is not known");
+            n->partial = true;
         }
+        tp_tensor_free(&first[i]);
     }
-    const tp_tensor *second = &n->value[0];
-    if (c->status == TP_OK && (n->n_out != 1 || !tp_shape_equal(&first.shape, &second->shape)))
-        tp__on_unsupported(n, "a size that is not known");
-    for (int64_t k = 0; c->status == TP_OK && k < tp_tensor_size(&first); k++) {
-        const int64_t a = tp__known_int(&first, k), b = tp__known_int(second, k), symbol = a - guess[0];
-        if (a == b) continue;
-        if (second->dtype == TP_I64)
-            ((int64_t *)second->data)[k] =
-                TP__OV_ANY + (symbol > 0 && symbol <= c->symbols.n && b == guess[1] + step[1] * symbol ? symbol : 0);
-        else tp__on_unsupported(n, "a size that is not known");
-        n->partial = true;
-    }
-    tp_tensor_free(&first);
     return c->status;
 }
 
@@ -3061,6 +3190,16 @@ static const tp__import_row *tp__import_find(const char *op)
         if (strcmp(tp__import_table[i].name, op) == 0) return &tp__import_table[i];
     return NULL;
 }
+
+/* Is name[i] among the names before it? */
+static bool tp__oi_twice(const char *const *name, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (strcmp(name[k], name[i]) == 0) return true;
+    return false;
+}
+
+#define TP__IMPORT_OPERANDS 16384 /* inputs or outputs of a node */
 
 static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
 {
@@ -3074,6 +3213,8 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     n.op = "";
     for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
     if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
+    if (n_in > TP__IMPORT_OPERANDS || n_out > TP__IMPORT_OPERANDS)
+        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "a node has %d inputs and %d outputs, too many", n_in, n_out);
     n.in = (tp__ov **)tp__oi_alloc(c, (size_t)n_in, sizeof *n.in);
     n.out = (const char **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.out);
     n.made = (tp_node **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.made);
@@ -3113,8 +3254,9 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     if (!n.row)
         return tp__oi_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain, domain[0] ? "." : "",
                            n.op);
+    if (n.n_out < 1) return tp__oi_fail(c, n.name, TP_ERR_FORMAT, "%s has no outputs", n.op);
     for (int i = 0; i < n.n_out; i++)
-        if (n.out[i][0] && tp__map_get(&c->values, n.out[i]))
+        if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__oi_twice(n.out, i)))
             return tp__oi_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
     bool known = true, partial = false, variable = false;
     for (int i = 0; i < n.n_in; i++) {
@@ -3136,7 +3278,7 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
         v->node[0] = n.made[i];
         v->is_known = n.set[i];
         v->known = n.value[i]; /* takes it over */
-        v->partial = n.partial && n.set[i];
+        v->partial = n.partial && n.set[i] && n.value[i].dtype == TP_I64;
     }
     return c->status;
 }
@@ -3238,9 +3380,12 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
     tp_node *node = NULL;
     if (tp__oi_signature(c, msg, &name, &elem, &shape, &has_shape) != TP_OK) return c->status;
     if (!name[0]) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
+    for (int i = 0; i < m->n_input; i++)
+        if (strcmp(m->input[i].name, name) == 0)
+            return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "two inputs are called '%s'", name);
     if (tp__map_get(&c->values, name)) return TP_OK; /* the default of an input: a weight */
     const tp_dtype dtype = tp__import_dtype(elem);
-    if (tp__import_too_large(&shape, TP__IMPORT_LAST))
+    if (!tp__shape_fits(&shape))
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
     for (int i = 0; c->d && i < c->d->n_inputs; i++)
         if (strcmp(c->d->inputs[i].name, name) == 0) node = c->d->inputs[i].node;
@@ -3268,6 +3413,7 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
         memset(&view, 0, sizeof view);
         tp_tensor_view(&view, node->dtype, node->shape, node->op->user);
         v->is_known = tp_tensor_copy(&v->known, &view) == TP_OK;
+        if (!v->is_known) return tp__oi_nomem(c);
     }
     m->input[m->n_input].name = tp_graph_strdup(c->g[0], name);
     m->input[m->n_input++].node = node;
@@ -3299,7 +3445,7 @@ static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
     if (p.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     m->input = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_in + 1) * sizeof *m->input);
     m->output = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_out + 1) * sizeof *m->output);
-    if (!m->input || !m->output) return c->status = TP_ERR_NOMEM;
+    if (!m->input || !m->output) return tp__oi_nomem(c);
     tp__oi_initializers(c, graph);
     for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
         if (f.number == 11 && f.wire == 2) tp__oi_input(c, f.sub, m);
@@ -3319,7 +3465,7 @@ static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
         tp__ov *v = (tp__ov *)tp__map_get(&c->values, name);
         if (!v) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name);
         m->output[m->n_output].name = tp_graph_strdup(c->g[0], name);
-        m->output[m->n_output++].node = tp_named(tp__oi_node(c, v, NULL), tp__oi_name(c, name));
+        m->output[m->n_output++].node = tp_named(tp__oi_node(c, v, NULL, ""), tp__oi_name(c, name));
     }
     if (c->status == TP_OK && tp_graph_status(c->g[0]) != TP_OK)
         tp__oi_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
@@ -3347,7 +3493,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
-    return st;
+    return st == TP_OK ? TP_OK : tp_fail(st, "%s", c.sentence);
 }
 
 TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What tp writes, held against independent programs, and what they write, read by tp: numpy and safetensors for arrays and
 # checkpoints, TensorBoard's own reader for event files, Python's json for stats.json, onnx's checker, its operator cases
-# and ONNX Runtime for models. They are installed by pip into build/venv; without a network this is skipped. Where
+# and ONNX Runtime for models. They are installed by pip into build/venv; without them this fails. Where
 # TensorFlow is found too (TP_INTEROP_PYTHON may name a Python that has all of them), it reads and writes checkpoints.
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,8 +19,8 @@ if ! "$py" -c 'import numpy, safetensors, tensorboard, onnx, onnxruntime' 2>/dev
     fi
     # shellcheck disable=SC2086
     if [ -z "$python" ] || ! $python -m venv "$venv" 2>/dev/null || ! "$venv/bin/pip" install -q $packages >build/pip.log 2>&1; then
-        echo "interop was skipped: $packages could not be installed (no network?)"
-        exit 0
+        echo "interop cannot run: $packages could not be installed into $venv (no network? build/pip.log says more)"
+        exit 1
     fi
 fi
 command -v gcc >/dev/null || bash tests/setup.sh

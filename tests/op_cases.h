@@ -62,7 +62,7 @@ static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
     return true;
 }
 
-static void free_cases(case_list *l)
+TP_TEST__UNUSED static void free_cases(case_list *l)
 {
     for (int i = 0; i < l->n; i++) {
         op_case *c = &l->item[i];
@@ -78,7 +78,7 @@ static void free_cases(case_list *l)
 }
 
 /* Append the cases of one file, which lies beside this one; a missing file is reported by the caller. */
-static bool read_cases(case_list *l, const char *name)
+TP_TEST__UNUSED static bool read_cases(case_list *l, const char *name)
 {
     char path[1024];
     const char *slash = strrchr(__FILE__, '/');
@@ -143,7 +143,7 @@ static bool read_cases(case_list *l, const char *name)
     return true;
 }
 
-static case_list all_cases(void)
+TP_TEST__UNUSED static case_list all_cases(void)
 {
     case_list l;
     memset(&l, 0, sizeof l);
@@ -153,7 +153,7 @@ static case_list all_cases(void)
 }
 
 /* Fill the row's attribute struct from the case's lines. In double a cast's float32 is float64. */
-static bool fill_attrs(const op_case *c, const tp_op *row, bool f64, void *attrs)
+TP_TEST__UNUSED static bool fill_attrs(const op_case *c, const tp_op *row, bool f64, void *attrs)
 {
     for (int i = 0; i < c->n_attr; i++) {
         char name[64];

@@ -672,8 +672,8 @@ TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
 TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
 
 /* Logs "name: value" of every scalar, sorted, at the end of each epoch (and of each step with enable_step).
- * whitelist and blacklist are regexes searched for in the name: printed if (no whitelist or one hits) and no
- * blacklist one hits. [callbacks: ScalarPrinter] */
+ * whitelist and blacklist are regexes (>>regex of tp_graph.h) searched for in the name: printed if (no whitelist or one hits)
+ * and no blacklist one hits. A mistake in one of them ends the training before it begins. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
     int enable_step;                     /* default TP_NO */
@@ -4824,20 +4824,14 @@ TP_DEF tp_monitor *tp_monitor_json_writer(void)
 /* -- the printed list ----------------------------------------------------------------------- >>monitor
  * ScalarPrinter */
 
-typedef struct tp__printer {
+typedef struct tp__printer tp__printer;
+struct tp__printer {
     bool enable_step, enable_epoch;
-    const char *const *whitelist, *const *blacklist;
-    int n_whitelist, n_blacklist;
+    tp_regex **list; /* the whitelist, then the blacklist */
+    int n_whitelist, n_list;
+    tp_status (*wants)(const tp__printer *p, const char *name, bool *yes); /* NULL: prints all */
     tp__table now;
-} tp__printer;
-
-static bool tp__printer_wants(const tp__printer *p, const char *name)
-{
-    bool yes = p->n_whitelist == 0;
-    for (int i = 0; i < p->n_whitelist && !yes; i++) yes = tp_regex_match(p->whitelist[i], name, false);
-    for (int i = 0; i < p->n_blacklist && yes; i++) yes = !tp_regex_match(p->blacklist[i], name, false);
-    return yes;
-}
+};
 
 static tp_status tp__printer_print(tp_callback *cb)
 {
@@ -4852,7 +4846,10 @@ static tp_status tp__printer_print(tp_callback *cb)
         }
         last = tp__table_name(&p->now, best);
         const double v = p->now.entry[best].value;
-        if (!tp__printer_wants(p, last)) continue;
+        bool wanted = true;
+        const tp_status st = p->wants ? p->wants(p, last, &wanted) : TP_OK;
+        if (st != TP_OK) return st;
+        if (!wanted) continue;
         if (v != v) tp_log(TP_LOG_INFO, "%s: nan", last);
         else tp_log(TP_LOG_INFO, "%s: %.5g", last, v);
     }
@@ -4877,29 +4874,58 @@ static tp_status tp__printer_scalar(tp_monitor *m, const char *name, const tp_st
     return tp__table_put(&((tp__printer *)m->cb.user)->now, name, s);
 }
 
-static void tp__printer_close(tp_callback *cb) { tp__table_free(&((tp__printer *)cb->user)->now); }
+static void tp__printer_close(tp_callback *cb)
+{
+    tp__printer *p = (tp__printer *)cb->user;
+    for (int i = 0; i < p->n_list; i++) tp_regex_free(p->list[i]);
+    tp__table_free(&p->now);
+}
 
-TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
+/* Prints everything: what the default monitors need, without regular expressions. */
+static tp_monitor *tp__printer_new(void)
 {
     tp_monitor *m = tp_monitor_new("ScalarPrinter", sizeof(tp__printer));
     if (!m) return NULL;
-    tp__printer *p = (tp__printer *)m->cb.user;
-    p->enable_step = d->enable_step == TP_YES;
-    p->enable_epoch = d->enable_epoch != TP_NO;
-    p->n_whitelist = tp__count_names(d->whitelist);
-    p->n_blacklist = tp__count_names(d->blacklist);
-    p->whitelist = tp__arena_names(&m->cb.mem_, d->whitelist, p->n_whitelist);
-    p->blacklist = tp__arena_names(&m->cb.mem_, d->blacklist, p->n_blacklist);
-    if (!p->whitelist || !p->blacklist) {
-        tp_monitor_free(m);
-        return NULL;
-    }
+    ((tp__printer *)m->cb.user)->enable_epoch = true;
     m->cb.before_train = tp__printer_print;
     m->cb.trigger_step = tp__printer_trigger_step;
     m->cb.trigger = tp__printer_trigger;
     m->cb.close = tp__printer_close;
     m->process_scalar = tp__printer_scalar;
     return m;
+}
+
+static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool *yes)
+{
+    *yes = p->n_whitelist == 0;
+    for (int i = 0; i < p->n_list; i++) {
+        bool hit;
+        const tp_status s = tp_regex_search(p->list[i], name, &hit, NULL, 0);
+        if (s != TP_OK) return s;
+        if (hit) *yes = i < p->n_whitelist;
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
+{
+    tp_monitor *m = tp__printer_new();
+    if (!m) return NULL;
+    tp__printer *p = (tp__printer *)m->cb.user;
+    p->enable_step = d->enable_step == TP_YES;
+    p->enable_epoch = d->enable_epoch != TP_NO;
+    p->n_whitelist = tp__count_names(d->whitelist);
+    const int n = p->n_whitelist + tp__count_names(d->blacklist);
+    p->list = (tp_regex **)tp_arena_alloc(&m->cb.mem_, (size_t)(n + 1) * sizeof *p->list);
+    tp_status s = p->list ? TP_OK : TP_ERR_NOMEM;
+    for (int i = 0; i < n && s == TP_OK; i++) {
+        s = tp_regex_new(i < p->n_whitelist ? d->whitelist[i] : d->blacklist[i - p->n_whitelist], &p->list[i]);
+        p->n_list = i + (s == TP_OK);
+    }
+    if (n > 0) p->wants = tp__printer_wants;
+    if (s == TP_OK) return m;
+    tp_monitor_free(m);
+    return s == TP_ERR_NOMEM ? NULL : tp_monitor_fail(&d->at_, s, "ScalarPrinter: %s", tp_last_error());
 }
 
 /* ==== >>default sets ================================================================================== */
@@ -4923,12 +4949,10 @@ TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS])
 TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 {
     tp_monitor_tf_event_writer_desc events;
-    tp_monitor_scalar_printer_desc printer;
     memset(&events, 0, sizeof events);
-    memset(&printer, 0, sizeof printer);
     list[0] = tp_monitor_tf_event_writer_(&events);
     list[1] = tp_monitor_json_writer();
-    list[2] = tp_monitor_scalar_printer_(&printer);
+    list[2] = tp__printer_new();
 }
 
 TP__COLD_END

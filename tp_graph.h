@@ -32,7 +32,7 @@
  *     }
  *
  * CONTENTS   >>types >>optable >>graph >>names >>scopes >>variables >>towers >>gradients >>nodes >>summaries
- *            >>session >>hooks >>checkpoints >>predict   then, in the implementation: >>core >>ops >>plan >>run >>saver
+ *            >>regex >>session >>hooks >>checkpoints >>predict   then, in the implementation: >>core >>ops >>plan >>run >>saver
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs; free sessions before their graph.
@@ -792,16 +792,38 @@ typedef struct tp_moving_summary_desc {
 } tp_moving_summary_desc;
 /* Zero-debiased moving average of scalars, in local variables EMA/<name>. [tfutils: add_moving_summary] */
 TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
-/* For each trainable variable whose name matches (from the start, `$` appended). [tfutils: add_param_summary] */
+/* For each trainable variable whose name matches the regex (>>regex) from the start, `$` appended; NULL: all. A regex that
+ * matches none is warned about. [tfutils: add_param_summary] */
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 #ifndef __cplusplus
 #define tp_add_moving_summary(...)                           \
     tp_add_moving_summary_n((tp_node *const[]){__VA_ARGS__}, \
                             (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *)), NULL)
 #endif
-/* POSIX extended regex; anchored: match from the start as Python's re.match after `$` was appended, else search. A bad
- * pattern matches nothing and is logged. Without regex support (TP_NO_REGEX) only literal names match. */
-TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored);
+/* ==== >>regex ========================================================================================= */
+
+/* Regular expressions with the syntax and the results of Python's re (3.11) for str: literals, . ^ $ | * + ? {m,n}, lazy with a
+ * ? behind and possessive with a +, sets, \d \w \s \D \W \S \b \B \A \Z, (...) (?:...) (?P<name>...) (?>...), (?=...) (?!...)
+ * (?<=...) (?<!...), (?#...), flags i m s x a u as (?i) at the start or (?i-s:...), escapes. Patterns and texts are UTF-8.
+ * Unlike Python's: back references, conditions and \N are mistakes; ignoring case knows ASCII and Latin-1; beyond Latin-1
+ * each character but spaces, punctuation and symbols is one of \w, and \d is 0 to 9. Time and memory grow with the pattern
+ * times the text; where lookarounds multiply that, 20 million steps end in a TP_ERR_ARG.
+ *
+ * Compiled: *re is the caller's, tp_regex_free it. TP_ERR_ARG: a mistake in the pattern, with its place; TP_ERR_NOMEM. */
+typedef struct tp_regex tp_regex;
+TP_DEF tp_status tp_regex_new(const char *pattern, tp_regex **re);
+TP_DEF void tp_regex_free(tp_regex *re);
+TP_DEF int tp_regex_n_groups(const tp_regex *re);                /* without group 0, the whole match */
+TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number of (?P<name>...), or -1 */
+typedef struct tp_span {
+    int64_t begin, end; /* bytes of the text; -1, -1 for a group that took no part */
+} tp_span;
+/* Is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? If there is, spans[0] is the whole
+ * match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may be used by many
+ * threads. [re.search, re.match, re.fullmatch] */
+TP_DEF tp_status tp_regex_search(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
+TP_DEF tp_status tp_regex_match(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
+TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
 
 /* ==== >>session ======================================================================================= */
 
@@ -1192,9 +1214,6 @@ typedef struct tp__program {
 #define TP_GRAPH_FILE "tp_graph.h"
 #endif
 TP__COLD_BEGIN
-#ifndef TP_NO_REGEX
-#include <regex.h>
-#endif
 
 /* ==== >>core ========================================================================================== */
 
@@ -3381,25 +3400,1026 @@ TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
 
 /* ==== >>regex ========================================================================================= */
 
-TP_DEF bool tp_regex_match(const char *pattern, const char *text, bool anchored)
+/* A pattern becomes a program for a machine that backtracks as Python's does, and that remembers at which choices, at which
+ * place of the text, it has failed: it tries nothing twice, so that (a+)+b takes time in proportion to the text. Jumps are
+ * relative: a counted repetition copies the instructions of what it repeats. */
+enum {
+    TP__RE_CHAR,  /* one character: x */
+    TP__RE_ANY,   /* one character, a line feed only under flag s */
+    TP__RE_SET,   /* one of set[x] ... set[x + y - 1] */
+    TP__RE_AT,    /* between two characters: x is '^', '$', 'Z', 'b', 'B' */
+    TP__RE_JUMP,  /* to x */
+    TP__RE_SPLIT, /* to x; where that fails to y */
+    TP__RE_SAVE,  /* the place into reg[x]; with TP__RE_NOT -1 */
+    TP__RE_CHECK, /* an iteration that began at reg[x] took nothing: no further one, to y */
+    TP__RE_LOOK,  /* the group that follows, from y characters before, up to TP__RE_DONE; then to x. flags: its kind */
+    TP__RE_DONE,
+    TP__RE_MATCH
+};
+enum { TP__RE_I = 1, TP__RE_M = 2, TP__RE_S = 4, TP__RE_X = 8, TP__RE_A = 16, TP__RE_U = 32, TP__RE_NOT = 64 };
+enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
+#define TP__RE_CATEGORY 0xffffffffu /* the `high` of an item of a set that is \d, \D, \s, \S, \w, \W */
+#define TP__RE_MANY     0xffffffffu /* no upper bound */
+#define TP__RE_CODE     30000
+#define TP__RE_DEPTH    100
+#define TP__RE_STEPS    20000000
+
+typedef struct tp__re_inst {
+    uint8_t op, flags;
+    int16_t loop; /* SPLIT: the innermost loop around it whose iterations may be empty, -1: none, -2: none, for good */
+    int32_t x, y; /* SPLIT: y */
+    int32_t row;  /* SPLIT: where its failures are remembered */
+} tp__re_inst;
+
+typedef struct tp__re_item {
+    uint32_t low, high;
+} tp__re_item;
+
+typedef struct tp__re_name {
+    const char *text;
+    int n, group;
+} tp__re_name;
+
+struct tp_regex {
+    char *pattern;
+    tp__re_inst *code;
+    tp__re_item *set;
+    tp__re_name *name; /* named groups; text lies in pattern */
+    int16_t *outer;    /* loop -> the loop around it, or -1 */
+    int n_code, n_set, n_name, n_loop, n_group, n_row;
+    int cap_code, cap_set, cap_name, cap_loop;
+};
+
+typedef struct tp__re_parser {
+    tp_regex *re;
+    const char *at;
+    int depth;
+    tp_status status;
+} tp__re_parser;
+
+/* The least and the largest number of characters that something matches. */
+typedef struct tp__re_width {
+    uint32_t low, high;
+} tp__re_width;
+
+static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags);
+
+/* The first mistake counts; the parser then stands at the end of the pattern, and so comes back soon. */
+static void tp__re_fail(tp__re_parser *p, const char *at, const char *what)
 {
-#ifdef TP_NO_REGEX
-    return anchored ? strcmp(pattern, text) == 0 : strstr(text, pattern) != NULL;
-#else
-    char full[1024];
-    const size_t n = strlen(pattern);
-    /* Python's re.match(p + "$"): the start binds to the whole pattern, the `$` to its last branch only */
-    const int len = anchored ? snprintf(full, sizeof full, "^(%s%s)", pattern, n && pattern[n - 1] == '$' ? "" : "$")
-                             : snprintf(full, sizeof full, "%s", pattern);
-    regex_t re;
-    if (len < 0 || (size_t)len >= sizeof full || regcomp(&re, full, REG_EXTENDED | REG_NOSUB) != 0) {
-        tp_log_once(TP_LOG_WARN, "'%s' is not a regular expression: it matches nothing", pattern);
+    if (p->status == TP_OK)
+        p->status = tp_fail(TP_ERR_ARG, "regular expression '%.200s', character %d: %s", p->re->pattern,
+                            (int)(at - p->re->pattern) + 1, what);
+    p->at = p->re->pattern + strlen(p->re->pattern);
+}
+
+static void tp__re_nomem(tp__re_parser *p)
+{
+    if (p->status == TP_OK) p->status = tp_fail(TP_ERR_NOMEM, "out of memory for a regular expression");
+    tp__re_fail(p, p->at, ""); /* to the end */
+}
+
+/* One more entry in an array of the program: its index, or -1. */
+static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t size)
+{
+    void *a;
+    memcpy(&a, array, sizeof a);
+    if (*n == *cap) {
+        const int more = *cap ? 2 * *cap : 16;
+        a = tp_realloc(a, (size_t)more * size);
+        if (!a) {
+            tp__re_nomem(p);
+            return -1;
+        }
+        memcpy(array, &a, sizeof a);
+        *cap = more;
+    }
+    return (*n)++;
+}
+
+/* A new instruction in front of instruction `where`. */
+static void tp__re_insert(tp__re_parser *p, int where, int op, unsigned flags, int32_t x, int32_t y)
+{
+    tp_regex *re = p->re;
+    if (re->n_code >= TP__RE_CODE) tp__re_fail(p, p->at, "the counts of the repetitions make it too large");
+    if (p->status != TP_OK || tp__re_more(p, (void *)&re->code, &re->n_code, &re->cap_code, sizeof *re->code) < 0)
+        return;
+    tp__re_inst *i = re->code + where;
+    memmove(i + 1, i, (size_t)(re->n_code - 1 - where) * sizeof *i);
+    memset(i, 0, sizeof *i);
+    i->op = (uint8_t)op;
+    i->flags = (uint8_t)flags;
+    i->loop = -1;
+    i->x = x;
+    i->y = y;
+}
+static void tp__re_emit(tp__re_parser *p, int op, unsigned flags, int32_t x, int32_t y)
+{
+    tp__re_insert(p, p->re->n_code, op, flags, x, y);
+}
+
+/* The choices from instruction `begin` on that lie in no loop yet lie in this one. */
+static void tp__re_enclose(tp_regex *re, int begin, int loop)
+{
+    for (tp__re_inst *i = re->code + begin; i < re->code + re->n_code; i++) {
+        if (i->loop != -1 || (i->op != TP__RE_SPLIT && i->op != TP__RE_CHECK)) continue;
+        i->loop = (int16_t)loop;
+        if (i->op == TP__RE_CHECK) re->outer[i->x] = (int16_t)loop;
+    }
+}
+
+/* The instructions after the TP__RE_LOOK at `begin` are its group. Nothing outside makes a difference to them. */
+static void tp__re_close_look(tp__re_parser *p, int begin, int behind)
+{
+    tp__re_emit(p, TP__RE_DONE, 0, 0, 0);
+    if (p->status != TP_OK) return;
+    tp__re_enclose(p->re, begin + 1, -2);
+    p->re->code[begin].x = p->re->n_code - begin;
+    p->re->code[begin].y = behind;
+}
+
+static void tp__re_item_add(tp__re_parser *p, uint32_t low, uint32_t high)
+{
+    tp_regex *re = p->re;
+    const int i = tp__re_more(p, (void *)&re->set, &re->n_set, &re->cap_set, sizeof *re->set);
+    if (i < 0) return;
+    re->set[i].low = low;
+    re->set[i].high = high;
+}
+
+/* The character at s, which is not at `end`, and how many bytes it takes. A byte that is not UTF-8 is a character of its own,
+ * as Python's surrogateescape has it. */
+static uint32_t tp__re_decode(const char *s, const char *end, int *size)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    const int n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
+    uint32_t c = n < 2 ? u[0] : u[0] & (0x7fu >> n);
+    *size = 1;
+    for (int i = 1; i < n; i++) {
+        if (end - s <= i || (u[i] & 0xc0) != 0x80) return 0xdc00u + u[0];
+        c = c << 6 | (u[i] & 0x3fu);
+    }
+    if (n == 0) return 0xdc00u + u[0];
+    if ((n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) || (n == 4 && (c < 0x10000 || c > 0x10ffff)))
+        return 0xdc00u + u[0];
+    *size = n;
+    return c;
+}
+
+/* The character of the pattern at p->at, which moves past it; 0 at the end. */
+static uint32_t tp__re_next(tp__re_parser *p)
+{
+    int size;
+    if (!*p->at) return 0;
+    const uint32_t c = tp__re_decode(p->at, p->at + strlen(p->at), &size);
+    p->at += size;
+    return c;
+}
+
+static bool tp__re_take(tp__re_parser *p, char c)
+{
+    if (*p->at != c) return false;
+    p->at++;
+    return true;
+}
+
+static bool tp__re_is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool tp__re_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+
+/* At most n digits of a base, and their value; how many there were. */
+static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value)
+{
+    int i = 0;
+    for (*value = 0; i < n; i++, p->at++) {
+        const char c = *p->at;
+        const uint32_t d = tp__re_is_digit(c)                   ? (uint32_t)(c - '0')
+                           : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint32_t)((c | 32) - 'a') + 10
+                                                                : 99;
+        if (d >= base) break;
+        *value = *value * base + d;
+    }
+    return i;
+}
+
+/* The escape after a backslash: a character, or (true) a category, whose letter is then *c. Anchors are the caller's. */
+static bool tp__re_escape(tp__re_parser *p, bool in_set, uint32_t *c)
+{
+    static const char simple[] = "a\af\fn\nr\rt\tv\v";
+    const char *begin = p->at - 1;
+    *c = tp__re_next(p);
+    if (*c == 0) {
+        tp__re_fail(p, begin, "bad escape (end of pattern)");
+    } else if (*c < 128 && strchr("dDsSwW", (int)*c)) {
+        return true;
+    } else if (*c == 'b' && in_set) {
+        *c = '\b';
+    } else if (*c == 'x' || *c == 'u' || *c == 'U') {
+        const int n = *c == 'x' ? 2 : *c == 'u' ? 4 : 8;
+        if (tp__re_digits(p, n, 16, c) != n || *c > 0x10ffff) tp__re_fail(p, begin, "incomplete escape");
+    } else if (*c >= '0' && *c <= '9') {
+        const char *digits = --p->at;
+        const int n = tp__re_digits(p, 3, 8, c);
+        if (!in_set && *digits != '0' && n < 3) tp__re_fail(p, begin, "back references are not supported");
+        else if (n == 0 || *c > 255) tp__re_fail(p, begin, "bad octal escape");
+    } else {
+        for (int i = 0; simple[i]; i += 2)
+            if (*c == (uint32_t)simple[i]) {
+                *c = (uint32_t)simple[i + 1];
+                return false;
+            }
+        if (tp__re_is_letter(*c)) tp__re_fail(p, begin, "bad escape");
+    }
+    return false;
+}
+
+/* [...], whose bracket was read. */
+static void tp__re_class(tp__re_parser *p, unsigned flags)
+{
+    const char *begin = p->at - 1;
+    const int first = p->re->n_set;
+    if (tp__re_take(p, '^')) flags |= TP__RE_NOT;
+    for (;;) {
+        const char *here = p->at;
+        uint32_t low = tp__re_next(p), high;
+        if (low == 0) tp__re_fail(p, begin, "unterminated character set");
+        if (p->status != TP_OK || (low == ']' && p->re->n_set > first)) break;
+        bool category = low == '\\' && tp__re_escape(p, true, &low);
+        const bool range = p->at[0] == '-' && p->at[1] != ']';
+        high = category ? TP__RE_CATEGORY : low;
+        if (range) {
+            p->at++;
+            high = tp__re_next(p);
+            if (high == '\\' && tp__re_escape(p, true, &high)) category = true;
+            if (high == 0) tp__re_fail(p, begin, "unterminated character set");
+            else if (category || high < low) tp__re_fail(p, here, "bad character range");
+        }
+        tp__re_item_add(p, low, high);
+    }
+    tp__re_emit(p, TP__RE_SET, flags, first, p->re->n_set - first);
+}
+
+/* Copies of the n instructions at `item`, as many as `times`. */
+static void tp__re_copies(tp__re_parser *p, const tp__re_inst *item, int n, uint32_t times)
+{
+    for (; n > 0 && times > 0; times--)
+        for (int i = 0; i < n; i++) {
+            tp__re_emit(p, 0, 0, 0, 0);
+            if (p->status != TP_OK) return;
+            p->re->code[p->re->n_code - 1] = item[i];
+        }
+}
+
+/* Instead of the n instructions at item: low copies, and then the loop or the copies that may be. */
+static void tp__re_expand(tp__re_parser *p, const tp__re_inst *item, int n, uint32_t low, uint32_t high, bool lazy,
+                          int loop)
+{
+    tp_regex *re = p->re;
+    if (loop >= 0 && low > 0) tp__re_emit(p, TP__RE_SAVE, TP__RE_NOT, -1 - loop, 0);
+    tp__re_copies(p, item, n, low);
+    if (high == TP__RE_MANY && loop < 0 && low > 0) { /* the last of the necessary ones begins the loop */
+        tp__re_emit(p, TP__RE_SPLIT, 0, lazy ? 1 : -n, lazy ? -n : 1);
+        return;
+    }
+    const int begin = re->n_code;
+    uint32_t times = high == TP__RE_MANY ? 1 : high - low;
+    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) { /* 0 stands for the end */
+        if (loop >= 0 && i > 0) tp__re_emit(p, TP__RE_CHECK, 0, loop, 0);
+        tp__re_emit(p, TP__RE_SPLIT, 0, !lazy, lazy);
+        if (loop >= 0) tp__re_emit(p, TP__RE_SAVE, 0, -1 - loop, 0);
+        tp__re_copies(p, item, n, 1);
+    }
+    if (high == TP__RE_MANY) {
+        if (loop >= 0) tp__re_emit(p, TP__RE_CHECK, 0, loop, 0);
+        tp__re_emit(p, TP__RE_JUMP, 0, begin - re->n_code, 0);
+    }
+    if (p->status != TP_OK) return;
+    for (int i = begin; i < re->n_code; i++) {
+        tp__re_inst *in = re->code + i;
+        if (in->op == TP__RE_SPLIT && in->x == 0) in->x = re->n_code - i;
+        if ((in->op == TP__RE_SPLIT || in->op == TP__RE_CHECK) && in->y == 0) in->y = re->n_code - i;
+    }
+}
+
+static uint32_t tp__re_times(uint32_t a, uint32_t b)
+{
+    const uint64_t v = (uint64_t)a * b;
+    return v < TP__RE_MANY ? (uint32_t)v : TP__RE_MANY;
+}
+static uint32_t tp__re_plus(uint32_t a, uint32_t b) { return a < TP__RE_MANY - b ? a + b : TP__RE_MANY; }
+
+/* The instructions from `begin` on, which match `width` characters, are to match low to high times. */
+static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint32_t low, uint32_t high, bool lazy)
+{
+    tp_regex *re = p->re;
+    const int n = re->n_code - begin;
+    int loop = -1;
+    if (p->status != TP_OK) return;
+    if (width->high == 0) { /* once is as good as many times */
+        low = low > 0;
+        high = high > 0;
+    }
+    if (width->low == 0 && high > 1 && high - low > 1) {
+        loop = tp__re_more(p, (void *)&re->outer, &re->n_loop, &re->cap_loop, sizeof *re->outer);
+        if (loop < 0) return;
+        re->outer[loop] = -1;
+        tp__re_enclose(re, begin, loop);
+    }
+    tp__re_inst *item = (tp__re_inst *)tp_malloc((size_t)(n + 1) * sizeof *item);
+    if (!item) {
+        tp__re_nomem(p);
+        return;
+    }
+    if (n > 0) memcpy(item, re->code + begin, (size_t)n * sizeof *item);
+    re->n_code = begin;
+    tp__re_expand(p, item, n, low, high, lazy, loop);
+    tp_free(item);
+    width->low = tp__re_times(width->low, low);
+    width->high = tp__re_times(width->high, high);
+}
+
+/* Past the next `c` that no backslash precedes; false: there is none. */
+static bool tp__re_skip(tp__re_parser *p, char c)
+{
+    while (*p->at && *p->at != c) {
+        if (*p->at++ != '\\') continue;
+        if (*p->at) p->at++;
+        else tp__re_fail(p, p->at - 1, "bad escape (end of pattern)");
+    }
+    return tp__re_take(p, c);
+}
+
+/* The flag that a letter names, or 0. */
+static unsigned tp__re_flag(char c)
+{
+    static const char letters[] = "imsxau";
+    const char *at = c ? strchr(letters, c) : NULL;
+    return at ? 1u << (at - letters) : 0;
+}
+
+/* The flags of "(?i)" or "(?i-s:": true if a group follows, false if they are for the whole pattern. */
+static bool tp__re_flags(tp__re_parser *p, unsigned *flags, bool first)
+{
+    const char *begin = p->at;
+    unsigned on = 0, off = 0, bit;
+    for (; (bit = tp__re_flag(*p->at)) != 0; p->at++) on |= bit;
+    const bool minus = tp__re_take(p, '-');
+    for (; minus && (bit = tp__re_flag(*p->at)) != 0; p->at++) off |= bit;
+    const char end = *p->at;
+    if ((end != ':' && end != ')') || (end == ')' && minus) || (minus && !off) || (!minus && !on))
+        tp__re_fail(p, begin, "unknown extension or flag");
+    else if ((on & off) || (off & (TP__RE_A | TP__RE_U)) || (on & (TP__RE_A | TP__RE_U)) == (TP__RE_A | TP__RE_U))
+        tp__re_fail(p, begin, "bad inline flags");
+    else if (end == ')' && !first) tp__re_fail(p, begin, "global flags not at the start of the expression");
+    else p->at++;
+    if (end == ':' && (on & (TP__RE_A | TP__RE_U))) *flags &= ~(unsigned)(TP__RE_A | TP__RE_U);
+    *flags = (*flags | on) & ~off;
+    if (end == ')' && (*flags & TP__RE_A) && (*flags & TP__RE_U)) tp__re_fail(p, begin, "bad inline flags");
+    return end == ':';
+}
+
+/* "name>" of a group. */
+static void tp__re_group_name(tp__re_parser *p, int group)
+{
+    tp_regex *re = p->re;
+    const char *begin = p->at;
+    while (tp__re_is_letter((unsigned char)*p->at) || *p->at == '_' || (unsigned char)*p->at >= 128 ||
+           (p->at > begin && tp__re_is_digit(*p->at)))
+        p->at++;
+    const int n = (int)(p->at - begin);
+    if (n == 0 || !tp__re_take(p, '>')) {
+        tp__re_fail(p, begin, "bad or unterminated group name");
+        return;
+    }
+    for (int i = 0; i < re->n_name; i++)
+        if (re->name[i].n == n && memcmp(re->name[i].text, begin, (size_t)n) == 0)
+            tp__re_fail(p, begin, "redefinition of a group name");
+    const int i = tp__re_more(p, (void *)&re->name, &re->n_name, &re->cap_name, sizeof *re->name);
+    if (i < 0) return;
+    re->name[i].text = begin;
+    re->name[i].n = n;
+    re->name[i].group = group;
+}
+
+/* What begins with a parenthesis, which was read: false if it is a comment or flags, and matches nothing. */
+static bool tp__re_group(tp__re_parser *p, unsigned *flags, bool first, tp__re_width *width)
+{
+    tp_regex *re = p->re;
+    const char *begin = p->at - 1;
+    const int start = re->n_code;
+    int look = -1, group = -1;
+    unsigned inner = *flags;
+    bool behind = false;
+    if (!tp__re_take(p, '?')) {
+        group = ++re->n_group;
+    } else if (tp__re_take(p, '#')) {
+        if (!tp__re_skip(p, ')')) tp__re_fail(p, begin, "missing ), unterminated comment");
+        return false;
+    } else if (tp__re_take(p, 'P')) {
+        if (!tp__re_take(p, '<'))
+            tp__re_fail(p, begin, *p->at == '=' ? "back references are not supported" : "unknown extension");
+        else tp__re_group_name(p, group = ++re->n_group);
+    } else if (tp__re_take(p, '>')) {
+        look = TP__RE_ATOMIC;
+    } else if (*p->at == '(') {
+        tp__re_fail(p, begin, "groups with a condition are not supported");
+    } else if (*p->at == '=' || *p->at == '!' || *p->at == '<') {
+        behind = tp__re_take(p, '<');
+        if (*p->at != '=' && *p->at != '!') tp__re_fail(p, begin, "unknown extension");
+        else look = *p->at++ == '=' ? TP__RE_AHEAD : TP__RE_NOT_AHEAD;
+    } else if (!tp__re_take(p, ':') && !tp__re_flags(p, &inner, first)) {
+        *flags = inner;
         return false;
     }
-    const bool yes = regexec(&re, text, 0, NULL, 0) == 0;
-    regfree(&re);
+    if (group > 0) tp__re_emit(p, TP__RE_SAVE, 0, 2 * group, 0);
+    if (look >= 0) tp__re_emit(p, TP__RE_LOOK, (unsigned)look, 0, 0);
+    *width = tp__re_alternatives(p, inner);
+    if (!tp__re_take(p, ')')) tp__re_fail(p, begin, "missing ), unterminated subpattern");
+    if (group > 0) tp__re_emit(p, TP__RE_SAVE, 0, 2 * group + 1, 0);
+    if (look >= 0) tp__re_close_look(p, start, behind ? (int)width->low : 0);
+    if (behind && (width->low != width->high || width->low > TP__RE_CODE))
+        tp__re_fail(p, begin, "look-behind requires fixed-width pattern");
+    if (look == TP__RE_AHEAD || look == TP__RE_NOT_AHEAD) width->low = width->high = 0;
+    return true;
+}
+
+/* One of * + ? {m,n}, whose first character was read: how many times. False: a { that is a character like others. */
+static bool tp__re_counts(tp__re_parser *p, uint32_t c, uint32_t *low, uint32_t *high)
+{
+    const char *begin = p->at;
+    uint32_t *v[2];
+    v[0] = low;
+    v[1] = high;
+    *low = c == '+';
+    *high = c == '?' ? 1 : TP__RE_MANY;
+    if (c == '*' || c == '+' || c == '?') return true;
+    if (c != '{' || *p->at == '}') return false;
+    for (int k = 0; k < 2; k++) {
+        if (tp__re_is_digit(*p->at)) *v[k] = 0;
+        for (; tp__re_is_digit(*p->at); p->at++) *v[k] = tp__re_plus(tp__re_times(*v[k], 10), (uint32_t)(*p->at - '0'));
+        if (k == 0 && !tp__re_take(p, ',')) {
+            if (p->at > begin) *high = *low;
+            break;
+        }
+    }
+    if (!tp__re_take(p, '}')) {
+        p->at = begin;
+        return false;
+    }
+    if (*low == TP__RE_MANY || (*high == TP__RE_MANY && p->at[-2] != ','))
+        tp__re_fail(p, begin, "the repetition number is too large");
+    else if (*low > *high) tp__re_fail(p, begin, "min repeat greater than max repeat");
+    return true;
+}
+
+enum { TP__RE_NONE, TP__RE_ANCHOR, TP__RE_ITEM, TP__RE_REPEATED };
+
+/* One character that is no group, no repetition; what it is. */
+static int tp__re_single(tp__re_parser *p, uint32_t c, unsigned flags, tp__re_width *width)
+{
+    width->low = width->high = 0;
+    if (c == '^' || c == '$' || (c == '\\' && *p->at && strchr("AZbB", *p->at))) {
+        if (c == '\\') {
+            c = tp__re_next(p);
+            flags &= ~(unsigned)TP__RE_M;
+        }
+        tp__re_emit(p, TP__RE_AT, flags, c == 'A' ? '^' : (int32_t)c, 0);
+        return TP__RE_ANCHOR;
+    }
+    width->low = width->high = 1;
+    if (c == '[') {
+        tp__re_class(p, flags);
+    } else if (c == '.') {
+        tp__re_emit(p, TP__RE_ANY, flags, 0, 0);
+    } else if (c == '\\' && tp__re_escape(p, false, &c)) {
+        tp__re_emit(p, TP__RE_SET, flags, p->re->n_set, 1);
+        tp__re_item_add(p, c, TP__RE_CATEGORY);
+    } else {
+        tp__re_emit(p, TP__RE_CHAR, flags, (int32_t)c, 0);
+    }
+    return TP__RE_ITEM;
+}
+
+static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool first)
+{
+    tp__re_width all = {0, 0}, last = {0, 0};
+    int kind = TP__RE_NONE, begin = p->re->n_code;
+    while (*p->at && *p->at != '|' && *p->at != ')') {
+        const char *here = p->at;
+        uint32_t c = tp__re_next(p), low, high;
+        if ((*flags & TP__RE_X) && c < 128 && strchr(" \t\n\r\v\f#", (int)c)) {
+            if (c == '#' && !tp__re_skip(p, '\n')) break;
+        } else if (tp__re_counts(p, c, &low, &high)) {
+            if (kind < TP__RE_ITEM) tp__re_fail(p, here, "nothing to repeat");
+            if (kind == TP__RE_REPEATED) tp__re_fail(p, here, "multiple repeat");
+            const bool lazy = tp__re_take(p, '?');
+            tp__re_repeat(p, begin, &last, low, high, lazy);
+            if (!lazy && tp__re_take(p, '+')) { /* possessive */
+                tp__re_insert(p, begin, TP__RE_LOOK, TP__RE_ATOMIC, 0, 0);
+                tp__re_close_look(p, begin, 0);
+            }
+            kind = TP__RE_REPEATED;
+        } else {
+            tp__re_width width = {0, 0};
+            const int start = p->re->n_code;
+            if (c == '(' && !tp__re_group(p, flags, first && kind == TP__RE_NONE, &width)) continue;
+            kind = c == '(' ? TP__RE_ITEM : tp__re_single(p, c, *flags, &width);
+            all.low = tp__re_plus(all.low, last.low);
+            all.high = tp__re_plus(all.high, last.high);
+            last = width;
+            begin = start;
+        }
+    }
+    all.low = tp__re_plus(all.low, last.low);
+    all.high = tp__re_plus(all.high, last.high);
+    return all;
+}
+
+static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
+{
+    tp_regex *re = p->re;
+    tp__re_width all = {TP__RE_MANY, 0};
+    int jumps = -1; /* the jumps to the end, each with the index of the one before it */
+    if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
+    for (bool first = p->depth == 1;; first = false) {
+        const int begin = re->n_code;
+        const tp__re_width one = tp__re_sequence(p, &flags, first);
+        if (one.low < all.low) all.low = one.low;
+        if (one.high > all.high) all.high = one.high;
+        if (!tp__re_take(p, '|')) break;
+        tp__re_insert(p, begin, TP__RE_SPLIT, 0, 1, re->n_code + 2 - begin);
+        tp__re_emit(p, TP__RE_JUMP, 0, jumps, 0);
+        jumps = re->n_code - 1;
+    }
+    while (p->status == TP_OK && jumps >= 0) {
+        const int before = re->code[jumps].x;
+        re->code[jumps].x = re->n_code - jumps;
+        jumps = before;
+    }
+    p->depth--;
+    return all;
+}
+
+/* Registers are numbered, and each choice gets its rows of the table of failures: one for each number of loops around it
+ * whose iteration has taken nothing yet. What follows a failed choice depends on that number alone, since an iteration
+ * in a loop inside begins no earlier. */
+static void tp__re_link(tp_regex *re)
+{
+    for (tp__re_inst *i = re->code; i < re->code + re->n_code; i++) {
+        if (i->op == TP__RE_SAVE && i->x < 0) i->x = 2 * re->n_group + 1 - i->x;
+        if (i->op == TP__RE_CHECK) i->x += 2 * re->n_group + 2;
+        if (i->op != TP__RE_SPLIT) continue;
+        i->row = re->n_row++;
+        for (int l = i->loop; l >= 0; l = re->outer[l]) re->n_row++;
+    }
+}
+
+TP_DEF tp_status tp_regex_new(const char *pattern, tp_regex **out)
+{
+    tp__re_parser p;
+    memset(&p, 0, sizeof p);
+    *out = NULL;
+    if (!pattern) return tp_fail(TP_ERR_ARG, "tp_regex_new: the pattern is NULL");
+    const size_t n = strlen(pattern) + 1;
+    p.re = (tp_regex *)tp_calloc(1, sizeof *p.re);
+    if (p.re) p.re->pattern = (char *)tp_malloc(n);
+    if (!p.re || !p.re->pattern) {
+        tp_free(p.re);
+        return tp_fail(TP_ERR_NOMEM, "out of memory for a regular expression");
+    }
+    memcpy(p.re->pattern, pattern, n);
+    p.at = p.re->pattern;
+    tp__re_alternatives(&p, 0);
+    if (*p.at) tp__re_fail(&p, p.at, "unbalanced parenthesis");
+    tp__re_emit(&p, TP__RE_MATCH, 0, 0, 0);
+    if (p.status != TP_OK) {
+        tp_regex_free(p.re);
+        return p.status;
+    }
+    tp__re_link(p.re);
+    *out = p.re;
+    return TP_OK;
+}
+
+TP_DEF void tp_regex_free(tp_regex *re)
+{
+    if (!re) return;
+    tp_free(re->pattern);
+    tp_free(re->code);
+    tp_free(re->set);
+    tp_free(re->name);
+    tp_free(re->outer);
+    tp_free(re);
+}
+
+TP_DEF int tp_regex_n_groups(const tp_regex *re) { return re ? re->n_group : 0; }
+
+TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
+{
+    for (int i = 0; re && name && i < re->n_name; i++)
+        if (strlen(name) == (size_t)re->name[i].n && memcmp(name, re->name[i].text, (size_t)re->name[i].n) == 0)
+            return re->name[i].group;
+    return -1;
+}
+
+/* One entry of what is to be undone or tried: instruction what >= 0 at place a; or one of these. */
+enum { TP__RE_RESTORE = -1 /* reg[a] = b */, TP__RE_FAILED = -2 /* row a, place b */ };
+typedef struct tp__re_entry {
+    int32_t what, a, b;
+} tp__re_entry;
+
+typedef struct tp__re_machine {
+    const tp_regex *re;
+    const char *text;
+    int32_t len, end; /* end: where the last match of a group or of the whole ended */
+    bool full;
+    int32_t *reg;
+    unsigned char *failed;
+    tp__re_entry *stack;
+    int n, cap;
+    long steps;
+    tp_status status;
+} tp__re_machine;
+
+static bool tp__re_push(tp__re_machine *m, int32_t what, int32_t a, int32_t b)
+{
+    if (m->n == m->cap) {
+        const int cap = m->cap ? 2 * m->cap : 64;
+        tp__re_entry *s = (tp__re_entry *)tp_realloc(m->stack, (size_t)cap * sizeof *s);
+        if (!s) {
+            m->status = tp_fail(TP_ERR_NOMEM, "out of memory for a regular expression");
+            return false;
+        }
+        m->stack = s;
+        m->cap = cap;
+    }
+    tp__re_entry *e = &m->stack[m->n++];
+    e->what = what;
+    e->a = a;
+    e->b = b;
+    return true;
+}
+
+/* Lower case of ASCII and Latin-1. */
+static uint32_t tp__re_lower(uint32_t c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7) ? c + 32 : c;
+}
+static uint32_t tp__re_upper(uint32_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 0xe0 && c <= 0xfe && c != 0xf7) ? c - 32 : c;
+}
+
+/* Beyond Latin-1 every character is one of a word but spaces, punctuation and symbols. */
+static bool tp__re_is_word(uint32_t c, unsigned flags)
+{
+    static const char latin[] = "\xaa\xb2\xb3\xb5\xb9\xba\xbc\xbd\xbe";
+    if (c < 128) return tp__re_is_letter(c) || tp__re_is_digit((char)c) || c == '_';
+    if (flags & TP__RE_A) return false;
+    if (c < 0xc0) return strchr(latin, (int)c) != NULL;
+    return c != 0xd7 && c != 0xf7 && (c < 0x2000 || c > 0x2bff) && (c < 0x3000 || c > 0x3004) &&
+           (c < 0xd800 || c > 0xf8ff) && (c < 0x1f000 || c > 0x1faff);
+}
+
+static bool tp__re_is_space(uint32_t c, unsigned flags)
+{
+    if (c == ' ' || (c >= 9 && c <= 13)) return true;
+    if (flags & TP__RE_A) return false;
+    return (c >= 28 && c <= 31) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static bool tp__re_in_set(const tp_regex *re, const tp__re_inst *i, uint32_t c)
+{
+    for (int k = 0; k < i->y; k++) {
+        const tp__re_item *s = &re->set[i->x + k];
+        if (s->high == TP__RE_CATEGORY) {
+            const uint32_t kind = s->low | 32;
+            const bool yes = kind == 'd'   ? c >= '0' && c <= '9'
+                             : kind == 'w' ? tp__re_is_word(c, i->flags)
+                                           : tp__re_is_space(c, i->flags);
+            if (yes == (s->low == kind)) return true;
+        } else if (c >= s->low && c <= s->high) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the instruction take the character? */
+static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
+{
+    if (i->op == TP__RE_ANY) return c != '\n' || (i->flags & TP__RE_S);
+    if (i->op == TP__RE_CHAR)
+        return c == (uint32_t)i->x || ((i->flags & TP__RE_I) && tp__re_lower(c) == tp__re_lower((uint32_t)i->x));
+    bool yes = tp__re_in_set(re, i, c);
+    if (i->flags & TP__RE_I) yes = tp__re_in_set(re, i, tp__re_lower(c)) || tp__re_in_set(re, i, tp__re_upper(c));
+    return yes != ((i->flags & TP__RE_NOT) != 0);
+}
+
+/* Where the character before `at` begins. */
+static int32_t tp__re_before(const tp__re_machine *m, int32_t at)
+{
+    for (int32_t n = 4; n > 1; n--) {
+        int size;
+        if (at < n) continue;
+        tp__re_decode(m->text + at - n, m->text + at, &size);
+        if (size == n) return at - n;
+    }
+    return at - 1;
+}
+
+static bool tp__re_at(const tp__re_machine *m, const tp__re_inst *i, int32_t at)
+{
+    const char *t = m->text;
+    const bool lines = (i->flags & TP__RE_M) != 0;
+    bool word[2] = {false, false};
+    int size;
+    switch (i->x) {
+    case '^': return at == 0 || (lines && t[at - 1] == '\n');
+    case '$': return at == m->len || (t[at] == '\n' && (lines || at == m->len - 1));
+    case 'Z': return at == m->len;
+    default: break;
+    }
+    if (at > 0) word[0] = tp__re_is_word(tp__re_decode(t + tp__re_before(m, at), t + at, &size), i->flags);
+    if (at < m->len) word[1] = tp__re_is_word(tp__re_decode(t + at, t + m->len, &size), i->flags);
+    return m->len > 0 && (word[0] != word[1]) == (i->x == 'b');
+}
+
+static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at);
+
+/* A lookaround or an atomic group at `pc`: 1 holds, 0 does not, -1 error. What its groups took stays and is undone later,
+ * but not what else it could have tried. */
+static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
+{
+    const tp__re_inst *i = &m->re->code[pc];
+    const int base = m->n;
+    int yes = 1, kept = base;
+    for (int32_t k = 0; k < i->y && yes; k++) {
+        yes = at > 0;
+        if (yes) at = tp__re_before(m, at);
+    }
+    if (yes) yes = tp__re_run(m, pc + 1, at);
+    if (yes < 0) return yes;
+    for (int k = base; k < m->n; k++)
+        if (m->stack[k].what == TP__RE_RESTORE) m->stack[kept++] = m->stack[k];
+    m->n = kept;
+    if (i->flags != TP__RE_NOT_AHEAD) return yes;
+    while (m->n > base) {
+        m->n--;
+        m->reg[m->stack[m->n].a] = m->stack[m->n].b;
+    }
+    return !yes;
+}
+
+/* Back to the last choice above `base` that has something left: false if there is none. */
+static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
+{
+    while (m->n > base) {
+        const tp__re_entry e = m->stack[--m->n];
+        if (e.what >= 0) {
+            *pc = e.what;
+            *at = e.a;
+            return true;
+        }
+        if (e.what == TP__RE_RESTORE) {
+            m->reg[e.a] = e.b;
+        } else {
+            const size_t bit = (size_t)e.a * ((size_t)m->len + 1) + (size_t)e.b;
+            m->failed[bit / 8] = (unsigned char)(m->failed[bit / 8] | 1u << (bit % 8));
+        }
+    }
+    return false;
+}
+
+/* Is the choice known to fail here? If not, it is remembered as the one to fail next. 1: known, 0: not, -1: error. */
+static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
+{
+    int32_t row = i->row;
+    for (int l = i->loop; l >= 0; l = m->re->outer[l]) row += m->reg[2 * m->re->n_group + 2 + l] == at;
+    const size_t bit = (size_t)row * ((size_t)m->len + 1) + (size_t)at;
+    if (m->failed[bit / 8] >> (bit % 8) & 1) return 1;
+    return tp__re_push(m, TP__RE_FAILED, row, at) ? 0 : -1;
+}
+
+/* From instruction pc at place `at` to the end of the group or of the pattern: 1 it matches, 0 it does not, -1 error. */
+static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
+{
+    const int base = m->n;
+    for (;;) {
+        const tp__re_inst *i = &m->re->code[pc];
+        int yes = 1, size;
+        if (++m->steps > TP__RE_STEPS) {
+            m->status =
+                tp_fail(TP_ERR_ARG, "regular expression '%.200s': no answer within %d steps for a text of %d bytes",
+                        m->re->pattern, TP__RE_STEPS, (int)m->len);
+            return -1;
+        }
+        switch (i->op) {
+        case TP__RE_AT:
+            yes = tp__re_at(m, i, at);
+            pc++;
+            break;
+        case TP__RE_JUMP: pc += i->x; break;
+        case TP__RE_SPLIT:
+            yes = tp__re_known(m, i, at);
+            if (yes < 0 || (yes == 0 && !tp__re_push(m, pc + i->y, at, 0))) return -1;
+            yes = !yes;
+            pc += i->x;
+            break;
+        case TP__RE_SAVE:
+            if (!tp__re_push(m, TP__RE_RESTORE, i->x, m->reg[i->x])) return -1;
+            m->reg[i->x] = i->flags & TP__RE_NOT ? -1 : at;
+            pc++;
+            break;
+        case TP__RE_CHECK: pc += m->reg[i->x] == at ? i->y : 1; break;
+        case TP__RE_LOOK:
+            yes = tp__re_look(m, pc, at);
+            if (yes < 0) return -1;
+            if (i->flags == TP__RE_ATOMIC) at = m->end;
+            pc += i->x;
+            break;
+        case TP__RE_MATCH:
+        case TP__RE_DONE:
+            yes = i->op == TP__RE_DONE || !m->full || at == m->len;
+            m->end = at;
+            if (yes) return 1;
+            break;
+        default: /* one character */
+            yes = at < m->len;
+            if (!yes) break;
+            yes = tp__re_takes(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
+            at += size;
+            pc++;
+        }
+        if (!yes && !tp__re_back(m, base, &pc, &at)) return 0;
+    }
+}
+
+typedef enum { TP__RE_SEARCH, TP__RE_START, TP__RE_FULL } tp__re_mode;
+
+static tp_status tp__re_find(const tp_regex *re, const char *text, tp__re_mode mode, bool *found, tp_span *span, int n)
+{
+    tp__re_machine m;
+    memset(&m, 0, sizeof m);
+    *found = false;
+    if (!re || !text) return tp_fail(TP_ERR_ARG, "tp_regex: the %s is NULL", re ? "text" : "regular expression");
+    const size_t len = strlen(text), n_reg = (size_t)(2 * re->n_group + 2 + re->n_loop);
+    if (len >= INT32_MAX || (uint64_t)re->n_row * (len + 1) > (uint64_t)INT32_MAX * 4)
+        return tp_fail(TP_ERR_ARG, "regular expression '%.200s': a text of %zu bytes is too long", re->pattern, len);
+    m.re = re;
+    m.text = text;
+    m.len = (int32_t)len;
+    m.full = mode == TP__RE_FULL;
+    m.reg = (int32_t *)tp_malloc(n_reg * sizeof *m.reg);
+    m.failed = (unsigned char *)tp_calloc((size_t)re->n_row * (len + 1) / 8 + 1, 1);
+    if (!m.reg || !m.failed) m.status = tp_fail(TP_ERR_NOMEM, "out of memory for a regular expression");
+    for (size_t i = 0; i < n_reg && m.reg; i++) m.reg[i] = -1;
+    int32_t at = 0;
+    int size = 1;
+    while (m.status == TP_OK) {
+        *found = tp__re_run(&m, 0, at) > 0;
+        if (*found || at >= m.len || mode != TP__RE_SEARCH) break;
+        tp__re_decode(text + at, text + m.len, &size);
+        at += size;
+    }
+    for (int i = 0; i < n && *found; i++) {
+        const bool took = i > 0 && i <= re->n_group && m.reg[2 * i] >= 0 && m.reg[2 * i + 1] >= 0;
+        span[i].begin = i == 0 ? at : took ? m.reg[2 * i] : -1;
+        span[i].end = i == 0 ? m.end : took ? m.reg[2 * i + 1] : -1;
+    }
+    tp_free(m.reg);
+    tp_free(m.failed);
+    tp_free(m.stack);
+    return m.status;
+}
+
+TP_DEF tp_status tp_regex_search(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans)
+{
+    return tp__re_find(re, text, TP__RE_SEARCH, found, spans, n_spans);
+}
+TP_DEF tp_status tp_regex_match(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans)
+{
+    return tp__re_find(re, text, TP__RE_START, found, spans, n_spans);
+}
+TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans)
+{
+    return tp__re_find(re, text, TP__RE_FULL, found, spans, n_spans);
+}
+
+/* -- names that are wanted: by a pattern, or by a name that is not there */
+
+/* Of names tried in turn the one that a misspelled one probably means. Begin with {wanted, NULL, 0}. */
+typedef struct tp__nearest {
+    const char *wanted, *name;
+    int distance;
+} tp__nearest;
+
+/* How many characters must be put in, taken out or changed, `most` + 1 for more than that; names are cut at 127. */
+static int tp__edits(const char *a, const char *b, int most)
+{
+    int row[128];
+    const int na = (int)strlen(a), nb = (int)strlen(b);
+    if (na > 127 || nb > 127 || na - nb > most || nb - na > most) return most + 1;
+    for (int j = 0; j <= nb; j++) row[j] = j;
+    for (int i = 1; i <= na; i++) {
+        int above = row[0]; /* of the column to the left, a row up */
+        row[0] = i;
+        for (int j = 1; j <= nb; j++) {
+            int d = above + (a[i - 1] != b[j - 1]);
+            above = row[j];
+            if (d > row[j] + 1) d = row[j] + 1;
+            if (d > row[j - 1] + 1) d = row[j - 1] + 1;
+            row[j] = d;
+        }
+    }
+    return row[nb] <= most ? row[nb] : most + 1;
+}
+
+/* A name is near if a third of it would have to change at most, or if one is the other's last part: "cost" and
+ * "tower0/cost". Of several the first one counts. */
+TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
+{
+    if (!n->wanted || !name || !*name) return;
+    const size_t nw = strlen(n->wanted), nn = strlen(name);
+    const char *whole = nw > nn ? n->wanted : name, *part = nw > nn ? name : n->wanted;
+    const size_t over = nw > nn ? nw - nn : nn - nw;
+    const int most = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
+    const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
+    const int d = last ? 1 : tp__edits(n->wanted, name, most);
+    if (d > most && !last) return;
+    if (n->name && d >= n->distance) return;
+    n->name = name;
+    n->distance = d;
+}
+
+#define TP__NEAREST_TEXT 160
+/* The end of a sentence: "; did you mean 'x'?", or "" */
+TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[TP__NEAREST_TEXT])
+{
+    text[0] = 0;
+    if (n->name) snprintf(text, TP__NEAREST_TEXT, "; did you mean '%s'?", n->name);
+    return text;
+}
+
+/* Names that a pattern chooses, for builders of graphs: open, ask for each name, close. */
+typedef struct tp__filter {
+    tp_graph *g;
+    tp_at at;
+    const char *what;
+    tp_regex *re; /* NULL: takes every name */
+    bool search;
+    int taken;
+    tp__nearest near;
+} tp__filter;
+
+/* search: anywhere in the name, as re.search; else as re.match with a $ behind the pattern, as tensorpack has it: of a|b it
+ * is b that must end there. A NULL pattern takes everything. A mistake in it sticks to the graph, with `at` and `what`. */
+TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *at, const char *what,
+                                       const char *pattern, bool search)
+{
+    memset(f, 0, sizeof *f);
+    f->g = g;
+    if (at) f->at = *at;
+    f->what = what;
+    f->search = search;
+    f->near.wanted = pattern;
+    if (!pattern || tp_graph_status(g) != TP_OK) return tp_graph_status(g) == TP_OK;
+    const size_t n = strlen(pattern);
+    if (!search && (n == 0 || pattern[n - 1] != '$')) pattern = tp_arena_printf(&g->arena, "%s$", pattern);
+    if (!pattern) return tp__graph_nomem(g), false;
+    const tp_status s = tp_regex_new(pattern, &f->re);
+    if (s == TP_ERR_NOMEM) tp__graph_nomem(g);
+    else if (s != TP_OK) tp_graph_fail(g, at, s, "%s: %s", what, tp_last_error());
+    return s == TP_OK;
+}
+
+TP__UNUSED static bool tp__filter_takes(tp__filter *f, const char *name)
+{
+    bool yes = f->near.wanted == NULL;
+    if (f->re) {
+        const tp_status s =
+            f->search ? tp_regex_search(f->re, name, &yes, NULL, 0) : tp_regex_match(f->re, name, &yes, NULL, 0);
+        if (s == TP_ERR_NOMEM) tp__graph_nomem(f->g);
+        else if (s != TP_OK) tp_graph_fail(f->g, &f->at, s, "%s: %s", f->what, tp_last_error());
+    }
+    if (yes) f->taken++;
+    else tp__nearest_try(&f->near, name);
     return yes;
-#endif
+}
+
+/* Warns, once, of a pattern that took no name. */
+TP__UNUSED static void tp__filter_close(tp__filter *f)
+{
+    char text[TP__NEAREST_TEXT], place[128] = "";
+    tp_regex_free(f->re);
+    if (f->taken > 0 || tp_graph_status(f->g) != TP_OK) return;
+    if (f->at.file) {
+        const char *base = strrchr(f->at.file, '/');
+        snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : f->at.file, f->at.line);
+    }
+    tp__nearest_text(&f->near, text);
+    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", place, f->what,
+                f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
 }
 
 /* The op pages (>>ops, at the end of this file) are read four times, for the four types that a naive loop is written for;
@@ -3604,9 +4624,13 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
     int n = 0;
     if (!tp__summary_here(g)) return;
     tp_cached_name_scope_push(g, "param-summary", true);
-    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
-    for (int i = 0; i < n; i++)
-        if (tp_regex_match(regex, vars[i]->op->name, true)) tp_add_tensor_summary(vars[i], types, NULL, NULL);
+    tp__filter f;
+    if (tp__filter_open(&f, g, NULL, "add_param_summary", regex, false)) {
+        tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+        for (int i = 0; i < n; i++)
+            if (tp__filter_takes(&f, vars[i]->op->name)) tp_add_tensor_summary(vars[i], types, NULL, NULL);
+        tp__filter_close(&f);
+    }
     tp_name_scope_pop(g);
 }
 

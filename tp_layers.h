@@ -645,9 +645,13 @@ TP_DEF void tp_disable_layer_logging(tp_graph *g);
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
 /* The sum of r over all trainable variables (of this tower, if it has its own) whose name has the regex anywhere in it:
- * "fc.+/W" finds aux/fc1/W and fc1/Wp. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
+ * "fc.+/W" finds aux/fc1/W and fc1/Wp. A regex (>>regex of tp_graph.h) that finds none is warned about. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
  * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
+TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at);
+#ifndef __cplusplus
+#define tp_regularize_cost(g_, regex_, r_, name_) tp_regularize_cost_(g_, regex_, r_, name_, (tp_at)TP_AT)
+#endif
 /* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);
 
@@ -2571,19 +2575,19 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
     return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
 }
 
-TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name)
+TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     if (!tower)
-        return tp_graph_fail(g, NULL, TP_ERR_STATE,
+        return tp_graph_fail(g, &at, TP_ERR_STATE,
                              "%s: tp_regularize_cost is called outside a tower: tp_tower_enter first", name);
     if (!regex || !*regex)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG,
-                             "%s: tp_regularize_cost needs a regular expression for variable names", name);
+        return tp_graph_fail(g, &at, TP_ERR_ARG, "%s: tp_regularize_cost needs a regular expression for variable names",
+                             name);
     if (!r.fn)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+        return tp_graph_fail(g, &at, TP_ERR_ARG,
                              "%s: tp_regularize_cost needs a regularizer: tp_l2_regularizer(scale), say", name);
     if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
 
@@ -2593,27 +2597,37 @@ TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularize
     tp_buf names;
     memset(&names, 0, sizeof names);
     if (!loss) return tp_poison(g);
+    tp__filter filter;
+    if (!tp__filter_open(&filter, g, &at, name, regex, true)) return tp_poison(g);
     char inside[256];
     snprintf(inside, sizeof inside, "%s_internals", name);
     tp_name_scope_push(g, inside);
     for (int i = 0; i < n_all; i++) {
         const char *var = tp_node_name(all[i]);
-        if (!tp_regex_match(regex, var, false)) continue;
+        if (!tp__filter_takes(&filter, var)) continue;
         tp_node *l = r.fn(all[i], r.scale);
         if (!l) continue;
         if (!tp_is_poison(l) && !tp_dtype_is_float(l->dtype))
-            tp_graph_fail(g, NULL, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float", name,
-                          var, tp_dtype_name(l->dtype));
+            tp_graph_fail(g, &at, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float", name, var,
+                          tp_dtype_name(l->dtype));
         loss[n++] = l;
         const size_t prefix = strlen(tower->vs_name);
         const bool own = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
         tp_buf_printf(&names, "%s%s", n > 1 ? ", " : "", own ? var + prefix + 1 : var);
     }
     tp_name_scope_pop(g);
+    tp__filter_close(&filter);
     tp_log(TP_LOG_INFO, "regularize_cost() found %d variables to regularize.", n);
     if (n > 0 && names.data) tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
     tp_buf_free(&names);
     return tp__regularize_sum(g, loss, n, name);
+}
+
+TP_DEF tp_node *(tp_regularize_cost)(tp_graph *g, const char *regex, tp_regularizer r, const char *name)
+{
+    tp_at at;
+    memset(&at, 0, sizeof at);
+    return tp_regularize_cost_(g, regex, r, name, at);
 }
 
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name)

@@ -243,7 +243,8 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
 
 /* ==== >>gradproc ====================================================================================== */
 /* A gradient processor maps a list of pairs to a list of pairs. [gradproc: GradientProcessor] Rules that name variables
- * are regular expressions matched from the start of the name, with `$` appended. */
+ * are regular expressions (>>regex of tp_graph.h) matched from the start of the name, with `$` appended: of a|b it is b that must
+ * end there. A regex that matches no variable is warned about. */
 
 typedef struct tp_grad_rule {
     const char *regex;
@@ -263,6 +264,7 @@ struct tp_gradproc {
     int n_rules;
     tp_node *(*map)(tp_node *grad, tp_node *var, void *user);
     bool quiet;
+    tp_at at_; /* where it was asked for; file may be NULL */
 };
 
 /* Drop pairs without a gradient, with one warning that names them. [FilterNoneGrad] */
@@ -284,6 +286,16 @@ TP_DEF tp_gradproc tp_gradproc_summary(const char *regex);
 TP_DEF tp_gradproc tp_gradproc_print(const char *regex);
 /* A gradient with a NaN or an infinity fails the run, with a sentence that names the variable. [CheckGradient] */
 TP_DEF tp_gradproc tp_gradproc_check(void);
+
+/* The same processor, asked for at `at`. */
+TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
+#ifndef __cplusplus
+#define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), (tp_at)TP_AT)
+#define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), (tp_at)TP_AT)
+#define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), (tp_at)TP_AT)
+#define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), (tp_at)TP_AT)
+#define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), (tp_at)TP_AT)
+#endif
 
 /* Run one in its name scope; returns how many pairs are left. */
 TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
@@ -1144,17 +1156,20 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
     one.multiplier = p->value;
     const tp_grad_rule *rules = p->rules ? p->rules : &one;
     const int n_rules = p->rules ? p->n_rules : 1;
-    int left = 0;
-    for (int i = 0; i < n; i++) {
+    int left = 0, n_open = 0;
+    tp__filter *filter = (tp__filter *)tp_graph_alloc(g, (size_t)n_rules * sizeof *filter);
+    for (; filter && n_open < n_rules; n_open++) {
+        const char *regex = rules[n_open].regex;
+        if (!regex || !*regex)
+            tp_graph_fail(g, &p->at_, TP_ERR_ARG, "ScaleGradient needs a regular expression for variable names");
+        if (!tp__filter_open(&filter[n_open], g, &p->at_, p->name, regex, false)) break;
+    }
+    for (int i = 0; i < n && n_open == n_rules; i++) {
         const char *name = tp_node_name(gvs[i].var);
         float multiplier = 1.0f;
         bool matched = false;
         for (int r = 0; r < n_rules && !matched; r++) {
-            if (!rules[r].regex || !*rules[r].regex) {
-                tp_graph_fail(g, NULL, TP_ERR_ARG, "ScaleGradient needs a regular expression for variable names");
-                return n;
-            }
-            matched = tp_regex_match(rules[r].regex, name, true);
+            matched = tp__filter_takes(&filter[r], name);
             if (matched) multiplier = rules[r].multiplier;
         }
         if (matched && !p->quiet) tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
@@ -1163,10 +1178,11 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         if (matched && gvs[i].grad) gvs[left].grad = tp_affine(gvs[i].grad, multiplier, 0.0f);
         left++;
     }
-    return left;
+    for (int r = 0; r < n_open; r++) tp__filter_close(&filter[r]);
+    return n_open == n_rules ? left : n;
 }
 
-TP_DEF tp_gradproc tp_gradproc_scale(const char *regex, float multiplier)
+TP_DEF tp_gradproc(tp_gradproc_scale)(const char *regex, float multiplier)
 {
     tp_gradproc p = tp__gradproc_make("ScaleGradient", tp__gradproc_scale);
     p.regex = regex;
@@ -1174,7 +1190,7 @@ TP_DEF tp_gradproc tp_gradproc_scale(const char *regex, float multiplier)
     return p;
 }
 
-TP_DEF tp_gradproc tp_gradproc_scale_rules(const tp_grad_rule *rules, int n)
+TP_DEF tp_gradproc(tp_gradproc_scale_rules)(const tp_grad_rule *rules, int n)
 {
     tp_gradproc p = tp__gradproc_make("ScaleGradient", tp__gradproc_scale);
     p.rules = rules;
@@ -1187,23 +1203,22 @@ TP_DEF tp_gradproc tp_gradproc_scale_rules(const tp_grad_rule *rules, int n)
 static int tp__gradproc_map(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     int left = 0;
-    bool matched = false;
-    (void)g;
+    tp__filter filter;
+    if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n; i++) {
         tp_grad_var gv = gvs[i];
-        if (gv.grad && (!p->regex || tp_regex_match(p->regex, tp_node_name(gv.var), true))) {
-            matched = true;
+        if (gv.grad && tp__filter_takes(&filter, tp_node_name(gv.var))) {
             gv.grad = p->map(gv.grad, gv.var, p->user);
             if (!gv.grad) continue;
         }
         gvs[left++] = gv;
     }
-    if (!matched) tp_log(TP_LOG_WARN, "[MapGradient] No match was found for regex %s.", p->regex ? p->regex : ".*");
+    tp__filter_close(&filter);
     return left;
 }
 
-TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, void *user), void *user,
-                                   const char *regex)
+TP_DEF tp_gradproc(tp_gradproc_map)(tp_node *(*fn)(tp_node *grad, tp_node *var, void *user), void *user,
+                                    const char *regex)
 {
     tp_gradproc p = tp__gradproc_make("MapGradient", tp__gradproc_map);
     p.map = fn;
@@ -1234,11 +1249,6 @@ static bool tp__in_numbered_tower(const char *name)
     return p > name + 5 && *p == '/';
 }
 
-static bool tp__gradproc_matches(const tp_gradproc *p, const tp_grad_var *gv)
-{
-    return gv->grad && (!p->regex || tp_regex_match(p->regex, tp_node_name(gv->var), true));
-}
-
 static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
 {
     const char *s = tp_arena_printf(&g->arena, "%s%s", tp_node_name(var), suffix);
@@ -1247,19 +1257,22 @@ static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
 
 static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
+    tp__filter filter;
+    if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *var = gvs[i].var, *grad = gvs[i].grad;
-        if (!tp__gradproc_matches(p, &gvs[i]) || tp__in_numbered_tower(tp_node_name(var)) || !tp__summary_here(g) ||
-            !tp__gradproc_first(g, "tp/summarised_gradients", var))
+        if (!grad || !tp__filter_takes(&filter, tp_node_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
+            !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
         tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, NULL);
         tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));
         tp_add_moving_summary_n(&rms, 1, NULL);
     }
+    tp__filter_close(&filter);
     return n;
 }
 
-TP_DEF tp_gradproc tp_gradproc_summary(const char *regex)
+TP_DEF tp_gradproc(tp_gradproc_summary)(const char *regex)
 {
     tp_gradproc p = tp__gradproc_make("SummaryGradient", tp__gradproc_summary);
     p.regex = regex;
@@ -1268,13 +1281,17 @@ TP_DEF tp_gradproc tp_gradproc_summary(const char *regex)
 
 static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
+    tp__filter filter;
+    if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++)
-        if (tp__gradproc_matches(p, &gvs[i]) && tp__gradproc_first(g, "tp/printed_gradients", gvs[i].var))
+        if (gvs[i].grad && tp__filter_takes(&filter, tp_node_name(gvs[i].var)) &&
+            tp__gradproc_first(g, "tp/printed_gradients", gvs[i].var))
             gvs[i].grad = tp_print(gvs[i].grad, tp__grad_name(g, gvs[i].var, "-grad"));
+    tp__filter_close(&filter);
     return n;
 }
 
-TP_DEF tp_gradproc tp_gradproc_print(const char *regex)
+TP_DEF tp_gradproc(tp_gradproc_print)(const char *regex)
 {
     tp_gradproc p = tp__gradproc_make("PrintGradient", tp__gradproc_print);
     p.regex = regex;
@@ -1293,6 +1310,12 @@ static int tp__gradproc_check(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
 }
 
 TP_DEF tp_gradproc tp_gradproc_check(void) { return tp__gradproc_make("CheckGradient", tp__gradproc_check); }
+
+TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at)
+{
+    p.at_ = at;
+    return p;
+}
 
 /* -- the wrapper ------------------------------------------------------------------------------------- */
 

@@ -1259,6 +1259,12 @@ TEST(scalar_printer)
     CHECK_OK(golden_run(printer(0, 0, "^(val|s)", "err.r$"), 1, 2, NULL));
     CHECK_HAS(logged, "s: 20\n");
     CHECK(!strstr(logged, "val_error:") && !strstr(logged, "n: 1"));
+    quiet();
+    CHECK_OK(golden_run(printer(0, 0, "\\w+_(?:error|x)\\b", NULL), 1, 2, NULL)); /* Python's syntax */
+    CHECK_HAS(logged, "val_error: ");
+    CHECK(!strstr(logged, "s: 20") && !strstr(logged, "n: 1"));
+    CHECK_ERR(golden_run(printer(0, 0, NULL, "(?<=a+)b"), 1, 1, NULL), TP_ERR_ARG,
+              "ScalarPrinter: regular expression '(?<=a+)b', character 1: look-behind requires fixed-width pattern");
 }
 
 /* Records of an event file: framing and checksums are right, and what is inside is counted. */

@@ -1,0 +1,356 @@
+/* Regular expressions: 10,000 patterns and texts against Python's re (ref_regex.py), and what a file cannot say. */
+#define TP_IMPLEMENTATION
+#include "tp_layers.h"
+#include "tp_optim.h"
+#include "tp_test.h"
+
+/* -- the cases of ref_regex.txt */
+
+static int hex(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
+
+/* %xx becomes a byte, in place. */
+static void decode(char *s)
+{
+    char *to = s;
+    for (; *s; s++, to++) {
+        if (*s == '%') {
+            *to = (char)(hex(s[1]) * 16 + hex(s[2]));
+            s += 2;
+        } else {
+            *to = *s;
+        }
+    }
+    *to = 0;
+}
+
+/* The answer of tp in the words of the file. */
+static void answer(char mode, const char *pattern, const char *text, char *out, size_t size)
+{
+    tp_regex *re = NULL;
+    tp_span span[100];
+    bool found = false;
+    size_t n = 0;
+    const tp_status s = tp_regex_new(pattern, &re);
+    if (s != TP_OK) {
+        snprintf(out, size, s == TP_ERR_ARG ? "E" : "status %d", (int)s);
+        return;
+    }
+    const tp_status t = mode == 's'   ? tp_regex_search(re, text, &found, span, 100)
+                        : mode == 'm' ? tp_regex_match(re, text, &found, span, 100)
+                                      : tp_regex_fullmatch(re, text, &found, span, 100);
+    snprintf(out, size, t == TP_OK ? "-" : "status %d", (int)t);
+    for (int i = 0; found && i <= tp_regex_n_groups(re) && n < size; i++) {
+        if (span[i].begin < 0) n += (size_t)snprintf(out + n, size - n, "%s-", i ? " " : "");
+        else n += (size_t)snprintf(out + n, size - n, "%s%d,%d", i ? " " : "", (int)span[i].begin, (int)span[i].end);
+    }
+    tp_regex_free(re);
+}
+
+TEST(ten_thousand_cases_of_python)
+{
+    static char line[4096];
+    char *field[4], got[1024];
+    int n = 0;
+    FILE *f = fopen("tests/ref_regex.txt", "rb");
+    if (!CHECK_MSG(f != NULL, "cannot open tests/ref_regex.txt")) return;
+    while (fgets(line, sizeof line, f)) {
+        char *at = line;
+        line[strcspn(line, "\n")] = 0;
+        for (int i = 0; i < 4; i++) {
+            field[i] = at;
+            at += strcspn(at, "\t");
+            if (*at) *at++ = 0;
+        }
+        decode(field[1]);
+        decode(field[2]);
+        answer(field[0][0], field[1], field[2], got, sizeof got);
+        CHECK_MSG(strcmp(got, field[3]) == 0, "%c '%s' on '%s': Python says %s, tp %s", field[0][0], field[1], field[2],
+                  field[3], got);
+        n++;
+    }
+    fclose(f);
+    CHECK_MSG(n == 10000, "%d cases", n);
+}
+
+/* -- what the file cannot say */
+
+static bool says(char mode, const char *pattern, const char *text, const char *want)
+{
+    char got[256];
+    answer(mode, pattern, text, got, sizeof got);
+    return CHECK_MSG(strcmp(got, want) == 0, "%c '%s' on '%.40s': %s instead of %s", mode, pattern, text, got, want);
+}
+
+/* `n` times c, then `end`. */
+static char *many(char c, int n, const char *end)
+{
+    char *s = (char *)malloc((size_t)n + strlen(end) + 1);
+    if (!s) abort();
+    memset(s, c, (size_t)n);
+    strcpy(s + n, end);
+    return s;
+}
+
+/* Patterns that take Python and POSIX for ever: hours for 30 letters, here 3,000 are nothing. A test that hung would be seen. */
+TEST(catastrophic_patterns_end)
+{
+    static const char *const pattern[] = {"(a+)+b",
+                                          "(a*)*b",
+                                          "(a|aa)+b",
+                                          "(a|a)*b",
+                                          "(a+?)+?b",
+                                          "(?:a?){30}a{30}b",
+                                          "(.*)(.*)(.*)b",
+                                          "((a?)*|a)*b",
+                                          "(?:(?:(?:a*)*)*)*b",
+                                          "^(?:(a+)|(a*))*$(?!)"};
+    char *text[2];
+    text[0] = many('a', 30, "");
+    text[1] = many('a', 3000, "");
+    for (int i = 0; i < TP_COUNT(pattern); i++)
+        for (int k = 0; k < 2; k++) says('m', pattern[i], text[k], "-");
+    says('s', "(a+)+b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "0,31 0,30");
+    free(text[0]);
+    free(text[1]);
+}
+
+TEST(a_sentence_instead_of_no_end)
+{
+    tp_regex *re = NULL;
+    bool found = true;
+    char *text = many('a', 30000, "");
+    if (CHECK_OK(tp_regex_new("(?:(?=.*$).)*b", &re))) {
+        CHECK(tp_regex_match(re, text, &found, NULL, 0) == TP_ERR_ARG && !found);
+        CHECK_HAS(tp_last_error(), "no answer within 20000000 steps");
+    }
+    tp_regex_free(re);
+    free(text);
+}
+
+static void refused(const char *pattern, const char *sentence)
+{
+    tp_regex *re = (tp_regex *)&re;
+    CHECK_MSG(tp_regex_new(pattern, &re) == TP_ERR_ARG && re == NULL, "'%s' is taken", pattern);
+    CHECK_HAS(tp_last_error(), sentence);
+}
+
+TEST(mistakes_are_sentences)
+{
+    refused("conv(", "regular expression 'conv(', character 5: missing ), unterminated subpattern");
+    refused("*a", "character 1: nothing to repeat");
+    refused("a**", "character 3: multiple repeat");
+    refused("a)", "character 2: unbalanced parenthesis");
+    refused("\\q", "character 1: bad escape");
+    refused("[a", "unterminated character set");
+    refused("(a)\\1", "back references are not supported");
+    refused("(?P<n>a)(?P=n)", "back references are not supported");
+    refused("(a)?(?(1)b|c)", "groups with a condition are not supported");
+    refused("\\N{DIGIT ONE}", "bad escape");
+    refused("(?<=a*)b", "look-behind requires fixed-width pattern");
+    refused("a(?i)", "global flags not at the start of the expression");
+    refused("((a{100}){100}){100}", "the counts of the repetitions make it too large");
+    refused("a{5000000000}", "the repetition number is too large");
+    refused(NULL, "the pattern is NULL");
+    char *deep = many('(', 5000, "a");
+    refused(deep, "its groups are nested too deep");
+    free(deep);
+}
+
+TEST(atomic_and_possessive)
+{
+    says('m', "(?>a+)ab", "aaab", "-");
+    says('m', "(?>a+|b)c", "aac", "0,3");
+    says('m', "a++b", "aab", "0,3");
+    says('m', "a*+a", "aa", "-");
+    says('m', "a{1,2}+a", "aaa", "0,3");
+    says('m', "(?>(a)|b)*c", "abc", "0,3 0,1");
+    says('s', "a?+b", "ab", "0,2");
+}
+
+/* A byte that is not UTF-8 is one character, that is neither a letter nor a space. */
+TEST(bytes_that_are_no_utf8)
+{
+    says('f', ".", "\xff", "0,1");
+    says('f', "a.b",
+         "a\xe4"
+         "b",
+         "0,3");
+    says('f', "..", "\xe4\xb8", "0,2");
+    says('f', ".", "\xe4\xb8\xad", "0,3");
+    says('s', "\\w|\\s", "\xff\xc3", "-");
+    says('s', "(?<=.)b",
+         "\xed\xa0\x80"
+         "b",
+         "3,4");
+    says('f', "[\xff]", "\xff", "0,1");
+    says('f', "....", "\xf0\x80\x80\x80", "0,4");
+}
+
+TEST(groups_have_names)
+{
+    tp_regex *re = NULL;
+    tp_span span[4];
+    bool found = false;
+    if (!CHECK_OK(tp_regex_new("(?P<layer>\\w+)/(W|(?P<bias>b))", &re))) return;
+    CHECK(tp_regex_n_groups(re) == 3);
+    CHECK(tp_regex_group(re, "layer") == 1 && tp_regex_group(re, "bias") == 3 && tp_regex_group(re, "lay") == -1);
+    CHECK_OK(tp_regex_search(re, "gen/conv0/W", &found, span, 4));
+    CHECK(found && span[0].begin == 4 && span[0].end == 11 && span[1].begin == 4 && span[1].end == 9);
+    CHECK(span[2].begin == 10 && span[3].begin == -1 && span[3].end == -1);
+    CHECK_OK(tp_regex_search(re, "nothing", &found, NULL, 0));
+    CHECK(!found);
+    CHECK(tp_regex_match(re, NULL, &found, NULL, 0) == TP_ERR_ARG);
+    CHECK(tp_regex_match(NULL, "a", &found, NULL, 0) == TP_ERR_ARG);
+    CHECK(tp_regex_n_groups(NULL) == 0);
+    tp_regex_free(re);
+    tp_regex_free(NULL);
+}
+
+TEST(out_of_memory_at_every_point)
+{
+    long n = 1;
+    for (bool failed = true; failed; n++) {
+        tp_regex *re = NULL;
+        bool found = false;
+        tp_test_fail_after(n);
+        tp_status s = tp_regex_new("(?P<x>[a-z]+|(?:a?|b){2,3}){3,}(?<=y)(?:a*)*[0-9]{20}", &re);
+        if (s == TP_OK)
+            s = tp_regex_search(re, "conv0/W01234567890123456789y0123456789012345678901234567890", &found, NULL, 0);
+        failed = tp_test_alloc_failed();
+        CHECK(failed ? s == TP_ERR_NOMEM && !found : s == TP_OK);
+        tp_regex_free(re);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    CHECK_MSG(n > 20, "%ld allocations", n);
+}
+
+/* -- who uses them: variables are chosen by Python's syntax, a mistake is the graph's, no match is warned about once */
+
+static char logged[8192];
+static void keep_log(void *user, tp_log_level level, const char *message)
+{
+    const size_t n = strlen(logged);
+    (void)user;
+    snprintf(logged + n, sizeof logged - n, "%s%s\n", level == TP_LOG_WARN ? "WRN " : "", message);
+}
+
+static int times_logged(const char *part)
+{
+    int n = 0;
+    for (const char *at = logged; (at = strstr(at, part)) != NULL; at++) n++;
+    return n;
+}
+
+/* In a training tower, with conv0/W, conv12/W, conv12/b and fc/W. */
+static tp_graph *four_variables(void)
+{
+    static const char *const name[] = {"conv0/W", "conv12/W", "conv12/b", "fc/W"};
+    logged[0] = 0;
+    tp_set_log(keep_log, NULL);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc d = {.is_training = true};
+    tp_tower_enter(g, &d);
+    for (int i = 0; i < 4; i++) tp_get_variable_as(g, name[i], TP_F32, tp_make_shape(2), tp_init_zeros());
+    return g;
+}
+
+static void end_of(tp_graph *g)
+{
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+
+TEST(regularize_cost_knows_python)
+{
+    tp_graph *g = four_variables();
+    tp_regularize_cost(g, "conv\\d+/(?!b)\\w", tp_l2_regularizer(1), NULL);
+    CHECK_HAS(logged, "regularized: conv0/W, conv12/W\n");
+    tp_regularize_cost(g, "(?<=\\d)/W|^fc", tp_l2_regularizer(1), NULL);
+    CHECK_HAS(logged, "regularized: conv0/W, conv12/W, fc/W\n");
+    CHECK(tp_graph_status(g) == TP_OK && !strstr(logged, "WRN"));
+    for (int i = 0; i < 2; i++) tp_regularize_cost(g, "conv0/w", tp_l2_regularizer(1), NULL);
+    CHECK(times_logged("WRN ") == 1);
+    CHECK_HAS(logged, "WRN test_regex.c:");
+    CHECK_HAS(logged, "[regularize_cost] No match was found for regex conv0/w; did you mean 'conv0/W'?");
+    const int line = __LINE__ + 1;
+    CHECK(tp_is_poison(tp_regularize_cost(g, "conv(", tp_l2_regularizer(1), NULL)));
+    char want[128];
+    snprintf(want, sizeof want, "test_regex.c:%d: regularize_cost: regular expression 'conv(', character 5: missing )",
+             line);
+    CHECK(tp_graph_status(g) == TP_ERR_ARG);
+    CHECK_HAS(tp_graph_error(g), want);
+    end_of(g);
+}
+
+static tp_node *drop(tp_node *grad, tp_node *var, void *user)
+{
+    (void)grad, (void)var, (void)user;
+    return NULL;
+}
+
+static int run_processor(tp_graph *g, const tp_gradproc *p)
+{
+    tp_grad_var gv[4];
+    int n = 0;
+    tp_node *const *var = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    for (int i = 0; i < 4; i++) {
+        gv[i].var = var[i];
+        gv[i].grad = tp_ones_like(var[i]);
+    }
+    return tp_gradproc_run(p, g, gv, 4);
+}
+
+TEST(gradient_processors_know_python)
+{
+    const tp_gradproc good[] = {tp_gradproc_scale("conv\\d+/(?:W|b)", 0), tp_gradproc_map(drop, NULL, "(?!fc).*"),
+                                tp_gradproc_scale("\\w+?\\d+/.", 0)};
+    const tp_gradproc none[] = {tp_gradproc_scale("conv/W", 2), tp_gradproc_map(drop, NULL, "conv/W"),
+                                tp_gradproc_summary("conv/W"), tp_gradproc_print("conv/W")};
+    const tp_grad_rule rule[] = {{".*/W", 0}, {"fc/(", 0}};
+    const tp_gradproc bad[] = {tp_gradproc_scale("[", 2), tp_gradproc_map(drop, NULL, "["), tp_gradproc_summary("["),
+                               tp_gradproc_print("["), tp_gradproc_scale_rules(rule, 2)};
+    for (int i = 0; i < TP_COUNT(good); i++) {
+        tp_graph *g = four_variables();
+        CHECK_MSG(run_processor(g, &good[i]) == 1, "processor %d", i);
+        CHECK(tp_graph_status(g) == TP_OK && !strstr(logged, "WRN"));
+        end_of(g);
+    }
+    for (int i = 0; i < TP_COUNT(none); i++) {
+        tp_graph *g = four_variables();
+        char want[128];
+        CHECK(run_processor(g, &none[i]) == 4);
+        CHECK(run_processor(g, &none[i]) == 4);
+        snprintf(want, sizeof want, "[%s] No match was found for regex conv/W; did you mean 'conv0/W'?", none[i].name);
+        CHECK_HAS(logged, want);
+        CHECK_HAS(logged, "WRN test_regex.c:");
+        CHECK(times_logged("WRN ") == 1 && tp_graph_status(g) == TP_OK);
+        end_of(g);
+    }
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        tp_graph *g = four_variables();
+        CHECK(run_processor(g, &bad[i]) == 4);
+        CHECK(tp_graph_status(g) == TP_ERR_ARG);
+        CHECK_HAS(tp_graph_error(g), "test_regex.c:");
+        CHECK_HAS(tp_graph_error(g), bad[i].name);
+        CHECK_HAS(tp_graph_error(g), i == 4 ? "unterminated subpattern" : "unterminated character set");
+        end_of(g);
+    }
+}
+
+TEST(param_summary_knows_python)
+{
+    int n = 0;
+    tp_graph *g = four_variables();
+    tp_add_param_summary(g, "conv\\d+/\\w", TP_SUMMARY_RMS);
+    tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 3);
+    tp_add_param_summary(g, "conv", TP_SUMMARY_RMS); /* the whole name */
+    tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 3 && times_logged("WRN [add_param_summary] No match was found for regex conv.") == 1);
+    tp_add_param_summary(g, "+", TP_SUMMARY_RMS);
+    CHECK_HAS(tp_graph_error(g), "add_param_summary: regular expression '+$', character 1: nothing to repeat");
+    end_of(g);
+}
+
+TEST_MAIN()

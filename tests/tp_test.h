@@ -402,12 +402,6 @@ TP_TEST__UNUSED static double tp_test__ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* For who watches from outside: tests/mutate.py */
-#ifndef TP_TEST_BEFORE
-#define TP_TEST_BEFORE(name_)     ((void)0)
-#define TP_TEST_AFTER(name_, ms_) ((void)0)
-#endif
-
 /* Somebody's time limit is over: which test was running. */
 TP_TEST__UNUSED static void tp_test__terminated(int signal_number)
 {
@@ -453,11 +447,9 @@ TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
         tp_test__skipped = NULL;
         tp_test__running = c->name;
         tp_test_set_log(NULL, NULL);
-        TP_TEST_BEFORE(c->name);
         double start = tp_test__ms();
         c->fn();
         double ms = tp_test__ms() - start;
-        TP_TEST_AFTER(c->name, ms);
         tp_test__judge_errors();
         if (__atomic_load_n(&tp_test__failures, __ATOMIC_RELAXED)) {
             printf("FAIL %s (%.0f ms)\n", c->name, ms);

@@ -3164,16 +3164,15 @@ static tp_status tp__saver_record(tp__saver *s, const char *name, char *drop)
     return TP_OK;
 }
 
-/* All the files of one: the one by which it is known, and what that needs. */
 static void tp__saver_delete(const tp__saver *s, const char *name)
 {
-    char path[1100];
-    for (int i = 0; i < (s->format == TP_CHECKPOINT_TF ? 2 : 1); i++) {
-        snprintf(path, sizeof path, "%s/%s%s", s->dir, name,
-                 i ? ".data-00000-of-00001" : tp__checkpoint_ends[s->format]);
-        if (tp__os_remove(path) != 0 && errno != ENOENT)
-            tp_log(TP_LOG_WARN, "Cannot delete the old checkpoint '%s': %s", path, tp__os_error());
-    }
+    const size_t n = strlen(s->dir) + strlen(name) + 32;
+    char *path = (char *)tp_malloc(n);
+    tp_status st = path ? TP_OK : TP_ERR_NOMEM;
+    if (path) snprintf(path, n, "%s/%s%s", s->dir, name, tp__checkpoint_ends[s->format]);
+    if (st == TP_OK) st = tp__delete_checkpoint(path);
+    if (st != TP_OK) tp_log(TP_LOG_WARN, "The old checkpoint '%s' is not deleted: %s", name, tp_last_error());
+    tp_free(path);
 }
 
 /* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then what
@@ -3252,39 +3251,16 @@ typedef struct tp__best {
     int64_t step;
 } tp__best;
 
-static tp_status tp__copy_file(const char *from, const char *to)
+/* A checkpoint to b->file with the suffix of its format. */
+static tp_status tp__best_copy(const tp__best *b, const char *from)
 {
-    enum { CHUNK = 1 << 16 };
-    tp_writer *w = NULL;
-    char *chunk = (char *)tp_malloc(CHUNK);
-    if (!chunk) return TP_ERR_NOMEM;
-    const int fd = tp__os_open(from, TP__OS_READ);
-    tp_status st = fd >= 0 ? tp_writer_open(&w, to) : tp_fail(TP_ERR_IO, "cannot open '%s': %s", from, tp__os_error());
-    for (int64_t n = 1; st == TP_OK && n > 0;) {
-        n = tp__os_read(fd, chunk, CHUNK);
-        if (n > 0) st = tp_writer_put(w, chunk, (size_t)n);
-        else if (n < 0) st = tp_fail(TP_ERR_IO, "cannot read '%s': %s", from, tp__os_error());
-    }
-    if (st == TP_OK) st = tp_writer_commit(w);
-    else tp_writer_abort(w);
-    if (fd >= 0) tp__os_close(fd);
-    tp_free(chunk);
+    const size_t n = strlen(b->dir) + strlen(b->file) + 2;
+    char *to = (char *)tp_malloc(n);
+    if (!to) return TP_ERR_NOMEM;
+    snprintf(to, n, "%s/%s", b->dir, b->file);
+    const tp_status st = tp__copy_checkpoint(from, to);
+    tp_free(to);
     return st;
-}
-
-/* A checkpoint to b->file with the suffix of its format; TensorFlow's index comes last. */
-static tp_status tp__best_copy(const tp__best *b, const char *from, const char *suffix)
-{
-    char data[1200], to[1200];
-    const size_t n = tp__tf_suffix(from);
-    tp_status st = TP_OK;
-    if (n) {
-        snprintf(data, sizeof data, "%.*s.data-00000-of-00001", (int)n, from);
-        snprintf(to, sizeof to, "%s/%s.data-00000-of-00001", b->dir, b->file);
-        st = tp__copy_file(data, to);
-    }
-    snprintf(to, sizeof to, "%s/%s%s", b->dir, b->file, suffix);
-    return st == TP_OK ? tp__copy_file(from, to) : st;
 }
 
 static tp_status tp__best_trigger(tp_callback *cb)
@@ -3321,7 +3297,7 @@ static tp_status tp__best_trigger(tp_callback *cb)
                cb->name);
         return TP_OK;
     }
-    st = tp__best_copy(b, from, end);
+    st = tp__best_copy(b, from);
     if (st == TP_ERR_IO) {
         tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on.", cb->name, tp_last_error());
         return TP_OK;

@@ -8055,6 +8055,37 @@ static int64_t tp__file_time(const char *path)
     return is.time > 0 ? is.time : 0;
 }
 
+/* A checkpoint under another name: `from` with the suffix of its format, `to` without. What is there of that name is replaced
+ * whole, or not at all. */
+static TP__UNUSED tp_status tp__copy_checkpoint(const char *from, const char *to)
+{
+    if (tp__tf_suffix(from)) return tp__tf_copy(from, to);
+    const char *suffix = tp__ends_with(from, ".safetensors") ? ".safetensors" : ".npz";
+    const size_t n = strlen(to) + strlen(suffix) + 1;
+    char *path = (char *)tp_malloc(n);
+    if (!path) return TP_ERR_NOMEM;
+    snprintf(path, n, "%s%s", to, suffix);
+    const tp_status st = tp__copy_file(from, path);
+    tp_free(path);
+    return st;
+}
+
+/* All the files of a checkpoint, `path` with the suffix of its format: the one by which it is known first. It is no error that
+ * there is none. */
+static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
+{
+    if (tp__os_remove(path) != 0 && errno != ENOENT)
+        return tp_fail(TP_ERR_IO, "%s cannot be removed: %s", path, tp__os_error());
+    const size_t n = tp__tf_suffix(path);
+    if (!n) return TP_OK;
+    char *data = (char *)tp_malloc(n + 32), *dir = tp__folder_of(path);
+    if (data) snprintf(data, n + 32, "%.*s", (int)n, path);
+    const tp_status st = data && dir ? tp__tf_remove_data(dir, data, n, 0) : TP_ERR_NOMEM;
+    tp_free(data);
+    tp_free(dir);
+    return st;
+}
+
 /* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". */
 static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
 {

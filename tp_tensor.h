@@ -624,7 +624,8 @@ TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* ato
 /* TensorFlow's checkpoints (V2, "tensor bundle"): <prefix>.index and <prefix>.data-00000-of-00001; either of these may
  * be given for the prefix. Read: all shards, every checksum, compressed or not; strings are skipped, partitioned
  * variables refused, "/.ATTRIBUTES/VARIABLE_VALUE" is cut off names. Written: the bytes that tf.train.Saver would
- * write; the index comes last, and without it there is no checkpoint. */
+ * write; the index comes last, and without it there is no checkpoint. Over one that exists: its index goes on naming its data
+ * until the new index takes its place, so the new data are data-00000-of-00002, and of-00001 again the next time. */
 TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d);
 TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 
@@ -7711,6 +7712,34 @@ TP_DEF tp_status tp_writer_commit(tp_writer *w)
     return s;
 }
 
+/* The bytes of another file. */
+static tp_status tp__writer_put_file(tp_writer *w, const char *from)
+{
+    const int fd = tp__os_open(from, TP__OS_READ);
+    if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", from, tp__os_error());
+    tp_status s = TP_OK;
+    for (int64_t n = 1; !s && n > 0;) {
+        if (w->fill == sizeof w->buffer) s = tp__writer_flush(w);
+        n = s ? 0 : tp__os_read(fd, w->buffer + w->fill, sizeof w->buffer - w->fill);
+        if (n < 0) s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", from, tp__os_error());
+        if (n > 0) w->fill += (size_t)n;
+        if (n > 0) w->at += (uint64_t)n;
+    }
+    tp__os_close(fd);
+    return s;
+}
+
+static TP__UNUSED tp_status tp__copy_file(const char *from, const char *to)
+{
+    tp_writer *w = NULL;
+    tp_status s = tp_writer_open(&w, to);
+    if (s) return s;
+    s = tp__writer_put_file(w, from);
+    if (!s) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return s;
+}
+
 /* -- npy --------------------------------------------------------------------------------- >>npy */
 /* An npy file is a magic, a Python dict in text (type, order, shape) padded to a multiple of 64, and the
  * elements. */
@@ -9541,9 +9570,10 @@ static void tp__tf_between(const char *key, const char *next, tp_buf *out)
     if (shorter && !out->failed) out->data[same] = (char)(c + 1);
 }
 
-static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n)
+static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int shards)
 {
-    static const uint8_t header[] = {0x08, 1, 0x1a, 2, 0x08, 1}; /* one shard, little-endian, version 1 */
+    const uint8_t header[] = {0x08, (uint8_t)shards, 0x1a, 2, 0x08,
+                              1}; /* of so many shards, little-endian, version 1 */
     tp__tf_out data, index;
     tp_buf between = {NULL, 0, 0, false};
     uint8_t value[TP__TF_VALUE], handle[20], foot[TP__TF_FOOTER] = {0}, *f = foot;
@@ -9591,48 +9621,172 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n)
     return s;
 }
 
+/* Where a checkpoint is written. Its data are shard 0 of 1, or of 2 when there is an index of this name whose data are that: an
+ * old index and its data stay together until a new index, which names other data, takes its place by one rename. */
+typedef struct tp__tf_place {
+    char *dir, *index, *data; /* paths */
+    size_t n;                 /* of the prefix */
+    int shards;
+    tp_writer *index_file, *data_file;
+} tp__tf_place;
+
+/* How many shards the index at `path` names; 0: there is none, or it is none. */
+static tp_status tp__tf_shards(const char *path, uint64_t *shards)
+{
+    char *data = NULL;
+    size_t size = 0;
+    tp__tf t;
+    *shards = 0;
+    if (!tp_file_exists(path)) return TP_OK;
+    tp_status s = tp_file_read(path, false, 0, &data, &size);
+    if (s) return s;
+    s = tp__tf_index(&t, (const uint8_t *)data, size, path);
+    *shards = t.shards; /* also where it is damaged after its header, or not for us to read */
+    tp__entries_free(&t.list);
+    tp_free(data);
+    return s == TP_ERR_NOMEM ? s : TP_OK;
+}
+
+static tp_status tp__tf_place_open(tp__tf_place *p, const char *prefix)
+{
+    uint64_t old = 0;
+    memset(p, 0, sizeof *p);
+    p->n = tp__tf_suffix(prefix);
+    if (p->n == 0) p->n = strlen(prefix);
+    p->index = (char *)tp_malloc(p->n + 8);
+    p->data = (char *)tp_malloc(p->n + 32);
+    p->dir = tp__folder_of(prefix);
+    if (!p->dir || !p->index || !p->data) return TP_ERR_NOMEM;
+    snprintf(p->index, p->n + 8, "%.*s.index", (int)p->n, prefix);
+    tp_status s = tp__tf_shards(p->index, &old);
+    p->shards = old == 1 ? 2 : 1;
+    snprintf(p->data, p->n + 32, "%.*s.data-00000-of-%05d", (int)p->n, prefix, p->shards);
+    if (!s) s = tp_writer_open(&p->data_file, p->data);
+    return s ? s : tp_writer_open(&p->index_file, p->index);
+}
+
+/* The data files of a prefix. */
+typedef struct tp__tf_old {
+    char *path;       /* of one of them: the prefix, and what follows it, which is changed */
+    size_t folder, n; /* bytes of the folder with its slash, and of the prefix */
+    int keep;         /* the number of shards of the one to keep; 0: none */
+    tp_status failed;
+} tp__tf_old;
+
+static bool tp__tf_old_file(void *user, const char *name)
+{
+    tp__tf_old *o = (tp__tf_old *)user;
+    const size_t n = o->n - o->folder;
+    if (tp__tf_suffix(name) != n || strncmp(name, o->path + o->folder, n) != 0 || tp__ends_with(name, ".index"))
+        return false;
+    if (o->keep && strncmp(name + n, ".data-00000", 11) == 0 && strtol(name + n + 15, NULL, 10) == o->keep)
+        return false;
+    memcpy(o->path + o->n, name + n, strlen(name + n) + 1);
+    if (tp__os_remove(o->path) != 0 && errno != ENOENT)
+        o->failed = tp_fail(TP_ERR_IO, "%s cannot be removed: %s", o->path, tp__os_error());
+    return false;
+}
+
+/* Remove the data files of a prefix, but shard 0 of `keep`. Path: the n bytes of the prefix, which lies in dir, and room for 21
+ * more. */
+static tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int keep)
+{
+    const char *slash = tp__os_slash(path);
+    tp__tf_old o = {path, slash ? (size_t)(slash - path) + 1 : 0, n, keep, TP_OK};
+    if (tp__os_list(dir, tp__tf_old_file, &o) != 0 && errno != ENOENT)
+        o.failed = tp_fail(TP_ERR_IO, "the files in %s cannot be listed: %s", dir, tp__os_error());
+    return o.failed;
+}
+
+/* What was written takes the place of what was there, if s is TP_OK. */
+static tp_status tp__tf_place_close(tp__tf_place *p, tp_status s)
+{
+    uint64_t now = 0;
+    if (!s) s = tp__writer_flush(p->index_file); /* a full disk is found before anything appears */
+    if (!s) {
+        s = tp_writer_commit(p->data_file);
+        p->data_file = NULL;
+        if (!s) s = tp_writer_commit(p->index_file);
+        else tp_writer_abort(p->index_file);
+        p->index_file = NULL;
+        /* the new index has what it names; the old one, where that stayed, loses nothing */
+        if (!s && tp__tf_remove_data(p->dir, p->data, p->n, p->shards) != TP_OK)
+            tp_log(TP_LOG_WARN, "Old data of a checkpoint stay: %s", tp_last_error());
+        if (s && !tp__tf_shards(p->index, &now) && now != (uint64_t)p->shards) tp__os_remove(p->data);
+    }
+    tp_writer_abort(p->data_file);
+    tp_writer_abort(p->index_file);
+    tp_free(p->dir);
+    tp_free(p->index);
+    tp_free(p->data);
+    return s;
+}
+
 static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn fetch, void *user)
 {
-    tp_writer *data = NULL, *index = NULL;
+    tp__tf_place p;
     tp__out *out = NULL;
     tp_tensor room;
     if (!prefix || !prefix[0]) return tp_fail(TP_ERR_ARG, "tp_tf_checkpoint_save: the prefix is empty");
-    size_t n = tp__tf_suffix(prefix);
-    if (n == 0) n = strlen(prefix);
-    char *path = (char *)tp_malloc(n + 64);
     memset(&room, 0, sizeof room);
-    if (!path) return TP_ERR_NOMEM;
-    memcpy(path, prefix, n);
-    memcpy(path + n, ".data-00000-of-00001", 21);
-    tp_status s = tp__out_list(d, path, &out);
-    if (!s) s = tp_writer_open(&data, path);
+    tp_status s = tp__out_list(d, prefix, &out);
+    if (s) return s;
+    s = tp__tf_place_open(&p, prefix);
     for (int i = 0; i < d->n && !s; i++) {
-        out[i].at = data->at;
-        s = tp__out_put(data, d, out[i].item, fetch, user, &room, &out[i].crc);
+        out[i].at = p.data_file->at;
+        s = tp__out_put(p.data_file, d, out[i].item, fetch, user, &room, &out[i].crc);
     }
-    memcpy(path + n, ".index", 7);
-    if (!s) s = tp_writer_open(&index, path);
-    if (!s) s = tp__tf_write_index(index, out, d->n);
+    if (!s) s = tp__tf_write_index(p.index_file, out, d->n, p.shards);
     tp_free(out);
     tp_tensor_free(&room);
-    /* both are written before either appears: a full disk leaves an old checkpoint of this name as it was */
-    if (!s) s = tp__writer_flush(index);
-    if (!s) {
-        s = tp_writer_commit(data);
-        data = NULL;
-        if (!s) {
-            s = tp_writer_commit(index);
-            index = NULL;
-        }
-        if (s && !tp_file_exists(path)) { /* without an index it is no checkpoint */
-            memcpy(path + n, ".data-00000-of-00001", 21);
-            tp__os_remove(path);
-        }
-    }
-    tp_writer_abort(data);
-    tp_writer_abort(index);
+    return tp__tf_place_close(&p, s);
+}
+
+/* Make an index of ours say how many shards there are: a number in its first block, and that block's checksum. */
+static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *what)
+{
+    static const uint8_t head[] = {0, 0, 6, 0x08}; /* key "", six bytes, field 1 */
+    uint64_t top[2] = {0, 0}, at[2] = {0, 0};
+    tp__tf_block index = {NULL, NULL, NULL};
+    tp_buf key = {NULL, 0, 0, false};
+    const uint8_t *v = p + size - TP__TF_FOOTER, *v_end = p + size - 8;
+    bool ok = tp__tf_handle(&v, v_end, top) && tp__tf_handle(&v, v_end, top) &&
+              tp__tf_block_at(p, size, top, what, &index) == TP_OK && tp__tf_next(&index, &key, true, &v, &v_end) &&
+              tp__tf_handle(&v, v_end, at) && at[0] == 0 && at[1] > sizeof head && at[1] < size - TP__TF_FOOTER - 4;
+    ok = ok && memcmp(p, head, sizeof head) == 0 && p[sizeof head] < 128 && p[at[1]] == 0;
+    tp_buf_free(&key);
+    tp_free(index.own);
+    if (!ok) return tp_fail(TP_ERR_UNSUPPORTED, "%s was not written by tp: load it and save it instead", what);
+    p[sizeof head] = (uint8_t)shards;
+    tp__put_le(p + at[1] + 1, tp__crc_mask(tp_crc32c(0, p, (size_t)at[1] + 1)), 4);
+    return TP_OK;
+}
+
+/* A checkpoint of ours under another name, without reading its data into memory. */
+static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
+{
+    tp__tf_place p;
+    tp__tf t;
+    char *index = NULL, *path = (char *)tp_malloc(strlen(from) + 64);
+    size_t size = 0, n = tp__tf_suffix(from);
+    if (!path) return TP_ERR_NOMEM;
+    if (n == 0) n = strlen(from);
+    memset(&t, 0, sizeof t);
+    snprintf(path, n + 64, "%.*s.index", (int)n, from);
+    tp_status s = tp_file_read(path, false, 0, &index, &size);
+    if (!s) s = tp__tf_index(&t, (const uint8_t *)index, size, path);
+    if (!s && t.list.n && t.list.item[t.list.n - 1].shard != 0)
+        s = tp_fail(TP_ERR_UNSUPPORTED, "%s was not written by tp: load it and save it instead", path);
+    tp__entries_free(&t.list);
+    if (!s) s = tp__tf_place_open(&p, to);
+    else memset(&p, 0, sizeof p);
+    if (!s) s = tp__tf_patch((uint8_t *)index, size, p.shards, path);
+    if (!s) s = tp_writer_put(p.index_file, index, size);
+    snprintf(path, n + 64, "%.*s.data-00000-of-%05d", (int)n, from, (int)t.shards);
+    if (!s) s = tp__writer_put_file(p.data_file, path);
+    tp_free(index);
     tp_free(path);
-    return s;
+    return tp__tf_place_close(&p, s);
 }
 #else
 static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn fetch, void *user)
@@ -9640,6 +9794,14 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
     (void)d, (void)fetch, (void)user;
     return tp_fail(TP_ERR_UNSUPPORTED,
                    "%s: this program was compiled without TensorFlow's checkpoints (TP_NO_TF_CHECKPOINT)", prefix);
+}
+static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
+{
+    return (void)to, tp__tf_write(from, NULL, NULL, NULL);
+}
+static TP__UNUSED tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int keep)
+{
+    return (void)dir, (void)path, (void)n, (void)keep, TP_OK;
 }
 TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d) { return tp__tf_write(prefix, d, NULL, NULL); }
 #endif

@@ -1,0 +1,313 @@
+/* test_os.c - files under faults: each call of the system that changes a file fails, is interrupted, comes short or is the last
+ * one of the process, in its turn; what was saved before loads afterwards, and nothing is left behind. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* What tp calls instead of the system: see >>faults. */
+static int fault_open(const char *path, int flags, int mode);
+static ssize_t fault_read(int fd, void *data, size_t n);
+static ssize_t fault_write(int fd, const void *data, size_t n);
+static int fault_fsync(int fd);
+static int fault_close(int fd);
+static int fault_rename(const char *from, const char *to);
+static int fault_unlink(const char *path);
+#define TP_OS_OPEN   fault_open
+#define TP_OS_READ   fault_read
+#define TP_OS_WRITE  fault_write
+#define TP_OS_FSYNC  fault_fsync
+#define TP_OS_CLOSE  fault_close
+#define TP_OS_RENAME fault_rename
+#define TP_OS_UNLINK fault_unlink
+
+#define TP_IMPLEMENTATION
+#define TP_STATIC
+#include "../tp_tensor.h"
+#include "tp_test.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* ==== >>faults ======================================================================================== */
+
+enum { SHORT = -1, KILL = -2 };  /* other faults are numbers of errno */
+static int fault_at, fault_what; /* the call that has it, from 1; 0: none */
+static int fault_calls;
+static char fault_name[16]; /* of that call */
+static bool unsynced[1024]; /* descriptors with bytes that are not on the disk, if the system stops now */
+static bool closed_unsynced;
+
+static void fault_set(int at, int what)
+{
+    fault_at = at;
+    fault_what = what;
+    fault_calls = 0;
+    fault_name[0] = 0;
+    closed_unsynced = false;
+}
+
+/* What is wrong with this call; 0: nothing. */
+static int fault(const char *name)
+{
+    if (++fault_calls != fault_at) return 0;
+    snprintf(fault_name, sizeof fault_name, "%s", name);
+    if (fault_what == KILL) kill(getpid(), SIGKILL);
+    if (fault_what != SHORT) errno = fault_what;
+    return fault_what;
+}
+
+static int fault_open(const char *path, int flags, int mode)
+{
+    return fault("open") > 0 ? -1 : open(path, flags, (mode_t)mode);
+}
+
+static ssize_t fault_read(int fd, void *data, size_t n)
+{
+    const int f = fault("read");
+    return f > 0 ? -1 : read(fd, data, f == SHORT && n > 1 ? n / 2 : n);
+}
+
+static ssize_t fault_write(int fd, const void *data, size_t n)
+{
+    const int f = fault("write");
+    if (fd < TP_COUNT(unsynced)) unsynced[fd] = true;
+    return f > 0 ? -1 : write(fd, data, f == SHORT && n > 1 ? n / 2 : n);
+}
+
+static int fault_fsync(int fd) /* the disk itself is not looked at, and takes its time */
+{
+    if (fault("fsync") > 0) return -1;
+    if (fd < TP_COUNT(unsynced)) unsynced[fd] = false;
+    return 0;
+}
+
+static int fault_close(int fd) /* the descriptor is gone in any case, as on Linux */
+{
+    const bool written = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+    const int f = fault(written ? "close written" : "close"), done = close(fd);
+    if (fd < TP_COUNT(unsynced)) {
+        closed_unsynced = closed_unsynced || unsynced[fd];
+        unsynced[fd] = false;
+    }
+    if (f > 0) errno = f;
+    return f > 0 ? -1 : done;
+}
+
+static int fault_rename(const char *from, const char *to)
+{
+    CHECK_MSG(!closed_unsynced, "%s has its name before its bytes are on the disk", to);
+    return fault("rename") > 0 ? -1 : rename(from, to);
+}
+static int fault_unlink(const char *path) { return fault("unlink") > 0 ? -1 : unlink(path); }
+
+/* ==== >>checkpoints =================================================================================== */
+
+enum { NPZ, SAFETENSORS, TF, FORMATS };
+static const char *const suffix[] = {".npz", ".safetensors", ".index"};
+
+/* Two variables, the first larger than a writer's buffer, all values `v`. */
+static void fill(tp_dict *d, float v)
+{
+    memset(d, 0, sizeof *d);
+    for (int i = 0; i < 2; i++) {
+        tp_tensor *t = tp_dict_add(d, i ? "b" : "a");
+        if (!CHECK(t && tp_tensor_resize(t, TP_F32, tp_make_shape(i ? 3 : 100, 200)) == TP_OK)) return;
+        for (int64_t k = 0; k < tp_tensor_size(t); k++) ((float *)t->data)[k] = v;
+    }
+}
+
+static tp_status save(int format, const char *path, const tp_dict *d)
+{
+    if (format == NPZ) return tp_npz_save(path, d, false);
+    return format == TF ? tp_tf_checkpoint_save(path, d) : tp_safetensors_save(path, d);
+}
+
+/* The value that all variables have; -1: it does not load, or is not of one piece. */
+static float value_of(int format, const char *path)
+{
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    const tp_status s = format == NPZ  ? tp_npz_load(path, &d)
+                        : format == TF ? tp_tf_checkpoint_load(path, &d)
+                                       : tp_safetensors_load(path, &d);
+    float v = s == TP_OK && d.n == 2 ? *(float *)d.item[0].value.data : -1;
+    for (int i = 0; i < d.n && v >= 0; i++)
+        for (int64_t k = 0; k < tp_tensor_size(&d.item[i].value); k++)
+            if (((float *)d.item[i].value.data)[k] != v) v = -1;
+    tp_dict_free(&d);
+    return v;
+}
+
+/* The operation that meets a fault: 2s are saved as `model`, or copied to it from `source`. */
+static tp_status operation(int format, const char *dir, bool copy)
+{
+    char path[600], from[600];
+    snprintf(path, sizeof path, "%s/model%s", dir, suffix[format]);
+    snprintf(from, sizeof from, "%s.source/source%s", dir, suffix[format]);
+    if (copy) return format == TF ? tp__tf_copy(from, path) : tp__copy_file(from, path);
+    tp_dict d;
+    fill(&d, 2);
+    const tp_status s = save(format, path, &d);
+    tp_dict_free(&d);
+    return s;
+}
+
+/* A fresh folder, with 1s as `model` if `old`, and a source to copy beside it. */
+static const char *folder(int format, bool old)
+{
+    static char dir[512];
+    char path[600];
+    tp_dict d;
+    snprintf(dir, sizeof dir, "%s/d", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s.source", dir);
+    CHECK(tp_make_dirs(dir) == TP_OK && tp_make_dirs(path) == TP_OK);
+    snprintf(path, sizeof path, "%s.source/source%s", dir, suffix[format]);
+    fill(&d, 2);
+    CHECK_OK(save(format, path, &d));
+    tp_dict_free(&d);
+    if (!old) return dir;
+    fill(&d, 1);
+    snprintf(path, sizeof path, "%s/model%s", dir, suffix[format]);
+    CHECK_OK(save(format, path, &d));
+    tp_dict_free(&d);
+    return dir;
+}
+
+/* Once more, without a fault: the model is 2 and there is nothing beside it. */
+static void again(int format, const char *dir, bool copy, const char *path, const char *what)
+{
+    fault_set(0, 0);
+    CHECK_OK(operation(format, dir, copy));
+    CHECK_MSG(value_of(format, path) == 2, "%s: it is %g", what, (double)value_of(format, path));
+    CHECK_MSG(tp_test_files_in(dir) == (format == TF ? 2 : 1), "%s: there are %d files", what, tp_test_files_in(dir));
+}
+
+/* One fault at each call. */
+static void faults_of(int format, bool old, bool copy, int what)
+{
+    const char *const dir = folder(format, old);
+    char path[600], label[100];
+    snprintf(path, sizeof path, "%s/model%s", dir, suffix[format]);
+    for (int n = 1;; n++) {
+        const int before = tp_test_files_in(dir);
+        const float was = value_of(format, path);
+        fault_set(n, what);
+        const tp_status s = operation(format, dir, copy);
+        char call[16];
+        snprintf(call, sizeof call, "%s", fault_name);
+        fault_set(0, 0);
+        if (!call[0]) {
+            CHECK_MSG(n > 8, "%d calls only", n);
+            break;
+        }
+        snprintf(label, sizeof label, "%s, %s, fault %d at call %d, %s", suffix[format], copy ? "copied" : "saved",
+                 what, n, call);
+        const float now = value_of(format, path);
+        if (what == SHORT || what == EINTR) CHECK_MSG(s == TP_OK, "%s: %s", label, tp_last_error());
+        if (s == TP_OK) CHECK_MSG(now == 2, "%s: it is %g", label, (double)now);
+        else
+            CHECK_MSG((s == TP_ERR_IO) && (now == was || now == 2) && (now == 2 || tp_test_files_in(dir) == before),
+                      "%s: status %d, it is %g, %d files", label, (int)s, (double)now, tp_test_files_in(dir));
+        static const char *const grave[] = {"write", "fsync", "rename", "close written"};
+        for (int i = 0; what > 0 && what != EINTR && i < TP_COUNT(grave); i++)
+            if (strcmp(call, grave[i]) == 0) CHECK_MSG(s == TP_ERR_IO, "%s: status %d", label, (int)s);
+        /* written, but not known to be on the disk: only of the folder */
+        if (s != TP_OK && now == 2 && was != 2) CHECK_MSG(strcmp(call, "fsync") == 0, "%s", label);
+        if (n % 2) again(format, dir, copy, path, label);
+        else if (old) { /* back to 1 */ tp_dict d;
+            fill(&d, 1);
+            CHECK_OK(save(format, path, &d));
+            tp_dict_free(&d);
+        }
+    }
+}
+
+static void be_quiet(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
+
+static void all_faults(int format)
+{
+    tp_set_log(be_quiet, NULL);
+    static const int what[] = {ENOSPC, EIO, EINTR, SHORT};
+    for (int i = 0; i < TP_COUNT(what); i++)
+        for (int old = 0; old < 2; old++)
+            for (int copy = 0; copy < 2; copy++) faults_of(format, old != 0, copy != 0, what[i]);
+}
+
+TEST(faults_npz) { all_faults(NPZ); }
+TEST(faults_safetensors) { all_faults(SAFETENSORS); }
+TEST(faults_tf) { all_faults(TF); }
+
+/* The process ends at each call. */
+static void kills_of(int format, bool old, bool copy)
+{
+    const char *const dir = folder(format, old);
+    char path[600], label[100];
+    snprintf(path, sizeof path, "%s/model%s", dir, suffix[format]);
+    for (int n = 1;; n++) {
+        const float was = value_of(format, path);
+        const pid_t child = fork();
+        if (child == 0) {
+            fault_set(n, KILL);
+            _exit(operation(format, dir, copy) == TP_OK ? 0 : 1);
+        }
+        int status = 0;
+        if (!CHECK(child > 0 && waitpid(child, &status, 0) == child)) break;
+        if (WIFEXITED(status)) {
+            CHECK(n > 8 && WEXITSTATUS(status) == 0);
+            break;
+        }
+        snprintf(label, sizeof label, "%s, %s, killed at call %d", suffix[format], copy ? "copied" : "saved", n);
+        const float now = value_of(format, path);
+        CHECK_MSG(now == was || now == 2, "%s: it was %g and is %g", label, (double)was, (double)now);
+        if (n % 2) again(format, dir, copy, path, label);
+        if (old) { /* back to 1 */
+            tp_dict d;
+            fill(&d, 1);
+            CHECK_OK(save(format, path, &d));
+            tp_dict_free(&d);
+        }
+    }
+}
+
+TEST(kills)
+{
+    for (int format = 0; format < FORMATS; format++)
+        for (int old = 0; old < 2; old++)
+            for (int copy = 0; copy < 2; copy++) kills_of(format, old != 0, copy != 0);
+}
+
+/* A checkpoint written over itself any number of times, and over one whose index cannot be read any more. */
+TEST(tf_over_itself)
+{
+    const char *const dir = tp_test_tmpdir();
+    const char *const path = tp_test_path(dir, "model.index");
+    tp_dict d;
+    for (int i = 0; i < 4; i++) {
+        fill(&d, (float)i);
+        CHECK_OK(tp_tf_checkpoint_save(path, &d));
+        tp_dict_free(&d);
+        CHECK(value_of(TF, path) == (float)i && tp_test_files_in(dir) == 2);
+        CHECK(tp_file_exists(tp_test_path(dir, i % 2 ? "model.data-00000-of-00002" : "model.data-00000-of-00001")));
+    }
+    tp_test_write(path, "damaged", 7);
+    tp_test_write(tp_test_path(dir, "model.data-00002-of-00003"), "", 0);
+    tp_test_write(tp_test_path(dir, "models.data-00000-of-00001"), "", 0); /* another's */
+    tp_test_write(tp_test_path(dir, "model.data-0000-of-00001"), "", 0);
+    fill(&d, 9);
+    CHECK_OK(tp_tf_checkpoint_save(path, &d));
+    tp_dict_free(&d);
+    CHECK(value_of(TF, path) == 9 && tp_test_files_in(dir) == 4);
+    CHECK(!tp_file_exists(tp_test_path(dir, "model.data-00002-of-00003")));
+    /* a copy of a copy, in turns, and what is not ours */
+    CHECK_OK(tp__tf_copy(path, tp_test_path(dir, "best")));
+    CHECK_OK(tp__tf_copy(path, tp_test_path(dir, "best")));
+    CHECK_OK(tp__tf_copy(tp_test_path(dir, "best.index"), path));
+    CHECK(value_of(TF, path) == 9 && tp_test_files_in(dir) == 6);
+    CHECK_ERR(tp__tf_copy(tp_test_path(dir, "none.index"), path), TP_ERR_IO, "none.index");
+    CHECK(value_of(TF, path) == 9 && tp_test_files_in(dir) == 6);
+}
+
+TEST_MAIN()

@@ -780,7 +780,8 @@ typedef struct tp_summary_attrs {
 } tp_summary_attrs;
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n is no summary */
 /* types is a sum of tp_summary_type; name NULL = the op's. Only in the main training tower, or outside towers. Tags:
- * <name>-summary, -histogram, -sparsity, -mean, -rms. collection NULL = SUMMARIES. [tfutils: add_tensor_summary] */
+ * <name>-summary, -histogram, -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on.
+ * Monitors leave out towerN/ and a last -summary. collection NULL = SUMMARIES. [tfutils: add_tensor_summary] */
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
 /* Sparsity, rms and histogram of an activation (types 0), or a sum of tp_summary_type, under activation-summary/. A scalar
  * is refused with a warning. [tfutils: add_activation_summary] */
@@ -4494,21 +4495,25 @@ static bool tp__summary_here(const tp_graph *g)
     return g->status == TP_OK && (!t || t->is_main_training_tower);
 }
 
-static void tp__summary_node(tp_node *x, const char *tag, int kind, const char *collection)
+/* The tag is the node's name, with its name scope and unique in the graph, as TensorFlow has it. */
+static void tp__summary_node(tp_node *x, const char *name, int kind, const char *collection)
 {
     tp_graph *g = tp_node_graph(x);
     tp_summary_attrs a;
     tp_apply_desc d;
     memset(&a, 0, sizeof a);
     memset(&d, 0, sizeof d);
-    a.tag = tag;
+    a.tag = name;
     a.kind = kind;
     d.row = &tp__op_summary;
     d.in = &x;
     d.n_in = 1;
     d.attrs = &a;
-    d.name = tag;
-    tp_collection_add(g, collection ? collection : TP_KEY_SUMMARIES, tp_apply_ex(g, &d));
+    d.name = name;
+    tp_node *n = tp_apply_ex(g, &d);
+    if (tp_is_poison(n)) return;
+    ((tp_summary_attrs *)n->op->attrs)->tag = n->op->name;
+    tp_collection_add(g, collection ? collection : TP_KEY_SUMMARIES, n);
 }
 
 /* tag_base + suffix, both in the graph's arena */
@@ -4614,7 +4619,9 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
         d.n_var = 2;
         d.name = tp__tag(g, "EMA/", name);
         tp_node *ema = tp_apply_ex(g, &d);
+        tp_name_scope_push(g, ""); /* the name has its scopes */
         tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, desc ? desc->summary_collection : NULL);
+        tp_name_scope_pop(g);
         tp_collection_add(g, desc && desc->collection ? desc->collection : TP_KEY_MOVING_SUMMARY_OPS, ema);
     }
 }

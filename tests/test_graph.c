@@ -1509,7 +1509,8 @@ TEST(activations_are_summarised)
     int n = 0, seen = 0;
     tp_node *const *summary = tp_collection(g, TP_KEY_SUMMARIES, &n);
     CHECK(n == 3);
-    static const char *const tags[3] = {"relu-histogram", "relu-sparsity", "relu-rms"};
+    static const char *const tags[3] = {"activation-summary/relu-histogram", "activation-summary/relu-sparsity",
+                                        "activation-summary/relu-rms"};
     for (int i = 0; i < n; i++)
         for (int k = 0; k < 3; k++) {
             const tp_summary_attrs *info = tp_summary_info(summary[i]);
@@ -1549,6 +1550,40 @@ TEST(a_graph_is_drawn)
     tp_graph_free(g);
 }
 
+TEST(tags_have_their_name_scope)
+{
+    static const char *const tags[] = {"x-summary",         "mysummaries/x-summary", "a/x-mean", "b/x-mean",
+                                       "b/x-mean_1",        "tower0/x-image",        "a/x",      "a/EMA_of-summary",
+                                       "a/EMA_of-summary_1"};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_named(tp_const(g, 2), "x"),
+            *picture = tp_placeholder(g, "picture", TP_F32, tp_make_shape(1, 2, 2, 3));
+    int n = 0;
+    tp_add_tensor_summary(x, TP_SUMMARY_SCALAR, NULL, NULL);
+    tp_name_scope_push(g, "mysummaries");
+    tp_add_tensor_summary(x, TP_SUMMARY_SCALAR, "x", NULL);
+    tp_name_scope_pop(g);
+    tp_name_scope_push(g, "a");
+    tp_add_tensor_summary(x, TP_SUMMARY_MEAN, "x", NULL);
+    tp_name_scope_pop(g);
+    tp_name_scope_push(g, "b");
+    for (int i = 0; i < 2; i++) tp_add_tensor_summary(x, TP_SUMMARY_MEAN, "x", NULL);
+    tp_name_scope_pop(g);
+    tp_name_scope_push(g, "tower0");
+    tp_add_tensor_summary(picture, TP_SUMMARY_IMAGE, "x-image", NULL);
+    tp_name_scope_pop(g);
+    tp_name_scope_push(g, "a/");
+    tp_add_tensor_summary(picture, TP_SUMMARY_IMAGE, "x", NULL);
+    tp_node *averaged = tp_named(tp_const(g, 3), "EMA_of");
+    for (int i = 0; i < 2; i++) tp_add_moving_summary_n(&averaged, 1, NULL); /* its name has the scope already */
+    tp_name_scope_pop(g);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_node *const *all = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == TP_COUNT(tags));
+    for (int i = 0; i < n && i < TP_COUNT(tags); i++) CHECK_STR(tp_summary_info(all[i])->tag, tags[i]);
+    tp_graph_free(g);
+}
+
 TEST(summaries_carry_tags_and_kinds)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -1562,7 +1597,7 @@ TEST(summaries_carry_tags_and_kinds)
     for (int i = 0; i < n; i++) CHECK(tp_summary_info(all[i]) != NULL);
     CHECK_STR(tp_summary_info(all[0])->tag, "w-histogram");
     CHECK(tp_summary_info(all[0])->kind == TP_SUMMARY_HISTOGRAM);
-    CHECK_STR(tp_summary_info(all[4])->tag, "conv0/W-rms");
+    CHECK_STR(tp_summary_info(all[4])->tag, "param-summary/conv0/W-rms");
     tp_session *s = tp_session_new(g, NULL);
     CHECK_NEAR(eval1(s, all[4]), 1, 0, 0);
     CHECK(tp_summary_info(w) == NULL);

@@ -97,7 +97,7 @@ TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int 
 /* The same where `pred` (scalar bool, or NULL) is true when it runs: for optimizers that wrap others. */
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred);
 
-/* The slot of a variable, made at first use: same shape and dtype, not trained, saved; named <var>/<suffix>, made
+/* The slot of a variable, made at first use: same shape and dtype, not trained, saved if the variable is; named <var>/<suffix>, made
  * unique by _1, _2, .... suffix NULL = the optimizer's name. */
 TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix, tp_init init);
 /* The same for a scalar float32 that belongs to no variable: named `name` at the root. */
@@ -483,6 +483,7 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     d.dtype = var->dtype;
     d.shape = var->shape;
     d.init = init;
+    d.local = tp_node_variable(var) && tp_node_variable(var)->local;
     return tp__make_slot(o, var, slot, name, &d);
 }
 

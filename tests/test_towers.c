@@ -432,7 +432,16 @@ TEST(towers_with_variables_of_their_own)
     tp_grad_var gvs[2];
     for (int i = 0; i < 2; i++) gvs[i].grad = mean[i], gvs[i].var = c.w[i];
     fetch[0] = c.cost[0], fetch[1] = c.cost[1], fetch[2] = mean[0];
-    fetch[3] = tp_apply_gradients(tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0.1f)), gvs, 2);
+    tp_optimizer *opt = tp_accum_grad(tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0.1f)), 1);
+    fetch[3] = tp_apply_gradients(opt, gvs, 2);
+    int own_slots = 0;
+    for (int i = 0; i < tp_graph_n_variables(g); i++) { /* a copy's slots are copies: not saved */
+        const tp_variable *v = tp_graph_variable(g, i);
+        const bool copy = strncmp(v->name, "tower1/", 7) == 0;
+        CHECK_MSG(v->local == copy, "%s", v->name);
+        own_slots += copy && tp_graph_variable(g, i)->node != c.w[1];
+    }
+    CHECK(own_slots == 3); /* Momentum and AccumGrad of W, and b, which is not trained here */
     tp_device *dev[2];
     CHECK_OK(tp_cpu_devices_new(2, 1, NULL, dev));
     tp_session_config sc = tp_default_session_config();

@@ -392,7 +392,8 @@ typedef struct tp_variable_desc {
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d);
 TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, tp_init init);
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
-/* A scalar float that is not trained, by default `learning_rate` and the like. [get_scalar_var] */
+/* A scalar float32 that is not trained, `learning_rate` and the like, by the rules of tp_get_variable: in the variable scope
+ * gen it is gen/learning_rate. Reused with another initial value: a mistake. [get_scalar_var] */
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
 /* "conv0/W" or "conv0/W:0"; NULL if absent */
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
@@ -2278,9 +2279,9 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
         return tp__new_variable(g, d, full);
     }
     if (top->reuse == TP_REUSE_NO)
-        return tp_graph_fail(g, NULL, TP_ERR_NAME,
-                             "variable '%s' exists already: give the layer another name, or open its scope with reuse",
-                             full);
+        return tp_graph_fail(
+            g, NULL, TP_ERR_NAME,
+            "variable '%s' exists already: give it or its layer another name, or open its scope with reuse", full);
     const tp_dtype dtype = d->dtype == TP_DTYPE_UNSET ? TP_F32 : d->dtype;
     if (!tp_shape_equal(&v->shape, &d->shape) || v->dtype != dtype) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -2392,30 +2393,35 @@ TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype
     return tp_get_variable(g, &d);
 }
 
-/* An untrained scalar at the root variable scope, made once. */
-static tp_node *tp__root_scalar(tp_graph *g, const char *name, tp_dtype dtype, float init)
+TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init)
 {
-    tp_variable *v = tp_find_variable(g, name);
-    if (v) return v->node;
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
     d.name = name;
-    d.dtype = dtype;
     d.init = tp_init_constant(init);
     d.trainable = TP_NO;
-    return tp__new_variable(g, &d, name);
-}
-
-TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init)
-{
-    if (g->status != TP_OK) return &g->poison;
-    return tp__root_scalar(g, name, TP_F32, init);
+    tp_node *n = tp_get_variable(g, &d);
+    const tp_variable *v = tp_node_variable(n);
+    if (v && (v->init.kind != TP_INIT_CONSTANT || !(v->init.a == init)))
+        return tp_graph_fail(
+            g, NULL, TP_ERR_ARG,
+            "scalar variable '%s' exists with another initial value than %g: reuse it with the same value, "
+            "or give it another name or variable scope",
+            v->name, (double)init);
+    return n;
 }
 
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g)
 {
     if (g->status != TP_OK) return &g->poison;
-    return tp__root_scalar(g, "global_step", TP_I64, 0.0f);
+    const tp_variable *v = tp_find_variable(g, "global_step");
+    if (v) return v->node;
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.dtype = TP_I64;
+    d.init = tp_init_zeros();
+    d.trainable = TP_NO;
+    return tp__new_variable(g, &d, "global_step");
 }
 
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)

@@ -1550,6 +1550,45 @@ TEST(a_graph_is_drawn)
     tp_graph_free(g);
 }
 
+static tp_node *rate_in(tp_graph *g, const char *scope, int reuse, float value)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = scope;
+    d.reuse = reuse;
+    tp_variable_scope_push(g, &d);
+    tp_node *n = tp_get_scalar_variable(g, "learning_rate", value);
+    tp_variable_scope_pop(g);
+    return n;
+}
+
+TEST(scalar_variables_live_in_variable_scopes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *gen = rate_in(g, "gen", 0, 0.25f), *dis = rate_in(g, "dis", 0, 0.5f);
+    tp_node *root = tp_get_scalar_variable(g, "learning_rate", 0.125f);
+    CHECK_STR(tp_node_name(gen), "gen/learning_rate");
+    CHECK_STR(tp_node_name(dis), "dis/learning_rate");
+    CHECK_STR(tp_node_name(root), "learning_rate");
+    CHECK(!tp_node_variable(gen)->trainable && !tp_node_variable(gen)->local);
+    CHECK(rate_in(g, "gen", TP_REUSE_YES, 0.25f) == gen);
+    CHECK(rate_in(g, "dis", TP_REUSE_AUTO, 0.5f) == dis);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_NEAR(eval1(s, gen), 0.25, 0, 0);
+    CHECK_NEAR(eval1(s, dis), 0.5, 0, 0);
+    CHECK_NEAR(eval1(s, root), 0.125, 0, 0);
+    tp_session_free(s);
+    CHECK(tp_is_poison(rate_in(g, "gen", TP_REUSE_YES, 1)));
+    CHECK_HAS(tp_graph_error(g), "scalar variable 'gen/learning_rate' exists with another initial value than 1");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "learning_rate", 1);
+    CHECK(tp_is_poison(tp_get_scalar_variable(g, "learning_rate", 1)));
+    CHECK_HAS(tp_graph_error(g), "variable 'learning_rate' exists already");
+    tp_graph_free(g);
+}
+
 TEST(tags_have_their_name_scope)
 {
     static const char *const tags[] = {"x-summary",         "mysummaries/x-summary", "a/x-mean", "b/x-mean",

@@ -30,7 +30,14 @@ static tp_node *weight(tp_graph *g, const char *name, float init)
 {
     return tp_get_variable_as(g, name, TP_F32, tp_make_shape(1), tp_init_constant(init));
 }
-static tp_node *rate(tp_graph *g, float lr) { return tp_get_scalar_variable(g, "learning_rate", lr); }
+/* One learning rate for all optimizers of a variable scope, with the value of the first call. */
+static tp_node *rate(tp_graph *g, float lr)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s%slearning_rate", tp_variable_scope(g), *tp_variable_scope(g) ? "/" : "");
+    const tp_variable *v = tp_find_variable(g, name);
+    return v ? v->node : tp_get_scalar_variable(g, "learning_rate", lr);
+}
 static tp_node *input(tp_graph *g, const char *name) { return tp_placeholder(g, name, TP_F32, tp_make_shape(1)); }
 
 static double variable(tp_session *s, const char *name)

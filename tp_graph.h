@@ -944,12 +944,14 @@ TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a);
 /* Restores variables after they were initialised. Owned by whoever it is given to (the trainer); lives until run was
  * called and free releases it. NULL is allowed wherever one is taken and means "nothing". [tfutils: sessinit] */
 typedef struct tp_session_init {
+    /* Once, before the session is made: may add to the graph, variables too. NULL: adds nothing. */
     tp_status (*setup_graph)(struct tp_session_init *i, tp_graph *g);
     tp_status (*run)(struct tp_session_init *i, tp_session *s);
     void (*free)(struct tp_session_init *i);
     void *user;
 } tp_session_init;
-TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s); /* NULL is fine; does not free */
+/* Both, for a session of your own: setup_graph, then run. NULL is fine; does not free. [SessionInit.init] */
+TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s);
 TP_DEF void tp_session_init_free(tp_session_init *i);
 /* A checkpoint is an npz, a safetensors file or one of TensorFlow (V2), as its name ends. */
 typedef enum tp_checkpoint_format {
@@ -8284,12 +8286,21 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
 
 /* -- session initialisers */
 
+/* The two halves, for who makes the session: before it is made, and after. */
+static tp_status tp__session_init_setup(tp_session_init *i, tp_graph *g)
+{
+    const tp_status st = i && i->setup_graph ? i->setup_graph(i, g) : TP_OK;
+    return st != TP_OK || tp_graph_status(g) == TP_OK ? st : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+}
+static tp_status tp__session_init_load(tp_session_init *i, tp_session *s)
+{
+    return i && i->run ? i->run(i, s) : TP_OK;
+}
+
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s)
 {
-    if (!i) return TP_OK;
-    tp_status st = i->setup_graph ? i->setup_graph(i, s->graph) : TP_OK;
-    if (st == TP_OK && i->run) st = i->run(i, s);
-    return st;
+    const tp_status st = tp__session_init_setup(i, s->graph);
+    return st == TP_OK ? tp__session_init_load(i, s) : st;
 }
 
 TP_DEF void tp_session_init_free(tp_session_init *i)
@@ -8757,14 +8768,13 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
         if (tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in) != TP_OK)
             return NULL;
     }
-    if (c->session_init && c->session_init->setup_graph && c->session_init->setup_graph(c->session_init, g) != TP_OK)
-        return NULL;
+    if (tp__session_init_setup(c->session_init, g) != TP_OK) return NULL;
     tp_session_creator standard = tp_new_session_creator(NULL),
                        *creator = c->session_creator ? c->session_creator : &standard;
     tp_session *s = creator->create(creator, g);
     if (!s) return NULL;
     tp_predictor *p = NULL;
-    if (tp_session_init_run(c->session_init, s) == TP_OK) p = tp_online_predictor(s, node, n_in, node + n_in, n_out);
+    if (tp__session_init_load(c->session_init, s) == TP_OK) p = tp_online_predictor(s, node, n_in, node + n_in, n_out);
     if (!p) {
         tp_session_free(s);
         return NULL;

@@ -561,6 +561,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         t->initialized_ = true;
         st = tp__graph_result(t->graph);
     }
+    if (st == TP_OK) st = tp__session_init_setup(init, t->graph);
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
         t->state.session = t->creator.create(&t->creator, t->graph);
@@ -573,7 +574,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         if (!t->state.hooked_session) st = TP_ERR_NOMEM;
     }
     if (st == TP_OK && init) {
-        if (t->state.is_chief) st = tp_session_init_run(init, t->state.session);
+        if (t->state.is_chief) st = tp__session_init_load(init, t->state.session);
         else tp_log(TP_LOG_WARN, "This is not the chief worker, 'session_init' was ignored!");
     }
     tp_session_init_free(init);

@@ -73,6 +73,62 @@ static double ask(tp_predictor *p, float v)
     return tp_tensor_get(out[0], 0);
 }
 
+/* An initialiser that counts its calls, and adds a variable in setup_graph, which run must find in the session. */
+typedef struct counted {
+    tp_session_init init;
+    int setups, runs, frees;
+} counted;
+static tp_status counted_setup(tp_session_init *i, tp_graph *g)
+{
+    counted *c = (counted *)i->user;
+    c->setups++;
+    tp_get_scalar_variable(g, "from_init", 3);
+    return TP_OK;
+}
+static tp_status counted_run(tp_session_init *i, tp_session *s)
+{
+    counted *c = (counted *)i->user;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK(c->setups == 1);
+    const tp_variable *v = tp_find_variable(tp_session_graph(s), "from_init");
+    c->runs++;
+    if (CHECK(v != NULL) && CHECK_OK(tp_session_read(s, v, &t))) CHECK_NEAR(tp_tensor_get(&t, 0), 3, 0, 0);
+    tp_tensor_free(&t);
+    return TP_OK;
+}
+static void counted_free(tp_session_init *i) { ((counted *)i->user)->frees++; }
+static tp_session_init *counting(counted *c)
+{
+    memset(c, 0, sizeof *c);
+    c->init.setup_graph = counted_setup;
+    c->init.run = counted_run;
+    c->init.free = counted_free;
+    c->init.user = c;
+    return &c->init;
+}
+
+TEST(an_initialiser_sets_the_graph_up_once)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    counted n[1];
+    tp_session_init *both[2];
+    config(&c, spec);
+    c.session_init = counting(&n[0]);
+    tp_predictor *p = tp_offline_predictor(&c);
+    CHECK_MSG(p != NULL, "%s", tp_last_error());
+    CHECK(n[0].setups == 1 && n[0].runs == 1 && n[0].frees == 1);
+    tp_predictor_free(p);
+    both[0] = counting(&n[0]); /* in a chain, on two towers */
+    both[1] = tp_just_current_session();
+    c.session_init = tp_chain_init(both, 2);
+    p = tp_multi_tower_predictor(&c, 2);
+    CHECK_MSG(p != NULL, "%s", tp_last_error());
+    CHECK(n[0].setups == 1 && n[0].runs == 1 && n[0].frees == 1);
+    tp_predictor_free(p);
+}
+
 TEST(an_offline_predictor_loads_and_predicts)
 {
     tp_predict_config c;

@@ -1241,6 +1241,49 @@ static tp_monitor *printer(int step, int epoch, const char *white, const char *b
     return tp_monitor_scalar_printer_(&d);
 }
 
+/* An initialiser that counts its calls, and adds a variable in setup_graph, which run must find in the session. */
+typedef struct counted {
+    tp_session_init init;
+    int setups, runs, frees;
+} counted;
+static tp_status counted_setup(tp_session_init *i, tp_graph *g)
+{
+    counted *c = (counted *)i->user;
+    c->setups++;
+    tp_get_scalar_variable(g, "from_init", 3);
+    return TP_OK;
+}
+static tp_status counted_run(tp_session_init *i, tp_session *s)
+{
+    counted *c = (counted *)i->user;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK(c->setups == 1);
+    const tp_variable *v = tp_find_variable(tp_session_graph(s), "from_init");
+    c->runs++;
+    if (CHECK(v != NULL) && CHECK_OK(tp_session_read(s, v, &t))) CHECK_NEAR(tp_tensor_get(&t, 0), 3, 0, 0);
+    tp_tensor_free(&t);
+    return TP_OK;
+}
+static void counted_free(tp_session_init *i) { ((counted *)i->user)->frees++; }
+static tp_session_init *counting(counted *c)
+{
+    memset(c, 0, sizeof *c);
+    c->init.setup_graph = counted_setup;
+    c->init.run = counted_run;
+    c->init.free = counted_free;
+    c->init.user = c;
+    return &c->init;
+}
+
+TEST(an_initialiser_sets_the_graph_up_before_the_session)
+{
+    counted n;
+    quiet();
+    CHECK_OK(golden_run(printer(0, 0, NULL, NULL), 1, 1, counting(&n)));
+    CHECK(n.setups == 1 && n.runs == 1 && n.frees == 1);
+}
+
 TEST(scalar_printer)
 {
     quiet();

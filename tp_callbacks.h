@@ -44,7 +44,24 @@
  *                             trigger_step
  *             after_epoch                        tightly around the steps, so be quick
  *             trigger_epoch                      for slow things; calls trigger unless you replace it
+ *             checkpoint                         of those who asked for one: tp_callback_request_checkpoint
+ *             after_checkpoint                   what is made of a checkpoint that lies on the disk
  *         after_train                            always, for all, whatever happened
+ *
+ *     A CHECKPOINT IS A POINT BETWEEN EPOCHS. The trigger of a ModelSaver only asks for one. It is written when
+ *     every callback has triggered, and holds all variables and the states of all callbacks and monitors as they
+ *     are then. So a training that is killed at any moment and resumed goes on from the same point, with the same
+ *     bits, and a saver may stand anywhere in the list: before or after validation, MinSaver before or after the
+ *     ModelSaver. An error or Ctrl-C while the callbacks of an epoch have their turn leaves the checkpoint of
+ *     the epoch before; the epoch is repeated after a resume. A callback that ends the training in
+ *     trigger_epoch with TP_STOP ends it when that phase is over: the others have their turn, and the checkpoint
+ *     is written. Where somebody asks in trigger_step (tp_cb_periodic_trigger(saver, .every_k_steps = 100)), the
+ *     checkpoint is written when every callback had its trigger_step; a resume goes on within that epoch.
+ *
+ *     IN WHICH ORDER CALLBACKS ARE LISTED. Only what reads the result of another callback in the same phase
+ *     minds the order: list what reports a statistic (InferenceRunner, your own) before what acts on it in its
+ *     trigger (StatMonitorParamSetter, SendStat); of two setters of one parameter the later one wins. Savers go
+ *     anywhere. Monitors are no callbacks, and come last.
  *
  *     What the counters are in each of them (2 steps an epoch):
  *
@@ -94,7 +111,8 @@ typedef struct tp_train_state {
     int64_t global_step; /* finished runs in the whole life of the model; comes back with a checkpoint */
     int64_t local_step;  /* of the step in its epoch, from 0; keeps its value until the next epoch's first */
     int64_t steps_per_epoch, starting_epoch, max_epoch; /* valid from before_train on */
-    bool is_chief;                                      /* false on all ranks but one of a distributed training */
+    bool resumed;  /* this training goes on from a checkpoint of its own; valid from before_train on */
+    bool is_chief; /* false on all ranks but one of a distributed training */
     tp_graph *graph;
     tp_session *session;               /* from before_train on; for evaluating what does not depend on the input */
     tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
@@ -105,6 +123,8 @@ typedef struct tp_train_state {
     int n_callbacks;
     char stop_reason[256];                           /* see tp_stop */
     tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
+    tp_callback *due_;                               /* who asked for a checkpoint in this phase, the first one */
+    bool save_failed_;                               /* it could not be written */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -136,17 +156,34 @@ struct tp_callback {
     tp_status (*after_epoch)(tp_callback *cb);
     tp_status (*trigger_epoch)(tp_callback *cb); /* NULL: calls trigger */
     tp_status (*trigger)(tp_callback *cb);       /* "do your thing": by trigger_epoch or by a wrapper with a schedule */
-    tp_status (*after_train)(tp_callback *cb);   /* also when before_train failed or was never reached */
+    /* When every callback has triggered and this one asked for a checkpoint (tp_callback_request_checkpoint): write it,
+     * as savers do; tp_train_state_save has collected all states. Then, after each epoch and each checkpoint, and for all
+     * callbacks: what is to be done with a checkpoint that is on the disk for good. */
+    tp_status (*checkpoint)(tp_callback *cb);
+    tp_status (*after_checkpoint)(tp_callback *cb);
+    tp_status (*after_train)(tp_callback *cb); /* also when before_train failed or was never reached */
     /* What has to survive in a checkpoint, for a resume to go on exactly: put arrays into d under prefix + a
      * name of yours (tp_state_put), and take them out again, before before_train. Missing keys are not an
-     * error. */
+     * error. The prefix is made of name and id, not of the position in the list:
+     * "tp:callback/MinSaver(validation_error)/"; a second one of the same name and id gets ":2". */
     tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
     tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
+    bool is_resumed_from; /* auto-resume goes on from what it writes, so it writes last; a ModelSaver sets it */
+    const char *id;       /* tells it from others of its name: the statistic, the parameter; NULL: nothing does */
+    bool
+        resumed; /* from before_train on: the training goes on from a checkpoint that knows this callback, so what it does
+                     * once in the life of a model has been done */
+    char *unsaved;             /* see tp_callback_set_unsaved */
+    tp_callback *const *inner; /* what it wraps, so that their states are found; NULL: nothing */
+    int n_inner;
     void (*close)(tp_callback *cb); /* release what user holds; tp_callback_free frees user and the struct */
     tp_at at_;
     tp_status status_; /* not TP_OK: a constructor's mistake, with its sentence in error_ */
     const char *error_;
-    tp_arena mem_; /* copies of names and options; dies with the callback */
+    const char *state_prefix_;
+    tp_callback *next_due_;
+    bool due_, unnamed_; /* unnamed_: a part of the input, which checkpoints do not name */
+    tp_arena mem_;       /* copies of names and options; dies with the callback */
 };
 
 /* A callback with `bytes` of zeroed memory at user, freed with it; chief_only is true. NULL: out of
@@ -158,6 +195,9 @@ TP_DEF tp_status
 tp_callback_status(const tp_callback *cb); /* TP_OK, or the mistake, with its sentence set; NULL: TP_ERR_NOMEM */
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only); /* returns cb */
 TP_DEF void tp_callback_free(tp_callback *cb);                                    /* NULL is fine */
+/* Something that belongs on the disk is not there: what, and why. NULL: it is there now. What is set at the end of the
+ * training is logged as an error, and the training's status is TP_ERR_IO. */
+TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...) TP_PRINTF(2, 3);
 
 TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train); /* in a name scope of its name */
 TP_DEF tp_status tp_callback_before_train(tp_callback *cb);
@@ -183,11 +223,18 @@ TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *ke
 TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *key, int64_t *v, int n);
 TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *key, double *v, int n);
 
-/* Everything but variables that an exact resume needs, into and out of tp_session_state: finished epochs,
- * random step, the input's position, the callbacks' states. A ModelSaver saves it, the trainer loads it
- * before before_train. */
+/* Everything but saved variables that an exact resume needs, into and out of tp_session_state: finished epochs,
+ * random steps, the input's position, local variables (the moving averages of summaries), the states of callbacks
+ * and monitors. A callback with a state that finds none is warned about, and so is a state that no callback
+ * takes. Before before_train. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train);
 TP_DEF tp_status tp_train_state_load(tp_train_state *train);
+/* Have cb->checkpoint and cb->after_checkpoint called at the end of the phase that is going on. */
+TP_DEF void tp_callback_request_checkpoint(tp_callback *cb);
+/* The end of a phase, called by the trainer: if one was asked for, tp_train_state_save, `checkpoint` of those who asked,
+ * after_checkpoint of all. force: after_checkpoint in any case. In a loop of your own, call it after
+ * tp_callback_trigger_epoch. */
+TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force);
 
 /* ==== >>monitor ======================================================================================= */
 
@@ -264,7 +311,7 @@ TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summa
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event);
 /* The newest value of a name: TP_ERR_NAME "No available data for the key: X" if there is none. */
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat);
-/* All values of a name in this process, oldest first, valid until the next one is reported; 0 and no error if
+/* All values of a name, those before a resume too if a JSONWriter has them, oldest first, valid until the next one is reported; 0 and no error if
  * none. */
 TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const tp_stat **stats);
 
@@ -340,7 +387,7 @@ TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
 
 /* ==== >>graph callbacks =============================================================================== */
 
-/* Runs an op: in before_train (run_before), at each trigger (run_as_trigger), and together with every step
+/* Runs an op: in before_train (run_before; not again after a resume, since its effect is in the checkpoint), at each trigger (run_as_trigger), and together with every step
  * (run_step). The op is `op`, or what fn makes in setup_graph, or found by name. Outside of steps it runs in
  * the plain session, so it should not depend on the input. chief_only is false. [callbacks: RunOp] */
 typedef struct tp_cb_run_op_desc {
@@ -452,10 +499,12 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command);
 
 /* ==== >>savers ======================================================================================== */
 
-/* At each trigger, all saved variables and what an exact resume needs beside them go to
- * <dir>/model-<global_step>.npz (or another format), whole or not at all, and <dir>/checkpoint names the checkpoints that are
- * kept. Of those this process made, the max_to_keep newest stay, and one every n hours for ever. An I/O error
- * is logged and ignored: the earlier checkpoints are as they were. [callbacks: ModelSaver] */
+/* At each trigger it asks for a checkpoint. When all callbacks have triggered, all saved variables and what an exact
+ * resume needs beside them go to <dir>/model-<global_step>.npz (or another format), whole or not at all, and
+ * <dir>/checkpoint names the checkpoints that are kept: the max_to_keep newest of this training, those of the processes it
+ * was resumed from included, and one every n hours for ever. An I/O error is logged and training goes on: the
+ * earlier checkpoints are as they were. If the last one could not be written, the training ends with TP_ERR_IO and a
+ * sentence that names the newest checkpoint there is (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
     int max_to_keep;                           /* 0 = 10; -1: all */
@@ -466,10 +515,11 @@ typedef struct tp_cb_model_saver_desc {
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
-/* At each trigger, if the newest value of a stat is better than any before, copies the latest checkpoint to
- * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of its format. Must come after what reports the stat and
- * after the ModelSaver. The best value travels in checkpoints, so that a resume does not overwrite it with a
- * worse one. [callbacks: MinSaver, MaxSaver] */
+/* At each trigger, if the newest value of a stat is better than any before, the checkpoint of that step is copied to
+ * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of its format, when all callbacks
+ * have triggered and the checkpoint is written: so it may stand anywhere in the list. NaN is never better. What is
+ * the best, and which one is in the file, travels in checkpoints: after a resume a worse one does not
+ * overwrite it, and a copy that failed or was not reached is made up for. [callbacks: MinSaver, MaxSaver] */
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
@@ -570,7 +620,7 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
 /* A double, float, int32 or int64 of the program's, borrowed. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
-/* Sets a parameter at each trigger, and once before training, to what fn says: *value is the current one;
+/* Sets a parameter at each trigger, and once before training (not again after a resume), to what fn says: *value is the current one;
  * leave *set false to change nothing. Everything below is one of these. The parameter is a graph variable of
  * that name, or `param`. Changes are logged, once an epoch. chief_only is false. [callbacks:
  * HyperParamSetter] */
@@ -619,8 +669,7 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
 
-/* new = fn(epoch_num, old), at each trigger and before training (with epoch_num = starting_epoch - 1; after a
- * resume only if the checkpoint was made before the function was applied in that epoch). [callbacks:
+/* new = fn(epoch_num, old), at each trigger and before training (with epoch_num = starting_epoch - 1). [callbacks:
  * HyperParamSetterWithFunc] */
 typedef struct tp_cb_hyper_param_setter_with_func_desc {
     tp_at at_;
@@ -1052,6 +1101,13 @@ typedef struct tp__json {
     bool has_epoch; /* in the last object of the outermost array */
     double epoch;
     int n_record;
+    double step, limit; /* global_step of that object; the largest one to keep */
+    const char *kept;   /* the end of the last object before the first one that is not kept */
+    bool beyond;
+    tp_status (*number_fn)(void *user, const char *key, const tp_stat *stat); /* each number of an object, or NULL */
+    tp_status (*object_fn)(void *user, int64_t step);                         /* its end */
+    void *user;
+    tp_status status;
 } tp__json;
 
 static void tp__json_space(tp__json *j)
@@ -1083,9 +1139,26 @@ static bool tp__json_text(tp__json *j, char *buf, size_t size)
     return true;
 }
 
+/* Hand on a value that is a number. */
+static tp_status tp__json_number(const tp__json *j, const char *key, const char *value)
+{
+    tp_stat s;
+    const size_t n = (size_t)(j->p - value);
+    if (*value == '"' || *value == '[' || *value == '{' || *value == 't' || *value == 'f' || *value == 'n')
+        return TP_OK;
+    s.step = 0;
+    s.value = *value == 'N'     ? (double)NAN
+              : *value == 'I'   ? (double)INFINITY
+              : value[1] == 'I' ? -(double)INFINITY
+                                : j->number;
+    s.is_int = true;
+    for (size_t i = 0; i < n; i++) s.is_int = s.is_int && !strchr(".eEIN", value[i]);
+    return j->number_fn(j->user, key, &s);
+}
+
 static bool tp__json_value(tp__json *j)
 {
-    char key[64];
+    char key[600];
     tp__json_space(j);
     if (j->p >= j->end || j->depth > 64) return false;
     if (*j->p == '"') return tp__json_text(j, key, sizeof key);
@@ -1096,6 +1169,7 @@ static bool tp__json_value(tp__json *j)
         j->depth++;
         if (record) {
             j->has_epoch = false;
+            j->step = 0;
             j->n_record++;
         }
         tp__json_space(j);
@@ -1113,12 +1187,16 @@ static bool tp__json_value(tp__json *j)
                 if (!tp__json_word(j, ":")) return false;
             }
             j->number = 0;
+            tp__json_space(j);
+            const char *const value = j->p;
             if (!tp__json_value(j)) return false;
+            if (record && j->number_fn && j->status == TP_OK) j->status = tp__json_number(j, key, value);
             if (record && strcmp(key, "epoch_num") == 0) {
                 j->has_epoch = true;
                 j->epoch = j->number;
             }
             tp__json_space(j);
+            if (record && strcmp(key, "global_step") == 0) j->step = j->number;
             if (j->p < j->end && *j->p == ',') {
                 j->p++;
                 continue;
@@ -1126,6 +1204,10 @@ static bool tp__json_value(tp__json *j)
             if (j->p >= j->end || *j->p != close) return false;
             j->p++;
             j->depth--;
+            if (record && !(j->step >= 0 && j->step <= j->limit)) j->beyond = true;
+            if (record && !j->beyond) j->kept = j->p;
+            if (record && !j->beyond && j->object_fn && j->status == TP_OK)
+                j->status = j->object_fn(j->user, (int64_t)j->step);
             return true;
         }
     }
@@ -1146,8 +1228,9 @@ static bool tp__json_value(tp__json *j)
     return true;
 }
 
-/* Read dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if it has none. TP_ERR_NAME: no file. */
-static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch)
+/* Read dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if it has none. TP_ERR_NAME: no file.
+ * kept, if not NULL: how many of its bytes are the records of steps up to limit, from the '[' on; *size from there too. */
+static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit, size_t *kept)
 {
     char path[1100];
     tp__json j;
@@ -1160,8 +1243,11 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     memset(&j, 0, sizeof j);
     j.p = *text;
     j.end = *text + *size;
+    j.limit = (double)limit;
     tp__json_space(&j);
     const bool array = j.p < j.end && *j.p == '[';
+    const char *const begin = j.p;
+    j.kept = begin + 1;
     bool good = tp__json_value(&j);
     tp__json_space(&j);
     if (!good || j.p != j.end || !array) {
@@ -1171,6 +1257,11 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
         return tp_fail(TP_ERR_FORMAT,
                        good && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected",
                        path, at);
+    }
+    if (kept) {
+        *kept = (size_t)(j.kept - begin);
+        *size -= (size_t)(begin - *text);
+        memmove(*text, begin, *size + 1);
     }
     if (!j.n_record || !j.has_epoch) return TP_OK;
     if (!(j.epoch >= 0 && j.epoch <= 9007199254740992.0)) { /* 2^53: beyond, a double skips whole numbers */
@@ -1214,6 +1305,14 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
         if (at >= TP_TIME_TEXT) break;
     }
     return buf;
+}
+
+/* By its bits: a compiler that is told that there are no NaNs folds v != v. */
+static bool tp__is_not_a_number(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return (bits & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
 }
 
 static tp_status tp__poll(tp_train_state *train) { return train && train->poll ? train->poll(train) : TP_OK; }
@@ -1308,7 +1407,21 @@ TP_DEF void tp_callback_free(tp_callback *cb)
     if (!cb) return;
     if (cb->close) cb->close(cb);
     tp_arena_free(&cb->mem_);
+    tp_free(cb->unsaved);
     tp_free(cb);
+}
+
+TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...)
+{
+    va_list ap;
+    char sentence[TP__ERROR_TEXT];
+    tp_free(cb->unsaved);
+    cb->unsaved = NULL;
+    if (!fmt) return;
+    va_start(ap, fmt);
+    if (vsnprintf(sentence, sizeof sentence, fmt, ap) < 0) sentence[0] = 0;
+    va_end(ap);
+    cb->unsaved = tp_strdup(sentence);
 }
 
 TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
@@ -1392,26 +1505,45 @@ static tp_status tp__request_all(tp_run_request *r, tp_node *const *nodes, int n
 
 /* -- state in checkpoints */
 
-static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, const void *v, int n)
+static char *tp__prefixed(const char *a, const char *b)
 {
-    char name[600];
+    const size_t n = strlen(a), m = strlen(b) + 1;
+    char *t = (char *)tp_malloc(n + m);
+    if (!t) return NULL;
+    memcpy(t, a, n);
+    memcpy(t + n, b, m);
+    return t;
+}
+
+static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, const void *v,
+                               int64_t n)
+{
     tp_tensor from;
-    const int64_t dim = n;
     memset(&from, 0, sizeof from);
-    snprintf(name, sizeof name, "%s%s", prefix, key);
-    tp_tensor *t = tp_dict_add(d, name);
+    char *name = tp__prefixed(prefix, key);
+    tp_tensor *t = name ? tp_dict_add(d, name) : NULL;
+    tp_free(name);
     if (!t) return TP_ERR_NOMEM;
-    tp_tensor_view(&from, dtype, tp_make_shape_n(1, &dim), v);
+    tp_tensor_view(&from, dtype, tp_make_shape_n(1, &n), v);
     return tp_tensor_copy(t, &from);
+}
+
+/* The array of that name and type; its data, and how many there are. */
+static const void *tp__state_find(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, int64_t *n)
+{
+    char *name = tp__prefixed(prefix, key);
+    const tp_tensor *t = name ? tp_dict_find(d, name) : NULL;
+    tp_free(name);
+    *n = t && t->dtype == dtype ? tp_tensor_size(t) : -1;
+    return *n >= 0 ? t->data : NULL;
 }
 
 static bool tp__state_get(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, void *v, int n)
 {
-    char name[600];
-    snprintf(name, sizeof name, "%s%s", prefix, key);
-    const tp_tensor *t = tp_dict_find(d, name);
-    if (!t || t->dtype != dtype || tp_tensor_size(t) != n) return false;
-    if (n) memcpy(v, t->data, tp_tensor_bytes(t));
+    int64_t have = 0;
+    const void *data = tp__state_find(d, prefix, key, dtype, &have);
+    if (have != n) return false;
+    if (n) memcpy(v, data, (size_t)n * tp_dtype_size(dtype));
     return true;
 }
 
@@ -1432,14 +1564,124 @@ TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *k
     return tp__state_get(d, prefix, key, TP_F64, v, n);
 }
 
-/* What a checkpoint holds beside variables. "tp:epoch" is {epochs that are complete, 1 if no step of a later
- * one was taken}. */
-TP_DEF tp_status tp_train_state_save(tp_train_state *train)
+/* -- all callbacks, those inside wrappers too, under names that outlive a change of the list */
+
+#define TP__CALLBACK_STATE "tp:callback/"
+
+typedef tp_status (*tp__visit_fn)(tp_callback *cb, void *user);
+
+/* Outer ones before what they wrap; a group counts as its members. */
+static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, void *user)
 {
-    tp_dict *d = tp_session_state(train->session);
+    tp_status st = TP_OK;
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        if (list[i]->n_inner < 2) st = fn(list[i], user);
+        if (st == TP_OK) st = tp__visit(list[i]->inner, list[i]->n_inner, fn, user);
+    }
+    return st;
+}
+
+typedef struct tp__naming {
+    tp_train_state *train;
+    const tp_callback *cb; /* who is given a number among those of the same name before it */
+    int occurrence;
+} tp__naming;
+
+static bool tp__same_id(const tp_callback *a, const tp_callback *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->id ? a->id : "", b->id ? b->id : "") == 0;
+}
+
+static tp_status tp__count_same(tp_callback *cb, void *user)
+{
+    tp__naming *n = (tp__naming *)user;
+    if (cb == n->cb) return TP_STOP;
+    if (tp__same_id(cb, n->cb)) n->occurrence++;
+    return TP_OK;
+}
+
+static tp_status tp__name_state(tp_callback *cb, void *user)
+{
+    tp__naming *n = (tp__naming *)user;
+    char number[16];
+    if (cb->state_prefix_) return TP_OK;
+    n->cb = cb;
+    n->occurrence = 1;
+    tp__visit(n->train->callbacks, n->train->n_callbacks, tp__count_same, n);
+    number[0] = 0;
+    if (n->occurrence > 1) snprintf(number, sizeof number, ":%d", n->occurrence);
+    cb->state_prefix_ =
+        tp_arena_printf(&cb->mem_, cb->id ? TP__CALLBACK_STATE "%s(%s)%s/" : TP__CALLBACK_STATE "%s%s%s/", cb->name,
+                        cb->id ? cb->id : "", number);
+    return cb->state_prefix_ ? TP_OK : TP_ERR_NOMEM;
+}
+
+static tp_status tp__name_states(tp_train_state *train)
+{
+    tp__naming n;
+    memset(&n, 0, sizeof n);
+    n.train = train;
+    return tp__visit(train->callbacks, train->n_callbacks, tp__name_state, &n);
+}
+
+typedef struct tp__saving {
+    tp_dict *d;
+    tp_buf known; /* the prefixes, each with its NUL */
+} tp__saving;
+
+static tp_status tp__save_one(tp_callback *cb, void *user)
+{
+    tp__saving *s = (tp__saving *)user;
+    if (cb->unnamed_) return TP_OK;
+    tp_buf_put(&s->known, cb->state_prefix_, strlen(cb->state_prefix_) + 1);
+    return tp_callback_save_state(cb, s->d, cb->state_prefix_);
+}
+
+/* Does an operation change it? What only the program sets, as a queue's length, is no state of the training. */
+static bool tp__is_written(const tp_graph *g, const tp_variable *v)
+{
+    for (int i = 0; i < tp_graph_n_operations(g); i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        for (int k = 0; k < op->n_var; k++)
+            if (op->var[k] == v && (op->row->flags & TP_OP_WRITES_VAR)) return true;
+    }
+    return false;
+}
+
+/* Variables that no saver saves: moving averages of summaries, copies of towers. Into d, or out of it. */
+static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool save)
+{
+    tp_tensor value;
+    tp_status st = TP_OK;
+    int n = 0;
+    tp_node *const *local = train->graph ? tp_collection(train->graph, TP_KEY_LOCAL_VARIABLES, &n) : NULL;
+    memset(&value, 0, sizeof value);
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        const tp_variable *v = tp_node_variable(local[i]);
+        if (v && !tp__is_written(train->graph, v)) continue;
+        char *name = v ? tp__prefixed("tp:local/", v->name) : NULL;
+        if (v && !name) st = TP_ERR_NOMEM;
+        if (name && save) {
+            st = tp_session_read(train->session, v, &value);
+            tp_tensor *t = st == TP_OK ? tp_dict_add(d, name) : NULL;
+            if (st == TP_OK) st = t ? tp_tensor_copy(t, &value) : TP_ERR_NOMEM;
+        } else if (name) {
+            const tp_tensor *t = tp_dict_find(d, name);
+            if (t && t->dtype == v->dtype && tp_shape_equal(&t->shape, &v->shape))
+                st = tp_session_load(train->session, v, t);
+        }
+        tp_free(name);
+    }
+    tp_tensor_free(&value);
+    return st;
+}
+
+static void tp__forget_state(tp_dict *d)
+{
     int kept = 0;
-    for (int i = 0; i < d->n; i++) { /* what an earlier run's callbacks left there */
-        if (strncmp(d->item[i].name, "tp:callback/", 12) == 0) {
+    for (int i = 0; i < d->n; i++) { /* what an earlier run or checkpoint left there */
+        if (strncmp(d->item[i].name, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) == 0 ||
+            strncmp(d->item[i].name, "tp:local/", 9) == 0) {
             tp_free(d->item[i].name);
             tp_tensor_free(&d->item[i].value);
         } else {
@@ -1447,40 +1689,165 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
         }
     }
     d->n = kept;
+}
+
+/* "tp:epoch" is {epochs that are complete, 1 if no step of a later one was taken}, "tp:local_step" the last step that was
+ * taken of the epoch, "tp:callbacks" the prefixes of all callbacks. */
+TP_DEF tp_status tp_train_state_save(tp_train_state *train)
+{
+    tp_dict *d = tp_session_state(train->session);
+    tp__saving s;
+    memset(&s, 0, sizeof s);
+    s.d = d;
+    tp__forget_state(d);
     const bool complete = train->epoch_num < train->starting_epoch || train->local_step == train->steps_per_epoch - 1;
     const int64_t epoch[2] = {complete ? train->epoch_num : train->epoch_num - 1, complete};
-    tp_status st = tp_state_put_i64(d, "tp:", "epoch", epoch, 2);
-    if (st == TP_OK && train->hooked_session) {
-        const int64_t step = (int64_t)tp_exec_random_step(tp_hooked_session_exec(train->hooked_session));
-        st = tp_state_put_i64(d, "tp:", "random_step", &step, 1);
-    }
+    const tp_exec *outside = tp_session_exec(train->session);
+    int64_t step[2] = {0, outside ? (int64_t)tp_exec_random_step(outside) : 0};
+    tp_status st = outside ? tp_state_put_i64(d, "tp:", "epoch", epoch, 2) : TP_ERR_NOMEM;
+    if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "local_step", &train->local_step, 1);
+    if (train->hooked_session) step[0] = (int64_t)tp_exec_random_step(tp_hooked_session_exec(train->hooked_session));
+    if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "random_step", step, 1);
+    if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "random_step_outside", step + 1, 1);
     if (st == TP_OK && train->input) st = tp_state_put_i64(d, "tp:", "input/consumed", &train->input->consumed, 1);
-    for (int i = 0; i < train->n_callbacks && st == TP_OK; i++) {
-        char prefix[256];
-        snprintf(prefix, sizeof prefix, "tp:callback/%d/%s/", i, train->callbacks[i]->name);
-        st = tp_callback_save_state(train->callbacks[i], d, prefix);
-    }
+    if (st == TP_OK) st = tp__local_variables(train, d, true);
+    if (st == TP_OK) st = tp__name_states(train);
+    if (st == TP_OK) st = tp__visit(train->callbacks, train->n_callbacks, tp__save_one, &s);
+    if (st == TP_OK && s.known.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the names of the callbacks");
+    if (st == TP_OK) st = tp__state_put(d, "tp:", "callbacks", TP_U8, s.known.data, (int64_t)s.known.len);
+    tp_buf_free(&s.known);
     return st;
+}
+
+typedef struct tp__loading {
+    const tp_dict *d;
+    const char *known; /* what the checkpoint says of its callbacks */
+    int64_t n_known;
+    const char *item; /* of which a taker is searched for */
+} tp__loading;
+
+/* Is this prefix one of those in the checkpoint? */
+static bool tp__state_known(const tp__loading *l, const char *prefix)
+{
+    const size_t n = strlen(prefix) + 1;
+    for (int64_t i = 0; i < l->n_known;) {
+        const char *end = (const char *)memchr(l->known + i, 0, (size_t)(l->n_known - i));
+        const int64_t m = end ? end - (l->known + i) + 1 : l->n_known - i;
+        if ((size_t)m == n && memcmp(l->known + i, prefix, n) == 0) return true;
+        i += m;
+    }
+    return false;
+}
+
+static tp_status tp__load_one(tp_callback *cb, void *user)
+{
+    const tp__loading *l = (const tp__loading *)user;
+    cb->resumed = tp__state_known(l, cb->state_prefix_);
+    if (cb->resumed) return tp_callback_load_state(cb, l->d, cb->state_prefix_);
+    if (cb->load_state)
+        tp_log(TP_LOG_WARN,
+               "%.*s finds no state of its own in the checkpoint: it begins anew. It is new in this program, or it was "
+               "named otherwise.",
+               (int)strlen(cb->state_prefix_) - (int)strlen(TP__CALLBACK_STATE) - 1,
+               cb->state_prefix_ + strlen(TP__CALLBACK_STATE));
+    return TP_OK;
+}
+
+static tp_status tp__takes_item(tp_callback *cb, void *user)
+{
+    return strncmp(((const tp__loading *)user)->item, cb->state_prefix_, strlen(cb->state_prefix_)) ? TP_OK : TP_STOP;
+}
+
+static void tp__warn_of_states_left(tp_train_state *train, tp__loading *l)
+{
+    tp_buf left;
+    memset(&left, 0, sizeof left);
+    for (int i = 0; i < l->d->n; i++) {
+        l->item = l->d->item[i].name;
+        if (strncmp(l->item, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) != 0) continue;
+        if (tp__visit(train->callbacks, train->n_callbacks, tp__takes_item, l) == TP_STOP) continue;
+        tp_buf_printf(&left, "%s%s", left.len ? ", " : "", l->item + strlen(TP__CALLBACK_STATE));
+    }
+    if (left.len && !left.failed)
+        tp_log(TP_LOG_WARN, "No callback takes this state of the checkpoint%s: %s",
+               l->n_known ? "" : " (which an older version wrote)", left.data);
+    tp_buf_free(&left);
+}
+
+static tp_status tp__load_random_steps(tp_train_state *train)
+{
+    const tp_dict *d = tp_session_state(train->session);
+    tp_exec *outside = tp_session_exec(train->session);
+    int64_t step = 0;
+    if (!outside) return TP_ERR_NOMEM;
+    if (train->hooked_session && tp_state_get_i64(d, "tp:", "random_step", &step, 1))
+        tp_exec_set_random_step(tp_hooked_session_exec(train->hooked_session), (uint64_t)step);
+    if (tp_state_get_i64(d, "tp:", "random_step_outside", &step, 1)) tp_exec_set_random_step(outside, (uint64_t)step);
+    return TP_OK;
 }
 
 TP_DEF tp_status tp_train_state_load(tp_train_state *train)
 {
-    const tp_dict *d = tp_session_state(train->session);
-    int64_t step = 0, consumed = 0;
+    tp_dict *d = tp_session_state(train->session);
+    tp__loading l;
+    int64_t consumed = 0;
     tp_status st = TP_OK;
-    if (train->hooked_session && tp_state_get_i64(d, "tp:", "random_step", &step, 1))
-        tp_exec_set_random_step(tp_hooked_session_exec(train->hooked_session), (uint64_t)step);
-    if (train->input && tp_state_get_i64(d, "tp:", "input/consumed", &consumed, 1)) {
+    memset(&l, 0, sizeof l);
+    l.d = d;
+    l.known = (const char *)tp__state_find(d, "tp:", "callbacks", TP_U8, &l.n_known);
+    if (!l.known) l.n_known = 0;
+    st = tp__load_random_steps(train);
+    if (st == TP_OK && train->input && tp_state_get_i64(d, "tp:", "input/consumed", &consumed, 1)) {
         st = tp_input_seek(train->input, consumed);
         if (st == TP_ERR_UNSUPPORTED) {
             tp_log(TP_LOG_WARN, "%s: training goes on, but not with the data it would have seen.", tp_last_error());
             st = TP_OK;
         }
     }
-    for (int i = 0; i < train->n_callbacks && st == TP_OK; i++) {
-        char prefix[256];
-        snprintf(prefix, sizeof prefix, "tp:callback/%d/%s/", i, train->callbacks[i]->name);
-        st = tp_callback_load_state(train->callbacks[i], d, prefix);
+    train->resumed = tp_dict_find(d, "tp:epoch") != NULL;
+    if (st == TP_OK) st = tp__local_variables(train, d, false);
+    if (st == TP_OK) st = tp__name_states(train);
+    if (st == TP_OK && train->resumed) st = tp__visit(train->callbacks, train->n_callbacks, tp__load_one, &l);
+    if (st == TP_OK) tp__warn_of_states_left(train, &l);
+    return st;
+}
+
+/* -- checkpoints */
+
+TP_DEF void tp_callback_request_checkpoint(tp_callback *cb)
+{
+    tp_callback **last = &cb->train->due_;
+    if (cb->due_) return;
+    while (*last) last = &(*last)->next_due_;
+    *last = cb;
+    cb->next_due_ = NULL;
+    cb->due_ = true;
+}
+
+static tp_status tp__after_checkpoint(tp_callback *cb, void *user)
+{
+    (void)user;
+    cb->due_ = false;
+    return cb->after_checkpoint ? cb->after_checkpoint(cb) : TP_OK;
+}
+
+TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
+{
+    tp_callback *const first = train->due_;
+    bool save = false;
+    tp_status st = TP_OK;
+    train->due_ = NULL;
+    train->save_failed_ = false;
+    for (const tp_callback *cb = first; cb; cb = cb->next_due_) save = save || cb->checkpoint;
+    if (save) st = tp_train_state_save(train);
+    for (int last = 0; last < 2; last++)
+        for (tp_callback *cb = first; cb && st == TP_OK; cb = cb->next_due_)
+            if (cb->checkpoint && cb->is_resumed_from == last) st = cb->checkpoint(cb);
+    if (st == TP_OK && (first || force))
+        st = tp__visit(train->callbacks, train->n_callbacks, tp__after_checkpoint, NULL);
+    for (tp_callback *cb = first; cb; cb = cb->next_due_) { /* inside a wrapper that does not tell what it wraps */
+        if (cb->due_ && st == TP_OK) st = tp__after_checkpoint(cb, NULL);
+        cb->due_ = false;
     }
     return st;
 }
@@ -1762,14 +2129,6 @@ static tp_status tp__proxy_after_epoch(tp_callback *cb) { return tp_callback_aft
 static tp_status tp__proxy_trigger_epoch(tp_callback *cb) { return tp_callback_trigger_epoch(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_after_train(tp_callback *cb) { return tp_callback_after_train(tp_proxy_inner(cb)); }
-static tp_status tp__proxy_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
-{
-    return tp_callback_save_state(tp_proxy_inner(cb), d, prefix);
-}
-static tp_status tp__proxy_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
-{
-    return tp_callback_load_state(tp_proxy_inner(cb), d, prefix);
-}
 static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(cb)); }
 
 /* A proxy whose user memory begins with tp__proxy. Frees the inner one when it fails. */
@@ -1794,9 +2153,9 @@ static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
     cb->trigger_epoch = tp__proxy_trigger_epoch;
     cb->trigger = tp__proxy_trigger;
     cb->after_train = tp__proxy_after_train;
-    cb->save_state = tp__proxy_save_state;
-    cb->load_state = tp__proxy_load_state;
     cb->close = tp__proxy_close;
+    cb->inner = &((tp__proxy *)cb->user)->inner;
+    cb->n_inner = 1;
     return cb;
 }
 
@@ -1860,7 +2219,7 @@ static tp_status tp__periodic_before_train(tp_callback *cb)
 {
     const tp__periodic *p = (const tp__periodic *)cb->user;
     const tp_status st = tp__proxy_before_train(cb);
-    return st == TP_OK && p->before_train ? tp__proxy_trigger(cb) : st;
+    return st == TP_OK && p->before_train && !cb->resumed ? tp__proxy_trigger(cb) : st;
 }
 
 static tp_status tp__periodic_trigger_step(tp_callback *cb)
@@ -2056,14 +2415,18 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
     const tp__members *g = (const tp__members *)cb->user;
     double total = 0;
     tp_status st = TP_OK;
+    tp_status stop = TP_OK; /* the first wish to end here; what is left of the epoch is done all the same */
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         const double t0 = tp_time();
         st = tp_callback_trigger_epoch(g->cb[i]);
         g->seconds[i] = tp_time() - t0;
         total += g->seconds[i];
+        if (stop == TP_OK && (st == TP_STOP || st == TP_END)) stop = st;
+        if (st == TP_STOP || st == TP_END) st = TP_OK;
         if (st == TP_OK) st = tp__poll(cb->train);
     }
-    if (st != TP_OK || total < 2) return st;
+    if (st == TP_OK) st = stop;
+    if (st < 0 || total < 2) return st;
     char text[1024], time[TP_TIME_TEXT];
     int at = snprintf(text, sizeof text, "Callbacks took %.3f sec in total.", total);
     for (int i = 0; i < g->n && at > 0 && at < (int)sizeof text; i++)
@@ -2082,30 +2445,6 @@ static tp_status tp__members_after_train(tp_callback *cb)
         if (tp_callback_after_train(g->cb[i]) < 0)
             tp_log(TP_LOG_ERROR, "%s: after_train failed: %s", g->cb[i]->name, tp_last_error());
     return TP_OK;
-}
-
-static tp_status tp__members_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
-{
-    const tp__members *g = (const tp__members *)cb->user;
-    tp_status st = TP_OK;
-    for (int i = 0; i < g->n && st == TP_OK; i++) {
-        char p[400];
-        snprintf(p, sizeof p, "%s%d/%s/", prefix, i, g->cb[i]->name);
-        st = tp_callback_save_state(g->cb[i], d, p);
-    }
-    return st;
-}
-
-static tp_status tp__members_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
-{
-    const tp__members *g = (const tp__members *)cb->user;
-    tp_status st = TP_OK;
-    for (int i = 0; i < g->n && st == TP_OK; i++) {
-        char p[400];
-        snprintf(p, sizeof p, "%s%d/%s/", prefix, i, g->cb[i]->name);
-        st = tp_callback_load_state(g->cb[i], d, p);
-    }
-    return st;
 }
 
 static void tp__members_close(tp_callback *cb)
@@ -2143,9 +2482,9 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
     cb->trigger_epoch = tp__members_trigger_epoch;
     cb->trigger = tp__members_trigger;
     cb->after_train = tp__members_after_train;
-    cb->save_state = tp__members_save_state;
-    cb->load_state = tp__members_load_state;
     cb->close = tp__members_close;
+    cb->inner = g->cb;
+    cb->n_inner = n;
     return cb;
 }
 
@@ -2190,6 +2529,7 @@ TP_DEF tp_callback *tp_cb_hook(tp_hook *hook)
     tp_callback *cb = tp_callback_new(hook->name ? hook->name : "HookToCallback", sizeof(tp__hook_user));
     if (!cb) return NULL;
     ((tp__hook_user *)cb->user)->hook = hook;
+    cb->unnamed_ = true;
     cb->chief_only = false;
     cb->setup_graph = tp__hook_setup_graph;
     cb->before_train = tp__hook_before_train;
@@ -2275,7 +2615,7 @@ static tp_status tp__run_op_now(tp_callback *cb)
 
 static tp_status tp__run_op_before_train(tp_callback *cb)
 {
-    return ((const tp__run_op *)cb->user)->run_before ? tp__run_op_now(cb) : TP_OK;
+    return ((const tp__run_op *)cb->user)->run_before && !cb->resumed ? tp__run_op_now(cb) : TP_OK;
 }
 static tp_status tp__run_op_trigger(tp_callback *cb)
 {
@@ -2581,6 +2921,26 @@ static tp_status tp__sma_values(tp_callback *cb, const tp_tensor *const *values,
     return TP_OK;
 }
 
+static tp_status tp__sma_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__fetcher *f = (const tp__fetcher *)cb->user;
+    const tp_status st = tp_state_put_i64(d, prefix, "seen", &f->seen, 1);
+    const int64_t held = f->seen < f->window ? f->seen : f->window;
+    return st == TP_OK ? tp__state_put(d, prefix, "window", TP_F64, f->ring, held * f->n) : st;
+}
+
+static tp_status tp__sma_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__fetcher *f = (tp__fetcher *)cb->user;
+    int64_t seen = 0, n = 0;
+    const void *ring = tp__state_find(d, prefix, "window", TP_F64, &n);
+    if (!tp_state_get_i64(d, prefix, "seen", &seen, 1) || seen < 0) return TP_OK;
+    if (n != (seen < f->window ? seen : f->window) * f->n) return TP_OK; /* of another window */
+    f->seen = seen;
+    if (n) memcpy(f->ring, ring, (size_t)n * sizeof(double));
+    return TP_OK;
+}
+
 static tp_status tp__sma_setup_graph(tp_callback *cb)
 {
     const tp__fetcher *f = (const tp__fetcher *)cb->user;
@@ -2621,6 +2981,9 @@ TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_avera
         tp_callback_free(cb);
         return NULL;
     }
+    cb->id = f->names[0];
+    cb->save_state = tp__sma_save_state;
+    cb->load_state = tp__sma_load_state;
     cb->setup_graph = tp__sma_setup_graph;
     cb->trigger_step = tp__sma_trigger_step;
     return cb;
@@ -3084,7 +3447,7 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
  * ModelSaver */
 
 typedef struct tp__checkpoint {
-    char name[48]; /* "model-200" */
+    int64_t step; /* of "model-<step>" */
     double made;
 } tp__checkpoint;
 
@@ -3100,6 +3463,7 @@ typedef struct tp__saver {
     int n, cap;
     tp_variable **variable; /* of the collections; NULL: all that are saved */
     int n_variable;
+    int64_t last_epoch, last_step; /* of the newest one on the disk; -1: none */
 } tp__saver;
 
 static tp_status tp__saver_setup_graph(tp_callback *cb)
@@ -3108,10 +3472,11 @@ static tp_status tp__saver_setup_graph(tp_callback *cb)
     if (!s->dir && tp_logger_dir() && !(s->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!s->dir)
         return tp_fail(TP_ERR_STATE, "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
+    cb->is_resumed_from = tp_logger_dir() && strcmp(s->dir, tp_logger_dir()) == 0;
     return tp_make_dirs(s->dir);
 }
 
-static tp_status tp__saver_before_train(tp_callback *cb)
+static tp_status tp__saver_variables(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
     int all = 0;
@@ -3137,73 +3502,155 @@ static tp_status tp__saver_before_train(tp_callback *cb)
     return TP_OK;
 }
 
-/* The list after one more; what falls out of it goes to `drop` (its name) unless it stays for ever. */
-static tp_status tp__saver_record(tp__saver *s, const char *name, char *drop)
+/* The newest in the list; one of that step that is there already moves to its end. */
+static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
 {
-    *drop = 0;
+    int kept = 0;
     for (int i = 0; i < s->n; i++)
-        if (strcmp(s->made[i].name, name) == 0) {
-            memmove(s->made + i, s->made + i + 1, (size_t)(s->n - i - 1) * sizeof *s->made);
-            s->n--;
-            break;
-        }
+        if (s->made[i].step != step) s->made[kept++] = s->made[i];
+    s->n = kept;
     if (s->n == s->cap) {
         const int cap = s->cap ? s->cap * 2 : 16;
-        tp__checkpoint *made = (tp__checkpoint *)tp_realloc(s->made, (size_t)cap * sizeof *made);
-        if (!made) return TP_ERR_NOMEM;
-        s->made = made;
+        tp__checkpoint *list = (tp__checkpoint *)tp_realloc(s->made, (size_t)cap * sizeof *list);
+        if (!list) return TP_ERR_NOMEM;
+        s->made = list;
         s->cap = cap;
     }
-    snprintf(s->made[s->n].name, sizeof s->made[s->n].name, "%s", name);
-    s->made[s->n++].made = tp_time();
-    if (s->max_to_keep < 0 || s->n <= s->max_to_keep) return TP_OK;
-    const tp__checkpoint oldest = s->made[0];
-    memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
-    if (oldest.made > s->next_keep) s->next_keep += s->keep_every;
-    else memcpy(drop, oldest.name, sizeof oldest.name);
+    s->made[s->n].step = step;
+    s->made[s->n++].made = made;
     return TP_OK;
 }
 
-static void tp__saver_delete(const tp__saver *s, const char *name)
+static void tp__saver_delete(const tp__saver *s, int64_t step, const char *end)
 {
-    const size_t n = strlen(s->dir) + strlen(name) + 32;
+    const size_t n = strlen(s->dir) + 64;
     char *path = (char *)tp_malloc(n);
     tp_status st = path ? TP_OK : TP_ERR_NOMEM;
-    if (path) snprintf(path, n, "%s/%s%s", s->dir, name, tp__checkpoint_ends[s->format]);
+    if (path) snprintf(path, n, "%s/model-%lld%s", s->dir, (long long)step, end);
     if (st == TP_OK) st = tp__delete_checkpoint(path);
-    if (st != TP_OK) tp_log(TP_LOG_WARN, "The old checkpoint '%s' is not deleted: %s", name, tp_last_error());
+    if (st != TP_OK)
+        tp_log(TP_LOG_WARN, "The old checkpoint model-%lld is not deleted: %s", (long long)step, tp_last_error());
     tp_free(path);
 }
 
-/* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then what
- * goes. */
+/* What is too old leaves the list, and the disk unless it stays for ever. */
+static void tp__saver_prune(tp__saver *s)
+{
+    while (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
+        const tp__checkpoint oldest = s->made[0];
+        memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
+        if (oldest.made > s->next_keep) {
+            s->next_keep += s->keep_every;
+            continue;
+        }
+        for (int i = 0; i < TP_COUNT(tp__checkpoint_ends);
+             i++) { /* one of an earlier process may be of another format */
+            if (oldest.made <= 0 || i == (int)s->format) tp__saver_delete(s, oldest.step, tp__checkpoint_ends[i]);
+        }
+    }
+}
+
+/* After a resume, max_to_keep goes on counting what earlier processes made. The list of a checkpoint is older than the
+ * checkpoint itself; what had to go then may still be there. */
+static tp_status tp__saver_before_train(tp_callback *cb)
+{
+    tp__saver *s = (tp__saver *)cb->user;
+    char path[1100];
+    tp_status st = tp__saver_variables(cb);
+    if (st != TP_OK || !cb->resumed) return st;
+    const int64_t step = cb->train->global_step;
+    snprintf(path, sizeof path, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[s->format]);
+    if (tp_file_exists(path)) {
+        s->last_step = step;
+        s->last_epoch = cb->train->epoch_num;
+        st = tp__saver_add(s, step, 0);
+    }
+    if (st == TP_OK) tp__saver_prune(s);
+    return st;
+}
+
+static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__saver *s = (const tp__saver *)cb->user;
+    int64_t *step = (int64_t *)tp_malloc(((size_t)s->n + 1) * sizeof *step);
+    if (!step) return TP_ERR_NOMEM;
+    for (int i = 0; i < s->n; i++) step[i] = s->made[i].step;
+    const tp_status st = tp_state_put_i64(d, prefix, "kept", step, s->n);
+    tp_free(step);
+    return st;
+}
+
+static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__saver *s = (tp__saver *)cb->user;
+    int64_t n = 0;
+    const int64_t *step = (const int64_t *)tp__state_find(d, prefix, "kept", TP_I64, &n);
+    tp_status st = TP_OK;
+    for (int64_t i = 0; i < n && st == TP_OK; i++) st = tp__saver_add(s, step[i], 0);
+    return st;
+}
+
+/* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then, when all savers
+ * are through, what goes. */
 static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
-    char path[1100], name[48], drop[48];
-    snprintf(name, sizeof name, "model-%lld", (long long)cb->train->global_step);
-    snprintf(path, sizeof path, "%s/%s%s", s->dir, name, tp__checkpoint_ends[s->format]);
-    tp_status st = tp_train_state_save(cb->train);
-    if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
-    if (st == TP_OK) st = tp__saver_record(s, name, drop);
+    char path[1100];
+    snprintf(path, sizeof path, "%s/model-%lld%s", s->dir, (long long)cb->train->global_step,
+             tp__checkpoint_ends[s->format]);
+    tp_status st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
+    if (st == TP_OK) st = tp__saver_add(s, cb->train->global_step, tp_time());
     if (st != TP_OK) return st;
-    const char **names = (const char **)tp_malloc((size_t)s->n * sizeof *names);
-    if (!names) return TP_ERR_NOMEM;
-    for (int i = 0; i < s->n; i++) names[i] = s->made[i].name;
-    st = tp_checkpoint_state_write(s->dir, names, s->n);
+    enum { NAME = 32 };
+    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
+    const char **names = (const char **)tp_malloc((size_t)n * sizeof *names);
+    char *text = (char *)tp_malloc((size_t)n * NAME);
+    st = names && text ? TP_OK : TP_ERR_NOMEM;
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->made[s->n - n + i].step);
+        names[i] = text + i * NAME;
+    }
+    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n);
     tp_free((void *)names);
+    tp_free(text);
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "Model saved to %s.", path);
-    if (*drop) tp__saver_delete(s, drop);
+    return TP_OK;
+}
+
+static tp_status tp__saver_checkpoint(tp_callback *cb)
+{
+    tp__saver *s = (tp__saver *)cb->user;
+    const long long step = (long long)cb->train->global_step;
+    tp_status st = tp__saver_save(cb);
+    if (st == TP_ERR_IO) st = tp__saver_save(cb); /* once more: this moment does not come again */
+    if (st == TP_OK) {
+        s->last_epoch = cb->train->epoch_num;
+        s->last_step = cb->train->global_step;
+        tp_callback_set_unsaved(cb, NULL);
+    }
+    if (st != TP_ERR_IO) return st;
+    tp_log(TP_LOG_ERROR, "The model was not saved at global_step=%lld: %s. Training goes on.", step, tp_last_error());
+    cb->train->save_failed_ = true;
+    if (s->last_step >= 0)
+        tp_callback_set_unsaved(
+            cb, "the last checkpoint in '%s' is of epoch %lld (global_step=%lld). At global_step=%lld %s", s->dir,
+            (long long)s->last_epoch, (long long)s->last_step, step, tp_last_error());
+    else
+        tp_callback_set_unsaved(cb, "this training saved no checkpoint in '%s'. At global_step=%lld %s", s->dir, step,
+                                tp_last_error());
+    return TP_OK;
+}
+
+static tp_status tp__saver_after_checkpoint(tp_callback *cb)
+{
+    if (!cb->unsaved) tp__saver_prune((tp__saver *)cb->user);
     return TP_OK;
 }
 
 static tp_status tp__saver_trigger(tp_callback *cb)
 {
-    const tp_status st = tp__saver_save(cb);
-    if (st != TP_ERR_IO) return st;
-    tp_log(TP_LOG_ERROR, "The model was not saved at global_step=%lld: %s. Training goes on.",
-           (long long)cb->train->global_step, tp_last_error());
+    tp_callback_request_checkpoint(cb);
     return TP_OK;
 }
 
@@ -3235,8 +3682,13 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
         return NULL;
     }
     cb->setup_graph = tp__saver_setup_graph;
+    s->last_step = -1;
     cb->before_train = tp__saver_before_train;
     cb->trigger = tp__saver_trigger;
+    cb->checkpoint = tp__saver_checkpoint;
+    cb->after_checkpoint = tp__saver_after_checkpoint;
+    cb->save_state = tp__saver_save_state;
+    cb->load_state = tp__saver_load_state;
     cb->close = tp__saver_close;
     return cb;
 }
@@ -3244,12 +3696,27 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 /* -- the best one ---------------------------------------------------------------------- >>callback MinSaver,
  * MaxSaver */
 
+typedef struct tp__score {
+    bool have;
+    double value;
+    int64_t step;
+} tp__score;
+
+/* What is decided and what is done are two things: the decision is in the checkpoint of its epoch, the file is copied from
+ * that checkpoint. After a kill or an error between the two, the copy is made again. */
 typedef struct tp__best {
     const char *stat, *dir, *file;
-    bool reverse, have;
-    double best;
-    int64_t step;
+    bool reverse, asked;
+    int missing;     /* how often there was no such statistic */
+    tp__score best;  /* decided */
+    tp__score saved; /* in the file */
+    tp__score lost;  /* better than the one in the file, but could not be saved */
 } tp__best;
+
+static bool tp__same_score(const tp__score *a, const tp__score *b)
+{
+    return a->have == b->have && (!a->have || a->step == b->step);
+}
 
 /* A checkpoint to b->file with the suffix of its format. */
 static tp_status tp__best_copy(const tp__best *b, const char *from)
@@ -3263,86 +3730,164 @@ static tp_status tp__best_copy(const tp__best *b, const char *from)
     return st;
 }
 
-static tp_status tp__best_trigger(tp_callback *cb)
+/* Is path a checkpoint of that step by its name, "...-<step>.npz"? */
+static bool tp__is_of_step(const char *path, int64_t step)
 {
-    tp__best *b = (tp__best *)cb->user;
-    const char *word = b->reverse ? "maximum" : "minimum";
-    char latest[1100], from[1200];
-    tp_stat stat;
-    memset(&stat, 0, sizeof stat); /* gcc sees no further than this function */
-    if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK) return TP_OK;
-    if (b->have && !(b->reverse ? stat.value > b->best : stat.value < b->best)) return TP_OK;
-    b->have = true;
-    b->best = stat.value;
-    b->step = stat.step;
-    tp_status st = tp_checkpoint_state_latest(b->dir, latest, sizeof latest);
-    if (st == TP_ERR_NAME)
-        return tp_fail(TP_ERR_STATE,
-                       "%s: cannot find a checkpoint in '%s'. Did you forget to use ModelSaver, or put it after %s?",
-                       cb->name, b->dir, cb->name);
-    if (st != TP_OK) return st;
-    if (tp__checkpoint_path(latest, from, sizeof from) != TP_OK) snprintf(from, sizeof from, "%s", latest);
-    const char *dash = strrchr(from, '-');
-    char *end = NULL;
-    int format = 0;
-    const long long step = dash ? strtoll(dash + 1, &end, 10) : -1;
-    while (end && *end && format < TP_COUNT(tp__checkpoint_ends) && strcmp(end, tp__checkpoint_ends[format]) != 0)
-        format++;
-    if (!dash || end == dash + 1 || format == TP_COUNT(tp__checkpoint_ends) || step != (long long)stat.step) {
-        tp_log(TP_LOG_WARN, "%s: the latest checkpoint '%s' is not of global_step=%lld, where '%s' was reported.",
-               cb->name, latest, (long long)stat.step, b->stat);
-        tp_log(TP_LOG_WARN,
-               "%s: nothing is copied. It must come after ModelSaver and after what reports the stat, as "
-               "often as they do.",
-               cb->name);
-        return TP_OK;
+    char end[64];
+    for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) {
+        snprintf(end, sizeof end, "-%lld%s", (long long)step, tp__checkpoint_ends[i]);
+        if (tp__ends_with(path, end)) return true;
     }
-    st = tp__best_copy(b, from);
-    if (st == TP_ERR_IO) {
-        tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on.", cb->name, tp_last_error());
-        return TP_OK;
-    }
-    if (st == TP_OK)
-        tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", (long long)stat.step, word, b->stat,
-               stat.value);
-    return st;
+    return false;
 }
 
-/* A checkpoint is older than what was reported after it in its epoch; the last record of stats.json knows
- * that value. */
-static tp_status tp__best_before_train(tp_callback *cb)
+/* The checkpoint of a step: the latest, or another one that is still there. TP_ERR_NAME: there is none; *any: is there a
+ * list of checkpoints at all? */
+static tp_status tp__best_find(const tp__best *b, int64_t step, char *path, size_t size, bool *any)
+{
+    char name[1100];
+    *any = tp_checkpoint_state_latest(b->dir, name, sizeof name) == TP_OK;
+    if (*any && tp__checkpoint_path(name, path, size) == TP_OK && tp__is_of_step(path, step)) return TP_OK;
+    snprintf(name, sizeof name, "%s/model-%lld", b->dir, (long long)step);
+    return tp__checkpoint_path(name, path, size);
+}
+
+static tp_status tp__is_saver(tp_callback *cb, void *user)
+{
+    (void)user;
+    return cb->checkpoint ? TP_STOP : TP_OK;
+}
+
+static bool tp__better(const tp__best *b, const tp__score *x, const tp__score *y)
+{
+    return x->have && (!y->have || (b->reverse ? x->value > y->value : x->value < y->value));
+}
+
+/* For the end of the training. */
+static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char *why)
+{
+    tp_callback_set_unsaved(cb, "the best model (global_step=%lld, %s=%.5g) was not saved: %s", (long long)what->step,
+                            ((const tp__best *)cb->user)->stat, what->value, why);
+}
+
+/* Make the file be that of the best one. */
+static tp_status tp__best_settle(tp_callback *cb)
 {
     tp__best *b = (tp__best *)cb->user;
-    char *text = NULL, key[300];
-    size_t size = 0;
-    int64_t epoch = 0;
-    if (!b->have || !tp_logger_dir() || tp__stats_load(tp_logger_dir(), &text, &size, &epoch) != TP_OK) return TP_OK;
-    const char *record = strrchr(text, '{'), *step = record ? strstr(record, "\"global_step\": ") : NULL;
-    snprintf(key, sizeof key, "\"%s\": ", b->stat);
-    const char *value = record ? strstr(record, key) : NULL;
-    if (value && step && strtoll(step + 15, NULL, 10) == (long long)cb->train->global_step) {
-        const double v = strtod(value + strlen(key), NULL);
-        if (b->reverse ? v > b->best : v < b->best) {
-            b->best = v;
-            b->step = cb->train->global_step;
+    const tp_train_state *t = cb->train;
+    const long long step = (long long)b->best.step;
+    char from[1200];
+    bool any = false;
+    if (tp__same_score(&b->best, &b->saved)) return TP_OK;
+    tp_status st = tp__best_find(b, b->best.step, from, sizeof from, &any);
+    if (st == TP_OK) st = tp__best_copy(b, from);
+    if (st == TP_OK) {
+        tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", step,
+               b->reverse ? "maximum" : "minimum", b->stat, b->best.value);
+        b->saved = b->best;
+        if (!tp__better(b, &b->lost, &b->saved)) {
+            b->lost.have = false;
+            tp_callback_set_unsaved(cb, NULL);
         }
+    } else if (st == TP_ERR_IO) {
+        tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on, it is tried again.", cb->name,
+               tp_last_error());
+        tp__best_unsaved(cb, &b->best, tp_last_error());
+    } else if (st == TP_ERR_NAME) { /* nothing is claimed that is not there */
+        const tp__score gone = b->best;
+        b->best = b->saved;
+        if (t->save_failed_ || cb->unsaved) {
+            if (tp__better(b, &gone, &b->lost)) b->lost = gone;
+            tp__best_unsaved(cb, &b->lost, "its checkpoint could not be written, or not be copied while it was there");
+            return TP_OK;
+        }
+        if (!any && tp__visit(t->callbacks, t->n_callbacks, tp__is_saver, NULL) == TP_OK)
+            return tp_fail(TP_ERR_STATE, "%s: cannot find a checkpoint in '%s'. Did you forget to use ModelSaver?",
+                           cb->name, b->dir);
+        tp_log(TP_LOG_WARN, "%s: there is no checkpoint of global_step=%lld in '%s', where '%s' was best.", cb->name,
+               step, b->dir, b->stat);
+        tp_log(TP_LOG_WARN, "%s: nothing is copied. Let ModelSaver save as often as the statistic is reported.",
+               cb->name);
     }
-    tp_free(text);
+    return st == TP_ERR_IO || st == TP_ERR_NAME ? TP_OK : st;
+}
+
+/* Once for each trigger, when all statistics of the epoch are there: as part of the state, or after it. */
+static tp_status tp__best_decide(tp_callback *cb)
+{
+    tp__best *b = (tp__best *)cb->user;
+    tp_stat stat;
+    if (!b->asked) return TP_OK;
+    b->asked = false;
+    memset(&stat, 0, sizeof stat);
+    if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK) return TP_OK;
+    if (tp__is_not_a_number(stat.value)) return TP_OK; /* never better than anything */
+    tp__score now;
+    now.have = true;
+    now.value = stat.value;
+    now.step = stat.step;
+    if (tp__better(b, &now, &b->best)) b->best = now;
     return TP_OK;
 }
 
+static tp_status tp__best_after_checkpoint(tp_callback *cb)
+{
+    const tp_status st = tp__best_decide(cb);
+    return st == TP_OK ? tp__best_settle(cb) : st;
+}
+
+static tp_status tp__best_trigger(tp_callback *cb)
+{
+    ((tp__best *)cb->user)->asked = true;
+    tp_callback_request_checkpoint(cb);
+    return TP_OK;
+}
+
+static tp_status tp__best_after_train(tp_callback *cb)
+{
+    return cb->unsaved && cb->train->session ? tp__best_settle(cb) : TP_OK;
+}
+
+static tp_status tp__best_before_train(tp_callback *cb) { return cb->resumed ? tp__best_settle(cb) : TP_OK; }
+
 static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
+    tp_status st = tp__best_decide(cb);
     const tp__best *b = (const tp__best *)cb->user;
-    if (!b->have) return TP_OK;
-    const tp_status st = tp_state_put_f64(d, prefix, "best", &b->best, 1);
-    return st == TP_OK ? tp_state_put_i64(d, prefix, "best_step", &b->step, 1) : st;
+    const tp__score *const score[3] = {&b->best, &b->saved, &b->lost};
+    double value[3];
+    int64_t step[6];
+    for (int i = 0; i < 3; i++) {
+        value[i] = score[i]->have ? score[i]->value : 0;
+        step[2 * i] = score[i]->have;
+        step[2 * i + 1] = score[i]->have ? score[i]->step : 0;
+    }
+    if (st == TP_OK) st = tp_state_put_f64(d, prefix, "best", value, 3);
+    return st == TP_OK ? tp_state_put_i64(d, prefix, "step", step, 6) : st;
 }
 
 static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__best *b = (tp__best *)cb->user;
-    b->have = tp_state_get_f64(d, prefix, "best", &b->best, 1) && tp_state_get_i64(d, prefix, "best_step", &b->step, 1);
+    tp__score *const score[3] = {&b->best, &b->saved, &b->lost};
+    double value[3];
+    int64_t step[6];
+    char path[1200];
+    if (!tp_state_get_f64(d, prefix, "best", value, 3) || !tp_state_get_i64(d, prefix, "step", step, 6)) return TP_OK;
+    for (int i = 0; i < 3; i++) {
+        score[i]->have = step[2 * i] != 0;
+        score[i]->value = value[i];
+        score[i]->step = step[2 * i + 1];
+    }
+    if (b->lost.have) tp__best_unsaved(cb, &b->lost, "its checkpoint could not be written");
+    for (int i = 0; b->saved.have; i++) { /* somebody may have removed it */
+        if (i == TP_COUNT(tp__checkpoint_ends)) {
+            b->saved.have = false;
+            break;
+        }
+        snprintf(path, sizeof path, "%s/%s%s", b->dir, b->file, tp__checkpoint_ends[i]);
+        if (tp_file_exists(path)) break;
+    }
     return TP_OK;
 }
 
@@ -3371,8 +3916,11 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
         tp_callback_free(cb);
         return NULL;
     }
+    cb->id = b->stat;
     cb->before_train = tp__best_before_train;
     cb->trigger = tp__best_trigger;
+    cb->after_checkpoint = tp__best_after_checkpoint;
+    cb->after_train = tp__best_after_train;
     cb->save_state = tp__best_save_state;
     cb->load_state = tp__best_load_state;
     return cb;
@@ -4013,6 +4561,23 @@ static tp_status tp__setter_setup_graph(tp_callback *cb)
     return s->param->setup_graph ? s->param->setup_graph(s->param) : TP_OK;
 }
 
+/* A parameter that is no variable of the graph is in no checkpoint but this way. */
+static tp_status tp__setter_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__setter *s = (const tp__setter *)cb->user;
+    double value = 0;
+    if (s->param->setup_graph == tp__graph_var_setup) return TP_OK;
+    const tp_status st = s->param->get_value(s->param, &value);
+    return st == TP_OK ? tp_state_put_f64(d, prefix, "value", &value, 1) : st;
+}
+
+static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    const tp__setter *s = (const tp__setter *)cb->user;
+    double value = 0;
+    return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
+}
+
 static tp_status tp__setter_trigger(tp_callback *cb)
 {
     const tp__setter *s = (const tp__setter *)cb->user;
@@ -4023,6 +4588,9 @@ static tp_status tp__setter_trigger(tp_callback *cb)
     st = s->fn(cb, s->fn_user, &value, &set);
     return st == TP_OK && set ? tp__setter_set(cb, value) : st;
 }
+
+/* After a resume the parameter is as it was left. */
+static tp_status tp__setter_before_train(tp_callback *cb) { return cb->resumed ? TP_OK : tp__setter_trigger(cb); }
 
 static void tp__setter_close(tp_callback *cb)
 {
@@ -4053,9 +4621,12 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
     s->logged_epoch = -1;
     cb->chief_only = false;
     cb->setup_graph = tp__setter_setup_graph;
-    cb->before_train = tp__setter_trigger;
+    cb->before_train = tp__setter_before_train;
     cb->trigger = tp__setter_trigger;
     cb->close = tp__setter_close;
+    cb->id = param->name;
+    cb->save_state = tp__setter_save_state;
+    cb->load_state = tp__setter_load_state;
     return cb;
 }
 
@@ -4085,6 +4656,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
 typedef struct tp__human {
     tp__setter setter;
     const char *path;
+    bool have; /* what was read last, which a resume does not set again */
+    double last;
 } tp__human;
 
 /* The value of `name` in the text; false when a line is not "key:number" or no line has the key. */
@@ -4114,7 +4687,7 @@ static bool tp__human_parse(char *text, const char *name, double *value)
 
 static tp_status tp__human_value(tp_callback *cb, void *user, double *value, bool *set)
 {
-    const tp__human *h = (const tp__human *)cb->user;
+    tp__human *h = (tp__human *)cb->user;
     char *text = NULL;
     size_t n = 0;
     (void)user;
@@ -4126,7 +4699,35 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
     *set = tp__human_parse(text, h->setter.param->name, value);
     tp_free(text);
     if (!*set) tp_log(TP_LOG_WARN, "Cannot find %s in %s", h->setter.param->name, h->path);
+    if (*set) h->have = true, h->last = *value;
     return TP_OK;
+}
+
+/* After a resume, a file that nobody has changed has had its effect; another setter may have come after it. */
+static tp_status tp__human_before_train(tp_callback *cb)
+{
+    const tp__human *h = (const tp__human *)cb->user;
+    const double last = h->last;
+    const bool had = h->have;
+    double value = 0;
+    bool set = false;
+    if (!cb->resumed || !had) return tp__setter_trigger(cb);
+    const tp_status st = tp__human_value(cb, NULL, &value, &set);
+    return st == TP_OK && set && value != last ? tp__setter_set(cb, value) : st;
+}
+
+static tp_status tp__human_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__human *h = (const tp__human *)cb->user;
+    const tp_status st = tp__setter_save_state(cb, d, prefix);
+    return st == TP_OK && h->have ? tp_state_put_f64(d, prefix, "read", &h->last, 1) : st;
+}
+
+static tp_status tp__human_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__human *h = (tp__human *)cb->user;
+    h->have = tp_state_get_f64(d, prefix, "read", &h->last, 1);
+    return tp__setter_load_state(cb, d, prefix);
 }
 
 TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d)
@@ -4141,6 +4742,9 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__human *h = (tp__human *)cb->user;
     h->setter.fn = tp__human_value;
+    cb->before_train = tp__human_before_train;
+    cb->save_state = tp__human_save_state;
+    cb->load_state = tp__human_load_state;
     h->path = tp_arena_printf(&cb->mem_, "%s/%s", tp_logger_dir(), d->file_name ? d->file_name : "hyper.txt");
     if (!h->path) {
         tp_callback_free(cb);
@@ -4156,7 +4760,8 @@ typedef struct tp__schedule {
     tp__setter setter;
     tp_schedule_point *point; /* ascending */
     int n, interp;
-    bool step_based, set_at_beginning;
+    bool step_based, set_at_beginning, have_due;
+    double due; /* what this schedule's value was in the checkpoint */
 } tp__schedule;
 
 /* The value to set at exactly this point. in_force: also what an earlier point left behind. */
@@ -4188,11 +4793,29 @@ static tp_status tp__schedule_fn(tp_callback *cb, void *user, double *value, boo
     return TP_OK;
 }
 
-/* A training that starts in the middle takes over what would be in force. */
+static tp_status tp__schedule_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    double due = 0;
+    const tp_status st = tp__setter_save_state(cb, d, prefix);
+    if (st != TP_OK || !tp__schedule_value((const tp__schedule *)cb->user, tp__schedule_now(cb), true, &due)) return st;
+    return tp_state_put_f64(d, prefix, "due", &due, 1);
+}
+
+static tp_status tp__schedule_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__schedule *s = (tp__schedule *)cb->user;
+    s->have_due = tp_state_get_f64(d, prefix, "due", &s->due, 1);
+    return tp__setter_load_state(cb, d, prefix);
+}
+
+/* A training that starts in the middle takes over what would be in force. After a resume it is in force, or another
+ * setter has changed it since; only a schedule that is not what it was has something to say. */
 static tp_status tp__schedule_before_train(tp_callback *cb)
 {
     const tp__schedule *s = (const tp__schedule *)cb->user;
     double should = 0, is = 0;
+    const bool any = tp__schedule_value(s, tp__schedule_now(cb), true, &should);
+    if (cb->resumed && any == s->have_due && (!any || !(should < s->due || should > s->due))) return TP_OK;
     tp_status st = tp__setter_trigger(cb);
     if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &should)) return st;
     if ((st = tp_setter_current_value(cb, &is)) != TP_OK) return st;
@@ -4256,6 +4879,8 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     s->step_based = d->step_based == TP_YES;
     s->set_at_beginning = d->set_at_beginning != TP_NO;
     s->setter.fn = tp__schedule_fn;
+    cb->save_state = tp__schedule_save_state;
+    cb->load_state = tp__schedule_load_state;
     cb->before_train = tp__schedule_before_train;
     cb->trigger_epoch = tp__schedule_trigger_epoch;
     cb->trigger_step = tp__schedule_trigger_step;
@@ -4268,34 +4893,13 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
 typedef struct tp__func_setter {
     tp__setter setter;
     double (*fn)(int64_t epoch_num, double old_value, void *user);
-    int64_t applied, loaded; /* epoch of the last application; that of the checkpoint, -1: none */
 } tp__func_setter;
 
 static tp_status tp__func_value(tp_callback *cb, void *user, double *value, bool *set)
 {
-    tp__func_setter *f = (tp__func_setter *)cb->user;
+    const tp__func_setter *f = (const tp__func_setter *)cb->user;
     *value = f->fn(cb->train->epoch_num, *value, user);
     *set = true;
-    f->applied = cb->train->epoch_num;
-    return TP_OK;
-}
-
-/* new = fn(old) must not happen twice for one epoch: a checkpoint knows whether it had happened. */
-static tp_status tp__func_before_train(tp_callback *cb)
-{
-    const tp__func_setter *f = (const tp__func_setter *)cb->user;
-    return f->loaded == cb->train->epoch_num ? TP_OK : tp__setter_trigger(cb);
-}
-
-static tp_status tp__func_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
-{
-    return tp_state_put_i64(d, prefix, "applied", &((const tp__func_setter *)cb->user)->applied, 1);
-}
-
-static tp_status tp__func_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
-{
-    tp__func_setter *f = (tp__func_setter *)cb->user;
-    if (tp_state_get_i64(d, prefix, "applied", &f->loaded, 1)) f->applied = f->loaded;
     return TP_OK;
 }
 
@@ -4311,10 +4915,6 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
     f->setter.fn = tp__func_value;
     f->setter.fn_user = d->user;
     f->fn = d->fn;
-    f->applied = f->loaded = -1;
-    cb->before_train = tp__func_before_train;
-    cb->save_state = tp__func_save_state;
-    cb->load_state = tp__func_load_state;
     return cb;
 }
 
@@ -4368,7 +4968,8 @@ static tp_status tp__stat_save_state(tp_callback *cb, tp_dict *d, const char *pr
 {
     const tp__stat_setter *s = (const tp__stat_setter *)cb->user;
     const int64_t head[2] = {s->n, s->step};
-    const tp_status st = tp_state_put_i64(d, prefix, "window_size", head, 2);
+    tp_status st = tp__setter_save_state(cb, d, prefix);
+    if (st == TP_OK) st = tp_state_put_i64(d, prefix, "window_size", head, 2);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "window", s->window, s->n) : st;
 }
 
@@ -4381,7 +4982,7 @@ static tp_status tp__stat_load_state(tp_callback *cb, const tp_dict *d, const ch
         s->n = (int)head[0];
         s->step = head[1];
     }
-    return TP_OK;
+    return tp__setter_load_state(cb, d, prefix);
 }
 
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d)
@@ -4406,6 +5007,10 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
         return NULL;
     }
     cb->before_train = NULL;
+    if (!(cb->id = tp_arena_printf(&cb->mem_, "%s,%s", s->setter.param->name, s->stat))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
     cb->save_state = tp__stat_save_state;
     cb->load_state = tp__stat_load_state;
     return cb;
@@ -4573,6 +5178,9 @@ static tp_status tp__events_before_train(tp_callback *cb)
         else tp__pb_bytes(&graph, 1, node.data, node.len);
     }
     tp_status st = graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
+    static const char start[] = {8, 1}; /* SessionLog{status=START}: what was reported of later steps is void */
+    if (st == TP_OK && cb->resumed)
+        st = tp__events_add(e, tp__os_wall(), cb->train->global_step + 1, 7, start, sizeof start);
     if (st == TP_OK && graph.len) st = tp__events_add(e, tp__os_wall(), 0, 4, graph.data, graph.len);
     tp_buf_free(&graph);
     tp_buf_free(&node);
@@ -4664,13 +5272,15 @@ typedef struct tp__json_writer {
     const char *dir;
     tp__table now;  /* what was reported since the last record */
     tp_buf records; /* "[{...}, {...}": the file without its end */
+    size_t written; /* bytes of records that are in the file */
+    bool cut;       /* it holds more, which has to go */
 } tp__json_writer;
 
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
 {
     char *text = NULL;
     size_t size = 0;
-    const tp_status st = tp__stats_load(dir, &text, &size, epoch);
+    const tp_status st = tp__stats_load(dir, &text, &size, epoch, 0, NULL);
     tp_free(text);
     return st;
 }
@@ -4679,7 +5289,7 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
 {
     size_t size = 0;
     int64_t epoch = 0;
-    return tp__stats_load(dir, text, &size, &epoch);
+    return tp__stats_load(dir, text, &size, &epoch, 0, NULL);
 }
 
 static tp_status tp__json_setup_graph(tp_callback *cb)
@@ -4691,8 +5301,9 @@ static tp_status tp__json_setup_graph(tp_callback *cb)
     return TP_OK;
 }
 
-static tp_status tp__json_write(tp__json_writer *j)
+static tp_status tp__json_write(tp_callback *cb)
 {
+    tp__json_writer *j = (tp__json_writer *)cb->user;
     char path[1100];
     tp_writer *w = NULL;
     snprintf(path, sizeof path, "%s/stats.json", j->dir);
@@ -4701,7 +5312,13 @@ static tp_status tp__json_write(tp__json_writer *j)
     if (st == TP_OK) st = tp_writer_put(w, "]", 1);
     if (st == TP_OK) st = tp_writer_commit(w);
     else tp_writer_abort(w);
+    if (st == TP_OK) {
+        j->written = j->records.len;
+        tp_callback_set_unsaved(cb, NULL);
+    }
     if (st != TP_ERR_IO) return st;
+    tp_callback_set_unsaved(cb, "'%s' was not written at global_step=%lld: %s", path, (long long)cb->train->global_step,
+                            tp_last_error());
     tp_log(TP_LOG_ERROR, "JSONWriter: '%s' was not written: %s", path, tp_last_error());
     return TP_OK;
 }
@@ -4723,46 +5340,135 @@ static tp_status tp__json_flush(tp_callback *cb)
     tp_buf_printf(b, "\"epoch_num\": %lld, \"global_step\": %lld}", (long long)cb->train->epoch_num,
                   (long long)cb->train->global_step);
     tp__table_clear(&j->now);
-    return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(j);
+    return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(cb);
 }
 
-/* Go on with an existing file if training goes on where it ends; else put it aside. */
+/* A file that is not of this training gets another name. false: it cannot, and no new one may take its place. */
+static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
+{
+    tp__json_writer *j = (tp__json_writer *)cb->user;
+    char from[1100], to[1200];
+    snprintf(from, sizeof from, "%s/stats.json", j->dir);
+    if (tp__set_aside(from, from, ".", TP__OS_FILE, to, sizeof to) != TP_OK) {
+        tp_callback_set_unsaved(cb, "the old '%s' cannot be set aside, and no new one is written: %s", from,
+                                tp_last_error());
+        tp_log(TP_LOG_ERROR, "JSONWriter: %s", cb->unsaved ? cb->unsaved : "out of memory");
+        j->dir = NULL;
+        return false;
+    }
+    tp_log(TP_LOG_WARN,
+           "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
+           "want to resume old "
+           "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
+           (long long)epoch, (long long)cb->train->starting_epoch, to);
+    return true;
+}
+
+/* The records of the file up to a step, into j->records. TP_ERR_NAME: there is no file. */
+static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t *epoch)
+{
+    char *text = NULL;
+    size_t size = 0, kept = 0;
+    const tp_status st = tp__stats_load(j->dir, &text, &size, epoch, limit, &kept);
+    if (st != TP_OK) return st;
+    j->records.len = 0;
+    if (kept > 1) tp_buf_put(&j->records, text, kept);
+    j->written = j->records.len;
+    j->cut = kept > 1 ? size > kept && strspn(text + kept, "] \t\r\n") != size - kept : *epoch >= 0;
+    tp_free(text);
+    return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : TP_OK;
+}
+
+/* A file that is not of this training is set aside. Go on with it if training goes on where it ends. */
 static tp_status tp__json_before_train(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
-    char *text = NULL;
-    size_t size = 0;
     int64_t epoch = -1;
     if (!j->dir) return TP_OK;
-    tp_status st = tp__stats_load(j->dir, &text, &size, &epoch);
-    if (st == TP_ERR_NAME) return tp__json_flush(cb);
-    if (st != TP_OK) return st;
-    if (epoch < 0 || epoch + 1 == cb->train->starting_epoch) {
-        tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
-        while (size && text[size - 1] != ']') size--; /* the list was checked: its end is there */
-        size--;
-        while (size > 1 && isspace((unsigned char)text[size - 1])) size--;
-        const char *begin = strchr(text, '[');
-        tp_buf_put(&j->records, begin, size - (size_t)(begin - text));
-    } else {
-        char from[1100], to[1200];
-        snprintf(from, sizeof from, "%s/stats.json", j->dir);
-        st = tp__set_aside(from, from, ".", TP__OS_FILE, to, sizeof to);
-        if (st != TP_OK) { /* the history of another training is worth more than that of this one */
-            tp_log(TP_LOG_ERROR, "JSONWriter: the old file cannot be set aside, and no new one is written: %s",
-                   tp_last_error());
-            j->dir = NULL;
-            tp_free(text);
-            return TP_OK;
+    if (!cb->resumed) {
+        const tp_status st = tp__json_read(j, INT64_MAX, &epoch);
+        if (st != TP_OK && st != TP_ERR_NAME) return st;
+        if (epoch < 0 || (epoch > 0 && epoch + 1 == cb->train->starting_epoch)) {
+            if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
+        } else {
+            if (!tp__json_set_aside(cb, epoch)) return TP_OK;
+            j->records.len = j->written = 0;
         }
-        tp_log(TP_LOG_WARN,
-               "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
-               "want to resume old "
-               "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
-               (long long)epoch, (long long)cb->train->starting_epoch, to);
     }
-    tp_free(text);
-    return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_flush(cb);
+    if (j->now.n) return tp__json_flush(cb);
+    return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb) : TP_OK;
+}
+
+/* Records that could not be written. */
+static tp_status tp__json_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__json_writer *j = (const tp__json_writer *)cb->user;
+    const size_t n = j->written ? j->written + 2 : 1; /* behind ", ", or behind '[' */
+    const int64_t written = (int64_t)j->written;
+    if (j->records.len <= n) return TP_OK;
+    const tp_status st = tp_state_put_i64(d, prefix, "written", &written, 1);
+    if (st != TP_OK) return st;
+    return tp__state_put(d, prefix, "unwritten", TP_U8, j->records.data + n, (int64_t)(j->records.len - n));
+}
+
+/* The numbers of a record become history when it is known of which step they are. */
+static tp_status tp__json_history(void *user, int64_t step)
+{
+    tp_callback *cb = (tp_callback *)user;
+    tp__table *t = &((tp__json_writer *)cb->user)->now;
+    tp_status st = TP_OK;
+    for (int i = 0; i < t->n && st == TP_OK; i++) {
+        tp_stat s;
+        s.step = step;
+        s.value = t->entry[i].value;
+        s.is_int = t->entry[i].is_int;
+        st = tp__history_add(cb->train->monitors, tp__table_name(t, i), &s);
+    }
+    tp__table_clear(t);
+    return st;
+}
+
+static tp_status tp__json_history_number(void *user, const char *key, const tp_stat *stat)
+{
+    tp_callback *cb = (tp_callback *)user;
+    if (strcmp(key, "epoch_num") == 0 || strcmp(key, "global_step") == 0) return TP_OK;
+    return tp__table_put(&((tp__json_writer *)cb->user)->now, key, stat);
+}
+
+/* The file is written before the checkpoint of its epoch. So it may hold records of steps that come again: they are
+ * dropped. What could not be written is in the checkpoint. All of it becomes the history of the monitors. */
+static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__json_writer *j = (tp__json_writer *)cb->user;
+    int64_t n = 0, epoch = -1, written = 0;
+    const void *text = tp__state_find(d, prefix, "unwritten", TP_U8, &n);
+    tp__json in;
+    if (!j->dir) return TP_OK;
+    tp_status st = tp__json_read(j, cb->train->global_step, &epoch);
+    if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
+    if (st == TP_ERR_FORMAT && !tp__json_set_aside(cb, epoch)) return TP_OK;
+    if (st != TP_OK && st != TP_ERR_NAME && st != TP_ERR_FORMAT) return st;
+    if (n > 0 && tp_state_get_i64(d, prefix, "written", &written, 1)) { /* or were written since */
+        if (written >= 0 && (size_t)written < j->records.len) {
+            j->records.len = (size_t)written;
+            j->cut = true;
+        }
+        tp_buf_printf(&j->records, j->records.len ? ", " : "[");
+        tp_buf_put(&j->records, text, (size_t)n);
+    }
+    memset(&in, 0, sizeof in);
+    in.limit = (double)cb->train->global_step;
+    in.number_fn = tp__json_history_number;
+    in.object_fn = tp__json_history;
+    in.user = cb;
+    const size_t size = j->records.len;
+    tp_buf_put(&j->records, "]", 1);
+    if (j->records.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for stats.json");
+    in.p = j->records.data;
+    in.end = in.p + j->records.len;
+    if (size && cb->train->monitors) tp__json_value(&in);
+    j->records.len = size;
+    return in.status;
 }
 
 static tp_status tp__json_trigger_step(tp_callback *cb)
@@ -4775,6 +5481,12 @@ static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat 
 {
     tp__json_writer *j = (tp__json_writer *)m->cb.user;
     return tp__table_put(&j->now, name, s);
+}
+
+static tp_status tp__json_after_train(tp_callback *cb)
+{
+    const tp__json_writer *j = (const tp__json_writer *)cb->user;
+    return j->dir && !j->records.failed && j->written != j->records.len ? tp__json_write(cb) : TP_OK;
 }
 
 static void tp__json_close(tp_callback *cb)
@@ -4790,6 +5502,9 @@ TP_DEF tp_monitor *tp_monitor_json_writer(void)
     if (!m) return NULL;
     m->cb.setup_graph = tp__json_setup_graph;
     m->cb.before_train = tp__json_before_train;
+    m->cb.after_train = tp__json_after_train;
+    m->cb.save_state = tp__json_save_state;
+    m->cb.load_state = tp__json_load_state;
     m->cb.trigger_step = tp__json_trigger_step;
     m->cb.trigger = tp__json_flush;
     m->cb.close = tp__json_close;

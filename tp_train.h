@@ -60,10 +60,26 @@
  *     nothing else that runs in the session moves its random numbers. global_step is a variable that every
  *     such run increments.
  *
- *     A checkpoint of a ModelSaver holds the random step, the input's position and the callbacks' states
- *     beside the variables. A trainer that starts with such a checkpoint and goes on at the next epoch ends
- *     with the same bits as one that was never stopped. What is not saved, as in the original: moving
- *     averages of summaries, the monitors' history.
+ *     An epoch:
+ *
+ *         1  before_epoch       of all callbacks, in the order of the list; so in each phase
+ *         2  the steps          before_run, the run, after_run, trigger_step; then the checkpoint, if a callback
+ *                               asked for one here
+ *         3  after_epoch
+ *         4  trigger_epoch      validation, setters, your own; the monitors, which come last, write what was reported
+ *         5  checkpoint         of those who asked for one in 4. First the states of all callbacks and monitors are
+ *                               collected, then each saver writes; the one in the logger's directory, from which
+ *                               auto-resume goes on, last
+ *         6  after_checkpoint   MinSaver and MaxSaver copy the best model
+ *
+ *     So a checkpoint is a point between epochs, and it does not matter where in the list the savers stand. It
+ *     holds all variables, random steps, the input's position, moving averages, the history of the monitors and
+ *     the states of callbacks, by name. A training that was killed at any moment and starts again with
+ *     .auto_resume goes on from the last point and ends with the same bits, the best models and stats.json included:
+ *     what a killed process had written beyond that point is dropped or made again.
+ *
+ *     List callbacks so that what reports a statistic comes before what acts on it in its trigger: InferenceRunner
+ *     before StatMonitorParamSetter and SendStat. Nothing else needs an order. See tp_callbacks.h.
  *
  * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
@@ -71,7 +87,8 @@
  * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
  * ERRORS     tp_status: TP_OK also after TP_STOP or the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
- *            in each case.
+ *            in each case. TP_ERR_IO: training came to its end, but the last checkpoint, a best model or
+ *            stats.json is not on the disk as it should be; one line of the log for each says what, and why.
  */
 #ifndef TP_TRAIN_H
 #define TP_TRAIN_H
@@ -115,6 +132,7 @@ struct tp_trainer {
     void *user;              /* yours */
     tp_callback **callback_; /* registered, until they become the group */
     int n_callback_, cap_callback_;
+    bool unsaved_is_ok; /* see tp_train_config */
     tp_callback *group_;
     tp_hook hook_, *hooks_[1];
     tp_input_source *input_;
@@ -163,6 +181,7 @@ typedef struct tp_train_desc {
     int64_t steps_per_epoch; /* required; TP_NO_STEPS: epochs without steps */
     int64_t starting_epoch;  /* 0 = 1 */
     int64_t max_epoch;       /* 0 = 9999999 */
+    int unsaved_is_ok;       /* see tp_train_config */
 } tp_train_desc;
 /* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
  * train_with_defaults] */
@@ -196,6 +215,7 @@ typedef struct tp_train_config {
     int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
     int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42 */
+    int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
 } tp_train_config;
 #ifndef __cplusplus
 #define TP_CALLBACKS(...)                             \
@@ -602,14 +622,31 @@ static tp_status tp__resume_state(tp_train_state *s)
     return tp_train_state_load(s);
 }
 
-static tp_status tp__epoch(tp_trainer *t, bool *stop)
+/* A checkpoint that was made within an epoch: the steps of that epoch that are done. */
+static int64_t tp__steps_done(tp_train_state *s)
+{
+    const tp_dict *d = tp_session_state(s->session);
+    int64_t epoch[2], step = -1;
+    if (!s->resumed || !tp_state_get_i64(d, "tp:", "epoch", epoch, 2) || epoch[1] || epoch[0] + 1 != s->starting_epoch)
+        return 0;
+    if (!tp_state_get_i64(d, "tp:", "local_step", &step, 1) || step < 0 || step >= s->steps_per_epoch - 1) {
+        tp_log(TP_LOG_WARN, "The checkpoint was made within epoch %lld, which begins anew.",
+               (long long)s->starting_epoch);
+        return 0;
+    }
+    tp_log(TP_LOG_INFO, "The checkpoint was made within epoch %lld, after step %lld of %lld.",
+           (long long)s->starting_epoch, (long long)step + 1, (long long)s->steps_per_epoch);
+    return step + 1;
+}
+
+static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
 {
     tp_train_state *s = &t->state;
     char time[TP_TIME_TEXT];
     tp_log(TP_LOG_INFO, "Start Epoch %lld ...", (long long)s->epoch_num);
     tp_status st = tp_callback_before_epoch(t->group_);
     const double t0 = tp_time();
-    for (int64_t i = 0; i < s->steps_per_epoch && st == TP_OK; i++) {
+    for (int64_t i = first; i < s->steps_per_epoch && st == TP_OK; i++) {
         s->local_step = i;
         if (tp_hooked_session_should_stop(s->hooked_session)) {
             *stop = true;
@@ -618,12 +655,16 @@ static tp_status tp__epoch(tp_trainer *t, bool *stop)
         st = tp__trainer_poll(s);
         if (st == TP_OK) st = t->run_step(t);
         if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
+        if (st == TP_OK && s->due_ && i + 1 < s->steps_per_epoch) st = tp_train_checkpoint(s, false);
     }
     if (st == TP_OK) st = tp_callback_after_epoch(t->group_);
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
            (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
-    return tp_callback_trigger_epoch(t->group_);
+    st = tp_callback_trigger_epoch(t->group_);
+    if (st < 0 || st == TP_INTR) return st; /* the epoch is not complete */
+    const tp_status saved = tp_train_checkpoint(s, true);
+    return saved == TP_OK ? st : saved;
 }
 
 static tp_status tp__all_epochs(tp_trainer *t)
@@ -632,13 +673,46 @@ static tp_status tp__all_epochs(tp_trainer *t)
     bool stop = false;
     tp_status st = tp__resume_state(s);
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
-    if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
+    if (st == TP_OK) st = tp__read_global_step(s);                /* again: a callback may have loaded a checkpoint */
+    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* what ran before training is no part of it */
+    if (st == TP_OK) st = tp_train_checkpoint(s, false);
+    int64_t first = st == TP_OK ? tp__steps_done(s) : 0;
     for (int64_t e = s->starting_epoch; e <= s->max_epoch && st == TP_OK && !stop; e++) {
         s->epoch_num = e;
-        st = tp__epoch(t, &stop);
+        st = tp__epoch(t, first, &stop);
+        first = 0;
     }
     if (st == TP_OK && !stop) tp_log(TP_LOG_INFO, "Training has finished!");
     return st;
+}
+
+typedef struct tp__unsaved {
+    bool any;
+    char first[TP__ERROR_TEXT];
+} tp__unsaved;
+
+static tp_status tp__tell_unsaved(tp_callback *cb, void *user)
+{
+    tp__unsaved *u = (tp__unsaved *)user;
+    if (!cb->unsaved) return TP_OK;
+    tp_log(TP_LOG_ERROR, "%s: %s", cb->name, cb->unsaved);
+    if (!u->any) snprintf(u->first, sizeof u->first, "%s: %s", cb->name, cb->unsaved);
+    u->any = true;
+    return TP_OK;
+}
+
+/* after_train of all, a checkpoint if one was asked for there, and the list of what is not on the disk. */
+static tp_status tp__end_training(tp_trainer *t, tp_status st)
+{
+    tp_train_state *s = &t->state;
+    tp__unsaved u;
+    u.any = false;
+    tp_callback_after_train(t->group_);
+    if (tp_train_checkpoint(s, false) != TP_OK)
+        tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
+    tp__visit(s->callbacks, s->n_callbacks, tp__tell_unsaved, &u);
+    if (st == TP_STOP || st == TP_END) st = TP_OK;
+    return st == TP_OK && u.any && !t->unsaved_is_ok ? tp_fail(TP_ERR_IO, "%s", u.first) : st;
 }
 
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch)
@@ -657,6 +731,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->epoch_num = starting_epoch - 1;
     s->stop_reason[0] = 0;
     tp__os_interrupt_listen();
+    s->due_ = NULL;
 
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
@@ -672,9 +747,9 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     } else if (st < 0) {
         tp_log(TP_LOG_ERROR, "Training failed at global_step=%lld: %s", (long long)s->global_step, sentence);
     }
-    tp_callback_after_train(t->group_);
+    const tp_status end = tp__end_training(t, st);
     tp__os_interrupt_ignore();
-    if (st == TP_STOP || st == TP_END) return TP_OK;
+    if (st == TP_OK || st == TP_STOP || st == TP_END) return end;
     if (st == TP_INTR) return tp_fail(TP_INTR, "training was interrupted by Ctrl-C");
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
@@ -703,6 +778,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     }
     tp_session_init_free(init);
     if (st != TP_OK) return st;
+    if (d->unsaved_is_ok) t->unsaved_is_ok = d->unsaved_is_ok == TP_YES;
     return tp_trainer_main_loop(t, steps, d->starting_epoch ? d->starting_epoch : 1,
                                 d->max_epoch ? d->max_epoch : 9999999);
 }
@@ -747,8 +823,7 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d) {
 
 /* ==== >>config ======================================================================================== */
 
-/* The complete epochs of a checkpoint of ours; -1 if it does not tell, or was made in the middle of an
- * epoch. */
+/* The complete epochs of a checkpoint of ours; -1 if it does not tell. One that was made within an epoch goes on there. */
 static tp_status tp__checkpoint_epoch(const char *path, int64_t *epoch)
 {
     char file[1200];
@@ -758,7 +833,9 @@ static tp_status tp__checkpoint_epoch(const char *path, int64_t *epoch)
     memset(&d, 0, sizeof d);
     tp_status st = tp__checkpoint_path(path, file, sizeof file);
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
-    if (st == TP_OK && tp_state_get_i64(&d, "tp:", "epoch", saved, 2) && saved[1]) *epoch = saved[0];
+    if (st == TP_OK && tp_state_get_i64(&d, "tp:", "epoch", saved, 2) &&
+        (saved[1] || tp_dict_find(&d, "tp:local_step")))
+        *epoch = saved[0];
     tp_dict_free(&d);
     return st;
 }
@@ -786,6 +863,13 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
         if (st == TP_ERR_NAME) in_json = -1;
     }
     const int64_t epoch = look_epoch ? (in_checkpoint >= 0 ? in_checkpoint : in_json) : -1;
+    if (look_init && !found && epoch >= 0 && !c->starting_epoch) {
+        tp_log(TP_LOG_WARN,
+               "There is no checkpoint in '%s', though stats.json ends with epoch %lld: training starts from the "
+               "beginning.",
+               dir, (long long)epoch);
+        return TP_OK;
+    }
     if (found != (epoch >= 0))
         return tp_fail(TP_ERR_STATE,
                        "Found SessionInit=%s, Found Last Epoch=%s: to resume from '%s', both a checkpoint "
@@ -881,6 +965,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
     d.max_epoch = c->max_epoch ? c->max_epoch : 99999;
+    d.unsaved_is_ok = c->unsaved_is_ok;
     c->callbacks = c->extra_callbacks = NULL;
     c->monitors = NULL;
     c->session_init = NULL;

@@ -1022,6 +1022,12 @@ TEST(a_model_exporter_writes_compact_files)
     c.session_init = tp_dict_restore(&d, false);
     tp_model_exporter *x = tp_model_exporter_new(&c);
     if (CHECK_MSG(x != NULL, "%s", tp_last_error())) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_session *s = tp_model_exporter_session(x);
+        CHECK_OK(tp_session_eval(s, tp_graph_find(tp_session_graph(s), "fc/b"), &t));
+        CHECK(tp_tensor_size(&t) == 3 && tp_tensor_get(&t, 2) == 2.25);
+        tp_tensor_free(&t);
         tp_export_compact_desc how;
         memset(&how, 0, sizeof how);
         CHECK_OK(tp_export_compact(x, path, NULL));

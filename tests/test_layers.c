@@ -398,6 +398,7 @@ TEST(argscope_merges_field_by_field)
             CHECK(TP_GET_ARGSCOPE(g, conv2d)->filters == 32);
             CHECK(TP_GET_ARGSCOPE(g, conv2d)->kernel_size == 1);
             CHECK(TP_GET_ARGSCOPE(g, conv2d)->activation == tp_relu);
+            CHECK(((const tp_conv2d_desc *)tp_get_argscope(g, "Conv2D"))->filters == 32); /* the same by name */
             tp_conv2d(x, "c1", .activation = tp_identity);
         }
         CHECK(TP_GET_ARGSCOPE(g, conv2d)->kernel_size == 0);

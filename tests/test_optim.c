@@ -227,14 +227,16 @@ TEST(compute_gradients_pairs_and_skips)
     done(g);
 }
 
-/* w -= lr * sign(g), counting in a slot of its own */
+/* w -= lr * sign(g), counting in a slot of its own, and all its updates in a scalar */
 static tp_node *sign_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     tp_node *ops[16];
     for (int i = 0; i < n; i++) {
         tp_node *count = tp_optimizer_slot(o, gvs[i].var, "count", NULL, tp_init_zeros());
-        tp_node *add[1] = {tp_assign_add(count, tp_ones_like(gvs[i].grad), o->pred)};
-        ops[i] = tp_assign_sub(gvs[i].var, tp_with_dependencies(tp_mul(o->learning_rate, tp_sign(gvs[i].grad)), add, 1),
+        tp_node *all = tp_optimizer_scalar(o, "sign_updates", 0.5f);
+        tp_node *add[2] = {tp_assign_add(count, tp_ones_like(gvs[i].grad), o->pred),
+                           tp_assign_add(all, tp_const(o->graph, 1), o->pred)};
+        ops[i] = tp_assign_sub(gvs[i].var, tp_with_dependencies(tp_mul(o->learning_rate, tp_sign(gvs[i].grad)), add, 2),
                                o->pred);
     }
     return tp_group(o->graph, ops, n, "sign");
@@ -254,6 +256,7 @@ TEST(an_optimizer_of_the_users_own)
         step(s, op, &gv.grad, &v, 1);
         CHECK_NEAR(variable(s, "w"), 1.25, 0, 0);
         CHECK_NEAR(variable(s, "w/Sign"), 1, 0, 0);
+        CHECK_NEAR(variable(s, "sign_updates"), 1.5, 0, 0); /* at the root, of no variable */
     }
     tp_session_free(s);
     done(g);

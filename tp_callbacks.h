@@ -4298,10 +4298,9 @@ static tp_status tp__runner_trigger(tp_callback *cb)
         if (st == TP_OK) tp__bar_step(&r->bar);
     }
     tp__bar_close(&r->bar);
+    const char *why = "";
+    if (st < TP_OK && st == tp_input_failure(r->input, &why)) return tp_fail(st, "InferenceRunner: %s", why);
     if (st == TP_END) {
-        const char *why = "";
-        if (tp_input_failure(r->input, &why) != TP_OK)
-            return tp_fail(tp_input_failure(r->input, NULL), "InferenceRunner: %s", why);
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
                            "[InferenceRunner] input stopped before reaching its size of %lld datapoints. "

@@ -323,8 +323,8 @@ struct tp_input_source {
     int n_spec;
     bool setup_done;
     int64_t consumed; /* datapoints that finished runs have used, from the start of the endless repetition */
-    tp_status error;  /* why the data ended early, TP_OK if it did not: see tp_input_failure */
-    char error_text[512];
+    tp_status error;  /* why reading ahead failed, TP_OK if it did not: see tp_input_failure */
+    char error_text[2048];
     tp_hook *const *hook; /* memoised */
     int n_hook;
     tp_arena mem_;
@@ -353,8 +353,8 @@ TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints an epoch, -1: un
 /* What it needs to do in each run; memoised. For every rank, not the chief alone. They use nothing but
  * before_run, after_run and after_create_session. */
 TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
-/* The data of a queue end with TP_END also when its thread failed (what it had read is delivered first): this
- * says which it was. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
+/* When the thread of a queue fails, what it had read is delivered first, then runs fail with its error. This says that it has
+ * come to that. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
 TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
 
@@ -373,8 +373,7 @@ typedef struct tp_feed_input_desc {
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
 /* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the
- * same order as FeedInput. If the flow fails, what was read before is delivered, then TP_END; see
- * tp_input_failure. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
+ * same order as FeedInput. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
  * QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked, with the same results. [input_source:
  * QueueInput] */
 typedef struct tp_queue_input_desc {
@@ -2425,8 +2424,8 @@ typedef struct tp__feeder {
     tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
     int n_slot, head, filled, held;
     bool closed, stop, prepared;
-    tp_status error; /* the reader's; given to the source when the data before it are used up */
-    char error_text[512];
+    tp_status error; /* the reader's; runs have it when the data before it are used up */
+    char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
     tp_cond *room, *data;
@@ -2450,7 +2449,7 @@ static void tp__feeder_end(tp__feeder *f, tp_status st)
     f->closed = true;
     if (st >= TP_OK) return; /* the end of a finite pass, or a flow that asks to stop */
     f->error = st;
-    snprintf(f->error_text, sizeof f->error_text, "%.511s", tp_last_error());
+    snprintf(f->error_text, sizeof f->error_text, "%.2047s", tp_last_error());
 }
 
 /* Give every place of the ring the memory that the first datapoint took, so that reading ahead allocates nothing later. */
@@ -2482,8 +2481,6 @@ static void tp__feeder_thread(void *user)
             f->prepared = true; /* no run has seen the ring yet */
             st = tp__feeder_prepare(f, dp);
         }
-        if (st < TP_OK)
-            tp_log(TP_LOG_ERROR, "QueueInput: the data end here, because reading failed: %s", tp_last_error());
         tp_mutex_lock(f->mutex);
         if (st == TP_OK) f->filled++;
         else tp__feeder_end(f, st);
@@ -2551,7 +2548,7 @@ static tp_status tp__feeder_take(tp_input_source *s)
             f->held++;
             if (f->threaded) tp_cond_signal(f->room);
         } else if (f->closed) {
-            st = TP_END;
+            st = f->error != TP_OK ? f->error : TP_END;
             break;
         } else if (f->threaded) {
             tp_cond_wait(f->data, f->mutex);
@@ -2560,11 +2557,11 @@ static tp_status tp__feeder_take(tp_input_source *s)
         } else if (f->queue || st == TP_END) {
             tp__feeder_end(f, st);
         } else {
-            break; /* FeedInput: the run fails with the flow's error */
+            break; /* FeedInput: the next run reads again */
         }
     }
-    if (st == TP_END && f->error != TP_OK) {
-        s->error = f->error;
+    if (st < TP_OK && st == f->error) { /* of the other thread, whose sentence is not ours */
+        s->error = tp_fail(st, "%s", f->error_text);
         memcpy(s->error_text, f->error_text, sizeof s->error_text);
     }
     /* Zero-debiased average of what waits, decay 0.5. */

@@ -738,9 +738,6 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     if (st == TP_STOP) {
         tp_log(TP_LOG_INFO, "Training was stopped by exception %s.", *s->stop_reason ? s->stop_reason : "StopTraining");
     } else if (st == TP_END) {
-        const char *why = "";
-        if (s->input && tp_input_failure(s->input, &why) != TP_OK)
-            tp_log(TP_LOG_ERROR, "The data ended because reading them failed: %s", why);
         tp_log(TP_LOG_INFO, "Training was stopped by exception: the input has no more data.");
     } else if (st == TP_INTR) {
         tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");

@@ -445,7 +445,7 @@ typedef struct tp_cb_dump_tensors_desc {
     const char *names[TP_MAX_NAMES];
 } tp_cb_dump_tensors_desc;
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
-/* Log the values of tensors at every step: slow. [callbacks: TensorPrinter] */
+/* Log the values of tensors at every step, "cost:0: 0.25": slow. [callbacks: TensorPrinter] */
 TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
 /* Fail with TP_ERR_NUMERIC "CheckNumerics['<variable>']" when a trainable variable holds NaN or infinity:
  * before training, at each trigger, and with run_step after every step. [callbacks: CheckNumerics] */
@@ -2895,13 +2895,14 @@ static tp_status tp__print_tensors(tp_callback *cb, const tp_tensor *const *valu
     const tp__fetcher *f = (const tp__fetcher *)cb->user;
     (void)user;
     for (int i = 0; i < n; i++) {
-        char text[512];
+        char text[512], name[512];
         const int64_t size = tp_tensor_size(values[i]);
+        const int index = tp__split_name(f->names[i], name, sizeof name);
         int at = 0;
         text[0] = 0;
         for (int64_t k = 0; k < size && k < 16 && at < 480; k++)
             at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "", tp_tensor_get(values[i], k));
-        tp_log(TP_LOG_INFO, "%s: %s%s", f->names[i], text, size > 16 ? " ..." : "");
+        tp_log(TP_LOG_INFO, "%s:%d: %s%s", name, index, text, size > 16 ? " ..." : "");
     }
     return TP_OK;
 }

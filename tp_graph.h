@@ -349,7 +349,7 @@ TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_
 TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
 typedef struct tp_collection_backup tp_collection_backup;                         /* lives in the graph's arena */
-/* NULL keys: all */
+/* NULL keys: all, and restoring them empties those that came later. */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 /* TP_FREEZE_COLLECTION(g, keys, n) { ... }  What the block adds to these collections (keys NULL: all) is gone after it.
@@ -1330,6 +1330,7 @@ typedef struct tp__variable_scope {
 } tp__variable_scope;
 
 struct tp_collection_backup {
+    bool all; /* also those that were not there */
     int n;
     const char **key;
     tp_node ***item;
@@ -2147,6 +2148,7 @@ TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const
     b->item = (tp_node ***)tp_graph_alloc(g, (size_t)n * sizeof *b->item);
     b->n_item = (int *)tp_graph_alloc(g, (size_t)n * sizeof *b->n_item);
     if (!b->key || !b->item || !b->n_item) return NULL;
+    b->all = keys == NULL;
     b->n = n;
     for (int i = 0; i < n; i++) {
         const char *key = keys ? keys[i] : ((tp__collection *)g->collection.item[i])->key;
@@ -2163,6 +2165,7 @@ TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b)
 {
     if (!b) return;
+    for (int i = 0; b->all && i < g->collection.n; i++) ((tp__collection *)g->collection.item[i])->list.n = 0;
     for (int i = 0; i < b->n; i++) {
         tp__collection *c = tp__find_collection(g, b->key[i]);
         if (c) c->list.n = 0;
@@ -8292,10 +8295,7 @@ static tp_status tp__session_init_setup(tp_session_init *i, tp_graph *g)
     const tp_status st = i && i->setup_graph ? i->setup_graph(i, g) : TP_OK;
     return st != TP_OK || tp_graph_status(g) == TP_OK ? st : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
 }
-static tp_status tp__session_init_load(tp_session_init *i, tp_session *s)
-{
-    return i && i->run ? i->run(i, s) : TP_OK;
-}
+static tp_status tp__session_init_load(tp_session_init *i, tp_session *s) { return i && i->run ? i->run(i, s) : TP_OK; }
 
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s)
 {

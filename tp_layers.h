@@ -625,10 +625,11 @@ TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_t
 /* [layer_register] The type is copied; what it points to must outlive the graph. A name that is taken is a mistake. */
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type);
 /* Ordinary functions that make nodes join in: argscope fills what a call leaves out, chains take them, and their shapes
- * are logged once under their name. Nothing is renamed and no scope is opened. The second does it for a table of them.
+ * are logged once under their name unless log_shape (tp_tri, 0 = TP_YES; it goes before the type's) is TP_NO. Nothing is renamed
+ * and no scope is opened. The second does it for a table of them.
  * [argscope: enable_argscope_for_function, enable_argscope_for_module] */
-TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type);
-TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n);
+TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type, int log_shape);
+TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n, int log_shape);
 /* Either name will do; NULL if there is none. */
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name);
 /* What every layer function does: merge the options, open the scope, build, name the output, log. */
@@ -1059,15 +1060,16 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
              : tp_graph_fail(tp_node_graph(x), &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
 }
 
-TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type)
+TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type, int log_shape)
 {
     tp_layer_type t = *type;
     t.plain = t.name_optional = t.own_output = true;
+    t.log_shape = log_shape != TP_NO;
     tp_layer_register(g, &t);
 }
-TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n)
+TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n, int log_shape)
 {
-    for (int i = 0; i < n; i++) tp_enable_argscope_for_function(g, &types[i]);
+    for (int i = 0; i < n; i++) tp_enable_argscope_for_function(g, &types[i], log_shape);
 }
 
 TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n)

@@ -1234,6 +1234,8 @@ TEST(collections_are_backed_up_and_restored)
     tp_restore_collection(g, all);
     tp_collection(g, "mine", &n);
     CHECK(n == 1);
+    tp_collection(g, "other", &n);
+    CHECK(n == 0); /* came after it */
     tp_graph_free(g);
 }
 
@@ -1459,6 +1461,15 @@ TEST(frozen_collections_and_fetches)
     CHECK(n == 1);
     tp_collection(g, TP_KEY_UPDATE_OPS, &n);
     CHECK(n == 1);
+    TP_FREEZE_COLLECTION(g, NULL, 0)
+    {
+        tp_collection_add(g, TP_KEY_SUMMARIES, b);
+        tp_collection_add(g, "made inside", b);
+    }
+    tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 1);
+    tp_collection(g, "made inside", &n);
+    CHECK(n == 0);
     tp_node *const *lists[2] = {&b, &c};
     const int counts[2] = {1, 1};
     CHECK(tp_dependency_of_fetches(lists, counts, 2, a->op) && tp_dependency_of_fetches(lists, counts, 2, b->op));

@@ -630,10 +630,10 @@ TEST(functions_join_argscope)
     memset(table, 0, sizeof table);
     table[0].name = "Shifted", table[0].c_name = "shifted", table[0].desc_size = sizeof(tp_shifted_desc);
     table[0].fields = shifted_fields, table[0].n_fields = TP_COUNT(shifted_fields);
-    table[0].build = shifted_build, table[0].log_shape = true;
+    table[0].build = shifted_build;
     table[1] = table[0];
     table[1].name = "Negated", table[1].c_name = "negated", table[1].build = negated_build, table[1].n_fields = 0;
-    tp_enable_argscope_for_module(g, table, 2);
+    tp_enable_argscope_for_module(g, table, 2, 0); /* shapes are logged, as in tensorpack */
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = NULL, *z = NULL, *w = NULL;
     TP_ARGSCOPE(g, shifted, .by = 3, .times = 2)
     {
@@ -657,7 +657,14 @@ TEST(functions_join_argscope)
     CHECK(out[0] == 5 && out[1] == -7 && out[2] == 2 && out[3] == 8);
     CHECK(out[4] == 13 && out[5] == 0); /* 2(2x + 3) + 3, and its positive part */
     tp_session_free(s);
-    tp_enable_argscope_for_function(g, &table[1]);
+    tp_layer_type quiet = table[0];
+    quiet.name = "Quiet", quiet.c_name = "quiet", quiet.log_shape = true;
+    tp_enable_argscope_for_function(g, &quiet, TP_NO);
+    const tp_shifted_desc by_one = {.name = "unheard", .by = 1, .times = 1};
+    tp_layer_apply(x, "quiet", &by_one);
+    ok(g);
+    CHECK(strstr(logged, "unheard") == NULL);
+    tp_enable_argscope_for_function(g, &table[1], 0);
     CHECK_HAS(tp_graph_error(g), "there is a layer 'Negated' (negated) already");
     done(g);
 }

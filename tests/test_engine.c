@@ -434,6 +434,24 @@ TEST(conv_layers_and_threads)
     close_all(d, n);
 }
 
+/* What small shapes cover line by line, in the sizes that networks have: more images than one piece of a filter's gradient
+ * takes, planes larger than a block. */
+TEST(conv_at_real_sizes)
+{
+    tp_conv_args s[] = {
+        conv_shape(128, 32, 32, 3, 16, 3, 3, 1, 1, 1, 1),  conv_shape(128, 32, 32, 3, 32, 5, 5, 2, 1, 2, 1),
+        conv_shape(128, 28, 28, 1, 16, 3, 3, 1, 1, 1, 1),  conv_shape(128, 16, 16, 16, 32, 3, 3, 1, 1, 1, 1),
+        conv_shape(128, 16, 16, 32, 32, 1, 1, 1, 1, 0, 1), conv_shape(64, 32, 32, 16, 16, 3, 3, 1, 1, 1, 16)};
+    tp_device *d[MAX_DEVICES];
+    const bool quick = getenv("TP_TEST_QUICK") != NULL;
+    int n = open_all(d, true);
+    for (int i = 0; i < TP_COUNT(s); i++) {
+        if (i >= (quick ? 1 : 2)) s[i].B = quick ? 8 : 33;
+        check_conv(&s[i], d, n, thread_counts());
+    }
+    close_all(d, n);
+}
+
 /* -- element-wise functions -------------------------------------------------------------------------------- */
 
 /* Distance in units of the last place of `want`, which is what a rounding would leave at worst. */

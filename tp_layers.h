@@ -545,12 +545,14 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 typedef struct tp_layer_field {
     const char *name;
     size_t offset, size, probe;
+    int one_of; /* fields with the same number are ways to say one thing: not two in a call, and a call with one inherits none */
 } tp_layer_field;
 /* clang-format off */
-#define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f)}
-#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int)} /* int f, f_w */
-#define TP_LAYER_INIT(T, f)   {#f, offsetof(T, f), sizeof(tp_init), sizeof(int)}
-#define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn)}
+#define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), 0}
+#define TP_LAYER_ONE_OF(T, f, number) {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), number}
+#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int), 0} /* int f, f_w */
+#define TP_LAYER_INIT(T, f)   {#f, offsetof(T, f), sizeof(tp_init), sizeof(int), 0}
+#define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn), 0}
 /* clang-format on */
 
 #define TP_LAYER_MAX_DESC 512 /* bytes of a descriptor */
@@ -790,14 +792,20 @@ static bool tp__is_zero(const unsigned char *p, size_t n)
 /* Options that `into` does not give are taken from `from`. */
 static void tp__layer_merge(const tp_layer_type *t, unsigned char *into, const unsigned char *from)
 {
+    unsigned said = 0;
     for (int i = 0; i < t->n_fields; i++) {
         const tp_layer_field *f = &t->fields[i];
+        if (f->one_of && !tp__is_zero(into + f->offset, f->probe)) said |= 1u << (f->one_of & 31);
+    }
+    for (int i = 0; i < t->n_fields; i++) {
+        const tp_layer_field *f = &t->fields[i];
+        if (f->one_of && (said >> (f->one_of & 31) & 1)) continue;
         if (tp__is_zero(into + f->offset, f->probe)) memcpy(into + f->offset, from + f->offset, f->size);
     }
 }
 
 /* A width without its height would be dropped by the merge without a word. */
-static bool tp__layer_pairs_complete(tp_graph *g, const tp_layer_type *t, const unsigned char *desc)
+static bool tp__layer_is_consistent(tp_graph *g, const tp_layer_type *t, const unsigned char *desc)
 {
     for (int i = 0; i < t->n_fields; i++) {
         const tp_layer_field *f = &t->fields[i];
@@ -806,6 +814,15 @@ static bool tp__layer_pairs_complete(tp_graph *g, const tp_layer_type *t, const 
         tp__layer_fail(g, TP_ERR_ARG, "%s has .%s_w but no .%s: give the pair together", t->name, f->name, f->name);
         return false;
     }
+    for (int i = 0; i < t->n_fields; i++)
+        for (int k = 0; k < i; k++) {
+            const tp_layer_field *a = &t->fields[k], *b = &t->fields[i];
+            if (!a->one_of || a->one_of != b->one_of || tp__is_zero(desc + a->offset, a->probe) ||
+                tp__is_zero(desc + b->offset, b->probe))
+                continue;
+            tp__layer_fail(g, TP_ERR_ARG, "%s has both .%s and .%s: give one of them", t->name, a->name, b->name);
+            return false;
+        }
     return true;
 }
 
@@ -885,7 +902,7 @@ TP_DEF void tp__argscope_set(tp_graph *g, const tp_layer_type *t, const char *la
     }
     const tp_at at = g->at;
     if (head.at_.file) tp_graph_set_at(g, head.at_);
-    const bool complete = tp__layer_pairs_complete(g, t, (const unsigned char *)desc);
+    const bool complete = tp__layer_is_consistent(g, t, (const unsigned char *)desc);
     tp_graph_set_at(g, at);
     tp__argscope_entry *e = (tp__argscope_entry *)tp_graph_alloc(g, sizeof *e);
     unsigned char *copy = (unsigned char *)tp_graph_alloc(g, t->desc_size);
@@ -1017,7 +1034,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     /* 2. the options: the call's, then the argscope's */
     memcpy(merged.bytes, desc, t->desc_size);
     const void *inherited = tp__argscope_find(s, t);
-    const bool complete = tp__layer_pairs_complete(g, t, merged.bytes);
+    const bool complete = tp__layer_is_consistent(g, t, merged.bytes);
     if (inherited) tp__layer_merge(t, merged.bytes, (const unsigned char *)inherited);
 
     /* 3. the layer */
@@ -1622,8 +1639,8 @@ TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d)
 
 /* -- Dropout ------------------------------------------------------------------------ >>layer dropout */
 
-static const tp_layer_field tp__dropout_fields[] = {TP_LAYER_FIELD(tp_dropout_desc, rate),
-                                                    TP_LAYER_FIELD(tp_dropout_desc, keep_prob),
+static const tp_layer_field tp__dropout_fields[] = {TP_LAYER_ONE_OF(tp_dropout_desc, rate, 1),
+                                                    TP_LAYER_ONE_OF(tp_dropout_desc, keep_prob, 1),
                                                     TP_LAYER_FIELD(tp_dropout_desc, training)};
 
 static tp_node *tp__dropout_build(tp_node *x, const void *desc)
@@ -1631,8 +1648,6 @@ static tp_node *tp__dropout_build(tp_node *x, const void *desc)
     const tp_dropout_desc *d = (const tp_dropout_desc *)desc;
     tp_graph *g = tp_node_graph(x);
     const tp_tower_context *tower = tp_current_tower_context(g);
-    if (d->rate != 0.0f && d->keep_prob != 0.0f)
-        return tp__layer_fail(g, TP_ERR_ARG, "Dropout has both .rate and .keep_prob: give one of them");
     const float rate = d->keep_prob != 0.0f ? 1.0f - d->keep_prob : tp__float_option(d->rate, 0.5f);
     if (!(rate >= 0.0f && rate < 1.0f))
         return tp__layer_fail(g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1",
@@ -2028,9 +2043,9 @@ TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d)
 /* -- BatchRenorm ------------------------------------------------------------ >>layer batch_renorm */
 
 static const tp_layer_field tp__batch_renorm_fields[] = {
-    TP_LAYER_FIELD(tp_batch_renorm_desc, rmax),      TP_LAYER_FIELD(tp_batch_renorm_desc, dmax),
-    TP_LAYER_FIELD(tp_batch_renorm_desc, rmax_node), TP_LAYER_FIELD(tp_batch_renorm_desc, dmax_node),
-    TP_LAYER_FIELD(tp_batch_renorm_desc, momentum),  TP__NORM_FIELDS(tp_batch_renorm_desc)};
+    TP_LAYER_ONE_OF(tp_batch_renorm_desc, rmax, 1),      TP_LAYER_ONE_OF(tp_batch_renorm_desc, dmax, 2),
+    TP_LAYER_ONE_OF(tp_batch_renorm_desc, rmax_node, 1), TP_LAYER_ONE_OF(tp_batch_renorm_desc, dmax_node, 2),
+    TP_LAYER_FIELD(tp_batch_renorm_desc, momentum),      TP__NORM_FIELDS(tp_batch_renorm_desc)};
 
 /* A running average of a renorm variable and of its weight, which goes to 1: the quotient is what it averages. */
 static tp_node *tp__renorm_update(tp_node *var, tp_node *weight, tp_node *value)
@@ -2152,7 +2167,7 @@ TP__LAYER_TYPE("Maxout", maxout, tp__maxout_fields, false, true, false);
 TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d) { return tp__layer_apply(x, &tp__maxout_type, d); }
 
 static const tp_layer_field tp__concat_with_fields[] = {
-    TP_LAYER_FIELD(tp_concat_with_desc, tensor), TP_LAYER_FIELD(tp_concat_with_desc, tensors),
+    TP_LAYER_ONE_OF(tp_concat_with_desc, tensor, 1), TP_LAYER_ONE_OF(tp_concat_with_desc, tensors, 1),
     TP_LAYER_FIELD(tp_concat_with_desc, n_tensors), TP_LAYER_FIELD(tp_concat_with_desc, dim)};
 
 static tp_node *tp__concat_with_build(tp_node *x, const void *desc)

@@ -1301,16 +1301,13 @@ static void tp__onnx_reduce(tp__onnx *w)
         if (reduced[form == TP__OWN ? d : tp__onnx_to_first[d]]) axes[n_axes++] = d;
     if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_fresh(w);
     tp__onnx_int(w, "keepdims", a->keep_dims);
-    if (row == &tp__op_reduce_sum) {
-        tp__onnx_emit_to(w, y, "ReduceSum", x, n_axes < n ? tp__onnx_list(w, axes, n_axes) : NULL, NULL);
-        return;
-    }
-    if (n_axes < n) tp__onnx_ints(w, "axes", axes, n_axes);
+    const bool sum = row == &tp__op_reduce_sum || row == &tp__op_reduce_any; /* any: of nothing, too, the sum is 0 */
+    if (n_axes < n && !sum) tp__onnx_ints(w, "axes", axes, n_axes);
     tp__onnx_emit_to(w, end,
-                     row == &tp__op_reduce_all   ? "ReduceMin"
-                     : row == &tp__op_reduce_any ? "ReduceMax"
+                     sum                         ? "ReduceSum"
+                     : row == &tp__op_reduce_all ? "ReduceMin"
                                                  : row->onnx,
-                     x, NULL, NULL);
+                     x, n_axes < n && sum ? tp__onnx_list(w, axes, n_axes) : NULL, NULL);
     if (truth) tp__onnx_cast_to(w, y, end, TP_BOOL);
 }
 static const char *tp__onnx_sum_of_squares(tp__onnx *w, int i)

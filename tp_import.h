@@ -59,6 +59,9 @@ typedef struct tp_import_onnx_desc {
     const tp_onnx_dim *dims; /* sizes of named dimensions; the others stay unknown */
     int n_dims;
     tp_tri trainable; /* TP_YES: float weights become trainable variables under their names; 0: constants */
+    double
+        max_work; /* operations that import may spend on what follows from constants, lest a small file keep it busy for
+                         ever; 0 = 2e10, some seconds to a minute */
 } tp_import_onnx_desc;
 /* What came of it; the arrays are the graph's. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {
@@ -148,8 +151,8 @@ typedef struct tp__oi {
     tp__list all;
     tp__list symbols; /* symbol i + 1 */
     int64_t opset;
-    double work; /* done so far: elements listed, operations computed */
-    int depth;   /* of If */
+    double work, max_work; /* done so far, allowed: elements listed, operations computed */
+    int depth;             /* of If */
     tp_status status;
     char sentence[1400]; /* of the first mistake: builders go on to the end of their node and may make more */
 } tp__oi;
@@ -202,18 +205,16 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
 static tp_status tp__oi_nomem(tp__oi *c) { return tp__oi_fail(c, NULL, TP_ERR_NOMEM, "out of memory"); }
 /* What is computed or listed while importing has at most so many elements, and a value of the graph so many
  * (TP__VALUE_MOST), so that products of a few dimensions cannot overflow. */
-#define TP__IMPORT_MOST ((int64_t)1 << 28)
-#define TP__IMPORT_LAST TP__VALUE_MOST
-/* An import computes what follows from constants: at most so many operations, lest a small file keep it busy for ever. */
-#ifndef TP__IMPORT_WORK
-#define TP__IMPORT_WORK 2e10
-#endif
+#define TP__IMPORT_MOST           ((int64_t)1 << 28)
+#define TP__IMPORT_LAST           TP__VALUE_MOST
 #define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
 static bool tp__on_spend(tp__on *n, double work)
 {
     n->c->work += work;
-    if (n->c->work <= TP__IMPORT_WORK) return n->c->status == TP_OK;
-    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: what follows from constants takes too many operations to compute here",
+    if (n->c->work <= n->c->max_work) return n->c->status == TP_OK;
+    tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                "%s: what follows from constants takes too many operations to compute; .max_work "
+                "is how many are allowed",
                 n->op);
     return false;
 }
@@ -3483,6 +3484,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     c.d = d;
     c.what = what;
     c.path = path;
+    c.max_work = d && d->max_work > 0 ? d->max_work : 2e10;
     if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
     if (d && d->scope) tp_name_scope_push(g, d->scope);
     const tp_status st = tp__oi_model(&c, file, m);

@@ -803,6 +803,7 @@ TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__CALLBACKS_IMPLEMENTED)
 #define TP__CALLBACKS_IMPLEMENTED
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 /* ==== >>encoders ====================================================================================== */
@@ -881,7 +882,7 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
         const int64_t n = tp_tensor_size(t);
         for (int64_t i = 0; i < n; i++) {
             const double x = tp_tensor_get(t, i);
-            if (!(x >= -DBL_MAX && x <= DBL_MAX)) continue;
+            if (!tp__finite(x)) continue;
             int a = 0, b = N - 1; /* first limit above x */
             while (a < b) {
                 const int m = (a + b) / 2;
@@ -1049,7 +1050,7 @@ static void tp__json_double(tp_buf *b, double v)
         tp_buf_printf(b, "NaN");
         return;
     }
-    if (v > DBL_MAX || v < -DBL_MAX) {
+    if (!tp__finite(v)) {
         tp_buf_printf(b, v > 0 ? "Infinity" : "-Infinity");
         return;
     }
@@ -3011,7 +3012,7 @@ static tp_status tp__check_now(tp_callback *cb)
         const int64_t size = tp_tensor_size(&c->value);
         for (int64_t k = 0; k < size; k++) {
             const double x = tp_tensor_get(&c->value, k);
-            if (!(x >= -DBL_MAX && x <= DBL_MAX))
+            if (!tp__finite(x))
                 return tp_fail(TP_ERR_NUMERIC, "CheckNumerics['%s']: element %lld is %g", v->name, (long long)k, x);
         }
     }
@@ -5647,4 +5648,5 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif

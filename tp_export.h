@@ -125,6 +125,7 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__EXPORT_IMPLEMENTED)
 #define TP__EXPORT_IMPLEMENTED
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 static tp_status tp__export_write(const char *path, const tp_buf *b)
@@ -2631,4 +2632,5 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif

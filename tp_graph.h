@@ -1217,6 +1217,7 @@ typedef struct tp__program {
 #ifndef TP_GRAPH_FILE
 #define TP_GRAPH_FILE "tp_graph.h"
 #endif
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 /* ==== >>core ========================================================================================== */
@@ -8836,6 +8837,7 @@ TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i)
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif
 
 #else /* TP__F: the op pages, read once for each element type */
@@ -8903,9 +8905,6 @@ TP__COLD_END
 #endif
 
 /* A product that is rounded before anything is added to it; compilers may fuse the two otherwise. */
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#endif
 #ifndef TP__PASS_INT
 #ifdef TP__PRODUCT
 #define TP__ROUNDED(x_) TP__PRODUCT(x_)
@@ -9878,7 +9877,7 @@ static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, con
     const real *x = (const real *)in[0];
     uint8_t *y = (uint8_t *)y_;
     (void)attrs;
-    for (int64_t i = 0; i < n; i++) y[i] = isfinite(x[i]) ? 1 : 0;
+    for (int64_t i = 0; i < n; i++) y[i] = tp__finite((double)x[i]);
 }
 #ifdef TP__ROWS
 static const tp_op tp__op_is_finite =
@@ -11248,7 +11247,7 @@ static void TP__F(tp__in_top_k)(const tp_call *k)
         const real *x = (const real *)k->in[0].data + b * C;
         const int64_t label =
             k->in[1].dtype == TP_I64 ? ((const int64_t *)k->in[1].data)[b] : ((const int32_t *)k->in[1].data)[b];
-        bool yes = label >= 0 && label < C && isfinite(x[label]);
+        bool yes = label >= 0 && label < C && tp__finite((double)x[label]);
         int64_t larger = 0;
         for (int64_t c = 0; c < C && yes; c++) larger += x[c] > x[label];
         ((uint8_t *)k->out[0].data)[b] = yes && larger < K;
@@ -12721,7 +12720,7 @@ static void TP__F(tp__check_numerics)(const tp_call *k)
     int64_t bad = -1;
     for (int64_t i = 0; i < n; i++) {
         y[i] = x[i];
-        if (bad < 0 && !isfinite(x[i])) bad = i;
+        if (bad < 0 && !tp__finite((double)x[i])) bad = i;
     }
     if (bad >= 0) tp_kernel_fault(k, bad);
 }
@@ -12790,16 +12789,10 @@ static const tp_op *const tp__math_rows[] = {
 #ifdef TP__FIRST_PASS
 #undef TP__FIRST_PASS
 #endif
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT DEFAULT
-#endif
 
 #ifdef real
 /* ==== >>ops: matmul, neural networks, random numbers, state ============================================ */
 /* Read twice: `real` is float, then double. What stands between #ifdef TP__ROWS and #endif is read the second time. */
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#endif
 #ifdef TP__REAL_IS_FLOAT
 #define TP__REXP(x_)  tp_expf(x_)
 #define TP__RLOG(x_)  tp_logf(x_)
@@ -17216,9 +17209,6 @@ static const tp_op *const tp__nn_rows[] = {
 #undef TP__RTANH
 #undef TP__RSQRT
 #undef TP__FLOOR
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT DEFAULT
-#endif
 #endif /* real */
 
 #endif /* TP__F */

@@ -83,6 +83,7 @@ TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__IMPORT_IMPLEMENTED)
 #define TP__IMPORT_IMPLEMENTED
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 /* ==== >>protobuf ======================================================================================= */
@@ -3516,4 +3517,5 @@ TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_o
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif /* TP_IMPLEMENTATION */

@@ -398,6 +398,7 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__INPUT_IMPLEMENTED)
 #define TP__INPUT_IMPLEMENTED
+TP__EXACT_BEGIN
 
 #include <limits.h>
 #include <math.h>
@@ -2799,4 +2800,5 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif

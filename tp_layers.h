@@ -703,6 +703,7 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__LAYERS_IMPLEMENTED)
 #define TP__LAYERS_IMPLEMENTED
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 /* ==== >>argscope, >>registry: state =================================================================== */
@@ -2794,4 +2795,5 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format)
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif

@@ -328,6 +328,7 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__OPTIM_IMPLEMENTED)
 #define TP__OPTIM_IMPLEMENTED
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 /* ==== >>gradients ===================================================================================== */
@@ -1424,4 +1425,5 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif

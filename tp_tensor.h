@@ -649,6 +649,45 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #include <string.h>
 #include <time.h>
 
+/* Arithmetic here means what C says, and the bits are the same, whatever options the rest of the program is compiled with.
+ * -Ofast, -ffast-math and their parts: gcc 12 and later tell of each by a macro; where nothing is told, it is always said.
+ * x87 (32-bit x86 without options, -mfpmath=387) rounds to other types than float and double: gcc uses SSE2 here instead,
+ * which every processor has that was made after 2003. */
+#if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
+#if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
+#pragma GCC target("sse2,fpmath=sse") /* to the end of the unit: gcc cannot call static functions across the border */
+#else
+#error \
+    "tp needs arithmetic that rounds to float and double (FLT_EVAL_METHOD 0): on 32-bit x86 compile with -msse2 -mfpmath=sse"
+#endif
+#elif defined(__SSE2__)
+#define TP__SSE2 1 /* with its intrinsics, which gcc does not lend to a program that is compiled for x87 */
+#endif
+#if defined(__clang__) && __FINITE_MATH_ONLY__
+#error \
+    "tp needs NaN and infinity, which clang cannot give back to a part of a file: add -fno-finite-math-only after -Ofast or -ffast-math"
+#endif
+typedef char
+    tp__constants_are_double[sizeof 1.0 == sizeof(double) ? 1 : -1]; /* compile without -fsingle-precision-constant */
+/* clang-format off */
+#if defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
+#define TP__EXACT_BEGIN _Pragma("float_control(precise, on, push)") _Pragma("STDC FP_CONTRACT OFF")
+#define TP__EXACT_END   _Pragma("float_control(pop)")
+#elif defined(__clang__) /* other targets have no more than this */
+#define TP__EXACT_BEGIN _Pragma("clang fp reassociate(off)") _Pragma("STDC FP_CONTRACT OFF")
+#define TP__EXACT_END   _Pragma("STDC FP_CONTRACT DEFAULT")
+#elif defined(__GNUC__) && (__GNUC__ < 12 || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    defined(__NO_SIGNED_ZEROS__) || defined(__NO_TRAPPING_MATH__) || __FINITE_MATH_ONLY__)
+#define TP__EXACT_BEGIN _Pragma("GCC push_options") \
+    _Pragma("GCC optimize(\"no-fast-math,no-unsafe-math-optimizations,no-associative-math,no-reciprocal-math,no-finite-math-only,fp-contract=off,signed-zeros,trapping-math\")")
+#define TP__EXACT_END _Pragma("GCC pop_options")
+#else
+#define TP__EXACT_BEGIN
+#define TP__EXACT_END
+#endif
+/* clang-format on */
+TP__EXACT_BEGIN
+
 /* What runs once (building a graph, compiling a plan, naming errors) is compiled small and soon: it is most of the code, and
  * none of the work. The passes that are left out take the time and give this kind of code nothing. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
@@ -2267,6 +2306,14 @@ static float tp__bits_float(uint32_t u)
     return f;
 }
 
+/* Neither infinite nor NaN, read off the bits: gcc's comparisons do not count on a NaN where a program says -ffinite-math-only. */
+TP__UNUSED static bool tp__finite(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits >> 52 & 0x7ff) != 0x7ff;
+}
+
 /* All four conversions work on bits alone: the processor's denormal and rounding modes do not matter. */
 
 TP_DEF float tp_f16_to_f32(uint16_t h)
@@ -3416,11 +3463,6 @@ TP__COLD_END
 #define TP__FAST 0
 #endif
 
-/* clang may contract a*b+c within an expression; the engine decides itself (decided again below for gcc). */
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#endif
-
 /* clang-format off */
 #define TP__VECS(X) \
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
@@ -3785,10 +3827,9 @@ static int tp__tile_rows(int64_t left, int mr)
 }
 
 /* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
- * TP__VPRODUCT is the same for vectors, which gcc 12 would take apart for its barrier, element by element. */
-#if defined(__clang__)
-#define TP__VPRODUCT(x_) (x_)
-#elif defined(__SSE2__)
+ * TP__VPRODUCT is the same for vectors, which gcc 12 would take apart for its barrier, element by element; clang needs it
+ * under -ffp-contract=fast, which it tells nobody of. */
+#if defined(__SSE2__)
 #define TP__VPRODUCT(x_)          \
     __extension__({               \
         __typeof__(x_) t_ = (x_); \
@@ -3810,13 +3851,15 @@ static int tp__tile_rows(int64_t left, int mr)
         t_;                       \
     })
 #endif
-#if __GNUC__ >= 12 && !defined(__clang__)
+#if defined(__clang__)
+#define TP__PRODUCT(x_) (x_)
+#elif __GNUC__ >= 12
 #define TP__PRODUCT(x_) __builtin_assoc_barrier(x_)
 #else
 #define TP__PRODUCT(x_) TP__VPRODUCT(x_)
 #endif
 
-#if defined(__SSE2__)
+#if defined(TP__SSE2)
 #include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -3824,7 +3867,7 @@ static int tp__tile_rows(int64_t left, int mr)
 #endif
 
 /* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
-#if defined(__SSE2__)
+#if defined(TP__SSE2)
 #define TP__ISA_BASE   tp__isa_sse2
 #define TP__BASE(f_)   f_##_sse2
 #define TP__ISA_SUFFIX sse2
@@ -3843,11 +3886,11 @@ static int tp__tile_rows(int64_t left, int mr)
 #define TP__ISA_LEVEL 0
 #define TP__VW        4
 #define TP__MR        6
-#if defined(__SSE2__)
+#if defined(TP__SSE2)
 TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compile, is enough */
 #endif
 #include TP_TENSOR_FILE
-#if defined(__SSE2__)
+#if defined(TP__SSE2)
     TP__COLD_END
 #endif
 #undef TP__ISA_SUFFIX
@@ -3858,7 +3901,7 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 
 /* 2. What the machine may be able to do, found out when the program runs. (On Windows gcc does not align the stack
  * for wide vectors.) */
-#if defined(__x86_64__) && !defined(_WIN32)
+#if defined(TP__SSE2) && defined(__x86_64__) && !defined(_WIN32)
 #define TP__ISA_X86 1
 
 #if defined(__clang__)
@@ -3937,7 +3980,7 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 /* without one for SSE2 */
 #if TP__ISA_X86
 #define TP__WIDE_LEVELS(f_) {NULL, f_##_avx2, f_##_avx512}
-#elif defined(__SSE2__)
+#elif defined(TP__SSE2)
 #define TP__WIDE_LEVELS(f_) {NULL}
 #else
 #define TP__WIDE_LEVELS(f_) {TP__BASE(f_)}
@@ -6495,10 +6538,6 @@ TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, c
     a.eps = eps;
     tp_device_parallel(d, (n + TP__ADAM_PIECE - 1) / TP__ADAM_PIECE, tp__adam_chunk, &a);
 }
-
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT DEFAULT
-#endif
 
 /* ==== >>files ========================================================================================= */
 /* Whole files in and out, checksums, deflate both ways, and numpy's npy and npz. Every reader takes its
@@ -9811,6 +9850,7 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d)
     return tp__tf_write(prefix, d, NULL, NULL);
 }
 TP__COLD_END
+TP__EXACT_END
 #endif
 
 #else /* TP__ISA_SUFFIX: read once for each instruction set */
@@ -9826,7 +9866,7 @@ TP__COLD_END
  * that meets an addition elsewhere goes through vmul(), which the compiler cannot contract. No vector crosses a real
  * call: everything that takes or returns one is inlined. */
 
-#if TP__VW == 4 && defined(__SSE2__)
+#if TP__VW == 4 && defined(TP__SSE2)
 #define TP__WIDE 0 /* SSE2 is for few machines: what has another loop goes without its kernels */
 #else
 #define TP__WIDE 1
@@ -9935,7 +9975,7 @@ TP__INLINE void vput(float *p, int64_t n, V a)
 #if defined(__aarch64__)
 TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
 TP__INLINE V vsqrt(V a) { return (V)vsqrtq_f32((float32x4_t)a); }
-#elif defined(__SSE2__)
+#elif defined(TP__SSE2)
 TP__INLINE V vfma(V a, V b, V c) { return TP__VPRODUCT(a * b) + c; }
 TP__INLINE V vsqrt(V a) { return _mm_sqrt_ps(a); }
 #else
@@ -9946,7 +9986,7 @@ TP__INLINE V vsqrt(V a)
     return v;
 }
 #endif
-#if defined(__SSE2__)
+#if defined(TP__SSE2)
 TP__INLINE V vmax(V a, V b) { return _mm_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm_min_ps(a, b); }
 TP__INLINE VD vdsqrt(VD a) { return _mm_sqrt_pd(a); }
@@ -10133,7 +10173,7 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, TP__T(nv_, 8), NULL,       \
             TP__T(nv_, 10), NULL, TP__T(nv_, 12), NULL, TP__T(nv_, 14)                                                 \
     }
-#elif TP__ISA_LEVEL == 0 && defined(__SSE2__) /* few machines have no more than this */
+#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* few machines have no more than this */
 TP__TILE(1)
 TP__TILE(2)
 TP__TILE(4)
@@ -10373,7 +10413,7 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
                 _mm512_mask_storeu_ps(q + (12 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd));
             }
         }
-#elif defined(__SSE2__)
+#elif defined(TP__SSE2)
     for (; j + 16 <= columns; j += 16) { /* a cache line of each row, while it is there */
         int64_t i = 0;
         for (; i + 4 <= rows; i += 4)
@@ -11160,7 +11200,7 @@ static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const f
         s1 = vfma(d, d, s1);
     }
     float squares = TP__F(lanes)(s1);
-    for (int64_t c = C / TP__VW * TP__VW; c < C; c++) squares += TP__PRODUCT((x[c] - m) * (x[c] - m));
+    for (int64_t c = C / TP__VW * TP__VW; c < C; c++) squares += TP__VPRODUCT((x[c] - m) * (x[c] - m));
     const float i = 1.0f / sqrtf(squares / (float)C + epsilon);
     for (int64_t c = 0; c < C; c += TP__VW) {
         const V xhat = (TP__F(part)(x + c, C - c) - vset(m)) * vset(i);

@@ -248,6 +248,7 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_traine
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TRAIN_IMPLEMENTED)
 #define TP__TRAIN_IMPLEMENTED
+TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
 /* ==== >>trainer ======================================================================================= */
@@ -987,4 +988,5 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
 }
 
 TP__COLD_END
+TP__EXACT_END
 #endif

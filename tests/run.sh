@@ -42,12 +42,13 @@ since() { local t=$((($(now) - $1) / 100000000)); echo "$((t / 10)).$((t % 10)) 
 
 # A configuration: its name, its tests, its compiler with flags; then, of the last one named, what is asked of it.
 configurations=()
-declare -A tests_of command_of runner_of quick_in
+declare -A tests_of command_of runner_of quick_in judge_of
 configuration() {
     configurations+=("$1")
     tests_of[$1]=$2 command_of[$1]="$3 $warn"
 }
 quick() { quick_in[${configurations[-1]}]=1; }
+judged_with() { judge_of[${configurations[-1]}]=$1; } # flags of a test, beside those of the headers
 run_with() { runner_of[${configurations[-1]}]=$1; }
 
 wanted() { case "$1" in *"$only"*) ;; *) false ;; esac; }
@@ -84,7 +85,7 @@ one_test() {
     if ! looks_inside "$name"; then
         until [ -s "$out/$config.library" ]; do sleep 0.1; done # its job was started before this one
         if ! grep -q compiled "$out/$config.library"; then echo "FAIL $config/$name (without the headers)"; echo "0 1 0"; return; fi
-        compile="$compile $implemented" library="-x none $out/$config-library.o"
+        compile="$compile ${judge_of[$config]:-} $implemented" library="-x none $out/$config-library.o"
     fi
     t=$(now)
     if ! $compile -Itests -I. "$(source_of "$name")" $library -o "$exe" -lm -lpthread >"$log" 2>&1; then
@@ -178,6 +179,21 @@ elif command -v g++ >/dev/null; then
     quick
 else
     left_out+=("shim: no C++ compiler")
+fi
+# arithmetic as its users bend it (tests/check_numbers.sh compares the bits): the headers so, the tests that judge them plainly
+numeric="test_ops test_ops_nn test_tensor test_optim test_train"
+configuration ofast "$numeric" "gcc -std=c11 -Ofast"
+judged_with "-O1 -fno-fast-math"
+quick
+configuration clang-ofast "$numeric" "clang -std=c99 -Ofast -fno-finite-math-only"
+judged_with "-O1 -fno-fast-math"
+quick
+# 32-bit x86 without options: x87
+if command -v i686-linux-gnu-gcc >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+    configuration i686 "$numeric test_graph test_files" "i686-linux-gnu-gcc -std=c11 -O2 -static"
+    quick
+else
+    echo "     i686: not run (Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross)"
 fi
 configuration zip64 test_files "gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u"
 quick

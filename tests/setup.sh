@@ -11,6 +11,7 @@ command -v make >/dev/null || need="$need make"
 want=""
 command -v aarch64-linux-gnu-gcc >/dev/null || want="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 command -v arm-linux-gnueabihf-gcc >/dev/null || want="$want gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
+[ "$(uname -m)" != x86_64 ] || command -v i686-linux-gnu-gcc >/dev/null || want="$want gcc-i686-linux-gnu libc6-dev-i386-cross"
 command -v qemu-aarch64 >/dev/null || want="$want qemu-user"
 command -v clang-format >/dev/null || want="$want clang-format"
 if [ -n "$want" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -639,11 +639,11 @@ TEST(schedules_of_param_test)
     quiet();
     tp_callback *cb = scheduled(1, interp, 3, TP_INTERP_LINEAR, TP_YES, 0);
     CHECK_OK(run_noop_and(&cb, 1, 10, 1, 5, NULL, NULL));
-    CHECK(set_log_n > 0 && set_log_step[0] == 30 && set_log_value[0] == .3);
+    CHECK(set_log_n > 0 && set_log_step[0] == 30 && set_log_value[0] == (double).3);
     int seen = 0;
     for (int i = 0; i < set_log_n; i++) {
-        if (set_log_step[i] == 40) seen++, CHECK(set_log_value[i] == .4);
-        if (set_log_step[i] == 45) seen++, CHECK(set_log_value[i] == .45);
+        if (set_log_step[i] == 40) seen++, CHECK(set_log_value[i] == (double).4);
+        if (set_log_step[i] == 45) seen++, CHECK(set_log_value[i] == (double).45);
     }
     CHECK(seen == 2);
     cb = scheduled(1, plain, 3, TP_INTERP_NONE, 0, 0);
@@ -1997,7 +1997,7 @@ TEST(interpolation_of_param_test)
     CHECK_OK(run_noop(&cb, 1, 10, 20, 50));
     if (!CHECK_MSG(set_log_n == 21, "%d values were set", set_log_n)) return;
     for (int i = 0; i < 21; i++) CHECK(set_log_step[i] == 30 + i);
-    CHECK(set_log_value[0] == .3 && set_log_value[10] == .4 && set_log_value[15] == .45);
+    CHECK(set_log_value[0] == (double).3 && set_log_value[10] == (double).4 && set_log_value[15] == (double).45);
     CHECK(set_log_value[20] == .5);
 }
 

@@ -698,8 +698,9 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 
 /* ==== >>monitors of ours ============================================================================== */
 
-/* TensorBoard's event files, events.out.tfevents.<seconds>.<host>. Without a directory it does nothing, with
- * a warning. [callbacks: TFEventWriter] */
+/* TensorBoard's event files, events.out.tfevents.<seconds>.<host>; one that is there already gets a number behind. Without a
+ * directory it does nothing, with a warning. An I/O error ends the files, not the training, which ends with TP_ERR_IO.
+ * [callbacks: TFEventWriter] */
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
     const char *logdir; /* NULL = the logger's; must exist */
@@ -3523,16 +3524,31 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
     return TP_OK;
 }
 
-static void tp__saver_delete(const tp__saver *s, int64_t step, const char *end)
+/* "<dir>/model-<step>.npz", or with the suffix of another format. */
+static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, char *path, size_t size)
 {
-    const size_t n = strlen(s->dir) + 64;
-    char *path = (char *)tp_malloc(n);
-    tp_status st = path ? TP_OK : TP_ERR_NOMEM;
-    if (path) snprintf(path, n, "%s/model-%lld%s", s->dir, (long long)step, end);
-    if (st == TP_OK) st = tp__delete_checkpoint(path);
-    if (st != TP_OK)
-        tp_log(TP_LOG_WARN, "The old checkpoint model-%lld is not deleted: %s", (long long)step, tp_last_error());
-    tp_free(path);
+    const int n = snprintf(path, size, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[format]);
+    return n >= 0 && (size_t)n < size ? TP_OK : tp_fail(TP_ERR_ARG, "ModelSaver: the path '%s' is too long", s->dir);
+}
+
+/* Is there one of this step, in any format? An earlier process may have used another. */
+static bool tp__saver_has(const tp__saver *s, int64_t step)
+{
+    char path[1100];
+    for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++)
+        if (tp__saver_path(s, step, i, path, sizeof path) == TP_OK && tp_file_exists(path)) return true;
+    return false;
+}
+
+/* The checkpoint of a step, in all formats but one (-1: in all). */
+static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
+{
+    char path[1100];
+    for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) {
+        if (i == but || tp__saver_path(s, step, i, path, sizeof path) != TP_OK || !tp_file_exists(path)) continue;
+        if (tp__delete_checkpoint(path) != TP_OK)
+            tp_log(TP_LOG_WARN, "The old checkpoint '%s' is not deleted: %s", path, tp_last_error());
+    }
 }
 
 /* What is too old leaves the list, and the disk unless it stays for ever. */
@@ -3545,10 +3561,7 @@ static void tp__saver_prune(tp__saver *s)
             s->next_keep += s->keep_every;
             continue;
         }
-        for (int i = 0; i < TP_COUNT(tp__checkpoint_ends);
-             i++) { /* one of an earlier process may be of another format */
-            if (oldest.made <= 0 || i == (int)s->format) tp__saver_delete(s, oldest.step, tp__checkpoint_ends[i]);
-        }
+        tp__saver_delete(s, oldest.step, -1);
     }
 }
 
@@ -3557,12 +3570,10 @@ static void tp__saver_prune(tp__saver *s)
 static tp_status tp__saver_before_train(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
-    char path[1100];
     tp_status st = tp__saver_variables(cb);
     if (st != TP_OK || !cb->resumed) return st;
     const int64_t step = cb->train->global_step;
-    snprintf(path, sizeof path, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[s->format]);
-    if (tp_file_exists(path)) {
+    if (tp__saver_has(s, step)) {
         s->last_step = step;
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, 0);
@@ -3598,10 +3609,11 @@ static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
     char path[1100];
-    snprintf(path, sizeof path, "%s/model-%lld%s", s->dir, (long long)cb->train->global_step,
-             tp__checkpoint_ends[s->format]);
-    tp_status st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
+    tp_status st = tp__saver_path(s, cb->train->global_step, (int)s->format, path, sizeof path);
+    if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
     if (st == TP_OK) st = tp__saver_add(s, cb->train->global_step, tp_time());
+    /* a process that was killed may have left the same step in another format: a name means one file */
+    if (st == TP_OK) tp__saver_delete(s, cb->train->global_step, (int)s->format);
     if (st != TP_OK) return st;
     enum { NAME = 32 };
     const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
@@ -5082,20 +5094,25 @@ typedef struct tp__events {
     double flush_secs, flushed;
     int file; /* a descriptor, and 1; 0: none */
     tp_buf queue, payload;
+    tp_callback *cb;
 } tp__events;
 
-static void tp__events_shut(tp__events *e)
+/* The disk's errors end the event files, not the training; its end tells. */
+static void tp__events_error(tp__events *e, const char *what)
 {
+    tp_callback_set_unsaved(e->cb, "%s in '%s': %s. No events were written there after global_step=%lld", what, e->dir,
+                            tp__os_error(), (long long)(e->cb->train ? e->cb->train->global_step : 0));
+    tp_log(TP_LOG_ERROR, "TFEventWriter: %s", e->cb->unsaved ? e->cb->unsaved : what);
+    e->failed = true;
     if (e->file) tp__os_close(e->file - 1);
     e->file = 0;
 }
 
-/* The disk's errors end the event files, not the training. */
-static void tp__events_error(tp__events *e, const char *what)
+static void tp__events_shut(tp__events *e)
 {
-    tp_log(TP_LOG_ERROR, "TFEventWriter: %s in '%s': %s. Nothing more is written there.", what, e->dir, tp__os_error());
-    e->failed = true;
-    tp__events_shut(e);
+    const int file = e->file;
+    e->file = 0;
+    if (file && tp__os_close(file - 1) != 0) tp__events_error(e, "cannot close the event file");
 }
 
 static tp_status tp__events_flush(tp__events *e)
@@ -5122,13 +5139,15 @@ static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, u
 static tp_status tp__events_open(tp__events *e)
 {
     static const char version[] = "brain.Event:2";
-    char host[256], path[1400], number[24];
+    char host[256], path[1400], number[24] = "";
     tp__os_host(host, sizeof host);
-    if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file); /* two files within one second are two files */
-    else number[0] = 0;
-    snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host, number);
+    do { /* two files within one second are two files, of two processes, too: the first may end within a record */
+        if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file);
+        snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host,
+                 number);
+        e->file = tp__os_open(path, TP__OS_NEW) + 1;
+    } while (!e->file && errno == EEXIST && e->n_file++ < 100000);
     e->n_file++;
-    e->file = tp__os_open(path, TP__OS_APPEND) + 1;
     if (!e->file) {
         tp__events_error(e, "cannot make an event file");
         return TP_OK;
@@ -5220,7 +5239,7 @@ static tp_status tp__events_trigger(tp_callback *cb)
     const tp_status st = tp__events_flush(e);
     if (st != TP_OK || !e->split || e->failed) return st;
     tp__events_shut(e);
-    return tp__events_open(e);
+    return e->failed ? TP_OK : tp__events_open(e);
 }
 
 static tp_status tp__events_after_train(tp_callback *cb)
@@ -5249,6 +5268,7 @@ TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_
     tp_monitor *m = tp_monitor_new("TFEventWriter", sizeof(tp__events));
     if (!m) return NULL;
     tp__events *e = (tp__events *)m->cb.user;
+    e->cb = &m->cb;
     if (d->logdir && !(e->dir = tp_arena_strdup(&m->cb.mem_, d->logdir))) {
         tp_monitor_free(m);
         return NULL;

@@ -1015,6 +1015,8 @@ typedef struct tp_predict_config {
     int n_output_names;
     tp_session_init *session_init; /* where the variables come from; NULL: their initial values. Taken over, always */
     tp_session_creator *session_creator; /* NULL: a new session with default options */
+    bool
+        allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
     tp_graph *graph; /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
 } tp_predict_config;
 /* Build the graph as a tower for inference, load its variables. NULL after a mistake, whose sentence tp_last_error() has.
@@ -4875,6 +4877,8 @@ struct tp_session {
     tp_device *own_device;
     void **var_data; /* by variable id */
     int n_var, var_cap;
+    bool *loaded; /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
+    int n_loaded;
     tp_exec *exec;
     tp_dict state;
 };
@@ -7687,6 +7691,7 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
         return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype),
                        tp_dtype_name(value->dtype));
+    if (v->id < s->n_loaded) s->loaded[v->id] = true;
     tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
         const size_t bytes = tp_tensor_bytes(value);
@@ -8761,6 +8766,50 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     return TP_OK;
 }
 
+/* Does it take all that it brings from a checkpoint? An initialiser of the program's may have ways of its own. */
+static bool tp__is_restore(const tp_session_init *i)
+{
+    if (!i) return false;
+    if (i->run == tp__restore_run || i->run == tp__file_init_run) return true;
+    if (i->run != tp__chain_run) return false;
+    const tp__chain *c = (const tp__chain *)(const void *)i;
+    for (int k = 0; k < c->n; k++)
+        if (c->item[k] && c->item[k]->run && !tp__is_restore(c->item[k])) return false;
+    return true;
+}
+
+/* Load what session_init has. A variable that the outputs need and that gets no value would be random. */
+static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_node *const *out, int n_out)
+{
+    int n = 0, missing = 0;
+    tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
+    const bool fresh = !c->session_creator || c->session_creator->create == tp__create_new;
+    if (!fresh || c->allow_missing_variables || !tp__is_restore(c->session_init))
+        return tp__session_init_load(c->session_init, s);
+    tp_buf names;
+    memset(&names, 0, sizeof names);
+    s->n_loaded = tp__session_grow(s) == TP_OK ? s->n_var : 0;
+    s->loaded = (bool *)tp_calloc((size_t)s->n_loaded + 1, sizeof *s->loaded);
+    tp_status st = s->loaded ? tp__session_init_load(c->session_init, s) : TP_ERR_NOMEM;
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        const tp_variable *v = tp_node_variable(vars[i]);
+        if (!v || v->id >= s->n_loaded || s->loaded[v->id] || !tp_depends_on(out, n_out, v->node->op)) continue;
+        if (missing++ < 10) tp_buf_printf(&names, "%s%s", names.len ? ", " : "", v->name);
+    }
+    if (missing > 10) tp_buf_printf(&names, ", and %d more", missing - 10);
+    if (missing)
+        st = tp_fail(
+            TP_ERR_NAME,
+            "predictor: session_init has no values for %d variable%s that the outputs need: %s. Is it of another "
+            "model? .allow_missing_variables = true leaves them as they are initialised",
+            missing, missing > 1 ? "s" : "", names.data ? names.data : "");
+    tp_buf_free(&names);
+    tp_free(s->loaded);
+    s->loaded = NULL;
+    s->n_loaded = 0;
+    return st;
+}
+
 /* Everything but the freeing of what the caller gave. */
 static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, int towers)
 {
@@ -8789,7 +8838,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
     tp_session *s = creator->create(creator, g);
     if (!s) return NULL;
     tp_predictor *p = NULL;
-    if (tp__session_init_load(c->session_init, s) == TP_OK) p = tp_online_predictor(s, node, n_in, node + n_in, n_out);
+    if (tp__predict_load(c, s, node + n_in, n_out) == TP_OK) p = tp_online_predictor(s, node, n_in, node + n_in, n_out);
     if (!p) {
         tp_session_free(s);
         return NULL;

@@ -226,6 +226,31 @@ static void ask_often(void *user)
 }
 #endif
 
+/* What the outputs need and the checkpoint has not would be random: refused, unless that is what is wanted. */
+TEST(variables_that_are_not_in_the_checkpoint)
+{
+    tp_predict_config c;
+    tp_spec spec[2];
+    tp_dict d;
+    for (int what = 0; what < 4; what++) { /* another model's; half of it; half, allowed; all that is needed */
+        config(&c, spec);
+        memset(&d, 0, sizeof d);
+        if (what == 3) weights(&d);
+        tp_tensor *w = tp_dict_add(&d, what == 0 ? "conv/W" : "fc/W");
+        if (!w || !CHECK_OK(tp_tensor_resize(w, TP_F32, tp_make_shape(3, 2)))) return;
+        for (int i = 0; i < 6; i++) tp_tensor_set(w, i, i + 1);
+        c.session_init = tp_dict_restore(&d, false);
+        c.allow_missing_variables = what == 2;
+        tp_predictor *p = tp_offline_predictor(&c);
+        if (what < 2) {
+            CHECK(p == NULL);
+            CHECK_HAS(tp_last_error(), what == 0 ? "no values for 2 variables that the outputs need: fc/W, fc/b"
+                                                 : "no values for 1 variable that the outputs need: fc/b");
+        } else CHECK_MSG(p != NULL, "%s", tp_last_error());
+        tp_predictor_free(p);
+    }
+}
+
 TEST(towers_predict_at_the_same_time)
 {
     tp_predict_config c;

@@ -3540,12 +3540,13 @@ static bool tp__saver_has(const tp__saver *s, int64_t step)
     return false;
 }
 
-/* The checkpoint of a step, in all formats but one (-1: in all). */
+/* The checkpoint of a step, in all formats but one (-1: in all); also what is left where a process was killed while it did
+ * this. */
 static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
 {
     char path[1100];
     for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) {
-        if (i == but || tp__saver_path(s, step, i, path, sizeof path) != TP_OK || !tp_file_exists(path)) continue;
+        if (i == but || tp__saver_path(s, step, i, path, sizeof path) != TP_OK) continue;
         if (tp__delete_checkpoint(path) != TP_OK)
             tp_log(TP_LOG_WARN, "The old checkpoint '%s' is not deleted: %s", path, tp_last_error());
     }

@@ -1279,15 +1279,18 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
 
 TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...)
 {
+    TP__REQUIRE(train, TP_ERR_ARG)
     va_list ap;
     va_start(ap, fmt);
-    if (vsnprintf(train->stop_reason, sizeof train->stop_reason, fmt, ap) < 0) train->stop_reason[0] = 0;
+    if (vsnprintf(train->stop_reason, sizeof train->stop_reason, fmt ? fmt : " ", ap) < 0) train->stop_reason[0] = 0;
     va_end(ap);
     return TP_STOP;
 }
 
 TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
 {
+    TP__REQUIRE(buf, "")
+
     static const char *const unit[] = {"day", "hour", "minute", "second"};
     static const double length[] = {86400, 3600, 60, 1};
     int at = 0;
@@ -1345,7 +1348,7 @@ static int tp__count_names(const char *const names[TP_MAX_NAMES])
 static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
 {
     char text[1024];
-    if (vsnprintf(text, sizeof text, fmt, ap) < 0) text[0] = 0;
+    if (vsnprintf(text, sizeof text, fmt ? fmt : " ", ap) < 0) text[0] = 0;
     return at && at->file ? tp_arena_printf(a, "%s:%d: %s", at->file, at->line, text) : tp_arena_strdup(a, text);
 }
 
@@ -1376,6 +1379,8 @@ static tp_callback *tp__callback_new(const char *name, size_t head, size_t bytes
 
 TP_DEF tp_callback *tp_callback_new(const char *name, size_t bytes)
 {
+    TP__REQUIRE(name, NULL)
+
     return tp__callback_new(name, sizeof(tp_callback), bytes);
 }
 
@@ -1398,6 +1403,11 @@ TP_DEF tp_status tp_callback_status(const tp_callback *cb)
     return cb->status_ == TP_OK ? TP_OK : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
 }
 
+static tp_callback *tp__cb_no_options(const char *function)
+{
+    return tp_callback_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
+}
+
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only)
 {
     if (cb) cb->chief_only = chief_only;
@@ -1415,6 +1425,7 @@ TP_DEF void tp_callback_free(tp_callback *cb)
 
 TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...)
 {
+    TP__REQUIRE(cb, )
     va_list ap;
     char sentence[TP__ERROR_TEXT];
     tp_free(cb->unsaved);
@@ -1428,6 +1439,8 @@ TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...)
 
 TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
 {
+    TP__REQUIRE(cb && train, TP_ERR_ARG)
+
     tp_status st = tp_callback_status(cb);
     if (st != TP_OK) return st;
     cb->train = train;
@@ -1445,30 +1458,64 @@ TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
     return st;
 }
 
-TP_DEF tp_status tp_callback_before_train(tp_callback *cb) { return cb->before_train ? cb->before_train(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb) { return cb->before_epoch ? cb->before_epoch(cb) : TP_OK; }
+TP_DEF tp_status tp_callback_before_train(tp_callback *cb)
+{
+    TP__REQUIRE(cb, TP_ERR_ARG)
+    return cb->before_train ? cb->before_train(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb)
+{
+    TP__REQUIRE(cb, TP_ERR_ARG)
+    return cb->before_epoch ? cb->before_epoch(cb) : TP_OK;
+}
 TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r)
 {
+    TP__REQUIRE(cb && r, TP_ERR_ARG)
+
     return cb->before_run ? cb->before_run(cb, r) : TP_OK;
 }
 TP_DEF tp_status tp_callback_after_run(tp_callback *cb, const tp_run_values *v)
 {
+    TP__REQUIRE(cb && v, TP_ERR_ARG)
+
     return cb->after_run ? cb->after_run(cb, v) : TP_OK;
 }
-TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb) { return cb->trigger_step ? cb->trigger_step(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb) { return cb->after_epoch ? cb->after_epoch(cb) : TP_OK; }
-TP_DEF tp_status tp_callback_trigger(tp_callback *cb) { return cb->trigger ? cb->trigger(cb) : TP_OK; }
+TP_DEF tp_status tp_callback_trigger_step(tp_callback *cb)
+{
+    TP__REQUIRE(cb, TP_ERR_ARG)
+    return cb->trigger_step ? cb->trigger_step(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_after_epoch(tp_callback *cb)
+{
+    TP__REQUIRE(cb, TP_ERR_ARG)
+    return cb->after_epoch ? cb->after_epoch(cb) : TP_OK;
+}
+TP_DEF tp_status tp_callback_trigger(tp_callback *cb)
+{
+    TP__REQUIRE(cb, TP_ERR_ARG)
+    return cb->trigger ? cb->trigger(cb) : TP_OK;
+}
 TP_DEF tp_status tp_callback_trigger_epoch(tp_callback *cb)
 {
+    TP__REQUIRE(cb, TP_ERR_ARG)
+
     return cb->trigger_epoch ? cb->trigger_epoch(cb) : tp_callback_trigger(cb);
 }
-TP_DEF tp_status tp_callback_after_train(tp_callback *cb) { return cb->after_train ? cb->after_train(cb) : TP_OK; }
+TP_DEF tp_status tp_callback_after_train(tp_callback *cb)
+{
+    TP__REQUIRE(cb, TP_ERR_ARG)
+    return cb->after_train ? cb->after_train(cb) : TP_OK;
+}
 TP_DEF tp_status tp_callback_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
+    TP__REQUIRE(cb && d && prefix, TP_ERR_ARG)
+
     return cb->save_state ? cb->save_state(cb, d, prefix) : TP_OK;
 }
 TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
+    TP__REQUIRE(cb && d && prefix, TP_ERR_ARG)
+
     return cb->load_state ? cb->load_state(cb, d, prefix) : TP_OK;
 }
 
@@ -1485,7 +1532,11 @@ static tp_node *tp__train_find(tp_train_state *train, const char *name)
     return n;
 }
 
-TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name) { return tp__train_find(cb->train, name); }
+TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name)
+{
+    TP__REQUIRE(cb && cb->train && name, NULL)
+    return tp__train_find(cb->train, name);
+}
 
 /* Every name as a node of the graph; *nodes lives in the callback's arena. */
 static tp_status tp__find_nodes(tp_callback *cb, const char *const *names, int n, tp_node ***nodes)
@@ -1551,18 +1602,26 @@ static bool tp__state_get(const tp_dict *d, const char *prefix, const char *key,
 
 TP_DEF tp_status tp_state_put_i64(tp_dict *d, const char *prefix, const char *key, const int64_t *v, int n)
 {
+    TP__REQUIRE(d && prefix && key && (v || n == 0) && n >= 0, TP_ERR_ARG)
+
     return tp__state_put(d, prefix, key, TP_I64, v, n);
 }
 TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *key, const double *v, int n)
 {
+    TP__REQUIRE(d && prefix && key && (v || n == 0) && n >= 0, TP_ERR_ARG)
+
     return tp__state_put(d, prefix, key, TP_F64, v, n);
 }
 TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *key, int64_t *v, int n)
 {
+    TP__REQUIRE(d && prefix && key && (v || n == 0) && n >= 0, false)
+
     return tp__state_get(d, prefix, key, TP_I64, v, n);
 }
 TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *key, double *v, int n)
 {
+    TP__REQUIRE(d && prefix && key && (v || n == 0) && n >= 0, false)
+
     return tp__state_get(d, prefix, key, TP_F64, v, n);
 }
 
@@ -1697,6 +1756,7 @@ static void tp__forget_state(tp_dict *d)
  * taken of the epoch, "tp:callbacks" the prefixes of all callbacks. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 {
+    TP__REQUIRE(train, TP_ERR_ARG)
     tp_dict *d = tp_session_state(train->session);
     tp__saving s;
     memset(&s, 0, sizeof s);
@@ -1790,6 +1850,7 @@ static tp_status tp__load_random_steps(tp_train_state *train)
 
 TP_DEF tp_status tp_train_state_load(tp_train_state *train)
 {
+    TP__REQUIRE(train, TP_ERR_ARG)
     tp_dict *d = tp_session_state(train->session);
     tp__loading l;
     int64_t consumed = 0;
@@ -1818,6 +1879,7 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
 
 TP_DEF void tp_callback_request_checkpoint(tp_callback *cb)
 {
+    TP__REQUIRE(cb && cb->train, )
     tp_callback **last = &cb->train->due_;
     if (cb->due_) return;
     while (*last) last = &(*last)->next_due_;
@@ -1835,6 +1897,7 @@ static tp_status tp__after_checkpoint(tp_callback *cb, void *user)
 
 TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
 {
+    TP__REQUIRE(train, TP_ERR_ARG)
     tp_callback *const first = train->due_;
     bool save = false;
     tp_status st = TP_OK;
@@ -1858,6 +1921,8 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
 
 TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes)
 {
+    TP__REQUIRE(name, NULL)
+
     tp_monitor *m = (tp_monitor *)(void *)tp__callback_new(name, sizeof(tp_monitor), bytes);
     if (!m) return NULL;
     m->cb.chief_only = false;
@@ -1905,6 +1970,8 @@ static void tp__monitors_close(tp_callback *cb)
 
 TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n)
 {
+    TP__REQUIRE((monitor || n == 0) && n >= 0, NULL)
+
     tp_monitors *m = (tp_monitors *)(void *)tp__callback_new("Monitors", sizeof(tp_monitors), 0);
     if (!m) return NULL;
     m->cb.chief_only = false;
@@ -1994,10 +2061,14 @@ static tp_status tp__monitors_one(tp_monitors *m, const char *name, double value
 
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value)
 {
+    TP__REQUIRE(name, TP_ERR_ARG)
+
     return tp__monitors_one(m, name, value, false);
 }
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value)
 {
+    TP__REQUIRE(name, TP_ERR_ARG)
+
     return tp__monitors_one(m, name, (double)value, true);
 }
 
@@ -2020,6 +2091,8 @@ static char *tp__clean_tag(char *to, const char *tag)
 
 TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary)
 {
+    TP__REQUIRE(summary, TP_ERR_ARG)
+
     if (!m) return TP_OK;
     size_t text = 0;
     for (int i = 0; i < summary->n; i++) text += strlen(summary->value[i].tag) + 1;
@@ -2053,6 +2126,8 @@ TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summa
 
 TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image)
 {
+    TP__REQUIRE(name && image, TP_ERR_ARG)
+
     int64_t nhwc[4];
     if (!m) return TP_OK;
     tp_status st = tp__image_layout(image, nhwc);
@@ -2073,6 +2148,8 @@ TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const t
 
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event)
 {
+    TP__REQUIRE(event, TP_ERR_ARG)
+
     if (!m) return TP_OK;
     event->wall_time = tp__os_wall();
     event->step = m->cb.train ? m->cb.train->global_step : 0;
@@ -2084,6 +2161,8 @@ TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event)
 
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat)
 {
+    TP__REQUIRE(m && name && stat, TP_ERR_ARG)
+
     const struct tp__history *h = tp__history_find(m, name);
     if (!h || !h->n) return tp_fail(TP_ERR_NAME, "No available data for the key: %s", name);
     *stat = h->stat[h->n - 1];
@@ -2092,6 +2171,8 @@ TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, 
 
 TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const tp_stat **stats)
 {
+    TP__REQUIRE(m && name && stats, 0)
+
     const struct tp__history *h = tp__history_find(m, name);
     *stats = h ? h->stat : NULL;
     return h ? h->n : 0;
@@ -2106,7 +2187,11 @@ typedef struct tp__proxy {
     tp_callback *inner;
 } tp__proxy;
 
-TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy) { return ((const tp__proxy *)proxy->user)->inner; }
+TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy)
+{
+    TP__REQUIRE(proxy, NULL)
+    return ((const tp__proxy *)proxy->user)->inner;
+}
 
 static tp_status tp__proxy_setup_graph(tp_callback *cb)
 {
@@ -2178,7 +2263,11 @@ typedef struct tp__lambda {
     void (*release)(void *user);
 } tp__lambda;
 
-TP_DEF void *tp_lambda_user(const tp_callback *cb) { return ((const tp__lambda *)cb->user)->user; }
+TP_DEF void *tp_lambda_user(const tp_callback *cb)
+{
+    TP__REQUIRE(cb, NULL)
+    return ((const tp__lambda *)cb->user)->user;
+}
 
 static void tp__lambda_close(tp_callback *cb)
 {
@@ -2188,6 +2277,7 @@ static void tp__lambda_close(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = tp_callback_new("CallbackFactory", sizeof(tp__lambda));
     if (cb && d->name && !(cb->name = tp_arena_strdup(&cb->mem_, d->name))) {
         tp_callback_free(cb);
@@ -2240,6 +2330,7 @@ static tp_status tp__periodic_trigger_epoch(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     const bool before = d->before_train == TP_YES;
     if (d->every_k_steps < 0 || d->every_k_epochs < 0 || (!d->every_k_steps && !d->every_k_epochs && !before))
         return tp__wrapper_fail(&d->at_, d->cb, "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train");
@@ -2314,6 +2405,7 @@ static tp_callback *tp__enable_new(tp_callback *inner, bool (*pred)(tp_callback 
 
 TP_DEF tp_callback *tp_cb_enable_if_(const tp_cb_enable_if_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (!d->pred) return tp__wrapper_fail(&d->at_, d->cb, "EnableCallbackIf: .pred is missing");
     return tp__enable_new(d->cb, d->pred, d->user);
 }
@@ -2331,6 +2423,7 @@ static bool tp__periodic_pred(tp_callback *cb, void *user)
 
 TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (d->every_k_steps < 0 || d->every_k_epochs < 0 || (!d->every_k_steps && !d->every_k_epochs))
         return tp__wrapper_fail(&d->at_, d->cb, "PeriodicCallback: give every_k_steps or every_k_epochs");
     tp_callback *cb = tp__enable_new(d->cb, tp__periodic_pred, NULL);
@@ -2457,6 +2550,7 @@ static void tp__members_close(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
 {
+    if (n < 0 || (n > 0 && !cbs)) return tp_callback_fail(NULL, TP_ERR_ARG, "tp_cb_group: a list of %d at NULL", n);
     tp_callback *cb = tp_callback_new("Callbacks", sizeof(tp__members));
     tp__members *g = cb ? (tp__members *)cb->user : NULL;
     if (g) {
@@ -2633,6 +2727,7 @@ static tp_status tp__run_op_before_run(tp_callback *cb, tp_run_request *r)
 
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (!d->op && !d->fn && !d->op_name)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "RunOp: give .op, .fn or .op_name");
     tp_callback *cb = tp_callback_new("RunOp", sizeof(tp__run_op));
@@ -2697,11 +2792,13 @@ static tp_callback *tp__collection_op_new(const char *name, const char *key, con
 
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     return tp__collection_op_new("RunUpdateOps", d->collection, TP_KEY_UPDATE_OPS, false);
 }
 
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     return tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
 }
 
@@ -2788,6 +2885,7 @@ static tp_status tp__merge_trigger(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (d->period < 0)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "MergeAllSummaries: .period is %lld", (long long)d->period);
     tp_callback *cb = tp_callback_new("MergeAllSummaries", sizeof(tp__merge));
@@ -2861,6 +2959,7 @@ static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const cha
 
 TP_DEF tp_callback *tp_cb_process_tensors_(const tp_cb_process_tensors_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     return tp__fetcher_new(&d->at_, "ProcessTensors", d->names, d->fn, d->user);
 }
 
@@ -2880,6 +2979,7 @@ static tp_status tp__dump_tensors(tp_callback *cb, const tp_tensor *const *value
 
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     const char *dir = tp_logger_dir();
     if (!dir)
         return tp_callback_fail(&d->at_, TP_ERR_STATE, "DumpTensors: no logger directory was set: tp_logger_set_dir");
@@ -2911,6 +3011,7 @@ static tp_status tp__print_tensors(tp_callback *cb, const tp_tensor *const *valu
 
 TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_log(TP_LOG_WARN, "Using tensor_printer: it fetches and prints at every step, which is slow.");
     return tp__fetcher_new(&d->at_, "TensorPrinter", d->names, tp__print_tensors, NULL);
 }
@@ -2972,6 +3073,7 @@ static tp_status tp__sma_trigger_step(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (d->window_size < 1)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "SimpleMovingAverage: .window_size is %d", d->window_size);
     tp_callback *cb = tp__fetcher_new(&d->at_, "SimpleMovingAverage", d->names, tp__sma_values, NULL);
@@ -3032,6 +3134,7 @@ static void tp__check_close(tp_callback *cb) { tp_tensor_free(&((tp__check *)cb-
 
 TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = tp_callback_new("CheckNumerics", sizeof(tp__check));
     if (!cb) return NULL;
     ((tp__check *)cb->user)->run_as_trigger = d->run_as_trigger != TP_NO;
@@ -3213,6 +3316,7 @@ static tp_status tp__progress_end(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = tp_callback_new("ProgressBar", sizeof(tp__progress));
     tp__progress *p = cb ? (tp__progress *)cb->user : NULL;
     if (!p || !(p->names = tp__arena_names(&cb->mem_, d->names, tp__count_names(d->names)))) {
@@ -3276,6 +3380,7 @@ static tp_status tp__eta_trigger_epoch(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     const int k = d->last_k_epochs ? d->last_k_epochs : 5;
     if (k < 1 || k > 1000000)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "EstimatedTimeLeft: .last_k_epochs is %d", k);
@@ -3347,6 +3452,7 @@ static tp_status tp__throughput_trigger(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = tp_callback_new("ThroughputTracker", sizeof(tp__throughput));
     if (!cb) return NULL;
     ((tp__throughput *)cb->user)->samples = d->samples_per_step;
@@ -3435,6 +3541,7 @@ static tp_status tp__send_trigger(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_send_stat(const char *command)
 {
+    if (!command) return tp_callback_fail(NULL, TP_ERR_ARG, "SendStat: the command is NULL");
     tp_callback *cb = tp_callback_new("SendStat", sizeof(tp__send));
     if (!cb || !(((tp__send *)cb->user)->command = tp__arena_copy(&cb->mem_, command, ""))) {
         tp_callback_free(cb);
@@ -3673,6 +3780,7 @@ static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->
 
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (d->max_to_keep < -1 || d->keep_checkpoint_every_n_hours < 0)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
@@ -3941,8 +4049,16 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
     return cb;
 }
 
-TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d) { return tp__best_new(d, d->reverse == TP_YES); }
-TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d) { return tp__best_new(d, true); }
+TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    return tp__best_new(d, d->reverse == TP_YES);
+}
+TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    return tp__best_new(d, true);
+}
 
 /* ==== >>inference ===================================================================================== */
 
@@ -3951,6 +4067,8 @@ static tp_inferencer tp__no_inferencer;
 
 TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes)
 {
+    TP__REQUIRE(name, NULL)
+
     void *user = NULL;
     tp_inferencer *inf = (tp_inferencer *)tp__with_user(sizeof(tp_inferencer), bytes, &user);
     if (!inf) return NULL;
@@ -3961,6 +4079,8 @@ TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes)
 
 TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n)
 {
+    TP__REQUIRE(inf && (names || n == 0) && n >= 0, TP_ERR_ARG)
+
     const char *const *copy = tp__arena_names(&inf->mem_, names, n);
     if (!copy) return TP_ERR_NOMEM;
     inf->names = copy;
@@ -4042,6 +4162,7 @@ static tp_status tp__scalars_end(tp_inferencer *inf)
 
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
 {
+    if (!d) return tp_inferencer_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
     const int n = tp__count_names(d->names);
     if (n < 1)
         return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
@@ -4095,6 +4216,7 @@ static tp_status tp__class_error_end(tp_inferencer *inf)
 
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d)
 {
+    if (!d) return tp_inferencer_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
     tp_inferencer *inf = tp_inferencer_new("ClassificationError", sizeof(tp__class_error));
     if (!inf) return &tp__no_inferencer;
     const char *tensor = d->wrong_tensor_name ? d->wrong_tensor_name : "incorrect_vector";
@@ -4156,6 +4278,7 @@ static tp_status tp__binary_end(tp_inferencer *inf)
 
 TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d)
 {
+    if (!d) return tp_inferencer_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
     if (!d->pred_tensor_name || !d->label_tensor_name)
         return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
                                   "BinaryClassificationStats: give the names of prediction and label");
@@ -4345,6 +4468,7 @@ static void tp__runner_close(tp_callback *cb)
 
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = NULL;
     const char *mistake = NULL;
     tp_status status = TP_ERR_ARG;
@@ -4418,6 +4542,8 @@ TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook 
 
 TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes)
 {
+    TP__REQUIRE(name, NULL)
+
     void *user = NULL;
     tp_hyper_param *p = (tp_hyper_param *)tp__with_user(sizeof(tp_hyper_param), bytes, &user);
     if (!p || !(p->name = tp_arena_strdup(&p->mem_, name ? name : ""))) {
@@ -4480,6 +4606,8 @@ static void tp__graph_var_close(tp_hyper_param *p) { tp_tensor_free(&((tp__graph
 
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
 {
+    TP__REQUIRE(name, NULL)
+
     char op[512];
     tp__op_name(name ? name : "", op, sizeof op);
     tp_hyper_param *p = tp_hyper_param_new(op, sizeof(tp__graph_var));
@@ -4519,6 +4647,8 @@ static tp_status tp__field_setup(tp_hyper_param *p)
 
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype)
 {
+    TP__REQUIRE(name && field, NULL)
+
     tp_hyper_param *p = tp_hyper_param_new(name, sizeof(tp__field));
     if (!p) return NULL;
     tp_tensor_view(&((tp__field *)p->user)->view, dtype, tp_make_shape_n(0, NULL), field);
@@ -4541,8 +4671,11 @@ typedef struct tp__setter {
     int64_t logged_epoch;
 } tp__setter;
 
+static tp_status tp__setter_setup_graph(tp_callback *cb);
 TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
 {
+    TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
+
     tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
     return p->get_value(p, value);
 }
@@ -4646,6 +4779,7 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
 
 TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = NULL;
     if (!d->fn) {
         tp_hyper_param_free(d->param);
@@ -4746,6 +4880,7 @@ static tp_status tp__human_load_state(tp_callback *cb, const tp_dict *d, const c
 
 TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (!tp_logger_dir()) {
         tp_hyper_param_free(d->param);
         return tp_callback_fail(
@@ -4861,6 +4996,7 @@ static int tp__by_point(const void *a, const void *b)
 
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     int n = d->n_schedule;
     if (n == 0)
         for (int i = 0; i < TP_MAX_SCHEDULE; i++)
@@ -4919,6 +5055,7 @@ static tp_status tp__func_value(tp_callback *cb, void *user, double *value, bool
 
 TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_setter_with_func_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (!d->fn) {
         tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
@@ -5001,6 +5138,7 @@ static tp_status tp__stat_load_state(tp_callback *cb, const tp_dict *d, const ch
 
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d)
 {
+    if (!d) return tp__cb_no_options(__func__);
     if (!d->fn || !d->stat_name || d->last_k < 1) {
         tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
@@ -5263,6 +5401,7 @@ static void tp__events_close(tp_callback *cb)
 
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d)
 {
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
     if (d->max_queue < 0 || d->flush_secs < 0)
         return tp_monitor_fail(&d->at_, TP_ERR_ARG, "TFEventWriter: .max_queue is %d, .flush_secs %g", d->max_queue,
                                d->flush_secs);
@@ -5300,6 +5439,8 @@ typedef struct tp__json_writer {
 
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
 {
+    TP__REQUIRE(epoch, TP_ERR_ARG)
+
     char *text = NULL;
     size_t size = 0;
     const tp_status st = tp__stats_load(dir, &text, &size, epoch, 0, NULL);
@@ -5309,6 +5450,8 @@ TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
 
 TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
 {
+    TP__REQUIRE(text, TP_ERR_ARG)
+
     size_t size = 0;
     int64_t epoch = 0;
     return tp__stats_load(dir, text, &size, &epoch, 0, NULL);
@@ -5622,6 +5765,7 @@ static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool 
 
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
 {
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
     tp_monitor *m = tp__printer_new();
     if (!m) return NULL;
     tp__printer *p = (tp__printer *)m->cb.user;
@@ -5645,6 +5789,7 @@ TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_de
 
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS])
 {
+    TP__REQUIRE(list, )
     tp_cb_moving_average_summary_desc average;
     tp_cb_progress_bar_desc bar;
     tp_cb_merge_all_summaries_desc merge;
@@ -5661,6 +5806,7 @@ TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS])
 
 TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 {
+    TP__REQUIRE(list, )
     tp_monitor_tf_event_writer_desc events;
     memset(&events, 0, sizeof events);
     list[0] = tp_monitor_tf_event_writer_(&events);

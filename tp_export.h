@@ -710,6 +710,8 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
 TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                   int n_outputs, tp_buf *out, const tp_export_c_desc *d, tp_export_c_info *info)
 {
+    TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && out, TP_ERR_ARG)
+
     tp__c_writer w;
     memset(&w, 0, sizeof w);
     w.name = d && d->name ? d->name : "model";
@@ -731,6 +733,10 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
     tp_feed *feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *feed);
     tp_status st = e && feed ? TP_OK : tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
     for (int i = 0; i < n_inputs && st == TP_OK; i++) {
+        if (!inputs[i] || inputs[i]->op->graph != s->graph) {
+            st = tp_fail(TP_ERR_ARG, "C export: input %d is not a node of this session's graph", i);
+            break;
+        }
         feed[i].node = inputs[i];
         feed[i].value.dtype = inputs[i]->dtype;
         feed[i].value.shape = inputs[i]->shape;
@@ -779,6 +785,8 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                              int n_outputs, const char *path, const tp_export_c_desc *d)
 {
+    TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && path, TP_ERR_ARG)
+
     tp_buf text;
     memset(&text, 0, sizeof text);
     tp_status st = tp_export_c_text(s, inputs, n_inputs, outputs, n_outputs, &text, d, NULL);
@@ -2436,12 +2444,16 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                     int n_outputs, tp_buf *out, const tp_export_onnx_desc *d)
 {
+    TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && out, TP_ERR_ARG)
+
     return tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, out, d, NULL);
 }
 
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d)
 {
+    TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && path, TP_ERR_ARG)
+
     tp_buf model;
     memset(&model, 0, sizeof model);
     tp_status st = tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, &model, d, NULL);
@@ -2458,6 +2470,8 @@ struct tp_model_exporter {
 
 TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c)
 {
+    TP__REQUIRE(c, NULL)
+
     tp_predict_config mine = *c;
     mine.session_creator = NULL; /* a fresh session on the CPU, whatever predictors use */
     tp_model_exporter *x = (tp_model_exporter *)tp_calloc(1, sizeof *x);
@@ -2476,7 +2490,11 @@ TP_DEF void tp_model_exporter_free(tp_model_exporter *x)
     tp_predictor_free(x->predictor);
     tp_free(x);
 }
-TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x) { return x->predictor->session; }
+TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x)
+{
+    TP__REQUIRE(x, NULL)
+    return x->predictor->session;
+}
 
 /* The model of an exporter; `batched` as in tp__export_onnx. */
 static tp_status tp__exporter_model(tp_model_exporter *x, tp_buf *model, int optimize, bool toco_compatible,
@@ -2493,6 +2511,8 @@ static tp_status tp__exporter_model(tp_model_exporter *x, tp_buf *model, int opt
 
 TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d)
 {
+    TP__REQUIRE(x && path, TP_ERR_ARG)
+
     const int optimize = d ? d->optimize : TP_UNSET;
     tp_buf model;
     memset(&model, 0, sizeof model);
@@ -2605,6 +2625,8 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
 
 TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d)
 {
+    TP__REQUIRE(x && dir, TP_ERR_ARG)
+
     tp_export_serving_desc standard;
     tp_buf model, config;
     bool batched = false;

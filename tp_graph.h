@@ -221,6 +221,7 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
 /* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; its siblings
  * are node->op->out[i]. User rows are equal to built-in ones. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
+/* g NULL, here and below: the graph of the inputs. */
 /* The same with everything: written variables, a name (NULL: the row's label), a user pointer. */
 typedef struct tp_apply_desc {
     const tp_op *row;
@@ -509,11 +510,12 @@ TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n,
 /* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. */
 
 /* -- sources */
-TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape); /* must be fed */
-TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);                              /* copied */
-TP_DEF tp_node *tp_const(tp_graph *g, float value);                                            /* float32 scalar */
-TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value);                        /* scalar of a dtype */
-TP_DEF tp_node *tp_fill_like(tp_node *x, float value); /* x's shape and dtype; x is not read */
+TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
+                               tp_shape shape);                         /* must be fed; name NULL: "Placeholder" */
+TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* copied */
+TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* float32 scalar */
+TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* scalar of a dtype */
+TP_DEF tp_node *tp_fill_like(tp_node *x, float value);                  /* x's shape and dtype; x is not read */
 TP_DEF tp_node *tp_zeros_like(tp_node *x);
 TP_DEF tp_node *tp_ones_like(tp_node *x);
 TP_DEF tp_node *tp_identity(tp_node *x);
@@ -987,7 +989,8 @@ TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path); /*
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
 /* TP_ERR_NAME if there is none */
 TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size);
-/* Checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free with tp_free.
+/* Checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free with tp_free. dir NULL:
+ * ".", prefix NULL: "model".
  * [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
     char path[512];
@@ -1447,36 +1450,103 @@ TP_DEF void tp_graph_free(tp_graph *g)
     tp_free(g);
 }
 
-TP_DEF tp_status tp_graph_status(const tp_graph *g) { return g->status; }
-TP_DEF const char *tp_graph_error(const tp_graph *g) { return g->error; }
-TP_DEF uint64_t tp_graph_seed(const tp_graph *g) { return g->seed; }
+/* A NULL graph counts as one that met a mistake, so that nothing below it needs to ask: its poison node is this one, which
+ * builders give that got no node of any graph. When that meets a node of a graph, the sentence comes to stick there. */
+static const tp_operation tp__no_operation = {
+    NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
+};
+static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
+/* The last name that tp_graph_find did not find, and why the last such node was given, both of this thread. */
+static TP__THREAD_LOCAL char tp__not_found[96], tp__no_node_because[256];
+
+/* Misuse that a graph keeps; see TP__REQUIRE. */
+#define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
+    if (!(cond_)) {                               \
+        tp__graph_misuse((g_), __func__, #cond_); \
+        return ret_;                              \
+    }
+static void tp__graph_misuse(tp_graph *g, const char *function, const char *needs)
+{
+    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
+}
+static tp_graph *tp__list_graph(tp_node *const *xs, int n)
+{
+    tp_graph *g = NULL;
+    for (int i = 0; xs && i < n && !g; i++) g = tp_node_graph(xs[i]);
+    return g;
+}
+
+static bool tp__is_broken(const tp_graph *g) { return !g || g->status != TP_OK; }
+
+TP_DEF tp_status tp_graph_status(const tp_graph *g)
+{
+    return g ? g->status : tp_fail(TP_ERR_ARG, "there is no graph: it is NULL");
+}
+TP_DEF const char *tp_graph_error(const tp_graph *g) { return g ? g->error : "there is no graph: it is NULL"; }
+TP_DEF uint64_t tp_graph_seed(const tp_graph *g)
+{
+    TP__REQUIRE(g, 0)
+    return g->seed;
+}
 TP_DEF bool tp_is_poison(const tp_node *n) { return !n || n->op->row == &tp__op_poison; }
-TP_DEF tp_node *tp_poison(tp_graph *g) { return &g->poison; }
-TP_DEF tp_graph *tp_node_graph(const tp_node *n) { return n->op->graph; }
-TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at) { g->at = at; }
-TP_DEF int tp_graph_n_operations(const tp_graph *g) { return g->op.n; }
-TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i) { return (tp_operation *)g->op.item[i]; }
-TP_DEF int tp_graph_n_variables(const tp_graph *g) { return g->var.n; }
-TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i) { return (tp_variable *)g->var.item[i]; }
-TP_DEF void tp_graph_finalize(tp_graph *g) { g->finalized = true; }
-TP_DEF const char *tp_node_name(const tp_node *n) { return n->op->name; }
+TP_DEF tp_node *tp_poison(tp_graph *g) { return g ? &g->poison : (tp_node *)(uintptr_t)&tp__no_node; }
+TP_DEF tp_graph *tp_node_graph(const tp_node *n) { return n ? n->op->graph : NULL; }
+TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at)
+{
+    TP__REQUIRE(g, )
+    g->at = at;
+}
+TP_DEF int tp_graph_n_operations(const tp_graph *g)
+{
+    TP__REQUIRE(g, 0)
+    return g->op.n;
+}
+TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i)
+{
+    TP__REQUIRE(g && i >= 0 && i < g->op.n, NULL)
+    return (tp_operation *)g->op.item[i];
+}
+TP_DEF int tp_graph_n_variables(const tp_graph *g)
+{
+    TP__REQUIRE(g, 0)
+    return g->var.n;
+}
+TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i)
+{
+    TP__REQUIRE(g && i >= 0 && i < g->var.n, NULL)
+    return (tp_variable *)g->var.item[i];
+}
+TP_DEF void tp_graph_finalize(tp_graph *g)
+{
+    TP__REQUIRE(g, )
+    g->finalized = true;
+}
+TP_DEF const char *tp_node_name(const tp_node *n)
+{
+    TP__REQUIRE(n, "")
+    return n->op->name;
+}
 
 /* The mistake that counts is the first: what follows is mostly its echo. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
-    if (g->status != TP_OK) return &g->poison;
+    if (g && g->status != TP_OK) return &g->poison;
     char text[768], place[256] = "";
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
-    if (!at || !at->file) at = &g->at;
-    if (at->file) {
+    if ((!at || !at->file) && g) at = &g->at;
+    if (at && at->file) {
         const char *base = strrchr(at->file, '/');
         snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : at->file, at->line);
     }
-    g->status = status;
     tp_fail(status, "%s%s", place, text);
+    if (!g) {
+        snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.255s", tp_last_error());
+        return tp_poison(NULL);
+    }
+    g->status = status;
     g->error = tp_arena_strdup(&g->arena, tp_last_error());
     if (!g->error) g->error = "out of memory while an error was reported";
     return &g->poison;
@@ -1484,15 +1554,17 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
 
 static tp_node *tp__graph_nomem(tp_graph *g)
 {
-    if (g->status == TP_OK) {
+    if (g && g->status == TP_OK) {
         g->status = tp_fail(TP_ERR_NOMEM, "out of memory while the graph was built");
         g->error = "out of memory while the graph was built";
     }
-    return &g->poison;
+    return tp_poison(g);
 }
 
 TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size)
 {
+    TP__REQUIRE(g, NULL)
+
     void *p = tp_arena_alloc(&g->arena, size ? size : 1);
     if (!p) tp__graph_nomem(g);
     return p;
@@ -1500,6 +1572,8 @@ TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size)
 
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s)
 {
+    TP__REQUIRE(g && s, NULL)
+
     char *p = tp_arena_strdup(&g->arena, s);
     if (!p) tp__graph_nomem(g);
     return p;
@@ -1562,7 +1636,11 @@ static const char *tp__unique_name(tp_graph *g, const char *scope, const char *n
     return unique;
 }
 
-TP_DEF const char *tp_name_scope(const tp_graph *g) { return g->name_scope[g->n_name_scope - 1]; }
+TP_DEF const char *tp_name_scope(const tp_graph *g)
+{
+    TP__REQUIRE(g, "")
+    return g->name_scope[g->n_name_scope - 1];
+}
 
 static void tp__name_scope_enter(tp_graph *g, const char *full)
 {
@@ -1576,6 +1654,8 @@ static void tp__name_scope_enter(tp_graph *g, const char *full)
 
 TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
 {
+    TP__REQUIRE(g, )
+
     size_t n = name ? strlen(name) : 0;
     const char *full = "";
     if (n == 0) {
@@ -1598,6 +1678,8 @@ TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
 
 TP_DEF void tp_name_scope_pop(tp_graph *g)
 {
+    TP__REQUIRE(g, )
+
     if (g->n_name_scope <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a name scope is closed that was never opened");
         return;
@@ -1607,6 +1689,8 @@ TP_DEF void tp_name_scope_pop(tp_graph *g)
 
 TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level)
 {
+    TP__GRAPH_REQUIRE(g, g && name && *name, )
+
     const char *outer = top_level ? "" : tp_name_scope(g);
     const char *key = tp_arena_printf(&g->arena, "%s|%s", outer, name);
     if (!key) tp__graph_nomem(g), key = "";
@@ -1620,6 +1704,8 @@ TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_le
 
 TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name)
 {
+    TP__GRAPH_REQUIRE(g, g && function, )
+
     if (!name) {
         tp_name_scope_push(g, function);
         return;
@@ -1648,25 +1734,32 @@ static int tp__split_name(const char *name, char *buf, size_t size)
 
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name)
 {
+    TP__REQUIRE(g && name, NULL)
+
     return (tp_operation *)tp__map_get(&g->by_name, name);
 }
 
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
+    TP__REQUIRE(g && name, NULL)
     char buf[512];
     int index = tp__split_name(name, buf, sizeof buf);
     tp_operation *op = tp_graph_find_operation(g, buf);
-    return op && index < op->n_out ? &op->out[index] : NULL;
+    if (op && index < op->n_out) return &op->out[index];
+    snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__bad_input */
+    return NULL;
 }
 
 /* -- operations */
 
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...)
 {
+    TP__REQUIRE(s && fmt, TP_ERR_ARG)
+
     char text[640];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
 }
@@ -1784,10 +1877,46 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
     return true;
 }
 
+static bool tp__type_makes_sense(const tp_type *t)
+{
+    bool yes = tp_dtype_size(t->dtype) > 0 && t->shape.ndim >= 0 && t->shape.ndim <= TP_MAX_DIMS;
+    for (int i = 0; yes && i < t->shape.ndim; i++) yes = t->shape.dim[i] >= TP_ANY;
+    return yes;
+}
+
+/* Why input i of an op cannot be taken; NULL: it can. */
+static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
+{
+    if (!x) {
+        char name[sizeof tp__not_found];
+        memcpy(name, tp__not_found, sizeof name);
+        tp__not_found[0] = 0;
+        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                             *name ? "%s: input %d is NULL; was '%s' meant? There is no node of that name"
+                                   : "%s: input %d is NULL",
+                             op, i, name);
+    }
+    if (x->op->graph == g) return tp_is_poison(x) ? tp_poison(g) : NULL;
+    if (!x->op->graph)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d was not made: %s", op, i, tp__no_node_because);
+    return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
+}
+
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
 {
+    TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
     const tp_op *row = d->row;
-    if (g->status != TP_OK) return &g->poison;
+    if (g && g->status != TP_OK) return &g->poison;
+    if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
+    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
+        g = tp_node_graph(d->in[i]);
+        if (tp__is_broken(g)) continue;
+        for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
+    }
+    if (!g)
+        return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
+                       : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
     if (g->finalized)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "%s is added to a graph that is finalized: build it before the session", row->name);
@@ -1803,10 +1932,8 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     }
     for (int i = 0; i < d->n_in; i++) {
         const tp_node *x = d->in[i];
-        if (!x) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL", row->name, i);
-        if (x->op->graph != g)
-            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", row->name, i);
-        if (tp_is_poison(x)) return &g->poison;
+        tp_node *bad = tp__bad_input(g, row->name, i, x);
+        if (bad) return bad;
         g->infer_in[i].dtype = x->dtype;
         g->infer_in[i].shape = x->shape;
     }
@@ -1872,6 +1999,9 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         snprintf(text, sizeof text, "%s", tp_last_error());
         return tp_graph_fail(g, NULL, st, "%s", text);
     }
+    for (int i = 0; i < s.n_out; i++)
+        if (!tp__type_makes_sense(&s.out[i]))
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no such element type or shape", op->name);
     op->n_out = s.n_out;
     op->out = (tp_node *)tp_graph_alloc(g, (size_t)s.n_out * sizeof *op->out);
     if (!op->out) return &g->poison;
@@ -1888,6 +2018,8 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
 
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs)
 {
+    TP__GRAPH_REQUIRE(g, row, tp_poison(g))
+
     tp_apply_desc d;
     memset(&d, 0, sizeof d);
     d.row = row;
@@ -1918,8 +2050,14 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
 
 static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void *attrs)
 {
-    TP_ASSERT(n > 0 && in[0]);
-    return tp_apply(tp_node_graph(in[0]), row, in, n, attrs);
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = row;
+    d.in = in;
+    d.n_in = n;
+    d.attrs = attrs;
+    if (n < 1 || !in) return tp_graph_fail(NULL, NULL, TP_ERR_ARG, "%s: there are no inputs", row->name);
+    return tp_apply_ex(tp_node_graph(in[0]), &d);
 }
 
 static tp_node *tp__op1(const tp_op *row, tp_node *x, const void *attrs) { return tp__opn(row, &x, 1, attrs); }
@@ -1971,6 +2109,8 @@ static const tp_op tp__op_variable = TP__ROW("variable", "VariableV2", TP_OP_SOU
 
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
 {
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
     tp__source_attrs a;
     tp_apply_desc d;
     memset(&d, 0, sizeof d);
@@ -1985,6 +2125,8 @@ TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp
 
 TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value)
 {
+    TP__GRAPH_REQUIRE(g, g && value && (value->data || tp_tensor_bytes(value) == 0), tp_poison(g))
+
     tp__source_attrs a;
     tp_apply_desc d;
     memset(&d, 0, sizeof d);
@@ -2004,6 +2146,8 @@ TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value)
 
 TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value)
 {
+    TP__GRAPH_REQUIRE(g, g && dtype > TP_DTYPE_UNSET && dtype < TP_DTYPE_COUNT, tp_poison(g))
+
     double room[1] = {0};
     tp_tensor t;
     tp_shape scalar;
@@ -2040,11 +2184,21 @@ static tp__variable_scope *tp__top_scope(const tp_graph *g)
     return (tp__variable_scope *)(uintptr_t)&g->var_scope[g->n_var_scope - 1];
 }
 
-TP_DEF const char *tp_variable_scope(const tp_graph *g) { return tp__top_scope(g)->prefix; }
-TP_DEF int tp_variable_scope_reuse(const tp_graph *g) { return tp__top_scope(g)->reuse; }
+TP_DEF const char *tp_variable_scope(const tp_graph *g)
+{
+    TP__REQUIRE(g, "")
+    return tp__top_scope(g)->prefix;
+}
+TP_DEF int tp_variable_scope_reuse(const tp_graph *g)
+{
+    TP__REQUIRE(g, TP_REUSE_NO)
+    return tp__top_scope(g)->reuse;
+}
 
 TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
 {
+    TP__GRAPH_REQUIRE(g, g && d && d->reuse >= TP_REUSE_INHERIT && d->reuse <= TP_REUSE_AUTO, )
+
     if (g->n_var_scope == TP__MAX_SCOPES) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "variable scopes are nested more than %d deep: is one left open?",
                       TP__MAX_SCOPES);
@@ -2076,6 +2230,8 @@ TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
 
 TP_DEF void tp_variable_scope_pop(tp_graph *g)
 {
+    TP__REQUIRE(g, )
+
     if (g->n_var_scope <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a variable scope is closed that was never opened");
         return;
@@ -2086,10 +2242,16 @@ TP_DEF void tp_variable_scope_pop(tp_graph *g)
 
 /* -- devices */
 
-TP_DEF int tp_current_device(const tp_graph *g) { return g->device[g->n_device - 1]; }
+TP_DEF int tp_current_device(const tp_graph *g)
+{
+    TP__REQUIRE(g, 0)
+    return g->device[g->n_device - 1];
+}
 
 TP_DEF void tp_device_enter(tp_graph *g, int device)
 {
+    TP__REQUIRE(g, )
+
     if (device < 0)
         tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no device %d: the devices of a session are numbered from 0",
                       device);
@@ -2103,6 +2265,8 @@ TP_DEF void tp_device_enter(tp_graph *g, int device)
 
 TP_DEF void tp_device_leave(tp_graph *g)
 {
+    TP__REQUIRE(g, )
+
     if (g->n_device <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a device scope is closed that was never opened");
         return;
@@ -2123,6 +2287,8 @@ static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
 
 TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 {
+    TP__GRAPH_REQUIRE(g, g && key && n, )
+
     if (tp_is_poison(n)) return;
     tp__collection *c = tp__find_collection(g, key);
     if (!c) {
@@ -2138,6 +2304,9 @@ TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
 {
+    if (n) *n = 0;
+    TP__REQUIRE(g && key && n, NULL)
+
     const tp__collection *c = tp__find_collection(g, key);
     *n = c ? c->list.n : 0;
     return c ? (tp_node *const *)(void *)c->list.item : NULL;
@@ -2145,6 +2314,8 @@ TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
 
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys)
 {
+    TP__REQUIRE(g && (!keys || n_keys >= 0), NULL)
+
     const int n = keys ? n_keys : g->collection.n;
     tp_collection_backup *b = (tp_collection_backup *)tp_graph_alloc(g, sizeof *b);
     if (!b) return NULL;
@@ -2168,6 +2339,8 @@ TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const
 
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b)
 {
+    TP__REQUIRE(g, )
+
     if (!b) return;
     for (int i = 0; b->all && i < g->collection.n; i++) ((tp__collection *)g->collection.item[i])->list.n = 0;
     for (int i = 0; i < b->n; i++) {
@@ -2186,6 +2359,8 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n)
 
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
+    TP__REQUIRE(g && name, NULL)
+
     char buf[512];
     if (tp__split_name(name, buf, sizeof buf) != 0) return NULL;
     return (tp_variable *)tp__map_get(&g->var_by_name, buf);
@@ -2262,6 +2437,8 @@ struct tp_getter_call {
 
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
 {
+    TP__GRAPH_REQUIRE(NULL, call && d, tp_poison(NULL))
+
     tp_graph *g = call->g;
     for (int i = call->level - 1; i >= 0; i--) {
         if (!g->var_scope[i].getter) continue;
@@ -2327,6 +2504,8 @@ static tp_node *tp__remap_getter(tp_getter_call *call, tp_variable_desc *d, void
 }
 TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
 {
+    TP__REQUIRE(g, )
+
     tp__remap r;
     r.fn = fn;
     r.user = user;
@@ -2357,6 +2536,8 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
 }
 TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
 {
+    TP__REQUIRE(g, )
+
     bool flags[2];
     flags[0] = stop_gradient, flags[1] = skip_collection;
     tp__getter_push(g, tp__freeze_getter, flags, sizeof flags);
@@ -2364,6 +2545,8 @@ TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_
 
 TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
 {
+    TP__GRAPH_REQUIRE(g, g && function, )
+
     tp_variable_scope_desc d;
     memset(&d, 0, sizeof d);
     d.no_name_scope = true;
@@ -2375,6 +2558,8 @@ TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
 }
 TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function)
 {
+    TP__GRAPH_REQUIRE(g, g && function, )
+
     tp_variable_scope_desc d;
     memset(&d, 0, sizeof d);
     d.name = function;
@@ -2383,6 +2568,8 @@ TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function)
 
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d)
 {
+    TP__GRAPH_REQUIRE(g, g && d, tp_poison(g))
+
     if (g->status != TP_OK) return &g->poison;
     tp_variable_desc copy = *d;
     tp_getter_call call;
@@ -2393,6 +2580,8 @@ TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d)
 
 TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, tp_init init)
 {
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
     d.name = name;
@@ -2404,6 +2593,7 @@ TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype
 
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init)
 {
+    TP__GRAPH_REQUIRE(g, g && name, tp_poison(g))
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
     d.name = name;
@@ -2422,6 +2612,8 @@ TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init
 
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g)
 {
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
     if (g->status != TP_OK) return &g->poison;
     const tp_variable *v = tp_find_variable(g, "global_step");
     if (v) return v->node;
@@ -2435,6 +2627,8 @@ TP_DEF tp_node *tp_get_global_step_var(tp_graph *g)
 
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
 {
+    TP__REQUIRE(g && out, )
+
     int n = 0, count = 0;
     double total = 0, bytes = 0;
     size_t width = 4;
@@ -2495,6 +2689,8 @@ static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
 
 TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out)
 {
+    TP__REQUIRE(g && (targets || n <= 0) && out, )
+
     char t[TP_SHAPE_TEXT];
     tp_mutex_lock(g->lock);
     const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
@@ -2638,6 +2834,8 @@ static tp_status tp__init_fill(tp_device *d, const tp_init *init, uint64_t seed,
 
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
 {
+    TP__REQUIRE(init && name && t, TP_ERR_ARG)
+
     return tp__init_fill(NULL, init, seed, name, t);
 }
 
@@ -2645,10 +2843,16 @@ TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *na
 
 static const char *const tp__frozen_keys[] = {TP_KEY_SUMMARIES, TP_KEY_MOVING_SUMMARY_OPS, TP_KEY_UPDATE_OPS};
 
-TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g) { return g->in_tower ? &g->tower : NULL; }
+TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g)
+{
+    TP__REQUIRE(g, NULL)
+    return g->in_tower ? &g->tower : NULL;
+}
 
 TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *d)
 {
+    TP__REQUIRE(g && d, NULL)
+
     const char *name = d->name ? d->name : "", *vs = d->vs_name ? d->vs_name : "";
     const int total = d->total ? d->total : 1;
     if (g->in_tower) {
@@ -2721,6 +2925,9 @@ static int tp__tower_entry_count(const tp_graph *g, const char *key)
 
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
 {
+    if (n) *n = 0;
+    TP__REQUIRE(g && key && n, NULL)
+
     tp_node *const *all = tp_collection(g, key, n);
     if (!g->in_tower) return all;
     const int before = tp__tower_entry_count(g, key);
@@ -2733,6 +2940,8 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
 
 TP_DEF void tp_tower_leave(tp_graph *g)
 {
+    TP__REQUIRE(g, )
+
     if (!g->in_tower) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a tower context is left that was never entered");
         return;
@@ -3038,6 +3247,8 @@ static void tp__towers_meet(tp__towers *t)
 
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys)
 {
+    TP__GRAPH_REQUIRE(g, g && xs && n > 0 && ys && what, )
+
     const tp_tower_context *tower = tp_current_tower_context(g);
     tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* ys may be xs */
     bool whole = give != NULL;
@@ -3083,6 +3294,8 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
 TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
                                     tp_node **outputs)
 {
+    TP__REQUIRE(g && d, TP_ERR_ARG)
+
     for (int i = 0; i < d->n && outputs; i++) outputs[i] = &g->poison;
     if (d->n < 1) tp_graph_fail(g, NULL, TP_ERR_ARG, "%d towers make no sense", d->n);
     else if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no function to build towers with");
@@ -3152,6 +3365,8 @@ struct tp_tower_func {
 
 TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n)
 {
+    TP__GRAPH_REQUIRE(g, g && fn && (specs || n == 0) && n >= 0, NULL)
+
     for (int i = 0; i < n; i++) {
         const char *s = specs[i].name;
         if (!s || !*s || strpbrk(s, ":/ ")) {
@@ -3185,6 +3400,8 @@ TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user,
 
 TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
 {
+    TP__GRAPH_REQUIRE(NULL, f, tp_poison(NULL))
+
     tp_graph *g = f->graph;
     if (!g->in_tower)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
@@ -3205,11 +3422,22 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
 
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n)
 {
+    if (n) *n = 0;
+    TP__REQUIRE(f && n, NULL)
+
     *n = f->n_spec;
     return f->spec;
 }
-TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f) { return f->n_handle; }
-TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i) { return f->handle[i]; }
+TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f)
+{
+    TP__REQUIRE(f, 0)
+    return f->n_handle;
+}
+TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i)
+{
+    TP__REQUIRE(f && i >= 0 && i < f->n_handle, NULL)
+    return f->handle[i];
+}
 TP_DEF tp_tower_handles tp_tower_func_towers(const tp_tower_func *f, tp_towers which)
 {
     tp_tower_handles h;
@@ -3225,6 +3453,8 @@ TP_DEF int tp_tower_handles_n(tp_tower_handles h)
 }
 TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i)
 {
+    TP__REQUIRE(h.func, NULL)
+
     for (int k = 0; k < h.func->n_handle && i >= 0; k++) {
         const tp_tower_handle *t = h.func->handle[k];
         if (h.which != TP_TOWERS_ALL && t->ctx.is_training != (h.which == TP_TOWERS_TRAINING)) continue;
@@ -3234,6 +3464,8 @@ TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i)
 }
 TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name)
 {
+    TP__REQUIRE(h.func && ns_name, NULL)
+
     const tp_tower_handle *t;
     for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++)
         if (strcmp(t->ctx.ns_name, ns_name) == 0) return t;
@@ -3241,6 +3473,8 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
 }
 TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name)
 {
+    TP__REQUIRE(f && ns_name, NULL)
+
     for (int i = 0; i < f->n_handle; i++)
         if (strcmp(f->handle[i]->ctx.ns_name, ns_name) == 0) return f->handle[i];
     return NULL;
@@ -3248,6 +3482,7 @@ TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const c
 
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
 {
+    TP__REQUIRE(h && name, NULL)
     char base[512], full[1024];
     const int index = tp__split_name(name, base, sizeof base);
     for (int i = 0; i < h->func->n_spec; i++) /* the tower's own input wins over a node of the same name */
@@ -3264,6 +3499,8 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
 
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op)
 {
+    TP__REQUIRE(op && (targets || n <= 0), false)
+
     if (n == 0 || op->id < 0) return false;
     tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
@@ -3275,6 +3512,8 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
 
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op)
 {
+    TP__REQUIRE(op && ((lists && n) || n_lists <= 0), false)
+
     for (int i = 0; i < n_lists; i++)
         if (tp_depends_on(lists[i], n[i], op)) return true;
     return false;
@@ -3306,7 +3545,10 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
 
 TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
+    TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
+
     for (int i = 0; i < n; i++) dxs[i] = NULL;
+    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), y, )
     if (tp_is_poison(y)) return;
     tp_graph *g = tp_node_graph(y);
     for (int i = 0; i < n; i++)
@@ -3992,6 +4234,7 @@ static void tp__re_link(tp_regex *re)
 TP_DEF tp_status tp_regex_new(const char *pattern, tp_regex **out)
 {
     tp__re_parser p;
+    TP__REQUIRE(out, TP_ERR_ARG)
     memset(&p, 0, sizeof p);
     *out = NULL;
     if (!pattern) return tp_fail(TP_ERR_ARG, "tp_regex_new: the pattern is NULL");
@@ -4276,6 +4519,7 @@ typedef enum { TP__RE_SEARCH, TP__RE_START, TP__RE_FULL } tp__re_mode;
 static tp_status tp__re_find(const tp_regex *re, const char *text, tp__re_mode mode, bool *found, tp_span *span, int n)
 {
     tp__re_machine m;
+    TP__REQUIRE(found && (span || n <= 0), TP_ERR_ARG)
     memset(&m, 0, sizeof m);
     *found = false;
     if (!re || !text) return tp_fail(TP_ERR_ARG, "tp_regex: the %s is NULL", re ? "text" : "regular expression");
@@ -4490,6 +4734,8 @@ TP_DEF const tp_op *tp_op_registry(int i)
 
 TP_DEF const tp_op *tp_op_find(const char *name)
 {
+    TP__REQUIRE(name, NULL)
+
     const tp_op *row;
     for (int i = 0; (row = tp_op_registry(i)) != NULL; i++)
         if (strcmp(row->name, name) == 0) return row;
@@ -4540,6 +4786,8 @@ static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
 
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection)
 {
+    TP__REQUIRE(x, )
+
     if (tp_is_poison(x)) return;
     tp_graph *g = tp_node_graph(x);
     if (!tp__summary_here(g)) return;
@@ -4563,6 +4811,8 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
 
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection)
 {
+    TP__REQUIRE(x, )
+
     if (tp_is_poison(x)) return;
     tp_graph *g = tp_node_graph(x);
     if (x->shape.ndim < 2) {
@@ -4591,6 +4841,8 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
 
 TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *desc)
 {
+    TP__REQUIRE((scalars || n == 0) && n >= 0, )
+
     const float decay = !desc || desc->decay == 0.0f ? 0.95f : desc->decay == TP_ZERO ? 0.0f : desc->decay;
     for (int i = 0; i < n; i++) {
         tp_node *x = scalars[i];
@@ -4643,6 +4895,8 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
 
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
 {
+    TP__GRAPH_REQUIRE(g, g, )
+
     int n = 0;
     if (!tp__summary_here(g)) return;
     tp_cached_name_scope_push(g, "param-summary", true);
@@ -7301,15 +7555,27 @@ TP_DEF void tp_session_free(tp_session *s)
     tp_free(s);
 }
 
-TP_DEF tp_graph *tp_session_graph(const tp_session *s) { return s->graph; }
+TP_DEF tp_graph *tp_session_graph(const tp_session *s)
+{
+    TP__REQUIRE(s, NULL)
+    return s->graph;
+}
 TP_DEF tp_device *tp_session_device(const tp_session *s, int i)
 {
+    TP__REQUIRE(s && i >= 0 && i < s->n_device, NULL)
+
     return i >= 0 && i < s->n_device ? s->device[i] : NULL;
 }
-TP_DEF tp_dict *tp_session_state(tp_session *s) { return &s->state; }
+TP_DEF tp_dict *tp_session_state(tp_session *s)
+{
+    TP__REQUIRE(s, NULL)
+    return &s->state;
+}
 
 TP_DEF tp_exec *tp_exec_new(tp_session *s)
 {
+    TP__REQUIRE(s, NULL)
+
     tp_exec *e = (tp_exec *)tp_calloc(1, sizeof *e);
     if (!e) return NULL;
     e->session = s;
@@ -7351,13 +7617,27 @@ TP_DEF void tp_exec_free(tp_exec *e)
 
 TP_DEF tp_exec *tp_session_exec(tp_session *s)
 {
+    TP__REQUIRE(s, NULL)
+
     if (!s->exec) s->exec = tp_exec_new(s);
     return s->exec;
 }
 
-TP_DEF uint64_t tp_exec_random_step(const tp_exec *e) { return e->random_step; }
-TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step) { e->random_step = step; }
-TP_DEF void tp_exec_set_timing(tp_exec *e, bool on) { e->timing = on; }
+TP_DEF uint64_t tp_exec_random_step(const tp_exec *e)
+{
+    TP__REQUIRE(e, 0)
+    return e->random_step;
+}
+TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step)
+{
+    TP__REQUIRE(e, )
+    e->random_step = step;
+}
+TP_DEF void tp_exec_set_timing(tp_exec *e, bool on)
+{
+    TP__REQUIRE(e, )
+    e->timing = on;
+}
 
 static uint64_t tp__mix(uint64_t h, uint64_t x)
 {
@@ -7608,6 +7888,9 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values)
 {
+    TP__REQUIRE(e && (feeds || n_feeds == 0) && n_feeds >= 0 && (fetches || n_fetches == 0) && n_fetches >= 0,
+                TP_ERR_ARG)
+
     tp_session *s = e->session;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
@@ -7657,6 +7940,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                 int n_fetches, const tp_tensor **values)
 {
+    TP__REQUIRE(s, TP_ERR_ARG)
+
     tp_exec *e = tp_session_exec(s);
     if (!e) return TP_ERR_NOMEM;
     return tp_exec_run(e, feeds, n_feeds, fetches, n_fetches, values);
@@ -7664,6 +7949,8 @@ TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds
 
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value)
 {
+    TP__REQUIRE(s && fetch && value, TP_ERR_ARG)
+
     const tp_tensor *v = NULL;
     const tp_status st = tp_session_run(s, NULL, 0, &fetch, 1, &v);
     return st == TP_OK ? tp_tensor_copy(value, v) : st;
@@ -7671,6 +7958,8 @@ TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value
 
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value)
 {
+    TP__REQUIRE(s && v && value, TP_ERR_ARG)
+
     tp_status st = tp__session_grow(s);
     if (st == TP_OK) st = tp_tensor_resize(value, v->dtype, v->shape);
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
@@ -7681,6 +7970,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
 {
+    TP__REQUIRE(s && v && value, TP_ERR_ARG)
+
     tp_status st = tp__session_grow(s);
     if (st != TP_OK) return st;
     if (!tp_shape_equal(&v->shape, &value->shape)) {
@@ -7710,6 +8001,8 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
 
 TP_DEF int64_t tp_get_global_step_value(tp_session *s)
 {
+    TP__REQUIRE(s, 0)
+
     const tp_variable *v = tp_find_variable(s->graph, "global_step");
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -7735,6 +8028,8 @@ static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetc
 
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info)
 {
+    TP__REQUIRE(e && info && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
+
     const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
     if (!p) return TP_ERR_STATE;
     *info = p->info;
@@ -7744,6 +8039,8 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
 
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out)
 {
+    TP__REQUIRE(e && out && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
+
     const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
     if (!p) return TP_ERR_STATE;
     char t[TP_SHAPE_TEXT], kernel[256];
@@ -7809,6 +8106,8 @@ struct tp_hooked_session {
 
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
 {
+    TP__REQUIRE(r, -1)
+
     if (!n) {
         r->status = tp_fail(TP_ERR_ARG, "a hook asks for a node that does not exist");
         return -1;
@@ -7829,6 +8128,8 @@ TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
 
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value)
 {
+    TP__REQUIRE(r && n && value, TP_ERR_ARG)
+
     for (int i = 0; i < r->n_feed; i++)
         if (r->feed[i].node == n) return r->status = tp_fail(TP_ERR_ARG, "two hooks feed '%s' in one run", n->op->name);
     if (r->n_feed == r->cap_feed) {
@@ -7847,6 +8148,8 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
 
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks)
 {
+    TP__REQUIRE(s && (hooks || n_hooks == 0) && n_hooks >= 0, NULL)
+
     tp_hooked_session *h = (tp_hooked_session *)tp_calloc(1, sizeof *h);
     if (!h) return NULL;
     h->session = s;
@@ -7876,12 +8179,26 @@ TP_DEF void tp_hooked_session_free(tp_hooked_session *h)
     tp_free(h);
 }
 
-TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h) { return h->exec; }
-TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h) { h->stop = true; }
-TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h) { return h->stop; }
+TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h)
+{
+    TP__REQUIRE(h, NULL)
+    return h->exec;
+}
+TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h)
+{
+    TP__REQUIRE(h, )
+    h->stop = true;
+}
+TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h)
+{
+    TP__REQUIRE(h, false)
+    return h->stop;
+}
 
 TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
+    TP__REQUIRE(h && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
+
     tp_run_request *r = &h->request;
     r->n_fetch = r->n_feed = 0;
     r->graph = h->session->graph;
@@ -7918,7 +8235,8 @@ static tp_session *tp__create_new(tp_session_creator *c, tp_graph *g) { return t
 static tp_session *tp__create_reuse(tp_session_creator *c, tp_graph *g)
 {
     tp_session *s = (tp_session *)c->user;
-    if (s->graph != g) return tp_fail(TP_ERR_ARG, "the session to reuse is of another graph"), (tp_session *)NULL;
+    if (!s || s->graph != g)
+        return tp_fail(TP_ERR_ARG, "the session to reuse is %s", s ? "of another graph" : "NULL"), (tp_session *)NULL;
     return s;
 }
 
@@ -7934,6 +8252,7 @@ TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config
 static tp_session *tp__create_adapted(tp_session_creator *c, tp_graph *g)
 {
     tp_session_adapter *a = (tp_session_adapter *)c->user;
+    TP__REQUIRE(a && a->inner.create && a->fn, NULL)
     tp_session *s = a->inner.create(&a->inner, g);
     return s ? a->fn(s, a->user) : NULL;
 }
@@ -7943,8 +8262,9 @@ TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a)
     tp_session_creator c;
     memset(&c, 0, sizeof c);
     c.create = tp__create_adapted;
-    c.config = a->inner.config;
     c.user = a;
+    TP__REQUIRE(a, c)
+    c.config = a->inner.config;
     return c;
 }
 
@@ -8046,6 +8366,8 @@ static tp_status tp__save_end(tp__save *a, tp_status st, const char *path, bool 
 
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n)
 {
+    TP__REQUIRE(s && path && (!variables || n >= 0), TP_ERR_ARG)
+
     tp__save a;
     int n_all = 0;
     tp_node *const *all = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n_all);
@@ -8071,6 +8393,8 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
 
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
 {
+    TP__REQUIRE(s && path, TP_ERR_ARG)
+
     static const char *const keys[] = {TP_KEY_TRAINABLE_VARIABLES, TP_KEY_MODEL_VARIABLES};
     tp__save a;
     int n[2];
@@ -8163,6 +8487,8 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
 
 TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d)
 {
+    TP__REQUIRE(path && d, TP_ERR_ARG)
+
     char file[1200];
     tp_status st = tp__checkpoint_path(path, file, sizeof file);
     if (st != TP_OK) return st;
@@ -8180,6 +8506,8 @@ TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d)
 
 TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path)
 {
+    TP__REQUIRE(d && path, TP_ERR_ARG)
+
     return tp__checkpoint_write(path, d, true, NULL, NULL);
 }
 
@@ -8187,6 +8515,8 @@ TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path)
 
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n)
 {
+    TP__REQUIRE(dir && (names || n == 0) && n >= 0, TP_ERR_ARG)
+
     char path[1024];
     tp_buf text;
     tp_writer *w = NULL;
@@ -8212,6 +8542,8 @@ TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *n
 
 TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size)
 {
+    TP__REQUIRE(dir && path && size > 0, TP_ERR_ARG)
+
     char file[1024], name[1024];
     char *text = NULL;
     size_t n = 0, m = 0;
@@ -8292,6 +8624,9 @@ static bool tp__found_name(void *user, const char *name)
 
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n)
 {
+    TP__REQUIRE(entries && n, TP_ERR_ARG)
+    if (!dir) dir = ".";
+    if (!prefix) prefix = "model";
     tp__found f = {dir, prefix, NULL, 0, 0, false};
     *entries = NULL;
     *n = 0;
@@ -8319,6 +8654,7 @@ static tp_status tp__session_init_load(tp_session_init *i, tp_session *s) { retu
 
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s)
 {
+    TP__REQUIRE(s, TP_ERR_ARG)
     const tp_status st = tp__session_init_setup(i, s->graph);
     return st == TP_OK ? tp__session_init_load(i, s) : st;
 }
@@ -8482,6 +8818,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
 {
+    TP__REQUIRE(d && d->n_ignore >= 0 && (d->ignore || d->n_ignore == 0), NULL)
     tp__restore *r = (tp__restore *)tp_calloc(1, sizeof *r);
     if (!r) return NULL;
     r->init.run = tp__restore_run;
@@ -8517,6 +8854,7 @@ TP_DEF tp_session_init *tp_saver_restore(const char *path)
 
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *dict, bool ignore_mismatch)
 {
+    TP__REQUIRE(dict, NULL)
     tp__restore *r = (tp__restore *)tp_calloc(1, sizeof *r);
     if (!r) return NULL;
     r->init.run = tp__restore_run;
@@ -8571,6 +8909,8 @@ static void tp__chain_free(tp_session_init *i)
 
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
 {
+    TP__REQUIRE((inits || n == 0) && n >= 0, NULL)
+
     tp__chain *c = (tp__chain *)tp_calloc(1, sizeof *c);
     tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
     if (!c || !item) {
@@ -8651,9 +8991,21 @@ struct tp_predictor {
     int n_more;
 };
 
-TP_DEF int tp_predictor_n_inputs(const tp_predictor *p) { return p->n_in; }
-TP_DEF int tp_predictor_n_outputs(const tp_predictor *p) { return p->n_out; }
-TP_DEF tp_session *tp_predictor_session(tp_predictor *p) { return p->session; }
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
+{
+    TP__REQUIRE(p, 0)
+    return p->n_in;
+}
+TP_DEF int tp_predictor_n_outputs(const tp_predictor *p)
+{
+    TP__REQUIRE(p, 0)
+    return p->n_out;
+}
+TP_DEF tp_session *tp_predictor_session(tp_predictor *p)
+{
+    TP__REQUIRE(p, NULL)
+    return p->session;
+}
 
 TP_DEF void tp_predictor_free(tp_predictor *p)
 {
@@ -8672,7 +9024,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
 TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                          int n_outputs)
 {
-    if (!s || n_inputs < 0 || n_outputs < 1) {
+    if (!s || n_inputs < 0 || (n_inputs > 0 && !inputs) || n_outputs < 1 || !outputs) {
         tp_fail(TP_ERR_ARG, "a predictor needs a session and at least one output");
         return NULL;
     }
@@ -8709,6 +9061,8 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
 
 TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs)
 {
+    TP__REQUIRE(p && (inputs || p->n_in == 0) && outputs, TP_ERR_ARG)
+
     for (int i = 0; i < p->n_in; i++) {
         p->feed[i].node = p->in[i];
         p->feed[i].value = inputs[i];
@@ -8857,6 +9211,8 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
 
 TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
 {
+    TP__REQUIRE(c, NULL)
+
     tp_predictor *p = NULL;
     tp_graph *g = c->graph;
     if (!c->build_graph) tp_fail(TP_ERR_ARG, "PredictConfig: build_graph is NULL");
@@ -8873,10 +9229,16 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     return p;
 }
 
-TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c) { return tp_multi_tower_predictor(c, 1); }
+TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c)
+{
+    TP__REQUIRE(c, NULL)
+    return tp_multi_tower_predictor(c, 1);
+}
 
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i)
 {
+    TP__REQUIRE(p && i >= 0, NULL)
+
     const int towers = p->n_more + 1;
     if (i >= towers)
         tp_log(TP_LOG_WARN, "predictor %d was asked for, there are %d towers: it is number %d again", i, towers,
@@ -9555,7 +9917,7 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
     in[0] = cond;
     in[1] = a;
     in[2] = b;
-    const bool bytes = a->dtype == TP_U8 || a->dtype == TP_BOOL;
+    const bool bytes = a && (a->dtype == TP_U8 || a->dtype == TP_BOOL);
     return tp__opn(bytes ? &tp__op_select_bytes : &tp__op_select, in, 3, NULL);
 }
 #endif
@@ -9972,6 +10334,7 @@ static const tp_op tp__op_cast =
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 {
     tp__cast_attrs t;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), x && tp_dtype_size(dtype) > 0, tp_poison(tp_node_graph(x)))
     if (x->dtype == dtype) return x;
     memset(&t, 0, sizeof t);
     t.from = x->dtype;
@@ -10314,6 +10677,8 @@ static const tp_attr tp__reduce_schema[] = {{"axes", TP_ATTR_INTS8, offsetof(tp_
 static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     tp__reduce_attrs t;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), n_axes >= 0 && n_axes <= TP_MAX_DIMS && (axes || n_axes == 0),
+                      tp_poison(tp_node_graph(x)))
     memset(&t, 0, sizeof t);
     t.n_axes = n_axes;
     t.keep_dims = keep_dims;
@@ -10766,7 +11131,8 @@ static const tp_op tp__op_add_n =
             TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), tp__add_n_flops, NULL, 0, "Sum", NULL);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
-    if (n == 2 && tp_shape_equal(&xs[0]->shape, &xs[1]->shape)) return tp_add(xs[0], xs[1]); /* which can be fused */
+    if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
+        return tp_add(xs[0], xs[1]); /* which can be fused */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
@@ -10849,6 +11215,8 @@ static const tp_op tp__op_all_reduce = TP__ROW(
     tp__all_reduce_flops, NULL, 0, NULL, NULL);
 TP_DEF int tp_node_device(const tp_node *n)
 {
+    TP__REQUIRE(n, 0)
+
     while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
     return n->op->device;
 }
@@ -10894,6 +11262,8 @@ static void tp__all_reduce_grad(tp_grad *g)
 }
 TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
 {
+    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, )
+
     if (n > 0) tp__all_reduce_as(xs, n, mean, NULL, ys);
 }
 #endif
@@ -11601,7 +11971,7 @@ static const tp_op tp__op_reshape_like =
             tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 2u, NULL, NULL);
 TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref)
 {
-    if (tp_shape_known(&x->shape) && tp_shape_equal(&x->shape, &ref->shape)) return x;
+    if (x && ref && tp_shape_known(&x->shape) && tp_shape_equal(&x->shape, &ref->shape)) return x;
     return tp__op2(&tp__op_reshape_like, x, ref, NULL);
 }
 #endif
@@ -11694,6 +12064,7 @@ TP_DEF tp_node *tp_identity(tp_node *x) { return tp__op1(&tp__op_identity, x, NU
 TP_DEF tp_node *tp_stop_gradient(tp_node *x) { return tp__op1(&tp__op_stop_gradient, x, NULL); }
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
 {
+    TP__GRAPH_REQUIRE(tp_node_graph(x), (after || n == 0) && n >= 0, tp_poison(tp_node_graph(x)))
     tp_node *y = tp_identity(x);
     if (tp_is_poison(y)) return y;
     for (int i = 0; i < n; i++)
@@ -11717,6 +12088,8 @@ static const tp_op tp__op_group =
             TP__KERNELS(tp__group_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name)
 {
+    TP__GRAPH_REQUIRE(g, g && (nodes || n == 0) && n >= 0, tp_poison(g))
+
     tp_apply_desc d;
     memset(&d, 0, sizeof d);
     d.row = &tp__op_group;
@@ -11843,9 +12216,10 @@ static const tp_op tp__op_transpose =
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 {
     tp__transpose_attrs t;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), n >= 0 && n <= TP_MAX_DIMS && (perm || n == 0), tp_poison(tp_node_graph(x)))
     memset(&t, 0, sizeof t);
     t.n = n;
-    for (int d = 0; d < n && d < TP_MAX_DIMS; d++) t.perm[d] = perm[d];
+    for (int d = 0; d < n; d++) t.perm[d] = perm[d];
     return tp__op1(&tp__op_transpose, x, &t);
 }
 #endif
@@ -12054,7 +12428,11 @@ static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **o
     tp_node *y = tp__op1(row, x, &t);
     for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
 }
-TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out) { tp__parts(&tp__op_split, x, n, axis, out); }
+TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out)
+{
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, )
+    tp__parts(&tp__op_split, x, n, axis, out);
+}
 #endif
 
 /* -- stack: inputs of one shape along a new axis; unstack is its inverse --------- >>op stack, unstack */
@@ -12147,7 +12525,11 @@ TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
     t.axis = axis;
     return tp__opn(&tp__op_stack, xs, n, &t);
 }
-TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out) { tp__parts(&tp__op_unstack, x, n, axis, out); }
+TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out)
+{
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, )
+    tp__parts(&tp__op_unstack, x, n, axis, out);
+}
 #endif
 
 /* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
@@ -12220,6 +12602,7 @@ static const tp_op tp__op_slice =
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 {
     tp__slice_attrs t;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), x && begin && size, tp_poison(tp_node_graph(x)))
     memset(&t, 0, sizeof t);
     for (int d = 0; d < x->shape.ndim; d++) {
         t.begin[d] = begin[d];
@@ -12412,6 +12795,7 @@ static const tp_op tp__op_pad =
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
 {
     tp__pad_attrs t;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), x && before && after, tp_poison(tp_node_graph(x)))
     memset(&t, 0, sizeof t);
     for (int d = 0; d < x->shape.ndim; d++) {
         t.before[d] = before[d];
@@ -12508,6 +12892,7 @@ static const tp_op tp__op_tile =
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 {
     tp__tile_attrs t;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), x && multiples, tp_poison(tp_node_graph(x)))
     memset(&t, 0, sizeof t);
     for (int d = 0; d < x->shape.ndim; d++) t.multiples[d] = multiples[d];
     return tp__op1(&tp__op_tile, x, &t);
@@ -13378,11 +13763,12 @@ static const tp_op tp__op_conv2d_filter_grad =
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
     tp_node *in[3];
+    TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
     tp_conv2d_attrs t = *attrs;
     t.fused_bias = t.fused_act = t.fused_norm = t.fused_add = 0;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
     in[0] = a, in[1] = b, in[2] = like;
-    return tp__opn(row, in, like ? 3 : 2, &t);
+    return tp__opn(row, in, row->min_in, &t);
 }
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 {
@@ -14061,6 +14447,7 @@ static const tp_op tp__op_resize = TP__ROW(
 static void tp__resize_again(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
 static tp_node *tp__resize_node(tp_node *x, const tp_resize_attrs *a, bool nearest)
 {
+    TP__GRAPH_REQUIRE(tp_node_graph(x), a, tp_poison(tp_node_graph(x)))
     tp_resize_attrs t = *a;
     t.nearest = nearest;
     return tp__op1(&tp__op_resize, x, &t);
@@ -15021,7 +15408,7 @@ static const tp_op tp__op_sparse_softmax_cross_entropy =
             NULL, 0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes");
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
-    if (labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
+    if (labels && labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
     return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL);
 }
 
@@ -17130,8 +17517,11 @@ static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_no
                                tp_node *pred)
 {
     const int n = t->n, n_slots = tp__apply_slots[t->kind], n_scalars = tp__apply_scalars[t->kind];
-    if (n < 1) return NULL;
-    tp_graph *g = tp_node_graph(vars[0]);
+    tp_graph *g = tp__list_graph(vars, n);
+    bool complete = vars && grads && n > 0;
+    for (int k = 0; k < n_slots; k++) complete = complete && slots[k];
+    if (!complete)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: a list of variables or gradients is NULL or empty", row->name);
     tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in),
             **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 4 * sizeof *v);
     tp_apply_desc d;

@@ -3063,6 +3063,8 @@ static const tp__import_row tp__import_table[] = {
 
 TP_DEF const char *tp_import_onnx_operator(int i)
 {
+    TP__REQUIRE(i >= 0, NULL)
+
     return i >= 0 && i < (int)(sizeof tp__import_table / sizeof *tp__import_table) ? tp__import_table[i].name : NULL;
 }
 
@@ -3502,11 +3504,15 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
 TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
                                       const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
+    TP__REQUIRE(g && (data || size == 0) && what && m, TP_ERR_ARG)
+
     return tp__import_onnx(g, data, size, what, NULL, d, m);
 }
 
 TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
+    TP__REQUIRE(g && path && m, TP_ERR_ARG)
+
     char *data = NULL;
     size_t size = 0;
     memset(m, 0, sizeof *m);

@@ -112,7 +112,7 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
 /* Measure: walk n datapoints (endlessly repeated) after `warmup` others, log and return datapoints a second.
  * [dataflow: TestDataSpeed] */
-TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second);
+TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
 
 /* ==== >>sources of data =============================================================================== */
 /* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first
@@ -411,6 +411,8 @@ TP__COLD_BEGIN
 
 TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n)
 {
+    TP__REQUIRE(dp && n >= 0, TP_ERR_ARG)
+
     if (n < 0) return tp_fail(TP_ERR_ARG, "a datapoint of %d components was asked for", n);
     if (n > dp->cap_) {
         size_t bytes;
@@ -428,6 +430,8 @@ TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n)
 
 TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
 {
+    TP__REQUIRE(dp && of, TP_ERR_ARG)
+
     tp_status st = tp_datapoint_resize(dp, of->n);
     if (st != TP_OK) return st;
     for (int i = 0; i < of->n; i++) tp_tensor_view(&dp->c[i], of->c[i].dtype, of->c[i].shape, of->c[i].data);
@@ -436,6 +440,8 @@ TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
 
 TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of)
 {
+    TP__REQUIRE(dp && of, TP_ERR_ARG)
+
     tp_status st = tp_datapoint_resize(dp, of->n);
     for (int i = 0; i < of->n && st == TP_OK; i++) st = tp_tensor_copy(&dp->c[i], &of->c[i]);
     return st;
@@ -443,6 +449,7 @@ TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of)
 
 TP_DEF void tp_datapoint_free(tp_datapoint *dp)
 {
+    if (!dp) return;
     for (int i = 0; i < dp->cap_; i++) tp_tensor_free(&dp->c[i]);
     tp_free(dp->c);
     memset(dp, 0, sizeof *dp);
@@ -465,6 +472,8 @@ static bool tp__yes(int tri, bool unset) { return tri == TP_UNSET ? unset : tri 
 
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
+    TP__REQUIRE(name, NULL)
+
     const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
@@ -488,6 +497,8 @@ TP_DEF void tp_df_free(tp_dataflow *df)
 
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
 {
+    TP__REQUIRE(df, TP_ERR_ARG)
+
     if (!df) return tp_fail(TP_ERR_ARG, "tp_df_restart: the dataflow is NULL");
     if (pass < 0) return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     if (!df->restart && df->state_ != TP__DF_FRESH)
@@ -504,6 +515,8 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
 {
+    TP__REQUIRE(df && dp, TP_ERR_ARG)
+
     if (!df) return tp_fail(TP_ERR_ARG, "tp_df_next: the dataflow is NULL");
     if (df->state_ == TP__DF_FRESH) {
         tp_status st = tp_df_restart(df, 0);
@@ -517,12 +530,16 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
 
 TP_DEF int64_t tp_df_size(tp_dataflow *df)
 {
+    TP__REQUIRE(df, -1)
+
     const int64_t n = df && df->size ? df->size(df) : -1;
     return n < 0 ? -1 : n;
 }
 
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
+    TP__REQUIRE(df, TP_ERR_ARG)
+
     int64_t ignored;
     if (!skipped) skipped = &ignored;
     *skipped = 0;
@@ -581,7 +598,7 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
     char text[900];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     tp_dataflow *df = status == TP_ERR_NOMEM ? NULL : tp_df_new("poison", sizeof(tp__poison_flow), 0);
     if (!df) {
@@ -607,6 +624,11 @@ static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
     char text[900];
     snprintf(text, sizeof text, "%.899s", tp_last_error());
     return tp_df_fail(at, st, "%s", text);
+}
+
+static tp_dataflow *tp__df_no_options(const char *function)
+{
+    return tp_df_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
 }
 
 /* A new flow around `child`. A child that is missing or poison is passed on, by false and *df. */
@@ -678,6 +700,8 @@ static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
 
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second)
 {
+    TP__REQUIRE(df, TP_ERR_ARG)
+
     tp__endless e = {df, 0, 0, false, false};
     tp_datapoint dp = {0, NULL, 0};
     if (n < 1) return tp_fail(TP_ERR_ARG, "tp_df_test_speed: cannot time %lld datapoints", (long long)n);
@@ -782,6 +806,7 @@ static void tp__list_close(tp_dataflow *df)
 
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     if (d->n < 0 || (d->n > 0 && !d->points))
         return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_list: a list of %lld datapoints%s", (long long)d->n,
                           d->points ? "" : " at NULL");
@@ -900,6 +925,7 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
 
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     if (d->n < 1 || !d->arrays) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_arrays: needs at least one array");
     tp_dataflow *df = tp__rows_new("tp_df_from_arrays", d->n, d->seed);
     if (!df) return NULL;
@@ -928,6 +954,7 @@ static tp_status tp__idx_load_either(const char *path, tp_tensor *t)
 
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     if (d->n < 1 || !d->paths) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_idx: needs at least one path");
     tp_dataflow *df = tp__rows_new("tp_df_idx", d->n, d->seed);
     if (!df) return NULL;
@@ -960,6 +987,7 @@ static void tp__mnist_path(tp_buf *b, const char *dir, const char *file)
 
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     bool train;
     if (!tp__train_or_test(d->which, &train))
         return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_mnist: \"%s\" is neither \"train\" nor \"test\"",
@@ -1032,6 +1060,7 @@ static void tp__generator_close(tp_dataflow *df)
 
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df = NULL;
     if (!d->fn) df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: the function is NULL");
     else if (d->indexed == TP_YES && d->size < 1)
@@ -1093,6 +1122,7 @@ static void tp__fake_close(tp_dataflow *df) { tp_free(((tp__fake_flow *)df->user
 
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     if (d->n < 1 || !d->specs) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
     if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: size is %lld", (long long)d->size);
     for (int j = 0; j < d->n; j++) {
@@ -1388,6 +1418,7 @@ static void tp__digits_close(tp_dataflow *df)
 
 TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     bool train;
     if (!tp__train_or_test(d->which, &train))
         return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_digits: \"%s\" is neither \"train\" nor \"test\"",
@@ -1507,6 +1538,7 @@ static void tp__batch_close(tp_dataflow *df)
 
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
     if (!tp__df_around(d->df, "tp_df_batch", sizeof(tp__batch_flow), 0, &df)) return df;
     tp__batch_flow *f = (tp__batch_flow *)df->user;
@@ -1611,10 +1643,15 @@ static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn com
     return df;
 }
 
-TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d) { return tp__map_new(d, NULL, 0, "tp_df_map"); }
+TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    return tp__map_new(d, NULL, 0, "tp_df_map");
+}
 
 TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     tp_df_map_desc m;
     memset(&m, 0, sizeof m);
     m.at_ = d->at_;
@@ -1799,6 +1836,7 @@ static void tp__fixed_close(tp_dataflow *df) { tp_df_free(((tp__fixed_flow *)df-
 
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
     if (!tp__df_around(d->df, "tp_df_fixed_size", sizeof(tp__fixed_flow), 0, &df)) return df;
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
@@ -1909,6 +1947,7 @@ static void tp__shuffle_close(tp_dataflow *df)
 
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
 {
+    if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
     if (!tp__df_around(d->df, "tp_df_locally_shuffle", sizeof(tp__shuffle_flow), d->seed, &df)) return df;
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
@@ -2201,6 +2240,8 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 
 TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t)
 {
+    TP__REQUIRE((data || size == 0) && what && t, TP_ERR_ARG)
+
     const unsigned char *p = (const unsigned char *)data;
     if (size < 4 || p[0] || p[1])
         return tp_fail(TP_ERR_FORMAT, "%s is no IDX file: it must begin with two zero bytes, a type and a rank", what);
@@ -2265,6 +2306,8 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
 
 TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t)
 {
+    TP__REQUIRE(path && t, TP_ERR_ARG)
+
     char *data = NULL;
     size_t size = 0;
     tp_status st = tp_file_read(path, true, 0, &data, &size);
@@ -2302,7 +2345,11 @@ TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *
     return st;
 }
 
-TP_DEF bool tp_input_setup_done(const tp_input_source *s) { return s && s->setup_done; }
+TP_DEF bool tp_input_setup_done(const tp_input_source *s)
+{
+    TP__REQUIRE(s, false)
+    return s && s->setup_done;
+}
 
 static tp_status tp__input_ready(const tp_input_source *s, const char *what)
 {
@@ -2312,6 +2359,8 @@ static tp_status tp__input_ready(const tp_input_source *s, const char *what)
 
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in)
 {
+    TP__REQUIRE(s && in, TP_ERR_ARG)
+
     tp_status st = tp__input_ready(s, "tp_input_get_tensors");
     if (st == TP_OK) st = s->get_input_tensors(s, in);
     if (st == TP_OK && tp_graph_status(s->graph) != TP_OK)
@@ -2321,12 +2370,16 @@ TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in)
 
 TP_DEF tp_status tp_input_reset_state(tp_input_source *s)
 {
+    TP__REQUIRE(s, TP_ERR_ARG)
+
     tp_status st = tp__input_ready(s, "tp_input_reset_state");
     return st == TP_OK && s->reset_state ? s->reset_state(s) : st;
 }
 
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)
 {
+    TP__REQUIRE(s && consumed >= 0, TP_ERR_ARG)
+
     if (!s) return tp_fail(TP_ERR_ARG, "tp_input_seek: the input source is NULL");
     if (consumed < 0) return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
     if (s->seek) return s->seek(s, consumed);
@@ -2337,12 +2390,17 @@ TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)
 
 TP_DEF int64_t tp_input_size(tp_input_source *s)
 {
+    TP__REQUIRE(s, -1)
+
     const int64_t n = s && s->size ? s->size(s) : -1;
     return n < 0 ? -1 : n;
 }
 
 TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n)
 {
+    if (n) *n = 0;
+    TP__REQUIRE(s && n, NULL)
+
     *n = 0;
     if (!s) return NULL;
     if (!s->hook && s->hooks && s->hooks(s, &s->hook, &s->n_hook) != TP_OK) return NULL;
@@ -2352,6 +2410,8 @@ TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n)
 
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence)
 {
+    TP__REQUIRE(s, TP_ERR_ARG)
+
     if (sentence) *sentence = s ? s->error_text : "";
     return s ? s->error : TP_OK;
 }
@@ -2783,11 +2843,13 @@ static tp_input_source *tp__feeder_new(tp_dataflow *df, int infinite, int capaci
 
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
+    TP__REQUIRE(d, NULL)
     return tp__feeder_new(d->df, d->infinite, 1, false);
 }
 
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
 {
+    TP__REQUIRE(d, NULL)
     tp_dataflow *df = d->df;
     if (df && (d->capacity < 0 || d->capacity > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_queue_input: a capacity of %d datapoints", d->capacity);
@@ -2796,6 +2858,8 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 {
+    TP__REQUIRE(s, 0)
+
     return s && s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
 }
 

@@ -838,6 +838,8 @@ static tp_layer_head tp__layer_head_of(const void *desc)
 
 TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at)
 {
+    TP__REQUIRE(g, )
+
     tp__layers *s = tp__layers_of(g);
     tp__argscope *scope = (tp__argscope *)tp_graph_alloc(g, sizeof *scope);
     if (!s || !scope) return;
@@ -850,6 +852,8 @@ TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at)
 
 TP_DEF void tp_argscope_end(tp_graph *g)
 {
+    TP__REQUIRE(g, )
+
     tp__layers *s = tp__layers_of(g);
     if (!s) return;
     if (!s->scope) {
@@ -878,6 +882,8 @@ static const tp_layer_type *tp__own_layer(tp_graph *g, const char *name)
 
 TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
 {
+    TP__GRAPH_REQUIRE(g, g && layer && desc, )
+
     tp__argscope_set(g, tp_get_registered_layer(g, layer), layer, desc);
 }
 
@@ -919,6 +925,8 @@ TP_DEF void tp__argscope_set(tp_graph *g, const tp_layer_type *t, const char *la
 
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer)
 {
+    TP__GRAPH_REQUIRE(g, g && layer, NULL)
+
     return tp__get_argscope(g, tp_get_registered_layer(g, layer), layer);
 }
 
@@ -1006,18 +1014,27 @@ static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
     return true;
 }
 
+/* Poison of no graph for a layer that got NULL for its input. */
+static tp_node *tp__no_input(const tp_layer_head *head, const char *layer)
+{
+    const char *name = head->name ? head->name : "";
+    return tp_graph_fail(NULL, &head->at_, TP_ERR_ARG, "%s%s%s: the input is NULL", name, *name ? ": " : "", layer);
+}
+
 static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *desc)
 {
-    if (tp_is_poison(x)) return x;
     tp_graph *g = tp_node_graph(x);
+    TP__GRAPH_REQUIRE(g, desc, tp_poison(g))
     union {
         unsigned char bytes[TP_LAYER_MAX_DESC];
         int64_t i;
         double d;
         void *p;
     } merged;
-    const tp_at at = g->at;
     const tp_layer_head head = tp__layer_head_of(desc);
+    if (!x) return tp__no_input(&head, t->name);
+    if (tp_is_poison(x)) return x;
+    const tp_at at = g->at;
     tp__layers *s = tp__layers_of(g);
     if (!s) return tp_poison(g);
     if (!t->name_optional && (!head.name || !*head.name))
@@ -1071,8 +1088,11 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
 
 TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
 {
-    if (tp_is_poison(x)) return x;
+    TP__GRAPH_REQUIRE(tp_node_graph(x), layer && desc, tp_poison(tp_node_graph(x)))
+
     const tp_layer_head head = tp__layer_head_of(desc);
+    if (!x) return tp__no_input(&head, layer);
+    if (tp_is_poison(x)) return x;
     const tp_layer_type *t = tp_get_registered_layer(tp_node_graph(x), layer);
     return t ? tp__layer_apply(x, t, desc)
              : tp_graph_fail(tp_node_graph(x), &head.at_, TP_ERR_NAME, "there is no layer '%s'", layer);
@@ -1080,6 +1100,8 @@ TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc)
 
 TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type, int log_shape)
 {
+    TP__GRAPH_REQUIRE(g, g && type && type->name && type->c_name, )
+
     tp_layer_type t = *type;
     t.plain = t.name_optional = t.own_output = true;
     t.log_shape = log_shape != TP_NO;
@@ -1087,11 +1109,14 @@ TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *ty
 }
 TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n, int log_shape)
 {
+    TP__GRAPH_REQUIRE(g, g && (types || n == 0) && n >= 0, )
     for (int i = 0; i < n; i++) tp_enable_argscope_for_function(g, &types[i], log_shape);
 }
 
 TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n)
 {
+    TP__GRAPH_REQUIRE(g, g && key && n, )
+
     tp__layers *s = tp__layers_of(g);
     tp__layer_held *h = (tp__layer_held *)tp_graph_alloc(g, sizeof *h);
     if (!s || !h || !s->current || tp_is_poison(n)) return;
@@ -1108,8 +1133,11 @@ TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n)
 
 TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
 {
-    if (tp_is_poison(y)) return y;
+    TP__GRAPH_REQUIRE(tp_node_graph(y), key, tp_poison(tp_node_graph(y)))
+
     tp_graph *g = tp_node_graph(y);
+    TP__GRAPH_REQUIRE(g, y, tp_poison(g))
+    if (tp_is_poison(y)) return y;
     const tp__layers *s = tp__layers_of(g);
     for (const tp__layer_use *u = s ? s->use : NULL; u; u = u->next) {
         if (u->op != y->op) continue;
@@ -1123,6 +1151,8 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
 
 TP_DEF void tp_disable_layer_logging(tp_graph *g)
 {
+    TP__REQUIRE(g, )
+
     tp__layers *s = tp__layers_of(g);
     if (s) s->quiet = true;
 }
@@ -2467,6 +2497,8 @@ static const tp_layer_type *const tp__layer_types[] = {
 
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name)
 {
+    TP__REQUIRE(g && name, NULL)
+
     if (strcmp(name, "Deconv2D") == 0 || strcmp(name, "deconv2d") == 0) name = "Conv2DTranspose";
     for (int i = 0; i < TP_COUNT(tp__layer_types); i++)
         if (strcmp(tp__layer_types[i]->name, name) == 0 || strcmp(tp__layer_types[i]->c_name, name) == 0)
@@ -2476,6 +2508,8 @@ TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *nam
 
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 {
+    TP__GRAPH_REQUIRE(g, g && type, )
+
     tp__layers *s = tp__layers_of(g);
     if (!s) return;
     if (!type->name || !type->c_name || !type->build || type->desc_size < sizeof(tp_layer_head) ||
@@ -2548,6 +2582,8 @@ TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n)
 }
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
 {
+    TP__REQUIRE(x && (layers || n == 0) && n >= 0, x ? tp_poison(tp_node_graph(x)) : tp_poison(NULL))
+
     return tp__linear_by(x, layers, n, tp__step_by_name);
 }
 
@@ -2595,6 +2631,8 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
 
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
+    TP__GRAPH_REQUIRE(g, g && regex, tp_poison(g))
+
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
@@ -2650,6 +2688,8 @@ TP_DEF tp_node *(tp_regularize_cost)(tp_graph *g, const char *regex, tp_regulari
 
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name)
 {
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
@@ -2748,6 +2788,8 @@ TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_
 
 TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name)
 {
+    TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
+                      tp_poison(tp_node_graph(logits ? logits : labels)))
     tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* beta = 1 - ones */
     tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
@@ -2761,6 +2803,7 @@ static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool
 {
     /* from depth, NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; and back */
     static const int perms[4][6] = {{0, 1, 3, 2, 4, 5}, {0, 3, 4, 1, 5, 2}, {0, 1, 3, 2, 4, 5}, {0, 3, 5, 1, 2, 4}};
+    TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
     const char *what = to_space ? "depth_to_space" : "space_to_depth";
     char t[TP_SHAPE_TEXT];
     if (tp_is_poison(x)) return x;

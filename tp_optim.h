@@ -335,10 +335,13 @@ TP__COLD_BEGIN
 
 TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
 {
+    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, )
+
     for (int i = 0; i < n; i++) {
         gvs[i].grad = NULL;
         gvs[i].var = vars[i];
     }
+    TP__GRAPH_REQUIRE(tp__list_graph(vars, n), cost, )
     if (tp_is_poison(cost) || n == 0) return;
     tp_graph *g = tp_node_graph(cost);
     char t[TP_SHAPE_TEXT];
@@ -363,6 +366,8 @@ static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
                                            tp_grad_var *gvs)
 {
+    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, )
+
     tp_node *scale = o ? o->loss_scale : NULL;
     tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost, vars, n,
                          gvs);
@@ -379,6 +384,8 @@ struct tp__slot {
 
 TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user)
 {
+    TP__REQUIRE(g && name, NULL)
+
     tp_optimizer *o = (tp_optimizer *)tp_graph_alloc(g, sizeof *o);
     if (!o) return NULL;
     o->graph = g;
@@ -395,6 +402,8 @@ static tp_node *tp__proxy_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user)
 {
+    TP__REQUIRE(inner, NULL)
+
     if (!inner) return NULL;
     tp_optimizer *o = tp_optimizer_new(inner->graph, name, apply_gradients ? apply_gradients : tp__proxy_apply, user);
     if (!o) return NULL;
@@ -406,10 +415,11 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, t
 
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
 {
+    TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
+
     if (!o)
-        return n > 0 && gvs[0].var
-                   ? tp_graph_fail(tp_node_graph(gvs[0].var), NULL, TP_ERR_ARG, "there is no optimizer: it is NULL")
-                   : NULL;
+        return tp_graph_fail(n > 0 ? tp_node_graph(gvs[0].var) : NULL, NULL, TP_ERR_ARG,
+                             "there is no optimizer: it is NULL");
     tp_graph *g = o->graph;
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     tp_grad_var *live = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *live);
@@ -435,6 +445,8 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
 
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
+    TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
+
     return tp_apply_gradients_if(o, gvs, n, NULL);
 }
 
@@ -473,6 +485,8 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
 
 TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix, tp_init init)
 {
+    TP__GRAPH_REQUIRE(o ? o->graph : NULL, o && var && slot, tp_poison(o ? o->graph : NULL))
+
     tp_variable_desc d;
     char name[960];
     if (tp_is_poison(var)) return var;
@@ -490,6 +504,8 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
 
 TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init)
 {
+    TP__GRAPH_REQUIRE(o ? o->graph : NULL, o && name, tp_poison(o ? o->graph : NULL))
+
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
     d.init = tp_init_constant(init);
@@ -507,6 +523,9 @@ TP_DEF tp_node *tp_get_slot(const tp_optimizer *o, const tp_node *var, const cha
 
 TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 {
+    if (n) *n = 0;
+    TP__REQUIRE(o && n, NULL)
+
     while (o && o->inner && o->n_slots == 0) o = o->inner;
     *n = o ? o->n_slots : 0;
     return o ? o->slot_names : NULL;
@@ -970,11 +989,15 @@ static tp_optimizer *tp__post_make(tp_optimizer *opt, const char *name, tp_post_
 
 TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, void *user)
 {
+    TP__REQUIRE(opt, NULL)
+
     return tp__post_make(opt, "PostProcess", fn, NULL, user);
 }
 
 TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn fn, void *user)
 {
+    TP__REQUIRE(opt, NULL)
+
     return tp__post_make(opt, "VariableAssignment", NULL, fn, user);
 }
 
@@ -1010,6 +1033,8 @@ static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
 {
+    TP__REQUIRE(opt, NULL)
+
     if (!opt) return NULL;
     int *n = (int *)tp_graph_alloc(opt->graph, sizeof *n);
     if (!n) return NULL;
@@ -1053,7 +1078,7 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
 
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d)
 {
-    if (!opt) return NULL;
+    TP__REQUIRE(opt, NULL)
     tp_loss_scale_desc *q = (tp_loss_scale_desc *)tp_graph_alloc(opt->graph, sizeof *q);
     if (!q) return NULL;
     if (d) *q = *d;
@@ -1086,6 +1111,8 @@ static tp_gradproc tp__gradproc_make(const char *name,
 
 TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
+    TP__REQUIRE(p && p->process && g && (gvs || n == 0) && n >= 0, 0)
+
     if (tp_graph_status(g) != TP_OK) return n;
     tp_cached_name_scope_push(g, p->name, true);
     const int left = p->process(p, g, gvs, n);
@@ -1354,6 +1381,8 @@ static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
 
 TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradproc *procs, int n)
 {
+    TP__REQUIRE(opt && (procs || n == 0) && n >= 0, NULL)
+
     if (!opt) return NULL;
     tp_graph *g = opt->graph;
     tp__gradproc_list *l = (tp__gradproc_list *)tp_graph_alloc(g, sizeof *l);
@@ -1390,6 +1419,8 @@ static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *what)
 TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
                                      bool staircase)
 {
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
     if (decay_steps < 1)
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "exponential_decay: decay_steps is %lld: it must be 1 or more",
                              (long long)decay_steps);
@@ -1408,6 +1439,8 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
 
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values, int n)
 {
+    TP__GRAPH_REQUIRE(g, g && n >= 0 && (boundaries || n == 0) && values, tp_poison(g))
+
     for (int i = 1; i < n; i++)
         if (boundaries[i] <= boundaries[i - 1])
             return tp_graph_fail(g, NULL, TP_ERR_ARG, "piecewise_constant: boundary %lld follows %lld: they must rise",

@@ -44,6 +44,12 @@
  *            the allocator are set once, before anything else.
  * ERRORS     functions return tp_status: 0 is success, >0 is flow (stop, end of data, interrupt), <0 is an error
  *            whose sentence is in tp_last_error() of the calling thread. Nothing here exits or aborts.
+ * MISUSE     one rule for all tp headers. An argument that makes no sense and can be seen to make none (NULL where it is not
+ *            said to be fine, an empty list, a count below 0, a value outside its enum, a thing that was given away already)
+ *            gives TP_ERR_ARG and a sentence. Functions that make something return NULL, or the poison that their header
+ *            speaks of; functions that answer a question (how many, which, is it) return 0, false, NULL or ""; those
+ *            that return nothing do nothing. Freeing NULL is fine, always. What a function takes over it frees on misuse
+ *            too. Not seen: pointers to memory that was freed or never was, and counts larger than their array.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, K kernel, N elements; NHWC.
  */
 #ifndef TP__ISA_SUFFIX /* the whole file, but for the kernel section at its end, which it includes by itself */
@@ -316,7 +322,7 @@ TP_DEF void tp_pool_free(tp_pool *p);
 TP_DEF int tp_pool_threads(const tp_pool *p);
 /* Run fn(user, 0..n-1) and return when all are done. Chunks are claimed dynamically, so a chunk must not depend on
  * which thread runs it. Not reentrant: not from inside a chunk. Several threads may call: they take turns. */
-TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user);
+TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user); /* p NULL: on this thread */
 
 TP_DEF double tp_time(void); /* seconds, monotonic */
 
@@ -1716,11 +1722,22 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     char text[TP__ERROR_TEXT]; /* an argument may be the last error itself, so it is not written in place */
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(text, sizeof text, fmt, ap);
+    int n = vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     if (n < 0) text[0] = 0;
     memcpy(tp__error, text, strlen(text) + 1);
     return status;
+}
+
+/* Misuse: see the beginning of this file. TP__REQUIRE(s && path, TP_ERR_ARG); */
+#define TP__REQUIRE(cond_, ret_)      \
+    if (!(cond_)) {                   \
+        tp__misuse(__func__, #cond_); \
+        return ret_;                  \
+    }
+TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
+{
+    return tp_fail(TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
 }
 
 TP_DEF const char *tp_status_name(tp_status status)
@@ -1823,11 +1840,11 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     char text[TP__LOG_TEXT], *longer = NULL;
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(text, sizeof text, fmt, ap);
+    int n = vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
     if (n >= (int)sizeof text) { /* no memory: it stays cut */
         longer = (char *)tp__hook_malloc((size_t)n + 1);
-        if (longer) vsnprintf(longer, (size_t)n + 1, fmt, again);
+        if (longer && fmt) vsnprintf(longer, (size_t)n + 1, fmt, again);
     }
     va_end(again);
 
@@ -2074,6 +2091,8 @@ static void tp__hook_free(void *p)
 
 TP_DEF bool tp_mul_size(size_t a, size_t b, size_t *out)
 {
+    TP__REQUIRE(out, false)
+
     if (a != 0 && b > SIZE_MAX / a) return false;
     *out = a * b;
     return true;
@@ -2110,6 +2129,8 @@ TP_DEF void tp_free(void *p) { tp__hook_free(p); }
 
 TP_DEF char *tp_strdup(const char *s)
 {
+    TP__REQUIRE(s, NULL)
+
     size_t n = strlen(s) + 1;
     char *copy = (char *)tp_malloc(n);
     if (copy) memcpy(copy, s, n);
@@ -2161,6 +2182,8 @@ struct tp__arena_block {
 
 TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size)
 {
+    TP__REQUIRE(a, NULL)
+
     if (size > PTRDIFF_MAX - TP__ARENA_HEADER - TP__ARENA_ALIGN) {
         tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
         return NULL;
@@ -2193,6 +2216,8 @@ TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size)
 
 TP_DEF char *tp_arena_strdup(tp_arena *a, const char *s)
 {
+    TP__REQUIRE(a && s, NULL)
+
     size_t n = strlen(s) + 1;
     char *copy = (char *)tp_arena_alloc(a, n);
     if (copy) memcpy(copy, s, n);
@@ -2201,6 +2226,8 @@ TP_DEF char *tp_arena_strdup(tp_arena *a, const char *s)
 
 TP_DEF char *tp_arena_printf(tp_arena *a, const char *fmt, ...)
 {
+    TP__REQUIRE(a && fmt, NULL)
+
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
@@ -2214,6 +2241,7 @@ TP_DEF char *tp_arena_printf(tp_arena *a, const char *fmt, ...)
 
 TP_DEF void tp_arena_free(tp_arena *a)
 {
+    if (!a) return;
     struct tp__arena_block *b = a->head;
     while (b) {
         struct tp__arena_block *next = b->next;
@@ -2246,6 +2274,8 @@ static bool tp__buf_room(tp_buf *b, size_t n)
 
 TP_DEF void tp_buf_put(tp_buf *b, const void *p, size_t n)
 {
+    TP__REQUIRE(b && (p || n == 0), )
+
     if (n == 0 || !tp__buf_room(b, n)) return;
     memcpy(b->data + b->len, p, n);
     b->len += n;
@@ -2254,6 +2284,8 @@ TP_DEF void tp_buf_put(tp_buf *b, const void *p, size_t n)
 
 TP_DEF void tp_buf_printf(tp_buf *b, const char *fmt, ...)
 {
+    TP__REQUIRE(b && fmt, )
+
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
@@ -2269,6 +2301,7 @@ TP_DEF void tp_buf_printf(tp_buf *b, const char *fmt, ...)
 
 TP_DEF void tp_buf_free(tp_buf *b)
 {
+    if (!b) return;
     tp_free(b->data);
     b->data = NULL;
     b->len = b->cap = 0;
@@ -2493,7 +2526,7 @@ static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
 TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n)
 {
     size_t dst_size = tp_dtype_size(dst_dtype), src_size = tp_dtype_size(src_dtype);
-    TP_ASSERT(dst_size > 0 && src_size > 0);
+    TP__REQUIRE(dst_size > 0 && src_size > 0 && ((dst && src) || n <= 0), )
     if (n <= 0) return;
     if (dst_dtype == src_dtype) {
         memmove(dst, src, (size_t)n * src_size);
@@ -2527,6 +2560,8 @@ TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim)
 {
     tp_shape s;
     memset(&s, 0, sizeof s);
+    s.ndim = -1;
+    TP__REQUIRE(ndim >= 0 && ndim <= TP_MAX_DIMS && (dim || ndim == 0), s)
     s.ndim = ndim < 0 || ndim > TP_MAX_DIMS ? -1 : ndim;
     for (int i = 0; i < s.ndim; i++) s.dim[i] = dim[i];
     return s;
@@ -2534,6 +2569,8 @@ TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim)
 
 TP_DEF int64_t tp_shape_size(const tp_shape *s)
 {
+    TP__REQUIRE(s, -1)
+
     if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return INT64_MAX;
     bool empty = false;
     for (int i = 0; i < s->ndim; i++) {
@@ -2551,6 +2588,8 @@ TP_DEF int64_t tp_shape_size(const tp_shape *s)
 
 TP_DEF bool tp_shape_known(const tp_shape *s)
 {
+    TP__REQUIRE(s, false)
+
     if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return false;
     for (int i = 0; i < s->ndim; i++)
         if (s->dim[i] < 0) return false;
@@ -2559,6 +2598,8 @@ TP_DEF bool tp_shape_known(const tp_shape *s)
 
 TP_DEF bool tp_shape_equal(const tp_shape *a, const tp_shape *b)
 {
+    TP__REQUIRE(a && b, false)
+
     if (a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++)
         if (a->dim[i] != b->dim[i]) return false;
@@ -2567,6 +2608,8 @@ TP_DEF bool tp_shape_equal(const tp_shape *a, const tp_shape *b)
 
 TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b)
 {
+    TP__REQUIRE(a && b, false)
+
     if (a->ndim != b->ndim) return false;
     for (int i = 0; i < a->ndim; i++)
         if (a->dim[i] >= 0 && b->dim[i] >= 0 && a->dim[i] != b->dim[i]) return false;
@@ -2575,6 +2618,8 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b)
 
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf)
 {
+    TP__REQUIRE(s && buf, "")
+
     size_t n = 0;
     if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) {
         memcpy(buf, "(invalid)", sizeof "(invalid)");
@@ -2610,6 +2655,8 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
 
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
 {
+    TP__REQUIRE(t, TP_ERR_ARG)
+
     size_t bytes = 0;
     tp_status st = tp__type_bytes(dtype, &shape, &bytes);
     if (st != TP_OK) return st;
@@ -2629,6 +2676,8 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
 
 TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data)
 {
+    TP__REQUIRE(t && (unsigned)dtype < TP_DTYPE_COUNT, )
+
     t->dtype = dtype;
     t->shape = shape;
     t->data = (void *)(uintptr_t)data;
@@ -2636,6 +2685,8 @@ TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const v
 
 TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 {
+    TP__REQUIRE(dst && src && (src->data || tp_tensor_bytes(src) == 0), TP_ERR_ARG)
+
     tp_tensor from = *src; /* src may be dst, or a view of dst's own memory */
     size_t bytes = 0;
     tp_status st = tp__type_bytes(from.dtype, &from.shape, &bytes);
@@ -2659,29 +2710,38 @@ TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 
 TP_DEF void tp_tensor_free(tp_tensor *t)
 {
+    if (!t) return;
     tp_free_aligned(t->own);
     memset(t, 0, sizeof *t);
 }
 
-TP_DEF int64_t tp_tensor_size(const tp_tensor *t) { return tp_shape_size(&t->shape); }
+TP_DEF int64_t tp_tensor_size(const tp_tensor *t)
+{
+    TP__REQUIRE(t, -1)
+    return tp_shape_size(&t->shape);
+}
 
 TP_DEF size_t tp_tensor_bytes(const tp_tensor *t)
 {
+    TP__REQUIRE(t, 0)
+
     int64_t n = tp_shape_size(&t->shape);
     return n > 0 ? (size_t)n * tp_dtype_size(t->dtype) : 0;
 }
 
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 {
+    TP__REQUIRE(t && t->data && i >= 0 && i < tp_tensor_size(t), 0)
+
     double x;
-    TP_ASSERT(t->data && i >= 0 && i < tp_tensor_size(t));
     tp_convert(&x, TP_F64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
     return x;
 }
 
 TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
 {
-    TP_ASSERT(t->data && i >= 0 && i < tp_tensor_size(t));
+    TP__REQUIRE(t && t->data && i >= 0 && i < tp_tensor_size(t), )
+
     tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &value, TP_F64, 1);
 }
 
@@ -2689,6 +2749,7 @@ TP_DEF tp_tensor tp_scalar_view(const float *value)
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
+    TP__REQUIRE(value, t)
     tp_tensor_view(&t, TP_F32, tp_make_shape_n(0, NULL), value);
     return t;
 }
@@ -2701,6 +2762,7 @@ TP__COLD_END
  * mixed with the other words and the key, and the key stepped by two Weyl constants. */
 TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4])
 {
+    TP__REQUIRE(out, )
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     uint32_t c0 = (uint32_t)counter_lo, c1 = (uint32_t)(counter_lo >> 32);
     uint32_t c2 = (uint32_t)counter_hi, c3 = (uint32_t)(counter_hi >> 32);
@@ -2833,11 +2895,17 @@ TP_DEF uint64_t tp_hash(const void *p, size_t n)
     return h ^ h >> 33;
 }
 
-TP_DEF uint64_t tp_hash_name(const char *s) { return tp_hash(s, strlen(s)); }
+TP_DEF uint64_t tp_hash_name(const char *s)
+{
+    TP__REQUIRE(s, 0)
+    return tp_hash(s, strlen(s));
+}
 
 /* Fisher and Yates. The remainder of 64 bits favours small numbers by n/2^64, which nobody can observe. */
 TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n)
 {
+    TP__REQUIRE((order || n == 0) && n >= 0, )
+
     for (int64_t i = 0; i < n; i++) order[i] = i;
     for (int64_t i = n - 1; i > 0; i--) {
         uint32_t r[4];
@@ -2899,6 +2967,7 @@ TP_DEF int tp_pool_threads(const tp_pool *p) { return p ? p->threads : 1; }
 
 TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 {
+    TP__REQUIRE(fn, )
     (void)p;
     unsigned mode = tp__float_mode_enter();
     tp__run_here(n, fn, user);
@@ -3116,6 +3185,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 
 TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 {
+    TP__REQUIRE(fn, )
     unsigned mode = tp__float_mode_enter();
     if (n <= 1 || !p || p->threads == 1) {
         tp__run_here(n, fn, user);
@@ -3141,7 +3211,7 @@ struct tp_cond {
 #ifdef TP_NO_THREADS
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
 {
-    (void)fn;
+    TP__REQUIRE(t && fn, TP_ERR_ARG)
     (void)user;
     *t = NULL;
     return tp_fail(TP_ERR_UNSUPPORTED, "threads: this program was built with TP_NO_THREADS");
@@ -3164,6 +3234,8 @@ TP__OS_THREAD(tp__thread_main, user)
 
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
 {
+    TP__REQUIRE(t && fn, TP_ERR_ARG)
+
     *t = NULL;
     tp_thread *fresh = (tp_thread *)tp_calloc(1, sizeof(tp_thread));
     if (!fresh) return TP_ERR_NOMEM;
@@ -3367,6 +3439,8 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
 
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out)
 {
+    TP__REQUIRE(n > 0 && out, TP_ERR_ARG)
+
     tp_status st = TP_OK;
     if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);
     if (!isa) isa = getenv("TP_ISA");
@@ -3398,11 +3472,15 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa)
 
 TP_DEF const char *tp_device_isa(const tp_device *d)
 {
+    TP__REQUIRE(d, "")
+
     return !d->host ? d->name : d->amx ? "amx" : d->isa ? tp__isa_name(d->isa) : "naive";
 }
 
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)
 {
+    TP__REQUIRE(d && op, TP_ERR_ARG)
+
     if (d->close != tp__cpu_close)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s: kernels can be added to CPU devices only", d->name);
     if (!op || !op[0] || strlen(op) >= TP__KERNEL_NAME || !fn)
@@ -3425,6 +3503,8 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
  * value. */
 TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 {
+    TP__REQUIRE(k, )
+
     int64_t none = 0;
     TP_ASSERT(k->fault_id != 0);
     if (k->fault &&
@@ -3434,6 +3514,7 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user)
 {
+    TP__REQUIRE(fn, )
     tp_pool_run(d ? d->pool : NULL, n, fn, user); /* no pool: on this thread */
 }
 
@@ -6247,6 +6328,8 @@ TP__COLD_END
 
 TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a)
 {
+    TP__REQUIRE(d && a, 0)
+
 #if TP__FAST
     if (d->isa && a->M > 0 && a->N > 0) {
 #if TP__AMX
@@ -6264,6 +6347,8 @@ TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a)
 
 TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
 {
+    TP__REQUIRE(d && a, )
+
     if (a->M <= 0 || a->N <= 0) return;
 #if TP__FAST
     if (d->isa) {
@@ -6293,6 +6378,8 @@ static bool tp__conv_is_empty(const tp_conv_args *a)
 
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
 {
+    TP__REQUIRE(d && a, false)
+
 #if TP__FAST
     return !d->isa || (!d->amx && !tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a));
 #else
@@ -6301,10 +6388,16 @@ TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
     return true;
 #endif
 }
-TP_DEF bool tp_conv_normalises(const tp_conv_args *a) { return a->groups == 1 && a->KH * a->KW > 1; }
+TP_DEF bool tp_conv_normalises(const tp_conv_args *a)
+{
+    TP__REQUIRE(a, false)
+    return a->groups == 1 && a->KH * a->KW > 1;
+}
 
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 {
+    TP__REQUIRE(d && a, 0)
+
 #if TP__FAST
     if (d->isa && tp__conv_is_empty(a)) return 0;
     if (d->isa) {
@@ -6345,6 +6438,8 @@ TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what 
 
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
 {
+    TP__REQUIRE(d && a, )
+
 #if TP__FAST
     if (d->isa && !tp__conv_is_empty(a)) {
         if (tp__conv_is_gemm(a)) {
@@ -6368,8 +6463,11 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
 }
 
 #if TP__FAST
-#define X(name_) \
-    TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d) { return d->isa ? tp__vec_##name_##_of[d->isa->level] : NULL; }
+#define X(name_)                                                         \
+    TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d)                   \
+    {                                                                    \
+        return d && d->isa ? tp__vec_##name_##_of[d->isa->level] : NULL; \
+    }
 #else
 #define X(name_) \
     TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d) { return (void)d, (tp_vec_fn)NULL; }
@@ -6428,12 +6526,22 @@ static float tp__sum_run(tp_device *d, enum tp__sum_kind what, int64_t n, const 
     return what == TP__MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
 }
 
-TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP__SUM, n, x, NULL); }
+TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x)
+{
+    TP__REQUIRE(d && (x || n <= 0), 0)
+    return tp__sum_run(d, TP__SUM, n, x, NULL);
+}
 TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y)
 {
+    TP__REQUIRE(d && ((x && y) || n <= 0), 0)
+
     return tp__sum_run(d, TP__DOT, n, x, y);
 }
-TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x) { return tp__sum_run(d, TP__MAX, n, x, NULL); }
+TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x)
+{
+    TP__REQUIRE(d && (x || n <= 0), 0)
+    return tp__sum_run(d, TP__MAX, n, x, NULL);
+}
 
 /* -- random numbers in blocks ------------------------------------------------------------------------------------ */
 
@@ -6524,6 +6632,8 @@ static void tp__adam_chunk(void *user, int64_t chunk)
 TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, const float *g, float lr_t, float b1,
                         float b2, float eps)
 {
+    TP__REQUIRE(d && ((w && m && v && g) || n <= 0), )
+
     tp__adam a;
     if (n <= 0) return;
     a.d = d;
@@ -7132,6 +7242,8 @@ static const char *tp__inflate_exact(const void *in, size_t in_size, void *out, 
 
 TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t out_size)
 {
+    TP__REQUIRE((in || in_size == 0) && (out || out_size == 0), TP_ERR_ARG)
+
     const char *why = tp__inflate_exact(in, in_size, out, out_size);
     return why ? tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", why) : TP_OK;
 }
@@ -7153,6 +7265,8 @@ static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_s
 TP_DEF tp_status tp_inflate_alloc(const void *in, size_t in_size, size_t limit, char **out, size_t *out_size,
                                   size_t *used)
 {
+    TP__REQUIRE((in || in_size == 0) && out && out_size && used, TP_ERR_ARG)
+
     tp__inflate s;
     *out = NULL;
     *out_size = 0;
@@ -7434,6 +7548,8 @@ static tp__deflate *tp__deflate_new(tp_buf *out)
 
 TP_DEF tp_status tp_deflate(const void *in, size_t in_size, tp_buf *out)
 {
+    TP__REQUIRE((in || in_size == 0) && out, TP_ERR_ARG)
+
     tp__deflate *d = tp__deflate_new(out);
     if (!d) return TP_ERR_NOMEM;
     tp__deflate_piece(d, (const uint8_t *)in, in_size, true);
@@ -7489,6 +7605,8 @@ static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t li
 
 TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char **data, size_t *size)
 {
+    TP__REQUIRE(path && data && size, TP_ERR_ARG)
+
     *data = NULL;
     *size = 0;
     if (!path) return tp_fail(TP_ERR_ARG, "tp_file_read: path is NULL");
@@ -7675,6 +7793,8 @@ static void tp__writer_free(tp_writer *w)
 
 TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
 {
+    TP__REQUIRE(out && path, TP_ERR_ARG)
+
     *out = NULL;
     if (!path || !path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
     tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
@@ -7703,6 +7823,8 @@ failed:
 
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size)
 {
+    TP__REQUIRE(w && (data || size == 0), TP_ERR_ARG)
+
     if (!w) return tp_fail(TP_ERR_ARG, "tp_writer_put: the writer is NULL");
     if (w->failed) return tp__writer_again(w);
     w->at += size;
@@ -7856,6 +7978,8 @@ static tp_status tp__npy_to_writer(void *user, const void *data, size_t n)
 
 TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t)
 {
+    TP__REQUIRE(path && t, TP_ERR_ARG)
+
     size_t bytes = 0;
     tp_writer *w = NULL;
     tp_status s = tp__npy_check(t, path ? path : "the tensor", &bytes);
@@ -8108,11 +8232,14 @@ static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, b
 
 TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t)
 {
+    TP__REQUIRE((data || size == 0) && t, TP_ERR_ARG)
     return tp__npy_read((const uint8_t *)data, size, what ? what : "npy data", false, t);
 }
 
 TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t)
 {
+    TP__REQUIRE(path && t, TP_ERR_ARG)
+
     char *data;
     size_t size;
     tp_status s = tp_file_read(path, false, 0, &data, &size);
@@ -8126,6 +8253,8 @@ TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t)
 
 TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name)
 {
+    TP__REQUIRE(d && name, NULL)
+
     for (int i = 0; i < d->n; i++)
         if (strcmp(d->item[i].name, name) == 0) return &d->item[i].value;
     return NULL;
@@ -8155,6 +8284,8 @@ static tp_tensor *tp__dict_append(tp_dict *d, char *name)
 
 TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name)
 {
+    TP__REQUIRE(d && name, NULL)
+
     tp_tensor *old = tp_dict_find(d, name);
     if (old) return old;
     char *copy = tp_strdup(name);
@@ -8395,6 +8526,8 @@ static tp_status tp__npz_parse(const uint8_t *p, size_t size, const char *what, 
 
 TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
 {
+    TP__REQUIRE(path && d, TP_ERR_ARG)
+
     char *data;
     size_t size;
     tp_dict fresh = {NULL, 0, 0};
@@ -8439,6 +8572,8 @@ struct tp_npz_writer {
 
 TP_DEF tp_status tp_npz_open(tp_npz_writer **out, const char *path, bool compress)
 {
+    TP__REQUIRE(out && path, TP_ERR_ARG)
+
     *out = NULL;
     tp_npz_writer *w = (tp_npz_writer *)tp_calloc(1, sizeof *w);
     if (!w) return TP_ERR_NOMEM;
@@ -8614,6 +8749,8 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
 
 TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t)
 {
+    TP__REQUIRE(w && name && t, TP_ERR_ARG)
+
     if (!w) return tp_fail(TP_ERR_ARG, "tp_npz_put: the writer is NULL");
     if (w->file->failed) return tp__writer_again(w->file);
     /* an array that could not be put makes the whole file useless, so every error sticks */
@@ -8895,6 +9032,8 @@ static tp_status tp__npz_write(const char *path, const tp_dict *d, bool compress
 
 TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 {
+    TP__REQUIRE(path && d, TP_ERR_ARG)
+
     return tp__npz_write(path, d, compress, NULL, NULL);
 }
 
@@ -9089,6 +9228,7 @@ static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list)
 
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d)
 {
+    TP__REQUIRE((data || size == 0) && d, TP_ERR_ARG)
     const uint8_t *p = (const uint8_t *)data;
     tp_dict fresh = {NULL, 0, 0};
     tp__entries list = {NULL, 0, 0};
@@ -9124,6 +9264,8 @@ TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char 
 
 TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d)
 {
+    TP__REQUIRE(path && d, TP_ERR_ARG)
+
     char *data;
     size_t size;
     tp_status s = tp_file_read(path, false, 0, &data, &size);
@@ -9189,10 +9331,15 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
 #else
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d)
 {
+    TP__REQUIRE((data || size == 0) && d, TP_ERR_ARG)
     (void)data, (void)size, (void)d;
     return tp_fail(TP_ERR_UNSUPPORTED, "%s: this program was compiled without safetensors (TP_NO_SAFETENSORS)", what);
 }
-TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d) { return tp_safetensors_parse(NULL, 0, path, d); }
+TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d)
+{
+    TP__REQUIRE(path && d, TP_ERR_ARG)
+    return tp_safetensors_parse(NULL, 0, path, d);
+}
 static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__fetch_fn fetch, void *user)
 {
     (void)fetch, (void)user;
@@ -9202,6 +9349,8 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
 
 TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d)
 {
+    TP__REQUIRE(path && d, TP_ERR_ARG)
+
     return tp__safetensors_write(path, d, NULL, NULL);
 }
 
@@ -9504,6 +9653,8 @@ static tp_status tp__tf_shard(tp__tf *t, size_t from, size_t to, const uint8_t *
 
 TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d)
 {
+    TP__REQUIRE(prefix && d, TP_ERR_ARG)
+
     char *data = NULL;
     size_t size = 0, n = prefix ? tp__tf_suffix(prefix) : 0, room = prefix ? strlen(prefix) + 64 : 0;
     tp_dict fresh = {NULL, 0, 0};
@@ -9842,11 +9993,17 @@ static TP__UNUSED tp_status tp__tf_remove_data(const char *dir, char *path, size
 {
     return (void)dir, (void)path, (void)n, (void)keep, TP_OK;
 }
-TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d) { return tp__tf_write(prefix, d, NULL, NULL); }
+TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d)
+{
+    TP__REQUIRE(prefix && d, TP_ERR_ARG)
+    return tp__tf_write(prefix, d, NULL, NULL);
+}
 #endif
 
 TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d)
 {
+    TP__REQUIRE(prefix && d, TP_ERR_ARG)
+
     return tp__tf_write(prefix, d, NULL, NULL);
 }
 TP__COLD_END

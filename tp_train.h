@@ -276,7 +276,11 @@ static tp_status tp__step_train_op(tp_trainer *t)
 
 static tp_status tp__step_hooks_only(tp_trainer *t) { return tp_hooked_run(t->state.hooked_session, NULL, 0, NULL); }
 
-TP_DEF tp_status tp_trainer_run_step(tp_trainer *t) { return t->run_step(t); }
+TP_DEF tp_status tp_trainer_run_step(tp_trainer *t)
+{
+    TP__REQUIRE(t && t->state.hooked_session && t->run_step, TP_ERR_ARG)
+    return t->run_step(t);
+}
 
 /* -- one tower ----------------------------------------------------------------------------- >>trainer
  * SimpleTrainer */
@@ -381,6 +385,8 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
 {
+    TP__REQUIRE(t, TP_ERR_ARG)
+
     tp_graph_config c;
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
@@ -407,7 +413,11 @@ TP_DEF void tp_trainer_free(tp_trainer *t)
     tp_free(t);
 }
 
-TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t) { return t->state.monitors; }
+TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
+{
+    TP__REQUIRE(t, NULL)
+    return t->state.monitors;
+}
 
 /* -- the four calls: graph */
 
@@ -430,6 +440,10 @@ static tp_status tp__register_input(tp_trainer *t)
 
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input)
 {
+    if (!t || !m) {
+        tp_input_free(input);
+        TP__REQUIRE(t && m, TP_ERR_ARG)
+    }
     if (t->graph_ready_ || t->callbacks_ready_) {
         tp_input_free(input);
         return tp_fail(TP_ERR_STATE, "%s: setup_graph comes once, and before the callbacks", t->name);
@@ -453,6 +467,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
 {
     tp_status st = tp_callback_status(cb);
+    if (st == TP_OK && !t) st = tp__misuse(__func__, "t");
     if (st == TP_OK && t->callbacks_ready_)
         st = tp_fail(TP_ERR_STATE, "%s: '%s' comes too late: the callbacks are set up", t->name, cb->name);
     if (st == TP_OK && cb->chief_only && !t->state.is_chief) {
@@ -534,8 +549,10 @@ static tp_status tp__trainer_after_run(tp_hook *h, const tp_run_values *v)
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors)
 {
-    if (t->callbacks_ready_) {
+    const bool lists = (callbacks || n_callbacks <= 0) && (monitors || n_monitors <= 0);
+    if (!t || !lists || t->callbacks_ready_) {
         tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
+        TP__REQUIRE(t && lists, TP_ERR_ARG)
         return tp_fail(TP_ERR_STATE, "%s: the callbacks are set up once", t->name);
     }
     tp__log_variables(t->graph);
@@ -575,7 +592,11 @@ static tp_status tp__read_global_step(tp_train_state *s)
 
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
 {
-    tp_status st = TP_OK;
+    tp_status st = t ? TP_OK : tp__misuse(__func__, "t");
+    if (st != TP_OK) {
+        tp_session_init_free(init);
+        return st;
+    }
     if (t->initialized_ || !t->callbacks_ready_ || !t->group_)
         st = tp_fail(TP_ERR_STATE, "%s: initialize comes once, after setup_callbacks", t->name);
     if (st == TP_OK) {
@@ -718,6 +739,8 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
 
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch)
 {
+    TP__REQUIRE(t, TP_ERR_ARG)
+
     tp_train_state *s = &t->state;
     char sentence[TP__ERROR_TEXT];
     if (t->looped_ || !t->initialized_ || !s->hooked_session)
@@ -756,6 +779,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
 {
+    TP__REQUIRE(t, TP_ERR_ARG)
     *steps = d->steps_per_epoch == TP_NO_STEPS ? 0 : d->steps_per_epoch;
     if (d->steps_per_epoch == 0 || *steps < 0)
         return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)", t->name);
@@ -816,8 +840,16 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
     return st;
 }
 
-TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d) { return tp__train_lists(t, d, false); }
-TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d) { return tp__train_lists(t, d, true); }
+TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d)
+{
+    TP__REQUIRE(d, TP_ERR_ARG)
+    return tp__train_lists(t, d, false);
+}
+TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
+{
+    TP__REQUIRE(d, TP_ERR_ARG)
+    return tp__train_lists(t, d, true);
+}
 
 /* ==== >>config ======================================================================================== */
 
@@ -840,6 +872,8 @@ static tp_status tp__checkpoint_epoch(const char *path, int64_t *epoch)
 
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
 {
+    TP__REQUIRE(c, TP_ERR_ARG)
+
     const char *dir = tp_logger_dir();
     const bool always = c->always_resume != TP_NO;
     char latest[1100];
@@ -898,6 +932,8 @@ TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trai
     memset(&feed, 0, sizeof feed);
     memset(&queue, 0, sizeof queue);
     feed.df = queue.df = df;
+    if (!t) tp_df_free(df);
+    TP__REQUIRE(t, NULL)
     if (t->feed_dataflow) return tp_feed_input_(&feed);
     tp_log(TP_LOG_INFO, "Automatically applying QueueInput on the DataFlow.");
     return tp_queue_input_(&queue);
@@ -972,6 +1008,8 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
 
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_trainer *t)
 {
+    if (!config) tp_trainer_free(t);
+    TP__REQUIRE(config, TP_ERR_ARG)
     tp_train_config c = *config;
     char sentence[TP__ERROR_TEXT];
     const tp_status st = tp__launch(&c, t);

@@ -1528,7 +1528,11 @@ static tp_node *tp__train_find(tp_train_state *train, const char *name)
         n = tp_tower_handle_get(h, name);
         break;
     }
-    if (!n) tp_fail(TP_ERR_NAME, "Tensor %s not found in the graph!", name);
+    if (!n) {
+        char text[TP__NEAREST_TEXT] = "";
+        if (train->graph) tp__node_near(train->graph, name, text);
+        tp_fail(TP_ERR_NAME, "Tensor %s not found in the graph%s", name, text[0] ? text : "!");
+    }
     return n;
 }
 
@@ -2164,7 +2168,14 @@ TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, 
     TP__REQUIRE(m && name && stat, TP_ERR_ARG)
 
     const struct tp__history *h = tp__history_find(m, name);
-    if (!h || !h->n) return tp_fail(TP_ERR_NAME, "No available data for the key: %s", name);
+    if (!h || !h->n) {
+        tp__nearest near;
+        char text[TP__NEAREST_TEXT];
+        memset(&near, 0, sizeof near);
+        near.wanted = name;
+        for (int i = 0; m && i < m->n_history; i++) tp__nearest_try(&near, m->history[i].name);
+        return tp_fail(TP_ERR_NAME, "No available data for the key: %s%s", name, tp__nearest_text(&near, text));
+    }
     *stat = h->stat[h->n - 1];
     return TP_OK;
 }
@@ -4381,9 +4392,12 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
         for (int k = 0; k < inf->n_names; k++) {
             r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
             if (!r->inf[i].node[k]) r->inf[i].node[k] = tp_graph_find(cb->train->graph, inf->names[k]);
-            if (!r->inf[i].node[k])
-                return tp_fail(TP_ERR_NAME, "%s: Tensor %s not found in the graph! (tower '%s')", inf->name,
-                               inf->names[k], r->tower_name);
+            char text[TP__NEAREST_TEXT];
+            if (!r->inf[i].node[k]) {
+                tp__node_near(cb->train->graph, inf->names[k], text);
+                return tp_fail(TP_ERR_NAME, "%s: in tower '%s': Tensor %s not found in the graph%s", inf->name,
+                               r->tower_name, inf->names[k], text[0] ? text : "!");
+            }
         }
     }
     return st;
@@ -4575,7 +4589,11 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
     tp__graph_var *v = (tp__graph_var *)p->user;
     const tp_graph *g = p->train->graph;
     v->variable = g ? tp_find_variable(g, p->name) : NULL;
-    if (!v->variable) return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph!", p->name);
+    if (!v->variable) {
+        char text[TP__NEAREST_TEXT] = "";
+        if (g) tp__variable_near(g, p->name, text);
+        return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph%s", p->name, text[0] ? text : "!");
+    }
     if (v->variable->shape.ndim != 0) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar", p->name);
     return tp_tensor_resize(&v->value, v->variable->dtype, v->variable->shape);
 }

@@ -1732,6 +1732,85 @@ static int tp__split_name(const char *name, char *buf, size_t size)
     return index;
 }
 
+/* -- names that are not there, and what was meant */
+
+/* Of names tried in turn the one that a misspelled one probably means. Begin with {wanted, NULL, 0}. */
+typedef struct tp__nearest {
+    const char *wanted, *name;
+    int distance;
+} tp__nearest;
+
+/* How many characters must be put in, taken out, changed or swapped with the next; `most` + 1 stands for more than that. Names
+ * of 128 characters and more are near to nothing. */
+static int tp__edits(const char *a, const char *b, int most)
+{
+    int row[3][128]; /* of the last three prefixes of a, in turns */
+    const int na = (int)strlen(a), nb = (int)strlen(b);
+    if (na > 127 || nb > 127 || na - nb > most || nb - na > most) return most + 1;
+    for (int i = 0; i <= na; i++)
+        for (int j = 0; j <= nb; j++) {
+            const int *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+            int d = i == 0 ? j : i; /* for j = 0 */
+            if (i > 0 && j > 0) {
+                d = up[j - 1] + (a[i - 1] != b[j - 1]);
+                if (d > up[j] + 1) d = up[j] + 1;
+                if (d > row[i % 3][j - 1] + 1) d = row[i % 3][j - 1] + 1;
+                if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d > up2[j - 2] + 1)
+                    d = up2[j - 2] + 1;
+            }
+            row[i % 3][j] = d;
+        }
+    return row[na % 3][nb] <= most ? row[na % 3][nb] : most + 1;
+}
+
+/* A name is near if a third of it would have to change at most, or if one is the other's last part: "cost" and
+ * "tower0/cost". Of several the first one counts. */
+TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
+{
+    if (!n->wanted || !name || !*name) return;
+    const size_t nw = strlen(n->wanted), nn = strlen(name);
+    const char *whole = nw > nn ? n->wanted : name, *part = nw > nn ? name : n->wanted;
+    const size_t over = nw > nn ? nw - nn : nn - nw;
+    const int most = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
+    const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
+    const int d = last ? 1 : tp__edits(n->wanted, name, most);
+    if (d > most && !last) return;
+    if (n->name && d >= n->distance) return;
+    n->name = name;
+    n->distance = d;
+}
+
+#define TP__NEAREST_TEXT 160
+/* The end of a sentence: "; did you mean 'x'?", or "" */
+TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[TP__NEAREST_TEXT])
+{
+    text[0] = 0;
+    if (n->name) snprintf(text, TP__NEAREST_TEXT, "; did you mean '%s'?", n->name);
+    return text;
+}
+
+/* The same for a node ("cost", "cost:0") or a variable that is not there. */
+TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
+{
+    char op[512];
+    tp__nearest n;
+    memset(&n, 0, sizeof n);
+    tp__split_name(name, op, sizeof op);
+    n.wanted = op;
+    for (int i = 0; i < g->op.n; i++) tp__nearest_try(&n, ((const tp_operation *)g->op.item[i])->name);
+    return tp__nearest_text(&n, text);
+}
+TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
+{
+    char op[512];
+    tp__nearest n;
+    memset(&n, 0, sizeof n);
+    tp__split_name(name, op, sizeof op);
+    n.wanted = op;
+    for (int i = 0; i < g->var.n; i++) tp__nearest_try(&n, ((const tp_variable *)g->var.item[i])->name);
+    return tp__nearest_text(&n, text);
+}
+
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
@@ -2459,9 +2538,12 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
     if (!full) return tp__graph_nomem(g);
     tp_variable *v = (tp_variable *)tp__map_get(&g->var_by_name, full);
     if (!v) {
-        if (top->reuse == TP_REUSE_YES)
+        if (top->reuse == TP_REUSE_YES) {
+            char near[TP__NEAREST_TEXT];
             return tp_graph_fail(g, NULL, TP_ERR_NAME,
-                                 "variable '%s' does not exist, and this scope only reuses variables", full);
+                                 "variable '%s' does not exist, and this scope only reuses variables%s", full,
+                                 tp__variable_near(g, full, near));
+        }
         return tp__new_variable(g, d, full);
     }
     if (top->reuse == TP_REUSE_NO)
@@ -4566,60 +4648,7 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
     return tp__re_find(re, text, TP__RE_FULL, found, spans, n_spans);
 }
 
-/* -- names that are wanted: by a pattern, or by a name that is not there */
-
-/* Of names tried in turn the one that a misspelled one probably means. Begin with {wanted, NULL, 0}. */
-typedef struct tp__nearest {
-    const char *wanted, *name;
-    int distance;
-} tp__nearest;
-
-/* How many characters must be put in, taken out or changed, `most` + 1 for more than that; names are cut at 127. */
-static int tp__edits(const char *a, const char *b, int most)
-{
-    int row[128];
-    const int na = (int)strlen(a), nb = (int)strlen(b);
-    if (na > 127 || nb > 127 || na - nb > most || nb - na > most) return most + 1;
-    for (int j = 0; j <= nb; j++) row[j] = j;
-    for (int i = 1; i <= na; i++) {
-        int above = row[0]; /* of the column to the left, a row up */
-        row[0] = i;
-        for (int j = 1; j <= nb; j++) {
-            int d = above + (a[i - 1] != b[j - 1]);
-            above = row[j];
-            if (d > row[j] + 1) d = row[j] + 1;
-            if (d > row[j - 1] + 1) d = row[j - 1] + 1;
-            row[j] = d;
-        }
-    }
-    return row[nb] <= most ? row[nb] : most + 1;
-}
-
-/* A name is near if a third of it would have to change at most, or if one is the other's last part: "cost" and
- * "tower0/cost". Of several the first one counts. */
-TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
-{
-    if (!n->wanted || !name || !*name) return;
-    const size_t nw = strlen(n->wanted), nn = strlen(name);
-    const char *whole = nw > nn ? n->wanted : name, *part = nw > nn ? name : n->wanted;
-    const size_t over = nw > nn ? nw - nn : nn - nw;
-    const int most = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
-    const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
-    const int d = last ? 1 : tp__edits(n->wanted, name, most);
-    if (d > most && !last) return;
-    if (n->name && d >= n->distance) return;
-    n->name = name;
-    n->distance = d;
-}
-
-#define TP__NEAREST_TEXT 160
-/* The end of a sentence: "; did you mean 'x'?", or "" */
-TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[TP__NEAREST_TEXT])
-{
-    text[0] = 0;
-    if (n->name) snprintf(text, TP__NEAREST_TEXT, "; did you mean '%s'?", n->name);
-    return text;
-}
+/* -- names that are wanted */
 
 /* Names that a pattern chooses, for builders of graphs: open, ask for each name, close. */
 typedef struct tp__filter {
@@ -9080,8 +9109,9 @@ static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_hand
     tp_buf names;
     memset(&names, 0, sizeof names);
     for (int i = 0; i < c->n_inputs; i++) tp_buf_printf(&names, "%s%s", i ? ", " : "", c->inputs[i].name);
-    tp_fail(TP_ERR_NAME, "predictor: there is no tensor '%s' for an %s; the inputs are %s", name ? name : "NULL", what,
-            names.data ? names.data : "none");
+    char near[TP__NEAREST_TEXT];
+    tp_fail(TP_ERR_NAME, "predictor: there is no tensor '%s' for an %s; the inputs are %s%s", name ? name : "NULL",
+            what, names.data ? names.data : "none", name ? tp__node_near(h->ctx.graph, name, near) : "");
     tp_buf_free(&names);
     return NULL;
 }

@@ -1143,7 +1143,13 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
         if (u->op != y->op) continue;
         for (const tp__layer_held *h = u->held; h; h = h->next)
             if (strcmp(h->key, key) == 0) return h->node;
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "layer '%s' has no variable '%s'", u->scope, key);
+        tp__nearest near;
+        char text[TP__NEAREST_TEXT];
+        memset(&near, 0, sizeof near);
+        near.wanted = key;
+        for (const tp__layer_held *h = u->held; h; h = h->next) tp__nearest_try(&near, h->key);
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "layer '%s' has no variable '%s'%s", u->scope, key,
+                             tp__nearest_text(&near, text));
     }
     return tp_graph_fail(g, NULL, TP_ERR_NAME, "'%s' is not the output of a layer, so it has no variable '%s'",
                          tp_node_name(y), key);

@@ -1600,6 +1600,44 @@ TEST(scalar_variables_live_in_variable_scopes)
     tp_graph_free(g);
 }
 
+static const char *meant(const char *wanted, const char *const *names, int n)
+{
+    static char text[512];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.reuse = TP_REUSE_YES;
+    for (int i = 0; i < n; i++) tp_get_variable_as(g, names[i], TP_F32, scalar(), tp_init_zeros());
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_variable_scope_push(g, &d);
+    CHECK(tp_is_poison(tp_get_variable_as(g, wanted, TP_F32, scalar(), tp_init_zeros())));
+    const char *at = strstr(tp_graph_error(g), "; did");
+    snprintf(text, sizeof text, "%s", at ? at : "nothing");
+    tp_graph_free(g);
+    return text;
+}
+
+TEST(a_misspelled_name_is_guessed)
+{
+    static const char *const names[] = {"conv0/W",       "conv1/W", "conv0/b", "fully_connected/kernel",
+                                        "learning_rate", "x"};
+    CHECK_STR(meant("conv0/w", names, 6), "; did you mean 'conv0/W'?");
+    CHECK_STR(meant("conv2/b", names, 6), "; did you mean 'conv0/b'?");
+    CHECK_STR(meant("learning_rat", names, 6), "; did you mean 'learning_rate'?");
+    CHECK_STR(meant("lerning_rate", names, 6), "; did you mean 'learning_rate'?");
+    CHECK_STR(meant("leanring_rate", names, 6), "; did you mean 'learning_rate'?");
+    CHECK_STR(meant("kernel", names, 6), "; did you mean 'fully_connected/kernel'?");
+    CHECK_STR(meant("tower0/learning_rate", names, 6), "; did you mean 'learning_rate'?");
+    CHECK_STR(meant("cost", names, 6), "nothing");
+    CHECK_STR(meant("ernel", names, 6), "nothing"); /* no whole part */
+    CHECK_STR(meant("y", names, 6), "; did you mean 'x'?");
+    CHECK_STR(meant("conv0/W/Adam", names, 0), "nothing");
+    char longer[300];
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    CHECK_STR(meant(longer, names, 6), "nothing");
+}
+
 TEST(tags_have_their_name_scope)
 {
     static const char *const tags[] = {"x-summary",         "mysummaries/x-summary", "a/x-mean", "b/x-mean",

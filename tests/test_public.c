@@ -680,6 +680,8 @@ TEST(a_trainer_step_by_step)
           tp_callback_find(cb[1], "cost:0") == tp_callback_find(cb[1], "cost"));
     CHECK(tp_callback_find(cb[1], "nothing") == NULL);
     CHECK_HAS(tp_last_error(), "Tensor nothing not found in the graph!");
+    CHECK(tp_callback_find(cb[1], "cots") == NULL);
+    CHECK_HAS(tp_last_error(), "Tensor cots not found in the graph; did you mean 'cost'?");
     double off = fabs(weight(t) - 3);
     for (int i = 0; i < 20; i++) {
         CHECK_OK(tp_trainer_run_step(t));

@@ -846,6 +846,11 @@ TEST(graph_variables_and_fields)
     d.name = "nothing";
     cb[0] = tp_cb_scheduled_hyper_param_setter_(&d);
     CHECK_ERR(run_noop(cb, 1, 1, 1, 1), TP_ERR_NAME, "nothing:0 is not a variable in the graph!");
+    d.name = "learning_rat";
+    cb[0] = tp_cb_run_op_(&make);
+    cb[1] = tp_cb_scheduled_hyper_param_setter_(&d);
+    CHECK_ERR(run_noop(cb, 2, 1, 1, 1), TP_ERR_NAME,
+              "learning_rat:0 is not a variable in the graph; did you mean 'learning_rate'?");
     int32_t steps = 1;
     float f = 0;
     d.name = NULL;
@@ -1146,7 +1151,9 @@ TEST(monitors_dispatch)
     CHECK(stat.step == 9 && stat.value == 0.25);
     CHECK(tp_monitors_get_history(m, "a", &history) == 2 && history[0].step == 7 && history[1].step == 9);
     CHECK(tp_monitors_get_history(m, "b", &history) == 0);
-    CHECK_ERR(tp_monitors_get_latest(m, "b", &stat), TP_ERR_NAME, "No available data for the key: b");
+    CHECK_ERR(tp_monitors_get_latest(m, "cost", &stat), TP_ERR_NAME, "No available data for the key: cost");
+    CHECK_ERR(tp_monitors_get_latest(m, "myk", &stat), TP_ERR_NAME,
+              "No available data for the key: myk; did you mean 'myc'?");
     tp_callback_free(&m->cb);
     tp_monitor_free(mine);
 }
@@ -1766,6 +1773,8 @@ TEST(inference_counts_samples)
     CHECK_ERR(infer_wrong(3, "wrong"), TP_ERR_STATE, "stopped before reaching its size");
     CHECK_ERR(infer_wrong(2, "mean_wrong"), TP_ERR_SHAPE, "mean_wrong is not a vector!");
     CHECK_ERR(infer_wrong(2, "nothing"), TP_ERR_NAME, "Tensor nothing not found in the graph!");
+    TEST_EXPECT_ERROR("Tensor wrogn:0 not found");
+    CHECK_ERR(infer_wrong(2, "wrogn:0"), TP_ERR_NAME, "Tensor wrogn:0 not found in the graph; did you mean 'wrong'?");
 }
 
 /* -- mistakes are sentences, and everything is freed */

@@ -517,7 +517,8 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
 /* At each trigger, if the newest value of a stat is better than any before, the checkpoint of that step is copied to
  * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of its format, when all callbacks
- * have triggered and the checkpoint is written: so it may stand anywhere in the list. NaN is never better. What is
+ * have triggered and the checkpoint is written: so it may stand anywhere in the list. NaN is never better. A statistic that
+ * nobody has reported when it triggers for the second time is an error, a warning where a wrapper may report it later. What is
  * the best, and which one is in the file, travels in checkpoints: after a resume a worse one does not
  * overwrite it, and a copy that failed or was not reached is made up for. [callbacks: MinSaver, MaxSaver] */
 typedef struct tp_cb_min_saver_desc {
@@ -2187,6 +2188,37 @@ TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const
     const struct tp__history *h = tp__history_find(m, name);
     *stats = h ? h->stat : NULL;
     return h ? h->n : 0;
+}
+
+static tp_status tp__wraps_another(tp_callback *cb, void *user)
+{
+    return cb->n_inner == 1 && cb->inner[0] != user ? TP_STOP : TP_OK;
+}
+
+/* Somebody waits for a statistic that nobody has reported. The second time that is a mistake, unless what reports it may
+ * have a schedule of its own. */
+static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
+{
+    const tp_monitors *m = cb->train->monitors;
+    tp__nearest nearest;
+    tp_buf names;
+    char text[TP__NEAREST_TEXT];
+    if (++*times != 2) return TP_OK;
+    memset(&nearest, 0, sizeof nearest);
+    memset(&names, 0, sizeof names);
+    nearest.wanted = stat;
+    for (int i = 0; m && i < m->n_history; i++) {
+        tp__nearest_try(&nearest, m->history[i].name);
+        tp_buf_printf(&names, "%s%s", i ? ", " : "", m->history[i].name);
+    }
+    tp__nearest_text(&nearest, text);
+    const tp_status st =
+        tp_fail(TP_ERR_NAME, "%s: nobody has reported a statistic '%s' in two epochs%s. Those that were reported: %s",
+                cb->name, stat, text, names.data ? names.data : "none");
+    tp_buf_free(&names);
+    if (tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__wraps_another, cb) == TP_OK) return st;
+    tp_log(TP_LOG_WARN, "%s", tp_last_error());
+    return TP_OK;
 }
 
 /* ==== >>wrappers ====================================================================================== */
@@ -3954,7 +3986,8 @@ static tp_status tp__best_decide(tp_callback *cb)
     if (!b->asked) return TP_OK;
     b->asked = false;
     memset(&stat, 0, sizeof stat);
-    if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK) return TP_OK;
+    if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK)
+        return tp__stat_missing(cb, b->stat, &b->missing);
     if (tp__is_not_a_number(stat.value)) return TP_OK; /* never better than anything */
     tp__score now;
     now.have = true;
@@ -5098,6 +5131,7 @@ typedef struct tp__stat_setter {
     double threshold;
     int last_k, n;
     bool reverse;
+    int missing;    /* how often there was no such statistic */
     int64_t step;   /* of the newest in the window */
     double *window; /* oldest first */
 } tp__stat_setter;
@@ -5110,7 +5144,7 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
         tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history! Ignore it.", s->stat);
-        return TP_OK;
+        return tp__stat_missing(cb, s->stat, &s->missing);
     }
     if (s->n && stat.step == s->step) {
         tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] No new data for %s since global_step=%lld.", s->stat,

@@ -961,7 +961,8 @@ typedef enum tp_checkpoint_format {
     TP_CHECKPOINT_TF,         /* <name>.index and <name>.data-00000-of-00001: tf.train.load_checkpoint reads it */
     TP_CHECKPOINT_SAFETENSORS /* <name>.safetensors */
 } tp_checkpoint_format;
-/* A checkpoint: path of model-N.npz, model-N.safetensors, model-N.index, or of model-N (the newest of these), or of the
+/* (A checkpoint that cannot be read is an error, whose sentence names the newest older one beside it that can.)
+ * A checkpoint: path of model-N.npz, model-N.safetensors, model-N.index, or of model-N (the newest of these), or of the
  * text file `checkpoint` or its folder (its latest). Names that are in one side only are warned about in one line each. prefix (or NULL) is stripped from graph names; ignore: names not to load. */
 typedef struct tp_saver_restore_desc {
     const char *path;
@@ -8671,6 +8672,44 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     return TP_OK;
 }
 
+/* The newest checkpoint <prefix>-<smaller step> beside <prefix>-<step> that can be read, whole; its variables go to d.
+ * TP_ERR_NAME: there is none. */
+static tp_status tp__older_checkpoint(const char *path, char *older, size_t size, tp_dict *d)
+{
+    char dir[1024], prefix[512];
+    tp_checkpoint_entry *entry = NULL;
+    int n = 0;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
+    if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix || base - path >= (int)sizeof dir)
+        return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
+    const int64_t step = strtoll(dash + 1, NULL, 10);
+    snprintf(prefix, sizeof prefix, "%.*s", (int)(dash - base), base);
+    snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
+    tp_status st = tp_get_all_checkpoints(dir, prefix, &entry, &n);
+    if (st == TP_OK) st = TP_ERR_NAME;
+    for (int i = n - 1; i >= 0 && st != TP_OK && st != TP_ERR_NOMEM; i--) {
+        if (entry[i].step >= step) continue;
+        snprintf(older, size, "%s", entry[i].path);
+        st = tp_load_checkpoint_vars(older, d);
+    }
+    tp_free(entry);
+    return st == TP_OK || st == TP_ERR_NOMEM ? st
+                                             : tp_fail(TP_ERR_NAME, "no older checkpoint in '%s' can be read", dir);
+}
+
+/* A checkpoint that was asked for by name. One that cannot be read is refused; the sentence says what there is instead. */
+static tp_status tp__load_asked(const char *path, tp_dict *d)
+{
+    char older[1024], sentence[TP__ERROR_TEXT];
+    const tp_status st = tp_load_checkpoint_vars(path, d);
+    if (st != TP_ERR_FORMAT && st != TP_ERR_IO) return st;
+    snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+    tp_dict_free(d);
+    const bool any = tp__older_checkpoint(path, older, sizeof older, d) == TP_OK;
+    tp_dict_free(d);
+    return tp_fail(st, any ? "%s. An older checkpoint can be read: '%s'" : "%s", sentence, older);
+}
+
 /* -- session initialisers */
 
 /* The two halves, for who makes the session: before it is made, and after. */
@@ -8772,7 +8811,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         char path[1100];
         if ((st = tp__checkpoint_path(r->path, path, sizeof path)) != TP_OK) return st;
         tp_log(TP_LOG_INFO, "Restoring checkpoint from %s ...", path);
-        if ((st = tp_load_checkpoint_vars(path, &loaded)) != TP_OK) {
+        if ((st = tp__load_asked(path, &loaded)) != TP_OK) {
             tp_dict_free(&loaded);
             return st;
         }
@@ -8971,7 +9010,7 @@ static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
     const tp__file_init *z = (const tp__file_init *)(void *)i;
     tp_dict d;
     memset(&d, 0, sizeof d);
-    tp_status st = tp_load_checkpoint_vars(z->path, &d);
+    tp_status st = tp__load_asked(z->path, &d);
     tp_session_init *r = st == TP_OK ? tp_dict_restore(&d, z->ignore_mismatch) : NULL;
     if (st == TP_OK) st = r ? tp_session_init_run(r, s) : TP_ERR_NOMEM;
     tp_session_init_free(r);

@@ -125,6 +125,8 @@ struct tp_trainer {
     tp_train_state state; /* what callbacks see: counters, session, graph, monitors, input */
     tp_graph *graph;      /* its own, from the beginning: a graph may be built by hand, without setup_graph */
     tp_node *train_op;    /* may be set */
+    tp_node *cost;        /* a scalar that is looked at after every step, see stop_on_nan; may be set; NULL: none */
+    int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
     tp_status (*build)(tp_trainer *t, const tp_model *m); /* towers and train_op; may be set */
     tp_status (*run_step)(tp_trainer *t);                 /* one iteration; may be set: yours calls tp_hooked_run */
     tp_session_creator creator;                           /* of the session; may be set before initialize */
@@ -133,6 +135,7 @@ struct tp_trainer {
     tp_callback **callback_; /* registered, until they become the group */
     int n_callback_, cap_callback_;
     bool unsaved_is_ok; /* see tp_train_config */
+    tp_node *learning_rate_;
     tp_callback *group_;
     tp_hook hook_, *hooks_[1];
     tp_input_source *input_;
@@ -178,10 +181,10 @@ typedef struct tp_train_desc {
     tp_monitor *const *monitors; /* with defaults: NULL = the default ones, unless n_monitors is TP_NONE */
     int n_monitors;
     tp_session_init *session_init;
-    int64_t steps_per_epoch; /* required; TP_NO_STEPS: epochs without steps */
-    int64_t starting_epoch;  /* 0 = 1 */
-    int64_t max_epoch;       /* 0 = 9999999 */
-    int unsaved_is_ok;       /* see tp_train_config */
+    int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
+    int64_t starting_epoch;         /* 0 = 1 */
+    int64_t max_epoch;              /* 0 = 9999999 */
+    int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
 } tp_train_desc;
 /* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
  * train_with_defaults] */
@@ -215,6 +218,8 @@ typedef struct tp_train_config {
     int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
     int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42 */
+    int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
+                      * step, and the last checkpoint is one from before */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
 } tp_train_config;
 #ifndef __cplusplus
@@ -230,9 +235,11 @@ typedef struct tp_train_config {
 #endif
 
 /* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
- * after the last one that is complete in it. Checkpoints of others do not tell their epoch: then the last one
- * of stats.json counts, and having a checkpoint without stats.json, or the reverse, is an error. [train:
- * AutoResumeTrainConfig] */
+ * after the last one that is complete in it. Where the latest checkpoint is damaged or gone, the newest older one that can be
+ * read, with a warning, for nobody may be there to choose; tp_saver_restore and tp_smart_init, which are told a name, refuse
+ * it with a sentence that names the older one. Checkpoints of others do not tell their epoch: then the last one
+ * of stats.json counts, and having such a checkpoint without stats.json is an error. Without a checkpoint training starts from
+ * the beginning. [train: AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
 /* FeedInput for a SimpleTrainer, else QueueInput. Takes df over. [train: apply_default_prefetch] */
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
@@ -329,6 +336,8 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
         return;
     }
     t->train_op = tp_apply_gradients(opt, gv, n);
+    t->cost = cost;
+    t->learning_rate_ = opt->learning_rate;
 }
 
 static tp_status tp__simple_build(tp_trainer *t, const tp_model *m)
@@ -505,12 +514,44 @@ static void tp__log_variables(tp_graph *g)
     tp_buf_free(&text);
 }
 
+static tp_status tp__cost_before_run(tp_callback *cb, tp_run_request *r)
+{
+    return tp_request_fetch(r, ((const tp_trainer *)cb->user)->cost) < 0 ? r->status : TP_OK;
+}
+
+static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    const tp_train_state *s = cb->train;
+    if (!tp__is_not_a_number(tp_tensor_get(v->value[0], 0))) return TP_OK;
+    return tp_fail(
+        TP_ERR_NUMERIC,
+        "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look "
+        "for what makes it with tp_cb_check_numerics. .stop_on_nan = TP_NO goes on all the same",
+        tp_node_name(((const tp_trainer *)cb->user)->cost), (long long)s->local_step + 1, (long long)s->epoch_num,
+        (long long)s->global_step);
+}
+
+/* One number a step, which is fetched together with the step's counter. */
+static tp_status tp__register_cost(tp_trainer *t)
+{
+    if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;
+    tp_callback *cb = tp_callback_new("StopOnNaN", 0);
+    if (cb) {
+        cb->user = t;
+        cb->chief_only = false;
+        cb->before_run = tp__cost_before_run;
+        cb->after_run = tp__cost_after_run;
+    }
+    return tp_trainer_register_callback(t, cb);
+}
+
 /* Callbacks in order, then each monitor that is accepted, then the dispatcher over those. Takes all of them
  * over. */
 static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                   tp_monitor *const *monitors, int n_monitors)
 {
     tp_status st = tp_trainer_register_callback(t, tp_cb_maintain_step_counter());
+    if (st == TP_OK) st = tp__register_cost(t);
     for (int i = 0; i < n_callbacks; i++) {
         if (st == TP_OK && callbacks[i] && callbacks[i]->is_monitor)
             st = tp_fail(TP_ERR_ARG, "the monitor '%s' is among the callbacks: give it as one of the .monitors",
@@ -644,6 +685,29 @@ static tp_status tp__resume_state(tp_train_state *s)
     return tp_train_state_load(s);
 }
 
+static tp_status tp__is_setter(tp_callback *cb, void *user)
+{
+    (void)user;
+    return cb->setup_graph == tp__setter_setup_graph ? TP_STOP : TP_OK;
+}
+
+/* A rate that teaches nothing. Setters may mean to begin with 0, and so may what is computed from the step. */
+static void tp__check_learning_rate(tp_trainer *t)
+{
+    tp_train_state *s = &t->state;
+    tp_node *lr = t->learning_rate_;
+    const tp_tensor *value = NULL;
+    const bool plain = lr && lr->op->n_in == 0;
+    if (!lr || tp__visit(s->callbacks, s->n_callbacks, tp__is_setter, NULL) == TP_STOP) return;
+    tp_exec *e = tp_exec_new(s->session); /* of its own: no random step of the training moves */
+    if (e && tp_exec_run(e, NULL, 0, &lr, 1, &value) == TP_OK && tp_tensor_size(value) == 1) {
+        const double v = tp_tensor_get(value, 0);
+        if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
+            tp_log(TP_LOG_WARN, "The learning rate '%s' is %g: nothing will be learnt.", tp_node_name(lr), v);
+    }
+    tp_exec_free(e);
+}
+
 /* A checkpoint that was made within an epoch: the steps of that epoch that are done. */
 static int64_t tp__steps_done(tp_train_state *s)
 {
@@ -695,7 +759,8 @@ static tp_status tp__all_epochs(tp_trainer *t)
     bool stop = false;
     tp_status st = tp__resume_state(s);
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
-    if (st == TP_OK) st = tp__read_global_step(s);                /* again: a callback may have loaded a checkpoint */
+    if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
+    if (st == TP_OK) tp__check_learning_rate(t);
     if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* what ran before training is no part of it */
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
     int64_t first = st == TP_OK ? tp__steps_done(s) : 0;
@@ -792,6 +857,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     int64_t steps = 0;
     tp_session_init *init = d->session_init;
     tp_status st = tp__train_steps(t, d, &steps);
+    if (d->stop_on_nan) t->stop_on_nan = d->stop_on_nan;
     if (st == TP_OK) st = tp_trainer_setup_callbacks(t, callbacks, n_callbacks, monitors, n_monitors);
     else tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
     if (st == TP_OK) {
@@ -854,18 +920,43 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 /* ==== >>config ======================================================================================== */
 
 /* The complete epochs of a checkpoint of ours; -1 if it does not tell. One that was made within an epoch goes on there. */
-static tp_status tp__checkpoint_epoch(const char *path, int64_t *epoch)
+static int64_t tp__epoch_in(const tp_dict *d)
 {
-    char file[1200];
     int64_t saved[2];
+    const bool tells = tp_state_get_i64(d, "tp:", "epoch", saved, 2) && (saved[1] || tp_dict_find(d, "tp:local_step"));
+    return tells ? saved[0] : -1;
+}
+
+/* The checkpoint to go on from: the latest, or the newest older one that can be read. TP_ERR_NAME: none was made. */
+static tp_status tp__checkpoint_to_resume(const char *dir, char *path, size_t size, int64_t *epoch)
+{
+    char file[1200], older[1200], sentence[TP__ERROR_TEXT];
     tp_dict d;
-    *epoch = -1;
     memset(&d, 0, sizeof d);
-    tp_status st = tp__checkpoint_path(path, file, sizeof file);
+    tp_status st = tp_checkpoint_state_latest(dir, path, size);
+    if (st == TP_ERR_NAME) return st;
+    if (st != TP_OK) snprintf(path, size, "%s/model-%lld", dir, (long long)INT64_MAX); /* the list itself is damaged */
+    if (st == TP_OK) st = tp__checkpoint_path(path, file, sizeof file);
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
-    if (st == TP_OK && tp_state_get_i64(&d, "tp:", "epoch", saved, 2) &&
-        (saved[1] || tp_dict_find(&d, "tp:local_step")))
-        *epoch = saved[0];
+    if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
+        snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+        tp_dict_free(&d);
+        st = tp__older_checkpoint(path, older, sizeof older, &d);
+        if (st == TP_OK) {
+            tp_log(
+                TP_LOG_WARN,
+                "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came after "
+                "it is trained again.",
+                sentence, older);
+            snprintf(path, size, "%s", older);
+        } else if (st == TP_ERR_NAME) {
+            st = tp_fail(TP_ERR_FORMAT,
+                         "The latest checkpoint cannot be read: %s; and %s. Remove '%s/checkpoint' to start from the "
+                         "beginning",
+                         sentence, tp_last_error(), dir);
+        }
+    }
+    *epoch = st == TP_OK ? tp__epoch_in(&d) : -1;
     tp_dict_free(&d);
     return st;
 }
@@ -878,18 +969,13 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
     const bool always = c->always_resume != TP_NO;
     char latest[1100];
     int64_t in_checkpoint = -1, in_json = -1;
-    bool found = false;
     if (!dir)
         return tp_fail(TP_ERR_STATE, "auto_resume needs the logger's directory: tp_logger_set_dir(dir, 'k') first");
     const bool look_init = always || !c->session_init, look_epoch = always || !c->starting_epoch;
-    tp_status st = look_init ? tp_checkpoint_state_latest(dir, latest, sizeof latest) : TP_ERR_NAME;
-    if (st == TP_OK) {
-        found = true;
-        st = tp__checkpoint_epoch(latest, &in_checkpoint);
-    }
+    tp_status st = look_init ? tp__checkpoint_to_resume(dir, latest, sizeof latest, &in_checkpoint) : TP_ERR_NAME;
     if (st != TP_OK && st != TP_ERR_NAME) return st;
-    if (st == TP_ERR_NAME && found) return st; /* the list names a file that is gone */
-    if (look_epoch) {
+    const bool found = st == TP_OK;
+    if (look_epoch && in_checkpoint < 0) {
         st = tp_load_existing_epoch_number(dir, &in_json);
         if (st != TP_OK && st != TP_ERR_NAME) return st;
         if (st == TP_ERR_NAME) in_json = -1;
@@ -908,10 +994,6 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
                        "and stats.json are needed",
                        found ? latest : "none", epoch >= 0 ? "yes" : "none", dir);
     if (!found) return TP_OK;
-    if (in_checkpoint >= 0 && in_json >= 0 && in_json != in_checkpoint)
-        tp_log(TP_LOG_WARN,
-               "The latest checkpoint is of epoch %lld, stats.json ends with epoch %lld: the checkpoint counts.",
-               (long long)in_checkpoint, (long long)in_json);
     tp_session_init *init = tp_saver_restore(latest);
     if (!init) return TP_ERR_NOMEM;
     if (c->session_init)
@@ -999,6 +1081,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
     d.max_epoch = c->max_epoch ? c->max_epoch : 99999;
+    d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
     c->callbacks = c->extra_callbacks = NULL;
     c->monitors = NULL;

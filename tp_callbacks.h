@@ -3932,8 +3932,9 @@ static bool tp__better(const tp__best *b, const tp__score *x, const tp__score *y
 /* For the end of the training. */
 static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char *why)
 {
-    tp_callback_set_unsaved(cb, "the best model (global_step=%lld, %s=%.5g) was not saved: %s", (long long)what->step,
-                            ((const tp__best *)cb->user)->stat, what->value, why);
+    const tp__best *b = (const tp__best *)cb->user;
+    tp_callback_set_unsaved(cb, "the best model (global_step=%lld, %s=%.5g) was not saved in '%s': %s",
+                            (long long)what->step, b->stat, what->value, b->dir, why);
 }
 
 /* Make the file be that of the best one. */

@@ -213,6 +213,7 @@ static int callbacks(const setting *s, tp_callback **list)
                                                          .format = (tp_checkpoint_format)((s->format + 1) % 3),
                                                          .max_to_keep = 1),
                                        .every_k_epochs = 2);
+    list[n++] = tp_cb_min_saver("validation_error", .filename = "best", .checkpoint_dir = second);
     list[n++] = tp_cb_check_numerics();
     list[n++] = tp_cb_estimated_time_left();
     for (int i = 0; i < n; i++) {
@@ -591,7 +592,7 @@ static int check_events(const char *dir, bool cut)
 /* NULL: what lies in b is what lies in a, the reference. Else all that differs. */
 static const char *difference(const char *a, const char *b, int how)
 {
-    static const char *const best[] = {"min-validation_cost", "worst", "min-total_cost"};
+    static const char *const best[] = {"min-validation_cost", "worst", "min-total_cost", "second/best"};
     static const char *const dump[] = {"DumpTensor-1.npz", "DumpTensor-9.npz", "DumpTensor-17.npz"};
     char from[1100], to[1100];
     differences[0] = 0;
@@ -619,7 +620,9 @@ static const char *difference(const char *a, const char *b, int how)
 static const char *goes_on(const setting *s, const char *ref, int how)
 {
     const int saved = epochs_saved(s->dir), rc = run(s);
-    if (rc == 0) {
+    /* a best model that is lost is told again, as long as there is no better one */
+    const bool lost = rc == 1 && how == VARIABLES && strstr(shared->said, "the best model");
+    if (rc == 0 || lost) {
         const char *d = difference(ref, s->dir, how);
         /* the end of an epoch may be a step's checkpoint, from which the epoch's callbacks are still to be triggered */
         const int again = within_epochs(s->order) && saved == EPOCHS;

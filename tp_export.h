@@ -25,7 +25,7 @@
  *         tp_node *y = tp_named(tp_softmax(tp_matmul(x, w)), "prob");
  *         tp_session *s = tp_session_new(g, NULL);
  *         if (!s || tp_export_c(s, &x, 1, &y, 1, "model.c", NULL) != TP_OK) puts(tp_last_error());
- *         // model.c: void model(const float *x, float *prob), and model.h's text in its first comment
+ *         // model.c, and model.h with: void model(const float *x, float *prob);
  *         if (!s || tp_export_onnx(s, &x, 1, &y, 1, "model.onnx", NULL) != TP_OK) puts(tp_last_error());
  *         tp_session_free(s);
  *         tp_graph_free(g);
@@ -61,7 +61,11 @@ typedef struct tp_export_c_info {
     int kernels;
 } tp_export_c_info;
 /* void <name>(const float *<input>, ..., float *<output>, ...): inputs and outputs in this order, called after their
- * nodes, row-major. d and info may be NULL. Variables are written as they are now. [beyond: C export] */
+ * nodes, row-major. tp_export_c writes it to path, and its declaration to a header of the same name beside it (model.c:
+ * model.h; none where path ends in .h or has no ending). All other names of the file begin with <name>_ and are static, so
+ * that models of different names go into one program, and into one file. The file compiles as C99 and as C++; either calls
+ * it. tp_export_c_text gives the text alone. d and info may be NULL. Variables are written as they are now.
+ * [beyond: C export] */
 TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                              int n_outputs, const char *path, const tp_export_c_desc *d);
 TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -156,101 +160,106 @@ typedef struct tp__c_writer {
 enum { TP__C_CONV = 1, TP__C_MATMUL = 2, TP__C_POOL = 4, TP__C_SOFTMAX = 8, TP__C_MOVE = 16, TP__C_REDUCE = 32 };
 
 /* The helpers: naive loops, with every size and distance given. */
-static const char *const tp__c_helper[] = {
-    "static void conv2d(const float *x, const float *w, const float *bias, float *y, const int *g, int relu)\n"
-    "{ /* g: B C H W O KH KW OH OW, strides, dilations, top, left, groups, distances in x and in y of b, h, w, c */\n"
-    "    const int cg = g[1] / g[15];\n"
-    "    int b, i, j, o, p, q, c;\n"
-    "    for (b = 0; b < g[0]; b++)\n"
-    "        for (i = 0; i < g[7]; i++)\n"
-    "            for (j = 0; j < g[8]; j++)\n"
-    "                for (o = 0; o < g[4]; o++) {\n"
-    "                    float sum = 0.0f;\n"
-    "                    const int c0 = o / (g[4] / g[15]) * cg;\n"
-    "                    for (p = 0; p < g[5]; p++)\n"
-    "                        for (q = 0; q < g[6]; q++) {\n"
-    "                            const int h = i * g[9] + p * g[11] - g[13], v = j * g[10] + q * g[12] - g[14];\n"
-    "                            if (h < 0 || h >= g[2] || v < 0 || v >= g[3]) continue;\n"
-    "                            for (c = 0; c < cg; c++)\n"
-    "                                sum += x[b * g[16] + h * g[17] + v * g[18] + (c0 + c) * g[19]] *\n"
-    "                                       w[((p * g[6] + q) * cg + c) * g[4] + o];\n"
-    "                        }\n"
-    "                    if (bias) sum += bias[o];\n"
-    "                    y[b * g[20] + i * g[21] + j * g[22] + o * g[23]] = relu && sum < 0.0f ? 0.0f : sum;\n"
-    "                }\n"
-    "}\n",
-    "static void matmul(const float *a, const float *b, const float *bias, float *y, const int *g, int relu)\n"
-    "{ /* g: M N K, distances in a of m, k and in b of k, n */\n"
-    "    int m, n, k;\n"
-    "    for (m = 0; m < g[0]; m++)\n"
-    "        for (n = 0; n < g[1]; n++) {\n"
-    "            float sum = 0.0f;\n"
-    "            for (k = 0; k < g[2]; k++) sum += a[m * g[3] + k * g[4]] * b[k * g[5] + n * g[6]];\n"
-    "            if (bias) sum += bias[n];\n"
-    "            y[m * g[1] + n] = relu && sum < 0.0f ? 0.0f : sum;\n"
-    "        }\n"
-    "}\n",
-    "static void pool(const float *x, float *y, const int *g, int mean)\n"
-    "{ /* g: B C H W OH OW, window, strides, top, left, distances in x and in y of b, h, w, c */\n"
-    "    int b, i, j, c, p, q;\n"
-    "    for (b = 0; b < g[0]; b++)\n"
-    "        for (i = 0; i < g[4]; i++)\n"
-    "            for (j = 0; j < g[5]; j++)\n"
-    "                for (c = 0; c < g[1]; c++) {\n"
-    "                    float r = 0.0f;\n"
-    "                    int n = 0;\n"
-    "                    for (p = 0; p < g[6]; p++)\n"
-    "                        for (q = 0; q < g[7]; q++) {\n"
-    "                            const int h = i * g[8] + p - g[10], v = j * g[9] + q - g[11];\n"
-    "                            float e;\n"
-    "                            if (h < 0 || h >= g[2] || v < 0 || v >= g[3]) continue;\n"
-    "                            e = x[b * g[12] + h * g[13] + v * g[14] + c * g[15]];\n"
-    "                            if (mean) r += e;\n"
-    "                            else if (n == 0 || e > r) r = e;\n"
-    "                            n++;\n"
-    "                        }\n"
-    "                    y[b * g[16] + i * g[17] + j * g[18] + c * g[19]] = mean ? r / (float)n : r;\n"
-    "                }\n"
-    "}\n",
-    "static void softmax(const float *x, float *y, int rows, int n, int logarithm)\n"
-    "{\n"
-    "    int r, i;\n"
-    "    for (r = 0; r < rows; r++, x += n, y += n) {\n"
-    "        float most = x[0], sum = 0.0f;\n"
-    "        for (i = 1; i < n; i++) most = x[i] > most ? x[i] : most;\n"
-    "        for (i = 0; i < n; i++) sum += expf(x[i] - most);\n"
-    "        for (i = 0; i < n; i++) y[i] = logarithm ? x[i] - most - logf(sum) : expf(x[i] - most) / sum;\n"
-    "    }\n"
-    "}\n",
-    "static void move(const float *x, float *y, int n, int rank, const int *dim, const int *from, const int *to)\n"
-    "{ /* n elements of a box of sizes dim: from and to are the distances of its axes in x and y */\n"
-    "    int i, d;\n"
-    "    for (i = 0; i < n; i++) {\n"
-    "        int rest = i, a = 0, b = 0;\n"
-    "        for (d = rank - 1; d >= 0; d--) {\n"
-    "            a += rest % dim[d] * from[d];\n"
-    "            b += rest % dim[d] * to[d];\n"
-    "            rest /= dim[d];\n"
-    "        }\n"
-    "        y[b] = x[a];\n"
-    "    }\n"
-    "}\n",
-    "static void reduce(const float *x, float *y, int n, int n_out, int rank, const int *dim, const int *to, int "
-    "kind)\n"
-    "{ /* kind: 0 sum, 1 mean, 2 largest; to: the distances of x's axes in y, 0 where they are reduced */\n"
-    "    int i, d;\n"
-    "    for (i = 0; i < n_out; i++) y[i] = kind == 2 ? -HUGE_VALF : 0.0f;\n"
-    "    for (i = 0; i < n; i++) {\n"
-    "        int rest = i, b = 0;\n"
-    "        for (d = rank - 1; d >= 0; d--) {\n"
-    "            b += rest % dim[d] * to[d];\n"
-    "            rest /= dim[d];\n"
-    "        }\n"
-    "        if (kind == 2) y[b] = x[i] > y[b] ? x[i] : y[b];\n"
-    "        else y[b] += x[i];\n"
-    "    }\n"
-    "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
-    "}\n"};
+static const struct {
+    const char *name, *text;
+} tp__c_helper[] = {
+
+    {"conv2d",
+     "(const float *x, const float *w, const float *bias, float *y, const int *g, int relu)\n"
+     "{ /* g: B C H W O KH KW OH OW, strides, dilations, top, left, groups, distances in x and in y of b, h, w, c */\n"
+     "    const int cg = g[1] / g[15];\n"
+     "    int b, i, j, o, p, q, c;\n"
+     "    for (b = 0; b < g[0]; b++)\n"
+     "        for (i = 0; i < g[7]; i++)\n"
+     "            for (j = 0; j < g[8]; j++)\n"
+     "                for (o = 0; o < g[4]; o++) {\n"
+     "                    float sum = 0.0f;\n"
+     "                    const int c0 = o / (g[4] / g[15]) * cg;\n"
+     "                    for (p = 0; p < g[5]; p++)\n"
+     "                        for (q = 0; q < g[6]; q++) {\n"
+     "                            const int h = i * g[9] + p * g[11] - g[13], v = j * g[10] + q * g[12] - g[14];\n"
+     "                            if (h < 0 || h >= g[2] || v < 0 || v >= g[3]) continue;\n"
+     "                            for (c = 0; c < cg; c++)\n"
+     "                                sum += x[b * g[16] + h * g[17] + v * g[18] + (c0 + c) * g[19]] *\n"
+     "                                       w[((p * g[6] + q) * cg + c) * g[4] + o];\n"
+     "                        }\n"
+     "                    if (bias) sum += bias[o];\n"
+     "                    y[b * g[20] + i * g[21] + j * g[22] + o * g[23]] = relu && sum < 0.0f ? 0.0f : sum;\n"
+     "                }\n"
+     "}\n"},
+    {"matmul", "(const float *a, const float *b, const float *bias, float *y, const int *g, int relu)\n"
+               "{ /* g: M N K, distances in a of m, k and in b of k, n */\n"
+               "    int m, n, k;\n"
+               "    for (m = 0; m < g[0]; m++)\n"
+               "        for (n = 0; n < g[1]; n++) {\n"
+               "            float sum = 0.0f;\n"
+               "            for (k = 0; k < g[2]; k++) sum += a[m * g[3] + k * g[4]] * b[k * g[5] + n * g[6]];\n"
+               "            if (bias) sum += bias[n];\n"
+               "            y[m * g[1] + n] = relu && sum < 0.0f ? 0.0f : sum;\n"
+               "        }\n"
+               "}\n"},
+    {"pool", "(const float *x, float *y, const int *g, int mean)\n"
+             "{ /* g: B C H W OH OW, window, strides, top, left, distances in x and in y of b, h, w, c */\n"
+             "    int b, i, j, c, p, q;\n"
+             "    for (b = 0; b < g[0]; b++)\n"
+             "        for (i = 0; i < g[4]; i++)\n"
+             "            for (j = 0; j < g[5]; j++)\n"
+             "                for (c = 0; c < g[1]; c++) {\n"
+             "                    float r = 0.0f;\n"
+             "                    int n = 0;\n"
+             "                    for (p = 0; p < g[6]; p++)\n"
+             "                        for (q = 0; q < g[7]; q++) {\n"
+             "                            const int h = i * g[8] + p - g[10], v = j * g[9] + q - g[11];\n"
+             "                            float e;\n"
+             "                            if (h < 0 || h >= g[2] || v < 0 || v >= g[3]) continue;\n"
+             "                            e = x[b * g[12] + h * g[13] + v * g[14] + c * g[15]];\n"
+             "                            if (mean) r += e;\n"
+             "                            else if (n == 0 || e > r) r = e;\n"
+             "                            n++;\n"
+             "                        }\n"
+             "                    y[b * g[16] + i * g[17] + j * g[18] + c * g[19]] = mean ? r / (float)n : r;\n"
+             "                }\n"
+             "}\n"},
+    {"softmax",
+     "(const float *x, float *y, int rows, int n, int logarithm)\n"
+     "{\n"
+     "    int r, i;\n"
+     "    for (r = 0; r < rows; r++, x += n, y += n) {\n"
+     "        float most = x[0], sum = 0.0f;\n"
+     "        for (i = 1; i < n; i++) most = x[i] > most ? x[i] : most;\n"
+     "        for (i = 0; i < n; i++) sum += expf(x[i] - most);\n"
+     "        for (i = 0; i < n; i++) y[i] = logarithm ? x[i] - most - logf(sum) : expf(x[i] - most) / sum;\n"
+     "    }\n"
+     "}\n"},
+    {"move", "(const float *x, float *y, int n, int rank, const int *dim, const int *from, const int *to)\n"
+             "{ /* n elements of a box of sizes dim: from and to are the distances of its axes in x and y */\n"
+             "    int i, d;\n"
+             "    for (i = 0; i < n; i++) {\n"
+             "        int rest = i, a = 0, b = 0;\n"
+             "        for (d = rank - 1; d >= 0; d--) {\n"
+             "            a += rest % dim[d] * from[d];\n"
+             "            b += rest % dim[d] * to[d];\n"
+             "            rest /= dim[d];\n"
+             "        }\n"
+             "        y[b] = x[a];\n"
+             "    }\n"
+             "}\n"},
+    {"reduce", "(const float *x, float *y, int n, int n_out, int rank, const int *dim, const int *to, int "
+               "kind)\n"
+               "{ /* kind: 0 sum, 1 mean, 2 largest; to: the distances of x's axes in y, 0 where they are reduced */\n"
+               "    int i, d;\n"
+               "    for (i = 0; i < n_out; i++) y[i] = kind == 2 ? -HUGE_VALF : 0.0f;\n"
+               "    for (i = 0; i < n; i++) {\n"
+               "        int rest = i, b = 0;\n"
+               "        for (d = rank - 1; d >= 0; d--) {\n"
+               "            b += rest % dim[d] * to[d];\n"
+               "            rest /= dim[d];\n"
+               "        }\n"
+               "        if (kind == 2) y[b] = x[i] > y[b] ? x[i] : y[b];\n"
+               "        else y[b] += x[i];\n"
+               "    }\n"
+               "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
+               "}\n"}};
 
 /* A float as C: the shortest that reads back as itself. */
 static void tp__c_float(tp_buf *out, float v)
@@ -267,8 +276,8 @@ static void tp__c_float(tp_buf *out, float v)
     }
 }
 
-/* "conv0/output" -> "conv0_output", which is unique among `n` earlier names. */
-static void tp__c_name(char *out, size_t size, const char *name, const char (*before)[64], int n)
+/* "conv0/output" -> "conv0_output", which is no word of C, C++ or the file and unique among `n` earlier names. */
+static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char *name, const char (*before)[64], int n)
 {
     size_t k = 0;
     char base[50];
@@ -276,14 +285,20 @@ static void tp__c_name(char *out, size_t size, const char *name, const char (*be
     for (; *name && k + 2 < sizeof base; name++) base[k++] = isalnum((unsigned char)*name) ? *name : '_';
     base[k] = 0;
     static const char *const taken[] = {
-        "conv2d",   "matmul", "pool",     "softmax",  "move",    "reduce", "memcpy", "fabsf",   "powf",   "sqrtf",
-        "expf",     "logf",   "sinf",     "cosf",     "erff",    "tanhf",  "log1pf", "expm1f",  "floorf", "ceilf",
-        "rintf",    "auto",   "break",    "case",     "char",    "const",  "else",   "default", "do",     "double",
-        "enum",     "extern", "float",    "for",      "goto",    "if",     "inline", "int",     "long",   "register",
-        "return",   "short",  "signed",   "sizeof",   "static",  "struct", "switch", "typedef", "union",  "void",
-        "unsigned", "while",  "restrict", "volatile", "continue"};
-    for (int i = 0; i < TP_COUNT(taken); i++)
-        if (strcmp(base, taken[i]) == 0) snprintf(base + k, sizeof base - k, "_");
+        "memcpy", "fabsf",    "powf",      "sqrtf",     "expf",     "logf",     "sinf",     "cosf",     "erff",
+        "tanhf",  "log1pf",   "expm1f",    "floorf",    "ceilf",    "rintf",    "auto",     "break",    "case",
+        "char",   "const",    "else",      "default",   "do",       "double",   "enum",     "extern",   "float",
+        "for",    "goto",     "if",        "inline",    "int",      "long",     "register", "return",   "short",
+        "signed", "sizeof",   "static",    "struct",    "switch",   "typedef",  "union",    "void",     "unsigned",
+        "while",  "restrict", "volatile",  "continue",  "alignas",  "alignof",  "and",      "asm",      "bitand",
+        "bitor",  "bool",     "catch",     "class",     "compl",    "concept",  "delete",   "explicit", "export",
+        "false",  "friend",   "mutable",   "namespace", "new",      "noexcept", "not",      "nullptr",  "operator",
+        "or",     "private",  "protected", "public",    "requires", "template", "this",     "throw",    "true",
+        "try",    "typeid",   "typename",  "using",     "virtual",  "xor",      "NAN",      "INFINITY", "NULL"};
+    const size_t own = strlen(w->name);
+    bool clash = strncmp(base, w->name, own) == 0 && (base[own] == 0 || base[own] == '_');
+    for (int i = 0; i < TP_COUNT(taken); i++) clash |= strcmp(base, taken[i]) == 0;
+    if (clash) snprintf(base + k, sizeof base - k, "_");
     snprintf(out, size, "%s", base);
     for (int i = 0, tries = 1; i < n; i++)
         if (strcmp(before[i], out) == 0) {
@@ -454,7 +469,7 @@ static void tp__c_strides(const tp_shape *s, int64_t *stride)
 
 static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int n_in, int out)
 {
-    tp_buf_printf(&w->body, "        %s(", name);
+    tp_buf_printf(&w->body, "        %s_%s(", w->name, name);
     for (int i = 0; i < n_in; i++) {
         tp__c_operand(w, s, i);
         tp_buf_printf(&w->body, ", ");
@@ -466,7 +481,7 @@ static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int
 static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name, int bias, int act)
 {
     tp_buf *o = &w->body;
-    tp_buf_printf(o, "        %s(", name);
+    tp_buf_printf(o, "        %s_%s(", w->name, name);
     for (int i = 0; i < 3; i++) {
         if (i < 2 || bias) tp__c_operand(w, s, i);
         else tp_buf_printf(o, "0");
@@ -486,7 +501,7 @@ static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shap
     tp__c_ints(o, "dim", box->dim, box->ndim);
     tp__c_ints(o, "from", from, box->ndim);
     tp__c_ints(o, "to", to, box->ndim);
-    tp_buf_printf(o, "        move(");
+    tp_buf_printf(o, "        %s_move(", w->name);
     tp__c_operand(w, s, in);
     tp_buf_printf(o, ", ");
     tp__c_operand(w, s, s->call.n_in);
@@ -504,6 +519,9 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value of type %s, only float32 is exported",
                            s->name, row, tp_dtype_name(s->operand[i].dtype));
     int64_t elements = 0; /* that it gives; where there are none, there is nothing to do */
+    for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
+        if (tp__size(&s->operand[i]) > INT_MAX / 4)
+            return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value that is too large", s->name, row);
     for (int i = 0; i < s->call.n_out; i++) elements += tp__size(&s->call.out[i]);
     if (s->call.n_out && elements == 0) return TP_OK;
     tp_buf_printf(o, "    { /* %s: %s */\n", s->name, row);
@@ -645,16 +663,55 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     return TP_OK;
 }
 
-/* The whole file around the steps. */
-static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
+/* void name(const float *x, float *y), without what follows. */
+static void tp__c_prototype(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
+{
+    const tp__plan *p = w->plan;
+    tp_buf_printf(out, "void %s(", w->name);
+    for (int i = 0; i < p->n_feed + p->n_fetch; i++)
+        tp_buf_printf(out, "%s%s%s", i ? ", " : "", i < p->n_feed ? "const float *" : "float *", param[i]);
+    tp_buf_printf(out, ")");
+}
+/* Lines of a comment: the shapes of inputs and outputs. */
+static void tp__c_signature(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
+{
+    const tp__plan *p = w->plan;
+    char t[TP_SHAPE_TEXT];
+    tp_buf_printf(out, " * ");
+    tp__c_prototype(w, out, param);
+    tp_buf_printf(out, ";\n *\n");
+    for (int i = 0; i < p->n_feed + p->n_fetch; i++)
+        tp_buf_printf(out, " * %-6s %s: float%s\n", i < p->n_feed ? "input" : "output", param[i],
+                      tp_shape_text(i < p->n_feed ? &p->feed_type[i].shape : &p->fetch_type[i - p->n_feed].shape, t));
+}
+/* The text of the header: the function, and how many floats each array has. */
+static void tp__c_header(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
+{
+    const tp__plan *p = w->plan;
+    tp_buf_printf(out, "/* Written by tp %d.%d.\n *\n", TP_VERSION_MAJOR, TP_VERSION_MINOR);
+    tp__c_signature(w, out, param);
+    tp_buf_printf(
+        out, " *\n * %s_n_<array> is how many floats an array has. */\n#ifndef %s_INCLUDED\n#define %s_INCLUDED\n\n",
+        w->name, w->name, w->name);
+    tp_buf_printf(out, "enum {");
+    for (int i = 0; i < p->n_feed + p->n_fetch; i++)
+        tp_buf_printf(
+            out, "%s\n    %s_n_%s = %lld", i ? "," : "", w->name, param[i],
+            (long long)tp_shape_size(i < p->n_feed ? &p->feed_type[i].shape : &p->fetch_type[i - p->n_feed].shape));
+    tp_buf_printf(out, "\n};\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+    tp__c_prototype(w, out, param);
+    tp_buf_printf(out, ";\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}
+
+/* The whole file around the steps; header: the other one's text, or NULL. */
+static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
 {
     const tp__plan *p = w->plan;
     char(*param)[64] = (char(*)[64])tp_calloc((size_t)(p->n_feed + p->n_fetch) + 1, sizeof *param);
-    char t[TP_SHAPE_TEXT];
     tp_status st = param ? TP_OK : TP_ERR_NOMEM;
     const size_t bytes = p->arena_bytes[0], floats = bytes ? (bytes + sizeof(float) - 1) / sizeof(float) : 1;
     for (int i = 0; i < p->n_feed + p->n_fetch && st == TP_OK; i++)
-        tp__c_name(param[i], sizeof param[i], tp_node_name(i < p->n_feed ? p->feed[i] : p->fetch[i - p->n_feed]),
+        tp__c_name(w, param[i], sizeof param[i], tp_node_name(i < p->n_feed ? p->feed[i] : p->fetch[i - p->n_feed]),
                    (const char(*)[64])param, i);
     for (int i = 0; i < p->n_step && st == TP_OK; i++) st = tp__c_step(w, &p->step[i]);
     tp_buf outputs;
@@ -668,29 +725,22 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
         tp_buf_printf(&outputs, ", %lld * sizeof(float));\n", (long long)tp_shape_size(&p->fetch_type[i].shape));
     }
     if (st == TP_OK) {
-        tp_buf_printf(out, "/* Written by tp %d.%d. C99, needs libm; not reentrant.\n *\n * void %s(", TP_VERSION_MAJOR,
-                      TP_VERSION_MINOR, w->name);
-        for (int i = 0; i < p->n_feed + p->n_fetch; i++)
-            tp_buf_printf(out, "%s%s%s", i ? ", " : "", i < p->n_feed ? "const float *" : "float *", param[i]);
-        tp_buf_printf(out, ");\n *\n");
-        for (int i = 0; i < p->n_feed + p->n_fetch; i++)
-            tp_buf_printf(
-                out, " * %-6s %s: float%s\n", i < p->n_feed ? "input" : "output", param[i],
-                tp_shape_text(i < p->n_feed ? &p->feed_type[i].shape : &p->fetch_type[i - p->n_feed].shape, t));
+        tp_buf_printf(out, "/* Written by tp %d.%d. C99 or C++, needs libm; not reentrant.\n *\n", TP_VERSION_MAJOR,
+                      TP_VERSION_MINOR);
+        tp__c_signature(w, out, (const char(*)[64])param);
         tp_buf_printf(out, " * RAM %llu bytes, constants %llu bytes, %d kernels */\n", (unsigned long long)(floats * 4),
                       (unsigned long long)w->flash, p->n_step);
         tp_buf_printf(out, "#include <math.h>\n#include <string.h>\n\n");
         if (w->constants.data) tp_buf_put(out, w->constants.data, w->constants.len);
         if (w->ram) tp_buf_printf(out, "\nstatic float %s_ram[%llu];\n", w->name, (unsigned long long)floats);
         for (int i = 0; i < TP_COUNT(tp__c_helper); i++)
-            if (w->helpers & 1u << i) tp_buf_printf(out, "\n%s", tp__c_helper[i]);
-        tp_buf_printf(out, "\nvoid %s(", w->name);
-        for (int pass = 0; pass < 2; pass++) { /* a prototype, then the definition */
-            if (pass) tp_buf_printf(out, ");\nvoid %s(", w->name);
-            for (int i = 0; i < p->n_feed + p->n_fetch; i++)
-                tp_buf_printf(out, "%s%s%s", i ? ", " : "", i < p->n_feed ? "const float *" : "float *", param[i]);
-        }
-        tp_buf_printf(out, ")\n{\n");
+            if (w->helpers & 1u << i)
+                tp_buf_printf(out, "\nstatic void %s_%s%s", w->name, tp__c_helper[i].name, tp__c_helper[i].text);
+        tp_buf_printf(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+        tp__c_prototype(w, out, (const char(*)[64])param);
+        tp_buf_printf(out, ";\n#ifdef __cplusplus\n}\n#endif\n");
+        tp__c_prototype(w, out, (const char(*)[64])param);
+        tp_buf_printf(out, "\n{\n");
         for (int i = 0; i < p->n_feed; i++) {
             tp_buf_printf(out, "    memcpy(");
             tp__c_pointer(w, out, p->feed_buffer[i]);
@@ -700,18 +750,19 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out)
         if (w->body.data) tp_buf_put(out, w->body.data, w->body.len);
         if (outputs.data) tp_buf_put(out, outputs.data, outputs.len);
         tp_buf_printf(out, "}\n");
-        if (out->failed || w->body.failed || w->constants.failed || outputs.failed) st = TP_ERR_NOMEM;
+        if (header) tp__c_header(w, header, (const char(*)[64])param);
+        if (out->failed || w->body.failed || w->constants.failed || outputs.failed || (header && header->failed))
+            st = TP_ERR_NOMEM;
     }
     tp_buf_free(&outputs);
     tp_free(param);
     return st == TP_ERR_NOMEM ? tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C") : st;
 }
 
-TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
-                                  int n_outputs, tp_buf *out, const tp_export_c_desc *d, tp_export_c_info *info)
+static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                              int n_outputs, tp_buf *out, tp_buf *header, const tp_export_c_desc *d,
+                              tp_export_c_info *info)
 {
-    TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && out, TP_ERR_ARG)
-
     tp__c_writer w;
     memset(&w, 0, sizeof w);
     w.name = d && d->name ? d->name : "model";
@@ -765,7 +816,7 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
             w.constant = (int *)tp_malloc(((size_t)p->n_buffer + 1) * sizeof *w.constant);
             if (!w.constant) st = TP_ERR_NOMEM;
             for (int i = 0; i < p->n_buffer && w.constant; i++) w.constant[i] = -1;
-            if (st == TP_OK) st = tp__c_file(&w, out);
+            if (st == TP_OK) st = tp__c_file(&w, out, header);
             if (info) {
                 info->ram = (p->arena_bytes[0] + 3) / 4 * 4;
                 info->flash = w.flash;
@@ -782,16 +833,36 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
     return st;
 }
 
+TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                  int n_outputs, tp_buf *out, const tp_export_c_desc *d, tp_export_c_info *info)
+{
+    TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && out, TP_ERR_ARG)
+
+    return tp__export_c(s, inputs, n_inputs, outputs, n_outputs, out, NULL, d, info);
+}
+
 TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                              int n_outputs, const char *path, const tp_export_c_desc *d)
 {
     TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && path, TP_ERR_ARG)
 
-    tp_buf text;
+    tp_buf text, header, beside;
     memset(&text, 0, sizeof text);
-    tp_status st = tp_export_c_text(s, inputs, n_inputs, outputs, n_outputs, &text, d, NULL);
+    memset(&header, 0, sizeof header);
+    memset(&beside, 0, sizeof beside);
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    const bool with_header = dot && strcmp(dot, ".h") != 0;
+    if (with_header) {
+        tp_buf_put(&beside, path, (size_t)(dot - path));
+        tp_buf_put(&beside, ".h", 3);
+    }
+    tp_status st = tp__export_c(s, inputs, n_inputs, outputs, n_outputs, &text, with_header ? &header : NULL, d, NULL);
+    if (st == TP_OK && beside.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
     if (st == TP_OK) st = tp__export_write(path, &text);
+    if (st == TP_OK && with_header) st = tp__export_write(beside.data, &header);
     tp_buf_free(&text);
+    tp_buf_free(&header);
+    tp_buf_free(&beside);
     return st;
 }
 

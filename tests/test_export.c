@@ -127,6 +127,82 @@ static void finish(const char *what, tp_graph *g, tp_node *x, tp_node *y, int64_
     tp_graph_free(g);
 }
 
+/* Two models in one file and in one program, in C and in C++: their names do not meet. */
+TEST(two_models_in_one_program)
+{
+    static const char *const name[2] = {"first", "second"};
+    static const char *const build[] = {
+        "gcc -std=c99 %s -o program both.c -lm", "g++ -std=c++11 %s -x c++ -o program both.c -lm",
+        "gcc -std=c99 %s -c first.c second.c && g++ %s -c -x c++ main.c && g++ -o program first.o second.o main.o -lm",
+        "g++ %s -c -x c++ first.c second.c && gcc -std=c99 %s -c main.c && g++ -o program first.o second.o main.o -lm"};
+    static const char body[] = "#include <stdio.h>\n"
+                               "int main(void)\n"
+                               "{\n"
+                               "    float x[first_n_x], y[first_n_first_ram_ + second_n_y];\n"
+                               "    int i;\n"
+                               "    for (i = 0; i < first_n_x; i++) x[i] = (float)i / 8 - 2;\n"
+                               "    first(x, y);\n"
+                               "    second(x, y + first_n_first_ram_);\n"
+                               "    for (i = 0; i < first_n_first_ram_ + second_n_y; i++) printf(\"%.9g\\n\", y[i]);\n"
+                               "    return 0;\n"
+                               "}\n";
+    const int axis = 1;
+    char folder[300], path[400], text[2000], line[1000];
+    double want[64];
+    int n = 0;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 4, 2)), *y = NULL;
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(32, 5), tp_init_normal(0, 1));
+        tp_node *flat = tp_matmul(tp_batch_flatten(x), w);
+        if (i == 0)
+            y = tp_named(tp_softmax(tp_relu(flat)), "first_ram"); /* a name that the file has for something else */
+        else y = tp_named(tp_concat((tp_node *[]){flat, tp_reduce_sum(flat, &axis, 1, true)}, 2, 1), "y");
+        tp_session *s =
+            CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g)) ? tp_session_new(g, NULL) : NULL;
+        float in[32];
+        tp_feed f;
+        const tp_tensor *out = NULL;
+        tp_export_c_desc d;
+        memset(&f, 0, sizeof f);
+        memset(&d, 0, sizeof d);
+        for (int k = 0; k < 32; k++) in[k] = (float)k / 8 - 2;
+        f.node = x;
+        tp_tensor_view(&f.value, TP_F32, tp_make_shape(1, 4, 4, 2), in);
+        d.name = name[i];
+        snprintf(path, sizeof path, "%s/%s.c", folder, name[i]);
+        if (s && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)))
+            for (int64_t k = 0; k < tp_tensor_size(out); k++) want[n++] = tp_tensor_get(out, k);
+        if (s) CHECK_OK(tp_export_c(s, &x, 1, &y, 1, path, &d));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i ? "main.c" : "both.c");
+        snprintf(text, sizeof text,
+                 i ? "#include \"first.h\"\n#include \"second.h\"\n#include \"first.h\"\n%s"
+                   : "#include \"first.c\"\n#include \"second.c\"\n#include \"first.h\"\n#include \"second.h\"\n%s",
+                 body);
+        CHECK(write_text(path, text));
+    }
+    for (int i = 0; i < TP_COUNT(build) && n == 11; i++) {
+        const char *const warn = "-O1 -Wall -Wextra -Wpedantic -Werror";
+        snprintf(line, sizeof line, build[i], warn, warn);
+        if (strstr(line, "g++") && !run_command("command -v g++ >/dev/null")) continue;
+        if (!CHECK_MSG(run_command("cd %s && rm -f program out && %s && ./program >out", folder, line), "%s", line))
+            continue;
+        snprintf(path, sizeof path, "%s/out", folder);
+        FILE *out = fopen(path, "r");
+        double v;
+        for (int k = 0; k < n && CHECK(out && fscanf(out, "%lf", &v) == 1); k++)
+            CHECK_MSG(fabs(v - want[k]) <= 1e-5 * (1 + fabs(want[k])), "%s: number %d is %g, not %g", line, k, v,
+                      want[k]);
+        if (out) fclose(out);
+    }
+    CHECK(n == 11);
+}
+
 /* Values of no elements: nothing is divided by their size, neither here nor in what is written. */
 TEST(values_without_elements)
 {
@@ -250,7 +326,7 @@ TEST(what_cannot_be_written_is_said)
         out[0] = tp_named(y, "pool"), out[1] = tp_named(y, "float");
         memset(&text, 0, sizeof text);
         CHECK_OK(tp_export_c_text(s, &x, 1, out, 2, &text, &d, NULL));
-        CHECK_HAS(text.data, "void mine(const float *x, float *pool_, float *float_)");
+        CHECK_HAS(text.data, "void mine(const float *x, float *pool, float *float_)");
         tp_buf_free(&text);
     }
     tp_session_free(s);

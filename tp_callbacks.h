@@ -3040,14 +3040,14 @@ static tp_status tp__print_tensors(tp_callback *cb, const tp_tensor *const *valu
     const tp__fetcher *f = (const tp__fetcher *)cb->user;
     (void)user;
     for (int i = 0; i < n; i++) {
-        char text[512], name[512];
+        char text[512];
         const int64_t size = tp_tensor_size(values[i]);
-        const int index = tp__split_name(f->names[i], name, sizeof name);
-        int at = 0;
+        int index, at = 0;
+        const size_t n_name = tp__split_name(f->names[i], &index);
         text[0] = 0;
         for (int64_t k = 0; k < size && k < 16 && at < 480; k++)
             at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "", tp_tensor_get(values[i], k));
-        tp_log(TP_LOG_INFO, "%s:%d: %s%s", name, index, text, size > 16 ? " ..." : "");
+        tp_log(TP_LOG_INFO, "%.*s:%d: %s%s", (int)n_name, f->names[i], index, text, size > 16 ? " ..." : "");
     }
     return TP_OK;
 }

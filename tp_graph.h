@@ -1252,18 +1252,22 @@ typedef struct tp__map {
     size_t cap, n;
 } tp__map;
 
-static size_t tp__map_slot(const tp__map *m, const char *key)
+/* the first n bytes of key */
+static size_t tp__map_slot_n(const tp__map *m, const char *key, size_t n)
 {
-    size_t i = (size_t)tp_hash_name(key) & (m->cap - 1);
-    while (m->key[i] && strcmp(m->key[i], key) != 0) i = (i + 1) & (m->cap - 1);
+    size_t i = (size_t)tp_hash(key, n) & (m->cap - 1);
+    while (m->key[i] && (strncmp(m->key[i], key, n) != 0 || m->key[i][n])) i = (i + 1) & (m->cap - 1);
     return i;
 }
 
-static void *tp__map_get(const tp__map *m, const char *key)
+static size_t tp__map_slot(const tp__map *m, const char *key) { return tp__map_slot_n(m, key, strlen(key)); }
+
+static void *tp__map_get_n(const tp__map *m, const char *key, size_t n)
 {
-    if (m->cap == 0) return NULL;
-    return m->value[tp__map_slot(m, key)];
+    return m->cap == 0 ? NULL : m->value[tp__map_slot_n(m, key, n)];
 }
+
+static void *tp__map_get(const tp__map *m, const char *key) { return tp__map_get_n(m, key, strlen(key)); }
 
 static bool tp__map_put(tp__map *m, const char *key, void *value)
 {
@@ -1718,19 +1722,14 @@ TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const ch
         tp_log(TP_LOG_WARN, "name scope '%s' is taken: %s runs in '%s'", name, function, is);
 }
 
-/* "op", "op:0" -> the operation's name in buf and the output's index; only one digit counts, as in tensorpack. */
-static int tp__split_name(const char *name, char *buf, size_t size)
+/* "op", "op:0": how long the operation's name is; the output's index. Only one digit counts, as in tensorpack. */
+static size_t tp__split_name(const char *name, int *index)
 {
-    size_t n = strlen(name);
-    int index = 0;
-    if (n >= 3 && name[n - 2] == ':' && name[n - 1] >= '0' && name[n - 1] <= '9') {
-        index = name[n - 1] - '0';
-        n -= 2;
-    }
-    if (n >= size) n = size - 1;
-    memcpy(buf, name, n);
-    buf[n] = 0;
-    return index;
+    const size_t n = strlen(name);
+    *index = 0;
+    if (n < 3 || name[n - 2] != ':' || name[n - 1] < '0' || name[n - 1] > '9') return n;
+    *index = name[n - 1] - '0';
+    return n - 2;
 }
 
 /* -- names that are not there, and what was meant */
@@ -1793,20 +1792,22 @@ TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[T
 /* The same for a node ("cost", "cost:0") or a variable that is not there. */
 TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512];
+    char op[512]; /* longer ones are near to nothing */
+    int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
-    tp__split_name(name, op, sizeof op);
+    snprintf(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
     n.wanted = op;
     for (int i = 0; i < g->op.n; i++) tp__nearest_try(&n, ((const tp_operation *)g->op.item[i])->name);
     return tp__nearest_text(&n, text);
 }
 TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512];
+    char op[512]; /* longer ones are near to nothing */
+    int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
-    tp__split_name(name, op, sizeof op);
+    snprintf(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
     n.wanted = op;
     for (int i = 0; i < g->var.n; i++) tp__nearest_try(&n, ((const tp_variable *)g->var.item[i])->name);
     return tp__nearest_text(&n, text);
@@ -1822,9 +1823,9 @@ TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
-    char buf[512];
-    int index = tp__split_name(name, buf, sizeof buf);
-    tp_operation *op = tp_graph_find_operation(g, buf);
+    int index;
+    const size_t n = tp__split_name(name, &index);
+    tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
     if (op && index < op->n_out) return &op->out[index];
     snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__bad_input */
     return NULL;
@@ -2440,10 +2441,9 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n)
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
-
-    char buf[512];
-    if (tp__split_name(name, buf, sizeof buf) != 0) return NULL;
-    return (tp_variable *)tp__map_get(&g->var_by_name, buf);
+    int index;
+    const size_t n = tp__split_name(name, &index);
+    return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
 }
 
 static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const char *full)
@@ -3566,15 +3566,21 @@ TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const c
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
 {
     TP__REQUIRE(h && name, NULL)
-    char base[512], full[1024];
-    const int index = tp__split_name(name, base, sizeof base);
-    for (int i = 0; i < h->func->n_spec; i++) /* the tower's own input wins over a node of the same name */
-        if (strcmp(h->func->spec[i].name, base) == 0) return h->in[i];
-    snprintf(full, sizeof full, "%s%s%s:%d", h->ctx.ns_name, *h->ctx.ns_name ? "/" : "", base, index);
-    tp_node *n = tp_graph_find(h->ctx.graph, full);
+    int index;
+    const size_t base = tp__split_name(name, &index);
+    for (int i = 0; i < h->func->n_spec; i++) { /* the tower's own input wins over a node of the same name */
+        const char *own = h->func->spec[i].name;
+        if (strncmp(own, name, base) == 0 && !own[base]) return h->in[i];
+    }
+    tp_buf full;
+    memset(&full, 0, sizeof full);
+    tp_buf_printf(&full, "%s%s%s", h->ctx.ns_name, *h->ctx.ns_name ? "/" : "", name);
+    tp_node *n = full.data ? tp_graph_find(h->ctx.graph, full.data) : NULL;
+    full.len = 0;
+    tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
+    const tp_variable *v = full.data ? tp_find_variable(h->ctx.graph, full.data) : NULL;
+    tp_buf_free(&full);
     if (n) return n;
-    snprintf(full, sizeof full, "%s%s%s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", base);
-    const tp_variable *v = tp_find_variable(h->ctx.graph, full);
     return v ? v->node : NULL;
 }
 
@@ -8897,9 +8903,9 @@ TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
     if (d->n_ignore) {
         r->ignore = (char **)tp_calloc((size_t)d->n_ignore, sizeof *r->ignore);
         for (int i = 0; r->ignore && i < d->n_ignore; i++) {
-            char name[512];
-            tp__split_name(d->ignore[i], name, sizeof name);
-            r->ignore[i] = tp_strdup(name);
+            int index;
+            r->ignore[i] = tp_strdup(d->ignore[i]);
+            if (r->ignore[i]) r->ignore[i][tp__split_name(d->ignore[i], &index)] = 0;
             ok = ok && r->ignore[i];
             r->n_ignore++;
         }

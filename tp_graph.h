@@ -35,7 +35,10 @@
  *            >>regex >>session >>hooks >>checkpoints >>predict   then, in the implementation: >>core >>ops >>plan >>run >>saver
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
- *            variables' values and everything a run needs; free sessions before their graph.
+ *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
+ *            sessions, predictors, trainers) may be freed in any order: a graph stays until its last session is gone, a
+ *            session until the last of those is. Devices of your own are closed after all of them. Freeing one of these
+ *            twice is seen, and refused with a sentence, as long as it stays.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec.
  * ERRORS     builders never return NULL: the first mistake sticks to the graph and later calls pass on a poison node;
  *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line and name scope.
@@ -929,11 +932,15 @@ typedef struct tp_session_creator {
     tp_session *(*create)(struct tp_session_creator *c, tp_graph *g);
     tp_session_config config;
     void *user;
+    bool borrowed; /* what create gives is somebody else's: whoever asked does not free it */
 } tp_session_creator;
 TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config);
+/* s stays yours: trainers and predictors that use it do not free it, and may be freed before or after it. Its graph must be
+ * theirs. */
 TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s);
 /* What another creator makes, passed through fn, which returns the session to use (NULL after a mistake, having freed
- * what it got). *a is the caller's and outlives the creator. [SessionCreatorAdapter] */
+ * what it got, unless inner.borrowed). Borrowed stays borrowed. *a is the caller's and outlives the creator.
+ * [SessionCreatorAdapter] */
 typedef struct tp_session_adapter {
     tp_session_creator inner;
     tp_session *(*fn)(tp_session *s, void *user);
@@ -1004,7 +1011,8 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
 /* A function made of a graph: give tensors, get tensors. Each predictor has a plan and memory of its own, so that several
  * may be used at once, each by one thread. [predict: PredictorBase] */
 typedef struct tp_predictor tp_predictor;
-/* From nodes of a graph and a session that has its variables; both are borrowed. [OnlinePredictor] */
+/* From nodes of a graph and a session that has its variables; both are borrowed, and may be freed before or after it.
+ * [OnlinePredictor] */
 TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                          int n_outputs);
 typedef struct tp_predict_config {
@@ -1018,7 +1026,7 @@ typedef struct tp_predict_config {
     const char *const *output_names; /* what is asked for: "prob", "conv1/output"; at least one */
     int n_output_names;
     tp_session_init *session_init; /* where the variables come from; NULL: their initial values. Taken over, always */
-    tp_session_creator *session_creator; /* NULL: a new session with default options */
+    tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
     bool
         allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
     tp_graph *graph; /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
@@ -1383,7 +1391,9 @@ struct tp_graph {
     tp_node **query;       /* the last targets whose ancestors were asked for */
     char *ancestor;        /* operation id -> is it one of theirs? */
     int n_query, query_op; /* query_op: operations there were */
-    tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer */
+    tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer, these counts */
+    int n_session;         /* that live */
+    bool freed;            /* by its owner: gone when n_session is 0 */
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
@@ -1430,9 +1440,8 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     return g;
 }
 
-TP_DEF void tp_graph_free(tp_graph *g)
+static void tp__graph_destroy(tp_graph *g)
 {
-    if (!g) return;
     for (int i = 0; i < g->collection.n; i++) {
         tp__collection *c = (tp__collection *)g->collection.item[i];
         tp_free((void *)c->list.item);
@@ -1453,6 +1462,27 @@ TP_DEF void tp_graph_free(tp_graph *g)
     tp_free(g->infer_out);
     tp_arena_free(&g->arena);
     tp_free(g);
+}
+
+TP_DEF void tp_graph_free(tp_graph *g)
+{
+    if (!g) return;
+    tp_mutex_lock(g->lock);
+    const bool twice = g->freed, last = g->n_session == 0;
+    g->freed = true;
+    tp_mutex_unlock(g->lock);
+    if (twice) tp_fail(TP_ERR_STATE, "tp_graph_free: this graph was freed already; it stays until its sessions are");
+    else if (last) tp__graph_destroy(g);
+}
+
+/* One session more, or (-1) less. */
+static void tp__graph_sessions(tp_graph *g, int by)
+{
+    tp_mutex_lock(g->lock);
+    g->n_session += by;
+    const bool last = g->freed && g->n_session == 0;
+    tp_mutex_unlock(g->lock);
+    if (last) tp__graph_destroy(g);
 }
 
 /* A NULL graph counts as one that met a mistake, so that nothing below it needs to ask: its poison node is this one, which
@@ -5171,6 +5201,8 @@ struct tp_session {
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
+    int n_exec; /* that live, its own among them; with the graph's lock */
+    bool freed; /* by its owner: gone when n_exec is 0 */
 };
 
 /* What an exec has on a device. */
@@ -7544,6 +7576,7 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
     tp_session *s = (tp_session *)tp_calloc(1, sizeof *s);
     if (!s) return NULL;
     s->graph = g;
+    tp__graph_sessions(g, 1);
     s->config = c ? *c : tp_default_session_config();
     s->n_device = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 1;
     s->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *s->device);
@@ -7576,10 +7609,8 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
     return s;
 }
 
-TP_DEF void tp_session_free(tp_session *s)
+static void tp__session_destroy(tp_session *s)
 {
-    if (!s) return;
-    tp_exec_free(s->exec);
     for (int i = 0; i < s->n_var; i++) {
         tp_device *d = s->device[((const tp_variable *)s->graph->var.item[i])->device];
         d->free(d, s->var_data[i]);
@@ -7588,7 +7619,24 @@ TP_DEF void tp_session_free(tp_session *s)
     if (s->own_device) s->own_device->close(s->own_device);
     tp_free((void *)s->device);
     tp_dict_free(&s->state);
+    tp__graph_sessions(s->graph, -1);
     tp_free(s);
+}
+
+TP_DEF void tp_session_free(tp_session *s)
+{
+    if (!s) return;
+    if (s->freed) {
+        tp_fail(TP_ERR_STATE, "tp_session_free: this session was freed already; it stays until what runs in it is");
+        return;
+    }
+    tp_exec_free(s->exec);
+    s->exec = NULL;
+    tp_mutex_lock(s->graph->lock);
+    const bool last = s->n_exec == 0;
+    s->freed = true;
+    tp_mutex_unlock(s->graph->lock);
+    if (last) tp__session_destroy(s);
 }
 
 TP_DEF tp_graph *tp_session_graph(const tp_session *s)
@@ -7615,6 +7663,9 @@ TP_DEF tp_exec *tp_exec_new(tp_session *s)
     tp_exec *e = (tp_exec *)tp_calloc(1, sizeof *e);
     if (!e) return NULL;
     e->session = s;
+    tp_mutex_lock(s->graph->lock);
+    s->n_exec++;
+    tp_mutex_unlock(s->graph->lock);
     e->n_device = s->n_device;
     e->arenas = 1;
     e->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *e->device);
@@ -7648,7 +7699,12 @@ TP_DEF void tp_exec_free(tp_exec *e)
     }
     tp_free((void *)e->device);
     tp_free(e->on);
+    tp_session *s = e->session;
     tp_free(e);
+    tp_mutex_lock(s->graph->lock);
+    const bool last = --s->n_exec == 0 && s->freed;
+    tp_mutex_unlock(s->graph->lock);
+    if (last) tp__session_destroy(s);
 }
 
 TP_DEF tp_exec *tp_session_exec(tp_session *s)
@@ -8301,6 +8357,7 @@ TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a)
     c.user = a;
     TP__REQUIRE(a, c)
     c.config = a->inner.config;
+    c.borrowed = a->inner.borrowed;
     return c;
 }
 
@@ -8310,6 +8367,7 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
     memset(&c, 0, sizeof c);
     c.create = tp__create_reuse;
     c.user = s;
+    c.borrowed = true;
     return c;
 }
 
@@ -9087,7 +9145,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     for (int i = 0; i < p->n_more; i++) tp_predictor_free(p->more[i]);
     tp_exec_free(p->exec);
     if (p->owns_session) tp_session_free(p->session);
-    tp_graph_free(p->graph);
+    tp_graph_free(p->graph); /* if it is its own */
     tp_free((void *)p->more);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
@@ -9269,10 +9327,10 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
     tp_predictor *p = NULL;
     if (tp__predict_load(c, s, node + n_in, n_out) == TP_OK) p = tp_online_predictor(s, node, n_in, node + n_in, n_out);
     if (!p) {
-        tp_session_free(s);
+        if (!creator->borrowed) tp_session_free(s);
         return NULL;
     }
-    p->owns_session = true;
+    p->owns_session = !creator->borrowed;
     if (towers == 1) return p;
     p->more = (tp_predictor **)tp_calloc((size_t)towers - 1, sizeof *p->more);
     for (int i = 1; p->more && i < towers; i++, p->n_more++) {

@@ -150,7 +150,9 @@ TP_DEF tp_trainer *tp_noop_trainer(void);
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
 /* The seed of everything random in its graph, 0 = 42. Before anything was built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
-TP_DEF void tp_trainer_free(tp_trainer *t); /* and everything it was given; NULL is fine */
+/* And everything it was given; NULL is fine. A session that was reused, and predictors on its graph and session, may be freed
+ * before or after. */
+TP_DEF void tp_trainer_free(tp_trainer *t);
 
 /* Takes the input over; NULL is refused. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input);
@@ -648,8 +650,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
         t->state.session = t->creator.create(&t->creator, t->graph);
-        t->owns_session_ =
-            t->state.session && t->creator.user != (void *)t->state.session; /* a session to reuse is borrowed */
+        t->owns_session_ = t->state.session && !t->creator.borrowed;
         if (!t->state.session) st = TP_ERR;
     }
     if (st == TP_OK) {

@@ -1235,13 +1235,14 @@ static bool tp__json_value(tp__json *j)
  * kept, if not NULL: how many of its bytes are the records of steps up to limit, from the '[' on; *size from there too. */
 static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit, size_t *kept)
 {
-    char path[1100];
+    char path[TP__PATH];
     tp__json j;
     *text = NULL;
     *epoch = -1;
-    snprintf(path, sizeof path, "%s/stats.json", dir);
+    tp_status st = tp__path(path, "%s/stats.json", dir);
+    if (st != TP_OK) return st;
     if (!tp_file_exists(path)) return tp_fail(TP_ERR_NAME, "there is no file '%s'", path);
-    const tp_status st = tp_file_read(path, false, 0, text, size);
+    st = tp_file_read(path, false, 0, text, size);
     if (st != TP_OK) return st;
     memset(&j, 0, sizeof j);
     j.p = *text;
@@ -3009,11 +3010,11 @@ TP_DEF tp_callback *tp_cb_process_tensors_(const tp_cb_process_tensors_desc *d)
 static tp_status tp__dump_tensors(tp_callback *cb, const tp_tensor *const *values, int n, void *user)
 {
     const tp__fetcher *f = (const tp__fetcher *)cb->user;
-    char path[1100];
+    char path[TP__PATH];
     tp_npz_writer *w = NULL;
     (void)user;
-    snprintf(path, sizeof path, "%s/DumpTensor-%lld.npz", (const char *)f->user, (long long)cb->train->global_step);
-    tp_status st = tp_npz_open(&w, path, false);
+    tp_status st = tp__path(path, "%s/DumpTensor-%lld.npz", (const char *)f->user, (long long)cb->train->global_step);
+    if (st == TP_OK) st = tp_npz_open(&w, path, false);
     for (int i = 0; i < n && st == TP_OK; i++) st = tp_npz_put(w, f->names[i], values[i]);
     if (st == TP_OK) return tp_npz_close(w);
     if (w) tp_npz_abort(w);
@@ -3675,18 +3676,17 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
 }
 
 /* "<dir>/model-<step>.npz", or with the suffix of another format. */
-static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, char *path, size_t size)
+static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, char *path)
 {
-    const int n = snprintf(path, size, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[format]);
-    return n >= 0 && (size_t)n < size ? TP_OK : tp_fail(TP_ERR_ARG, "ModelSaver: the path '%s' is too long", s->dir);
+    return tp__path(path, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[format]);
 }
 
 /* Is there one of this step, in any format? An earlier process may have used another. */
 static bool tp__saver_has(const tp__saver *s, int64_t step)
 {
-    char path[1100];
+    char path[TP__PATH];
     for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++)
-        if (tp__saver_path(s, step, i, path, sizeof path) == TP_OK && tp_file_exists(path)) return true;
+        if (tp__saver_path(s, step, i, path) == TP_OK && tp_file_exists(path)) return true;
     return false;
 }
 
@@ -3694,9 +3694,9 @@ static bool tp__saver_has(const tp__saver *s, int64_t step)
  * this. */
 static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
 {
-    char path[1100];
+    char path[TP__PATH];
     for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) {
-        if (i == but || tp__saver_path(s, step, i, path, sizeof path) != TP_OK) continue;
+        if (i == but || tp__saver_path(s, step, i, path) != TP_OK) continue;
         if (tp__delete_checkpoint(path) != TP_OK)
             tp_log(TP_LOG_WARN, "The old checkpoint '%s' is not deleted: %s", path, tp_last_error());
     }
@@ -3759,8 +3759,8 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
 static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
-    char path[1100];
-    tp_status st = tp__saver_path(s, cb->train->global_step, (int)s->format, path, sizeof path);
+    char path[TP__PATH];
+    tp_status st = tp__saver_path(s, cb->train->global_step, (int)s->format, path);
     if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
     if (st == TP_OK) st = tp__saver_add(s, cb->train->global_step, tp_time());
     /* a process that was killed may have left the same step in another format: a name means one file */
@@ -3909,13 +3909,13 @@ static bool tp__is_of_step(const char *path, int64_t step)
 
 /* The checkpoint of a step: the latest, or another one that is still there. TP_ERR_NAME: there is none; *any: is there a
  * list of checkpoints at all? */
-static tp_status tp__best_find(const tp__best *b, int64_t step, char *path, size_t size, bool *any)
+static tp_status tp__best_find(const tp__best *b, int64_t step, char *path, bool *any)
 {
-    char name[1100];
+    char name[TP__PATH];
     *any = tp_checkpoint_state_latest(b->dir, name, sizeof name) == TP_OK;
-    if (*any && tp__checkpoint_path(name, path, size) == TP_OK && tp__is_of_step(path, step)) return TP_OK;
-    snprintf(name, sizeof name, "%s/model-%lld", b->dir, (long long)step);
-    return tp__checkpoint_path(name, path, size);
+    if (*any && tp__checkpoint_path(name, path) == TP_OK && tp__is_of_step(path, step)) return TP_OK;
+    const tp_status st = tp__path(name, "%s/model-%lld", b->dir, (long long)step);
+    return st == TP_OK ? tp__checkpoint_path(name, path) : st;
 }
 
 static tp_status tp__is_saver(tp_callback *cb, void *user)
@@ -3943,10 +3943,10 @@ static tp_status tp__best_settle(tp_callback *cb)
     tp__best *b = (tp__best *)cb->user;
     const tp_train_state *t = cb->train;
     const long long step = (long long)b->best.step;
-    char from[1200];
+    char from[TP__PATH];
     bool any = false;
     if (tp__same_score(&b->best, &b->saved)) return TP_OK;
-    tp_status st = tp__best_find(b, b->best.step, from, sizeof from, &any);
+    tp_status st = tp__best_find(b, b->best.step, from, &any);
     if (st == TP_OK) st = tp__best_copy(b, from);
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", step,
@@ -4040,7 +4040,7 @@ static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const ch
     tp__score *const score[3] = {&b->best, &b->saved, &b->lost};
     double value[3];
     int64_t step[6];
-    char path[1200];
+    char path[TP__PATH];
     if (!tp_state_get_f64(d, prefix, "best", value, 3) || !tp_state_get_i64(d, prefix, "step", step, 6)) return TP_OK;
     for (int i = 0; i < 3; i++) {
         score[i]->have = step[2 * i] != 0;
@@ -4053,7 +4053,8 @@ static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const ch
             b->saved.have = false;
             break;
         }
-        snprintf(path, sizeof path, "%s/%s%s", b->dir, b->file, tp__checkpoint_ends[i]);
+        const tp_status st = tp__path(path, "%s/%s%s", b->dir, b->file, tp__checkpoint_ends[i]);
+        if (st != TP_OK) return st;
         if (tp_file_exists(path)) break;
     }
     return TP_OK;
@@ -5331,12 +5332,13 @@ static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, u
 static tp_status tp__events_open(tp__events *e)
 {
     static const char version[] = "brain.Event:2";
-    char host[256], path[1400], number[24] = "";
+    char host[256], path[TP__PATH], number[24] = "";
     tp__os_host(host, sizeof host);
     do { /* two files within one second are two files, of two processes, too: the first may end within a record */
         if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file);
-        snprintf(path, sizeof path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host,
-                 number);
+        const tp_status st =
+            tp__path(path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host, number);
+        if (st != TP_OK) return st;
         e->file = tp__os_open(path, TP__OS_NEW) + 1;
     } while (!e->file && errno == EEXIST && e->n_file++ < 100000);
     e->n_file++;
@@ -5522,10 +5524,10 @@ static tp_status tp__json_setup_graph(tp_callback *cb)
 static tp_status tp__json_write(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
-    char path[1100];
+    char path[TP__PATH];
     tp_writer *w = NULL;
-    snprintf(path, sizeof path, "%s/stats.json", j->dir);
-    tp_status st = tp_writer_open(&w, path);
+    tp_status st = tp__path(path, "%s/stats.json", j->dir);
+    if (st == TP_OK) st = tp_writer_open(&w, path);
     if (st == TP_OK) st = tp_writer_put(w, j->records.data, j->records.len);
     if (st == TP_OK) st = tp_writer_put(w, "]", 1);
     if (st == TP_OK) st = tp_writer_commit(w);
@@ -5565,9 +5567,8 @@ static tp_status tp__json_flush(tp_callback *cb)
 static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
-    char from[1100], to[1200];
-    snprintf(from, sizeof from, "%s/stats.json", j->dir);
-    if (tp__set_aside(from, from, ".", TP__OS_FILE, to, sizeof to) != TP_OK) {
+    char from[TP__PATH], to[TP__PATH];
+    if (tp__path(from, "%s/stats.json", j->dir) != TP_OK || tp__set_aside(from, from, ".", TP__OS_FILE, to) != TP_OK) {
         tp_callback_set_unsaved(cb, "the old '%s' cannot be set aside, and no new one is written: %s", from,
                                 tp_last_error());
         tp_log(TP_LOG_ERROR, "JSONWriter: %s", cb->unsaved ? cb->unsaved : "out of memory");

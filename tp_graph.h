@@ -1001,7 +1001,7 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
  * ".", prefix NULL: "model".
  * [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
-    char path[512];
+    const char *path; /* in the same block as the entries */
     int64_t step;
 } tp_checkpoint_entry;
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n);
@@ -8542,20 +8542,20 @@ static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
     return st;
 }
 
-/* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". */
-static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
+/* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". TP__PATH
+ * bytes. */
+static tp_status tp__checkpoint_path(const char *path, char *out)
 {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
-    char with[1100], dir[1024];
+    char with[TP__PATH], dir[TP__PATH];
     tp__os_info is;
     const bool folder = tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_DIR;
     if (folder || strcmp(base, "checkpoint") == 0) {
-        const int len = folder         ? snprintf(dir, sizeof dir, "%s", path)
-                        : base == path ? snprintf(dir, sizeof dir, ".")
-                                       : snprintf(dir, sizeof dir, "%.*s", (int)(base - path - 1), path);
-        if (len < 0 || (size_t)len >= sizeof dir) return tp_fail(TP_ERR_ARG, "'%s' is too long a path", path);
-        const tp_status st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with);
+        tp_status st = folder         ? tp__path(dir, "%s", path)
+                       : base == path ? tp__path(dir, ".")
+                                      : tp__path(dir, "%.*s", (int)(base - path - 1), path);
+        if (st == TP_OK) st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with);
         if (st != TP_OK) return st;
         base = strrchr(with, '/') + 1;
         if (strcmp(base, "checkpoint") == 0 || (tp__os_stat(with, true, &is) == 0 && is.kind == TP__OS_DIR))
@@ -8566,8 +8566,9 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
     int found = -1;
     int64_t newest = -1;
     for (int i = -1; i < TP_COUNT(tp__checkpoint_ends) && (i < 0 || newest < 0 || found >= 0); i++) {
-        const int len = snprintf(out, size, "%s%s", path, i < 0 ? "" : tp__checkpoint_ends[i]);
-        const int64_t time = len < 0 || (size_t)len >= size ? -1 : tp__file_time(out);
+        const tp_status st = tp__path(out, "%s%s", path, i < 0 ? "" : tp__checkpoint_ends[i]);
+        if (st != TP_OK) return st;
+        const int64_t time = tp__file_time(out);
         if (time <= newest) continue;
         newest = time;
         found = i;
@@ -8575,16 +8576,15 @@ static tp_status tp__checkpoint_path(const char *path, char *out, size_t size)
     if (newest < 0)
         return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s' with .npz, .index or .safetensors)", path,
                        path);
-    snprintf(out, size, "%s%s", path, found < 0 ? "" : tp__checkpoint_ends[found]);
-    return TP_OK;
+    return tp__path(out, "%s%s", path, found < 0 ? "" : tp__checkpoint_ends[found]);
 }
 
 TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d)
 {
     TP__REQUIRE(path && d, TP_ERR_ARG)
 
-    char file[1200];
-    tp_status st = tp__checkpoint_path(path, file, sizeof file);
+    char file[TP__PATH];
+    tp_status st = tp__checkpoint_path(path, file);
     if (st != TP_OK) return st;
     if (tp__ends_with(file, ".safetensors")) st = tp_safetensors_load(file, d);
     else if (tp__tf_suffix(file)) st = tp_tf_checkpoint_load(file, d);
@@ -8611,20 +8611,20 @@ TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *n
 {
     TP__REQUIRE(dir && (names || n == 0) && n >= 0, TP_ERR_ARG)
 
-    char path[1024];
+    char path[TP__PATH];
     tp_buf text;
     tp_writer *w = NULL;
     memset(&text, 0, sizeof text);
     if (n <= 0) return tp_fail(TP_ERR_ARG, "the checkpoint list of '%s' would be empty", dir);
-    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    tp_status st = tp__path(path, "%s/checkpoint", dir);
+    if (st != TP_OK) return st;
     for (int i = -1; i < n; i++) {
         tp_buf_printf(&text, "%s: \"", i < 0 ? "model_checkpoint_path" : "all_model_checkpoint_paths");
         for (const char *p = names[i < 0 ? n - 1 : i]; *p; p++)
             tp_buf_printf(&text, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
         tp_buf_printf(&text, "\"\n");
     }
-    tp_status st =
-        text.failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was written", path) : tp_writer_open(&w, path);
+    st = text.failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was written", path) : tp_writer_open(&w, path);
     if (st == TP_OK) {
         st = tp_writer_put(w, text.data, text.len);
         if (st == TP_OK) st = tp_writer_commit(w);
@@ -8638,13 +8638,14 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
 {
     TP__REQUIRE(dir && path && size > 0, TP_ERR_ARG)
 
-    char file[1024], name[1024];
+    char file[TP__PATH], name[TP__PATH];
     char *text = NULL;
     size_t n = 0, m = 0;
-    snprintf(file, sizeof file, "%s/checkpoint", dir);
+    tp_status st = tp__path(file, "%s/checkpoint", dir);
+    if (st != TP_OK) return st;
     if (!tp_file_exists(file))
         return tp_fail(TP_ERR_NAME, "there is no file '%s': no checkpoint was saved there", file);
-    tp_status st = tp_file_read(file, false, 1 << 20, &text, &n);
+    st = tp_file_read(file, false, 1 << 20, &text, &n);
     if (st != TP_OK) return st;
     const char *key = "model_checkpoint_path:";
     const char *p = strncmp(text, key, strlen(key)) == 0 ? text + strlen(key) : NULL;
@@ -8670,7 +8671,8 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
     name[m < sizeof name ? m : sizeof name - 1] = 0;
     tp_free(text);
     if (st != TP_OK) return tp_fail(TP_ERR_FORMAT, "'%s' does not begin with model_checkpoint_path: \"<name>\"", file);
-    const int len = name[0] == '/' ? snprintf(path, size, "%s", name) : snprintf(path, size, "%s/%s", dir, name);
+    const int len =
+        tp__os_is_absolute(name) ? snprintf(path, size, "%s", name) : snprintf(path, size, "%s/%s", dir, name);
     if (len < 0 || (size_t)len >= size) return tp_fail(TP_ERR_ARG, "the checkpoint path in '%s' is too long", file);
     return TP_OK;
 }
@@ -8684,9 +8686,8 @@ static int tp__by_step(const void *a, const void *b)
 
 typedef struct tp__found {
     const char *dir, *prefix;
-    tp_checkpoint_entry *entry;
-    int n, cap;
-    bool failed;
+    tp_buf entries, paths; /* until all are found, a path is its place in `paths` */
+    int n;
 } tp__found;
 
 static bool tp__found_name(void *user, const char *name)
@@ -8701,19 +8702,15 @@ static bool tp__found_name(void *user, const char *name)
     int format = 0;
     while (format < TP_COUNT(tp__checkpoint_ends) && strcmp(end, tp__checkpoint_ends[format]) != 0) format++;
     if (format == TP_COUNT(tp__checkpoint_ends)) return false;
-    if (f->n == f->cap) {
-        const int cap = f->cap ? f->cap * 2 : 16;
-        tp_checkpoint_entry *bigger = (tp_checkpoint_entry *)tp_realloc(f->entry, (size_t)cap * sizeof *bigger);
-        if (!bigger) return f->failed = true;
-        f->entry = bigger;
-        f->cap = cap;
-    }
-    tp_checkpoint_entry *x = &f->entry[f->n];
-    const int len = snprintf(x->path, sizeof x->path, "%s/%s", f->dir, name);
-    if (len < 0 || (size_t)len >= sizeof x->path) return false;
-    x->step = step;
+    tp_checkpoint_entry x;
+    memset(&x, 0, sizeof x);
+    x.step = step;
+    x.path = (const char *)f->paths.len;
+    tp_buf_put(&f->entries, &x, sizeof x);
+    tp_buf_printf(&f->paths, "%s/%s", f->dir, name);
+    tp_buf_put(&f->paths, "", 1);
     f->n++;
-    return false;
+    return f->entries.failed || f->paths.failed;
 }
 
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n)
@@ -8721,40 +8718,49 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     TP__REQUIRE(entries && n, TP_ERR_ARG)
     if (!dir) dir = ".";
     if (!prefix) prefix = "model";
-    tp__found f = {dir, prefix, NULL, 0, 0, false};
+    tp__found f;
+    memset(&f, 0, sizeof f);
+    f.dir = dir;
+    f.prefix = prefix;
     *entries = NULL;
     *n = 0;
     if (tp__os_list(dir, tp__found_name, &f) != 0)
         return tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, tp__os_error());
-    if (f.failed) {
-        tp_free(f.entry);
-        return tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir);
-    }
-    if (f.n) qsort(f.entry, (size_t)f.n, sizeof *f.entry, tp__by_step);
-    *entries = f.entry;
-    *n = f.n;
-    return TP_OK;
+    const size_t size = (size_t)f.n * sizeof **entries;
+    tp_checkpoint_entry *all = f.n ? (tp_checkpoint_entry *)tp_malloc(size + f.paths.len) : NULL;
+    const bool failed = f.entries.failed || f.paths.failed || (f.n && !all);
+    if (all && !failed) {
+        memcpy(all, f.entries.data, size);
+        memcpy((char *)all + size, f.paths.data, f.paths.len);
+        for (int i = 0; i < f.n; i++) all[i].path = (const char *)all + size + (size_t)all[i].path;
+        qsort(all, (size_t)f.n, sizeof *all, tp__by_step);
+        *entries = all;
+        *n = f.n;
+    } else tp_free(all);
+    tp_buf_free(&f.entries);
+    tp_buf_free(&f.paths);
+    return failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir) : TP_OK;
 }
 
 /* The newest checkpoint <prefix>-<smaller step> beside <prefix>-<step> that can be read, whole; its variables go to d.
  * TP_ERR_NAME: there is none. */
-static tp_status tp__older_checkpoint(const char *path, char *older, size_t size, tp_dict *d)
+static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
 {
-    char dir[1024], prefix[512];
+    char dir[TP__PATH], prefix[512];
     tp_checkpoint_entry *entry = NULL;
     int n = 0;
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
-    if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix || base - path >= (int)sizeof dir)
+    if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = strtoll(dash + 1, NULL, 10);
     snprintf(prefix, sizeof prefix, "%.*s", (int)(dash - base), base);
-    snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
-    tp_status st = tp_get_all_checkpoints(dir, prefix, &entry, &n);
+    tp_status st = tp__path(dir, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (st == TP_OK) st = tp_get_all_checkpoints(dir, prefix, &entry, &n);
     if (st == TP_OK) st = TP_ERR_NAME;
     for (int i = n - 1; i >= 0 && st != TP_OK && st != TP_ERR_NOMEM; i--) {
         if (entry[i].step >= step) continue;
-        snprintf(older, size, "%s", entry[i].path);
-        st = tp_load_checkpoint_vars(older, d);
+        st = tp__path(older, "%s", entry[i].path);
+        if (st == TP_OK) st = tp_load_checkpoint_vars(older, d);
     }
     tp_free(entry);
     return st == TP_OK || st == TP_ERR_NOMEM ? st
@@ -8764,12 +8770,12 @@ static tp_status tp__older_checkpoint(const char *path, char *older, size_t size
 /* A checkpoint that was asked for by name. One that cannot be read is refused; the sentence says what there is instead. */
 static tp_status tp__load_asked(const char *path, tp_dict *d)
 {
-    char older[1024], sentence[TP__ERROR_TEXT];
+    char older[TP__PATH], sentence[TP__ERROR_TEXT];
     const tp_status st = tp_load_checkpoint_vars(path, d);
     if (st != TP_ERR_FORMAT && st != TP_ERR_IO) return st;
     snprintf(sentence, sizeof sentence, "%s", tp_last_error());
     tp_dict_free(d);
-    const bool any = tp__older_checkpoint(path, older, sizeof older, d) == TP_OK;
+    const bool any = tp__older_checkpoint(path, older, d) == TP_OK;
     tp_dict_free(d);
     return tp_fail(st, any ? "%s. An older checkpoint can be read: '%s'" : "%s", sentence, older);
 }
@@ -8872,8 +8878,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     memset(&graph_only, 0, sizeof graph_only);
     memset(&file_only, 0, sizeof file_only);
     if (!r->from_dict) {
-        char path[1100];
-        if ((st = tp__checkpoint_path(r->path, path, sizeof path)) != TP_OK) return st;
+        char path[TP__PATH];
+        if ((st = tp__checkpoint_path(r->path, path)) != TP_OK) return st;
         tp_log(TP_LOG_INFO, "Restoring checkpoint from %s ...", path);
         if ((st = tp__load_asked(path, &loaded)) != TP_OK) {
             tp_dict_free(&loaded);

@@ -1720,11 +1720,21 @@ TP_DEF const char *tp_last_error(void) { return tp__error; }
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
 {
     char text[TP__ERROR_TEXT]; /* an argument may be the last error itself, so it is not written in place */
-    va_list ap;
+    va_list ap, again;
     va_start(ap, fmt);
-    int n = vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
-    va_end(ap);
+    va_copy(again, ap);
+    const int n = vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
+    char *whole = n < (int)sizeof text ? NULL : (char *)tp__hook_malloc((size_t)n + 1);
+    if (whole) { /* a long path, most likely: what is wrong with it stands at the end */
+        const size_t half = sizeof text / 2;
+        vsnprintf(whole, (size_t)n + 1, fmt, again);
+        memcpy(text + half - 5, " ... ", 5);
+        memcpy(text + half, whole + (size_t)n + 1 - half, half);
+        tp__hook_free(whole);
+    }
+    va_end(again);
+    va_end(ap);
     memcpy(tp__error, text, strlen(text) + 1);
     return status;
 }
@@ -1892,6 +1902,18 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...)
 
 /* -- the directory of a run ----------------------------------------------------------------------------- */
 
+/* A path, whole or not at all, into TP__PATH bytes, which is all that systems take. */
+static tp_status tp__path(char *out, const char *fmt, ...) TP_PRINTF(2, 3);
+static TP__UNUSED tp_status tp__path(char *out, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(out, TP__PATH, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && n < TP__PATH) return TP_OK;
+    return tp_fail(TP_ERR_ARG, "the path '%.60s...' is longer than %d bytes: use a shorter one", out, TP__PATH - 1);
+}
+
 static bool tp__dir_visible(void *user, const char *name) { return *(bool *)user = name[0] != '.'; }
 
 /* 1: a directory with visible files; 0: empty or absent; -1: something is there that is no directory. */
@@ -1923,14 +1945,14 @@ static bool tp__holds_working_dir(const char *dir)
 
 /* Rename a file or directory to <path><sep><date and time>, with a number behind where that is taken: `to` says what it is. The
  * new name is made first, so that nobody else's file is replaced. What: TP__OS_FILE, TP__OS_DIR. from NULL: only make it. */
-static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int what, char *to, size_t size)
+static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int what, char *to)
 {
     char when[32];
     tp__os_local_time(when, sizeof when, "%m%d-%H%M%S");
     for (int i = 1; i < 100000; i++) {
-        const int n = i == 1 ? snprintf(to, size, "%s%s%s", path, sep, when)
-                             : snprintf(to, size, "%s%s%s-%d", path, sep, when, i);
-        if (n < 0 || (size_t)n >= size) return tp_fail(TP_ERR_ARG, "the path '%s' is too long", path);
+        const tp_status st =
+            i == 1 ? tp__path(to, "%s%s%s", path, sep, when) : tp__path(to, "%s%s%s-%d", path, sep, when, i);
+        if (st != TP_OK) return st;
         const int made = what == TP__OS_DIR ? tp__os_mkdir(to) : tp__os_open(to, TP__OS_NEW);
         if (made < 0 && errno == EEXIST) continue;
         if (made < 0) return tp_fail(TP_ERR_IO, "'%s' cannot be made: %s", to, tp__os_error());
@@ -1959,13 +1981,13 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
         return TP_OK;
     }
     if (action == 'b') {
-        const tp_status st = tp__set_aside(dir, dir, "", TP__OS_DIR, other, sizeof other);
+        const tp_status st = tp__set_aside(dir, dir, "", TP__OS_DIR, other);
         if (st != TP_OK) return st;
         tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, other);
         return TP_OK;
     }
     if (action == 'n') {
-        const tp_status st = tp__set_aside(NULL, dir, "", TP__OS_DIR, other, sizeof other);
+        const tp_status st = tp__set_aside(NULL, dir, "", TP__OS_DIR, other);
         if (st != TP_OK) return st;
         if (strlen(other) >= size) return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", other);
         memcpy(dir, other, strlen(other) + 1);
@@ -1980,7 +2002,7 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
 
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
 {
-    char path[TP__PATH - 64], log_path[TP__PATH], backup[TP__PATH];
+    char path[TP__PATH], log_path[TP__PATH], backup[TP__PATH];
     int file = 0;
     path[0] = 0;
     if (dir) { /* NULL forgets the directory and closes the file */
@@ -1997,9 +2019,10 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
         if (st != TP_OK) return st;
 
         tp__os_info is;
-        snprintf(log_path, sizeof log_path, "%s/log.log", path);
+        st = tp__path(log_path, "%s/log.log", path);
+        if (st != TP_OK) return st;
         if (tp__os_stat(log_path, false, &is) == 0) {
-            st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup, sizeof backup);
+            st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup);
             if (st != TP_OK) return st;
             tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
         }

@@ -929,27 +929,28 @@ static int64_t tp__epoch_in(const tp_dict *d)
 }
 
 /* The checkpoint to go on from: the latest, or the newest older one that can be read. TP_ERR_NAME: none was made. */
-static tp_status tp__checkpoint_to_resume(const char *dir, char *path, size_t size, int64_t *epoch)
+static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
 {
-    char file[1200], older[1200], sentence[TP__ERROR_TEXT];
+    char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT];
     tp_dict d;
     memset(&d, 0, sizeof d);
-    tp_status st = tp_checkpoint_state_latest(dir, path, size);
+    tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
     if (st == TP_ERR_NAME) return st;
-    if (st != TP_OK) snprintf(path, size, "%s/model-%lld", dir, (long long)INT64_MAX); /* the list itself is damaged */
-    if (st == TP_OK) st = tp__checkpoint_path(path, file, sizeof file);
+    if (st == TP_OK) st = tp__checkpoint_path(path, file);
+    else if (tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK)
+        return TP_ERR_ARG; /* a damaged list */
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
         tp_dict_free(&d);
-        st = tp__older_checkpoint(path, older, sizeof older, &d);
+        st = tp__older_checkpoint(path, older, &d);
         if (st == TP_OK) {
             tp_log(
                 TP_LOG_WARN,
                 "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came after "
                 "it is trained again.",
                 sentence, older);
-            snprintf(path, size, "%s", older);
+            memcpy(path, older, strlen(older) + 1);
         } else if (st == TP_ERR_NAME) {
             st = tp_fail(TP_ERR_FORMAT,
                          "The latest checkpoint cannot be read: %s; and %s. Remove '%s/checkpoint' to start from the "
@@ -968,12 +969,12 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
 
     const char *dir = tp_logger_dir();
     const bool always = c->always_resume != TP_NO;
-    char latest[1100];
+    char latest[TP__PATH];
     int64_t in_checkpoint = -1, in_json = -1;
     if (!dir)
         return tp_fail(TP_ERR_STATE, "auto_resume needs the logger's directory: tp_logger_set_dir(dir, 'k') first");
     const bool look_init = always || !c->session_init, look_epoch = always || !c->starting_epoch;
-    tp_status st = look_init ? tp__checkpoint_to_resume(dir, latest, sizeof latest, &in_checkpoint) : TP_ERR_NAME;
+    tp_status st = look_init ? tp__checkpoint_to_resume(dir, latest, &in_checkpoint) : TP_ERR_NAME;
     if (st != TP_OK && st != TP_ERR_NAME) return st;
     const bool found = st == TP_OK;
     if (look_epoch && in_checkpoint < 0) {

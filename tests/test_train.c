@@ -1552,6 +1552,50 @@ TEST(resume_is_exact)
     }
 }
 
+/* A folder of 2,600 bytes is as good as another; a path that no system takes is refused, never cut. */
+TEST(long_paths)
+{
+    static const char *const files[] = {"model-12.npz", "model-18.npz", "checkpoint",
+                                        "stats.json",   "log.log",      "min-validation_cost.npz"};
+    char dir[2800], path[3000], beyond[5000];
+    tp_checkpoint_entry *e = NULL;
+    int n = 0;
+    quiet();
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    while (strlen(dir) < 2600) {
+        memset(path, 'd', 200);
+        snprintf(dir + strlen(dir), sizeof dir - strlen(dir), "/%.200s", path);
+    }
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    CHECK_OK(train_some(dir, 2, TP_YES, false));
+    CHECK_OK(train_some(dir, 3, TP_YES, false));
+    for (int i = 0; i < TP_COUNT(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        CHECK_MSG(tp_file_exists(path), "%s", files[i]);
+    }
+    CHECK_OK(tp_get_all_checkpoints(dir, "model", &e, &n));
+    if (CHECK(n == 3) && CHECK(strncmp(e[2].path, dir, strlen(dir)) == 0))
+        CHECK_STR(e[2].path + strlen(dir), "/model-18.npz");
+    tp_free(e);
+    memset(path, 0, sizeof path);
+    CHECK_OK(tp_checkpoint_state_latest(dir, path, sizeof path));
+    CHECK_STR(path + strlen(dir), "/model-18");
+
+    memset(beyond, 'x', sizeof beyond - 1);
+    beyond[sizeof beyond - 1] = 0;
+    const char *const name = "model-1";
+    int64_t epoch = 0;
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    CHECK_ERR(tp_logger_set_dir(beyond, 'k'), TP_ERR_ARG, "longer than");
+    CHECK_ERR(tp_checkpoint_state_write(beyond, &name, 1), TP_ERR_ARG, "longer than");
+    CHECK_ERR(tp_checkpoint_state_latest(beyond, path, sizeof path), TP_ERR_ARG, "longer than");
+    CHECK_ERR(tp_load_checkpoint_vars(beyond, &d), TP_ERR_ARG, "longer than");
+    CHECK_ERR(tp_load_existing_epoch_number(beyond, &epoch), TP_ERR_ARG, "longer than");
+    TEST_EXPECT_ERROR("File name too long");
+    CHECK_ERR(train_some(beyond, 1, TP_NO, false), TP_ERR_IO, "File name too long");
+}
+
 TEST(feed_and_queue_give_the_same)
 {
     quiet();

@@ -299,6 +299,89 @@ TEST(ctrl_c_in_the_middle_of_an_epoch)
     sigaction(SIGINT, &before, NULL);
 }
 
+/* Two trainings at a time. The first one, on a thread, waits in its callback until the second lets it end. */
+typedef struct other_training {
+    tp_mutex *mutex;
+    tp_cond *changed;
+    bool runs, may_end;
+    tp_status ended;
+    tp_thread *thread;
+} other_training;
+static other_training other;
+
+static tp_status wait_to_end(tp_callback *cb)
+{
+    (void)cb;
+    tp_mutex_lock(other.mutex);
+    other.runs = true;
+    tp_cond_broadcast(other.changed);
+    while (!other.may_end) tp_cond_wait(other.changed, other.mutex);
+    tp_mutex_unlock(other.mutex);
+    return TP_OK;
+}
+
+static void train_there(void *user)
+{
+    tp_callback *cb = tp_callback_new("Waits", 0);
+    (void)user;
+    cb->trigger = wait_to_end;
+    other.ended = run_noop(&cb, 1, 1, 1, 1);
+}
+
+static tp_status end_the_other(tp_callback *cb)
+{
+    if (cb->train->epoch_num != 2) return TP_OK;
+    tp_mutex_lock(other.mutex);
+    other.may_end = true;
+    tp_cond_broadcast(other.changed);
+    tp_mutex_unlock(other.mutex);
+    tp_thread_join(other.thread);
+    raise(SIGINT);
+    return TP_OK;
+}
+
+static tp_status train_inside(tp_callback *cb)
+{
+    if (cb->train->epoch_num == 2) raise(SIGINT);
+    tp_callback *inner = tp_callback_new("Inner", 0);
+    return run_noop(&inner, 1, 2, 1, 2) == (cb->train->epoch_num == 2 ? TP_INTR : TP_OK) ? TP_OK : TP_ERR_STATE;
+}
+
+TEST(ctrl_c_with_two_trainings)
+{
+    quiet();
+    struct sigaction mine, before;
+    memset(&mine, 0, sizeof mine);
+    mine.sa_handler = other_handler;
+    sigaction(SIGINT, &mine, &before);
+    other_handler_ran = 0;
+    memset(&other, 0, sizeof other);
+    other.mutex = tp_mutex_new();
+    other.changed = tp_cond_new();
+
+    /* the one that began first ends first: Ctrl-C still interrupts the other, and then the program's handler is back */
+    CHECK_OK(tp_thread_start(&other.thread, train_there, NULL));
+    tp_mutex_lock(other.mutex);
+    while (!other.runs) tp_cond_wait(other.changed, other.mutex);
+    tp_mutex_unlock(other.mutex);
+    tp_callback *cb = tp_callback_new("EndsTheOther", 0);
+    cb->trigger = end_the_other;
+    CHECK(run_noop(&cb, 1, 1, 1, 5) == TP_INTR);
+    CHECK(other.ended == TP_OK && other_handler_ran == 0);
+    raise(SIGINT);
+    CHECK(other_handler_ran == 1);
+
+    /* one within a callback of the other: both are interrupted, though the inner one began after Ctrl-C */
+    cb = tp_callback_new("TrainsInside", 0);
+    cb->trigger = train_inside;
+    CHECK(run_noop(&cb, 1, 1, 1, 5) == TP_INTR);
+    raise(SIGINT);
+    CHECK(other_handler_ran == 2);
+    sigaction(SIGINT, &before, NULL);
+    tp_cond_free(other.changed);
+    tp_mutex_free(other.mutex);
+}
+
 static tp_status request_stop(tp_callback *cb)
 {
     if (cb->train->global_step == 2) tp_hooked_session_request_stop(cb->train->hooked_session);

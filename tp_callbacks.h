@@ -1901,6 +1901,13 @@ static tp_status tp__after_checkpoint(tp_callback *cb, void *user)
     return cb->after_checkpoint ? cb->after_checkpoint(cb) : TP_OK;
 }
 
+/* Nobody has asked for one. */
+static TP__UNUSED void tp__forget_checkpoint(tp_train_state *train)
+{
+    for (tp_callback *cb = train->due_; cb; cb = cb->next_due_) cb->due_ = false;
+    train->due_ = NULL;
+}
+
 TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
 {
     TP__REQUIRE(train, TP_ERR_ARG)

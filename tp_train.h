@@ -795,6 +795,8 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     tp_train_state *s = &t->state;
     tp__unsaved u;
     u.any = false;
+    if (st < 0 || st == TP_INTR)
+        tp__forget_checkpoint(s); /* asked for in a phase that not all callbacks were through */
     tp_callback_after_train(t->group_);
     if (tp_train_checkpoint(s, false) != TP_OK)
         tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());

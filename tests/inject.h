@@ -53,6 +53,7 @@ enum {
 typedef enum {
     INJECT_COUNT,     /* nothing but counting */
     INJECT_KILL,      /* SIGKILL to the process instead of the n-th call */
+    INJECT_SIGNAL,    /* the signal `error` to the process while it makes the n-th call */
     INJECT_FAIL,      /* the n-th call does nothing and fails with `error`; a close closes, and fails */
     INJECT_FAIL_FROM, /* so do all calls of `kinds` from the n-th on */
     INJECT_STUTTER,   /* from the n-th on, every other call of `kinds` fails: the first, the third, .. */
@@ -62,7 +63,7 @@ typedef enum {
 typedef struct inject_plan {
     inject_what what;
     long n;         /* from 1 */
-    int error;      /* what a call that fails returns: ENOSPC, .. */
+    int error;      /* what a call that fails returns: ENOSPC, ..; or the signal */
     unsigned kinds; /* what is counted; 0 = INJECT_ALL */
     /* NULL, or told of each counted call before it happens. Its arguments are the kernel's; see inject_text. */
     void (*watch)(void *user, pid_t thread, const char *call, unsigned kind, const uint64_t *args);
@@ -326,6 +327,8 @@ static void inject__entry(inject__run *x, pid_t t, const struct __ptrace_syscall
     if (p->what == INJECT_KILL) {
         inject__skip(t);
         kill(x->pid, SIGKILL);
+    } else if (p->what == INJECT_SIGNAL) {
+        kill(x->pid, p->error);
     } else if (p->what == INJECT_SHORT) {
         inject__halve(t);
     } else {

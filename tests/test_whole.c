@@ -36,7 +36,7 @@ typedef struct setting {
     int threads; /* of the session */
     bool queue;  /* data through a thread */
     bool loud;
-    int stop_after;                         /* this epoch; 0: all */
+    int stop_after, fail_after;             /* this epoch; 0: all, none */
     int limit;                              /* for small_files */
     void (*before)(const struct setting *); /* in the process, before it trains */
     void (*after_epoch)(const struct setting *, int64_t epoch);
@@ -174,6 +174,15 @@ static tp_callback *sum_new(const char *tag)
     return cb;
 }
 
+/* What a setting asks for at the end of an epoch. */
+static tp_status epoch_hook(tp_callback *cb)
+{
+    const setting *s = *(const setting **)cb->user;
+    if (s->after_epoch) s->after_epoch(s, cb->train->epoch_num);
+    if (s->fail_after && s->fail_after == cb->train->epoch_num) return tp_fail(TP_ERR, "this callback fails");
+    return s->stop_after && s->stop_after == cb->train->epoch_num ? tp_stop(cb->train, "enough") : TP_OK;
+}
+
 /* The saver also saves after steps, so that a resume begins within an epoch. */
 enum { MOST_CALLBACKS = 32, SAVER_STEPS = 4 };
 static bool within_epochs(int order) { return order % 5 == 3; }
@@ -216,6 +225,9 @@ static int callbacks(const setting *s, tp_callback **list)
     list[n++] = tp_cb_min_saver("validation_error", .filename = "best", .checkpoint_dir = second);
     list[n++] = tp_cb_check_numerics();
     list[n++] = tp_cb_estimated_time_left();
+    tp_callback *hook = list[n++] = tp_callback_new("Situation", sizeof s);
+    *(const setting **)hook->user = s;
+    hook->trigger = epoch_hook;
     for (int i = 0; i < n; i++) {
         const int k = s->order == 0 ? i
                       : s->order == 1
@@ -226,14 +238,6 @@ static int callbacks(const setting *s, tp_callback **list)
         list[k] = cb;
     }
     return n;
-}
-
-/* What a setting asks for at the end of an epoch. */
-static tp_status epoch_hook(tp_callback *cb)
-{
-    const setting *s = *(const setting **)cb->user;
-    if (s->after_epoch) s->after_epoch(s, cb->train->epoch_num);
-    return s->stop_after && s->stop_after == cb->train->epoch_num ? tp_stop(cb->train, "enough") : TP_OK;
 }
 
 /* Begins, or goes on where a run in this folder stopped. */
@@ -253,9 +257,6 @@ static tp_status train(const setting *s)
     config.dataflow = data(POINTS, true);
     config.callbacks = list;
     config.n_callbacks = callbacks(s, list);
-    tp_callback *hook = list[config.n_callbacks++] = tp_callback_new("Situation", sizeof s);
-    *(const setting **)hook->user = s;
-    hook->trigger = epoch_hook;
     config.session_config = &session;
     config.steps_per_epoch = STEPS;
     config.max_epoch = EPOCHS;
@@ -693,21 +694,25 @@ TEST(formats_threads_and_orders_train_alike)
     tell_rest("undisturbed trainings", n);
 }
 
-/* Killed where its n-th call would begin, then started again without faults. */
-static bool kill_at(const setting *s, const char *ref, long n, unsigned kinds)
+/* Killed where its n-th call would begin, or sent a signal there, then started again without faults. */
+static bool kill_at(const setting *s, const char *ref, long n, unsigned kinds, int number)
 {
     inject_plan p;
     inject_result r;
     memset(&p, 0, sizeof p);
     memset(&r, 0, sizeof r);
-    p.what = INJECT_KILL;
+    p.what = number ? INJECT_SIGNAL : INJECT_KILL;
+    p.error = number;
     p.n = n;
     p.kinds = kinds;
     empty(s->dir);
     if (inject_run(train_body, (void *)(uintptr_t)s, &p, &r) != 0) return found(false, "%s", r.why), false;
     if (!r.fired) return false;
-    const char *d = goes_on(s, ref, FILES);
-    found(d == NULL, "%s, killed at call %ld (%s): %s", text_of(s), n, r.call, d);
+    setting again = *s;
+    again.threads = 1 + (int)(n % 3);
+    again.queue = n % 4 == 0;
+    const char *d = goes_on(&again, ref, FILES);
+    found(d == NULL, "%s, %s at call %ld (%s): %s", text_of(s), number ? "interrupted" : "killed", n, r.call, d);
     return true;
 }
 
@@ -720,10 +725,10 @@ TEST(killed_at_each_call)
     for (int o = 0; o < orders; o++)
         for (int format = 0; format < 3; format++) {
             const int order = whole() ? o : format;
-            const setting s = setting_of("killed", format, order, 1, false);
+            const setting s = setting_of("killed", format, order, 1 + (o + format) % 3, false);
             const char *ref = reference(order);
             for (long n = 1 + (whole() ? 0 : (long)draw((uint32_t)step));
-                 kill_at(&s, ref, n, whole() ? INJECT_ALL : INJECT_CHANGES); n += step)
+                 kill_at(&s, ref, n, whole() ? INJECT_ALL : INJECT_CHANGES, 0); n += step)
                 done++;
         }
     tell_rest("kills at a chosen call", done);
@@ -1175,6 +1180,39 @@ TEST(stopped_and_continued)
             found(d == NULL, "%s, complete and started once more: %s", text_of(&s), d);
         }
     tell_rest("trainings", 0);
+}
+
+TEST(a_callback_fails) /* while the others have their turn, before it or after it */
+{
+    TEST_EXPECT_ERROR("this callback fails");
+    for (int order = 0; order < 6; order++)
+        for (int epoch = 1; epoch <= EPOCHS; epoch++) {
+            const char *ref = reference(order), *d;
+            setting s = setting_of("fails", (order + epoch) % 3, order, 1, false);
+            empty(s.dir);
+            s.fail_after = epoch;
+            const int rc = run(&s);
+            CHECK_MSG(rc == 1 && strstr(shared->said, "this callback fails"), "%s: %d, %s", text_of(&s), rc,
+                      shared->said);
+            s.fail_after = 0;
+            d = goes_on(&s, ref, FILES);
+            found(d == NULL, "%s, a callback failed after epoch %d: %s", text_of(&s), epoch, d);
+        }
+    tell_rest("trainings", 0);
+}
+
+TEST(interrupted_at_each_call) /* Ctrl-C: it ends in good order, without a checkpoint of what was not complete */
+{
+    const char *why;
+    if (!can_inject(&why)) TEST_SKIP(why);
+    int done = 0;
+    const int step = whole() ? 3 : brief() ? 211 : 61;
+    for (int order = 0; order < 4; order++) {
+        const setting s = setting_of("ctrl-c", order % 3, order, 1 + order % 3, false);
+        const char *ref = reference(order);
+        for (long n = 1 + (long)draw((uint32_t)step); kill_at(&s, ref, n, INJECT_CHANGES, SIGINT); n += step) done++;
+    }
+    tell_rest("interrupts at a chosen call", done);
 }
 
 TEST(interrupted_by_the_user)

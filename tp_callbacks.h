@@ -2221,8 +2221,8 @@ static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
     }
     tp__nearest_text(&nearest, text);
     const tp_status st =
-        tp_fail(TP_ERR_NAME, "%s: nobody has reported a statistic '%s' in two epochs%s. Those that were reported: %s",
-                cb->name, stat, text, names.data ? names.data : "none");
+        tp_fail(TP_ERR_NAME, "%s: nobody has reported a statistic '%s' in two epochs. Those that were reported: %s%s",
+                cb->name, stat, names.data ? names.data : "none", text);
     tp_buf_free(&names);
     if (tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__wraps_another, cb) == TP_OK) return st;
     tp_log(TP_LOG_WARN, "%s", tp_last_error());

@@ -1,0 +1,328 @@
+/* Trainings that failed without a word: a best model that is never kept, a statistic that nobody makes, a cost of NaN, a learning
+ * rate of 0, files that could not be written. Each is now told, or mended. */
+#define TP_IMPLEMENTATION
+#include "tp_train.h"
+#include "tp_layers.h"
+#include "tp_test.h"
+
+static char said[1 << 15];
+static int warnings;
+static void listen(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    warnings += level == TP_LOG_WARN;
+    if (strlen(said) + strlen(message) + 2 < sizeof said) strcat(strcat(said, message), "\n");
+}
+
+static void quiet(void)
+{
+    said[0] = 0;
+    warnings = 0;
+    tp_set_log(listen, NULL);
+}
+
+/* Epochs of one step, nothing to train; the callbacks are the matter. */
+static tp_status run(tp_callback *const *cb, int n, int64_t epochs)
+{
+    tp_trainer *t = tp_noop_trainer();
+    const tp_status st =
+        tp_train(t, &(tp_train_desc){.callbacks = cb, .n_callbacks = n, .steps_per_epoch = 1, .max_epoch = epochs});
+    tp_trainer_free(t);
+    return st;
+}
+#define RUN(epochs_, ...) \
+    run((tp_callback *[]){__VA_ARGS__}, (int)(sizeof((tp_callback *[]){__VA_ARGS__}) / sizeof(tp_callback *)), epochs_)
+
+static const char *dir;
+static double values[8];
+
+static tp_status put_err(tp_callback *cb)
+{
+    return tp_monitors_put_scalar(cb->train->monitors, "validation_error", values[cb->train->epoch_num]);
+}
+static tp_callback *source(void) { return tp_cb_lambda(.trigger = put_err, .name = "Source"); }
+static tp_callback *saver(void) { return tp_cb_model_saver(.checkpoint_dir = dir); }
+static tp_callback *best(const char *stat) { return tp_cb_min_saver(stat, .checkpoint_dir = dir, .filename = "best"); }
+
+static int64_t step_of(const char *name)
+{
+    tp_dict d;
+    int64_t step = -1;
+    memset(&d, 0, sizeof d);
+    if (tp_file_exists(tp_test_path(dir, name)) && CHECK_OK(tp_npz_load(tp_test_path(dir, name), &d)))
+        step = (int64_t)tp_tensor_get(tp_dict_find(&d, "global_step"), 0);
+    tp_dict_free(&d);
+    return step;
+}
+
+/* -- the best model */
+
+TEST(nan_is_never_the_best)
+{
+    static const double err[] = {0, NAN, .5, NAN, .4, .6, NAN};
+    quiet();
+    dir = tp_test_tmpdir();
+    memcpy(values, err, sizeof err);
+    CHECK_OK(RUN(1, saver(), source(), best("validation_error")));
+    CHECK(step_of("best.npz") == -1);
+    CHECK_OK(RUN(6, saver(), source(), best("validation_error")));
+    CHECK(step_of("best.npz") == 4);
+}
+
+/* A folder with something in it lies where the file belongs, until the epoch `until`. */
+static int64_t in_the_way_until;
+static const char *in_the_way;
+static tp_status clear_the_way(tp_callback *cb)
+{
+    if (cb->train->epoch_num == in_the_way_until) tp_test_remove(tp_test_path(dir, in_the_way));
+    return TP_OK;
+}
+
+static tp_status with_something_in_the_way(const char *name, int64_t until, int64_t epochs)
+{
+    in_the_way = name;
+    in_the_way_until = until;
+    mkdir(tp_test_path(dir, name), 0700);
+    CHECK(tp_test_write(tp_test_path(tp_test_path(dir, name), "x"), "x", 1));
+    return RUN(epochs, tp_cb_lambda(.trigger = clear_the_way), saver(), source(), best("validation_error"));
+}
+
+TEST(a_copy_that_failed_is_made_up_for)
+{
+    TEST_EXPECT_ERROR("the model was not copied");
+    TEST_EXPECT_ERROR("MinSaver: the best model (global_step=2, validation_error=0.2) was not saved");
+    static const double err[] = {0, .5, .2, .6, .4, .6, .6};
+    quiet();
+    memcpy(values, err, sizeof err);
+    dir = tp_test_tmpdir();
+    CHECK_OK(with_something_in_the_way("best.npz", 4, 5));
+    CHECK(step_of("best.npz") == 2); /* of epoch 2, though written in epoch 4 */
+    dir = tp_test_tmpdir();          /* never: the end tells */
+    CHECK_ERR(with_something_in_the_way("best.npz", 100, 3), TP_ERR_IO, "MinSaver: the best model (global_step=2");
+    dir = tp_test_tmpdir();
+}
+
+/* The best model's checkpoint cannot be written: training goes on, nobody asks for a ModelSaver, the end tells. */
+TEST(a_best_model_that_was_not_saved)
+{
+    TEST_EXPECT_ERROR("The model was not saved at global_step=2");
+    TEST_EXPECT_ERROR("MinSaver: the best model (global_step=2, validation_error=0.2) was not saved");
+    TEST_EXPECT_ERROR("The model was not saved at global_step=1");
+    static const double err[] = {0, .5, .2, .6, .4, .6, .6}, first[] = {0, .1, .2, .2};
+    quiet();
+    memcpy(values, err, sizeof err);
+    dir = tp_test_tmpdir();
+    CHECK_ERR(with_something_in_the_way("model-2.npz", 3, 5), TP_ERR_IO, "its checkpoint could not be written");
+    CHECK(step_of("best.npz") == 4 && step_of("model-5.npz") == 5); /* the best one there is */
+    memcpy(values, first, sizeof first);
+    dir = tp_test_tmpdir();
+    TEST_MAY_ERROR("MinSaver: the best model (global_step=1");
+    CHECK_ERR(with_something_in_the_way("model-1.npz", 2, 3), TP_ERR_IO, "(global_step=1, validation_error=0.1)");
+    CHECK(!strstr(said, "Did you forget"));
+}
+
+/* -- statistics that nobody makes */
+
+static tp_status halve(double *value, void *user)
+{
+    (void)user;
+    *value /= 2;
+    return TP_OK;
+}
+
+TEST(a_statistic_that_nobody_reports)
+{
+    TEST_EXPECT_ERROR("nobody has reported a statistic 'validaton_error'");
+    TEST_EXPECT_ERROR("nobody has reported a statistic 'nothing'");
+    double field = 1;
+    quiet();
+    dir = tp_test_tmpdir();
+    CHECK_OK(RUN(1, saver(), source(), best("validaton_error")));
+    CHECK_ERR(RUN(5, saver(), source(), best("validaton_error")), TP_ERR_NAME,
+              "'validaton_error' in two epochs. Those that were reported: validation_error; did you mean "
+              "'validation_error'?");
+    CHECK_ERR(RUN(5, source(),
+                  tp_cb_stat_monitor_param_setter("f", "nothing", halve, .last_k = 2,
+                                                  .param = tp_param_field("f", &field, TP_F64))),
+              TP_ERR_NAME, "Those that were reported: validation_error");
+    quiet(); /* what reports it has a schedule of its own: a warning, and it is found when it comes */
+    for (int i = 0; i < 8; i++) values[i] = 1.0 / (i + 1);
+    CHECK_OK(RUN(6, saver(), tp_cb_periodic_trigger(source(), .every_k_epochs = 3), best("validation_error")));
+    CHECK_HAS(said, "nobody has reported a statistic 'validation_error' in two epochs");
+    CHECK(step_of("best.npz") == 6);
+}
+
+/* -- a cost of NaN, a learning rate of 0 */
+
+static const tp_spec inputs[] = {TP_SPEC("input", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
+static float rate;
+static bool constant_rate;
+static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_node *x = tp_fully_connected(in[0], "fc", .units = 10);
+    tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(x, in[1])), "cost");
+    tp_add_moving_summary(cost);
+    return cost;
+}
+static tp_node *build_nan(tp_graph *g, tp_node *const *in, void *user) /* from the second epoch on */
+{
+    tp_node *step = tp_cast(tp_get_global_step_var(g), TP_F32);
+    return tp_named(tp_mul(build_graph(g, in, user), tp_sqrt(tp_sub(tp_const(g, 6.5f), step))), "cost_of_nan");
+}
+static tp_optimizer *optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd(constant_rate ? tp_const(g, rate) : tp_get_scalar_variable(g, "learning_rate", rate));
+}
+
+static tp_status train(tp_node *(*build)(tp_graph *g, tp_node *const *in, void *user), int stop_on_nan, tp_callback *cb)
+{
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    const tp_status st = tp_launch_train_with_config(
+        &(tp_train_config){
+            .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
+            .dataflow = tp_df_batch(tp_df_digits("train", .size = 40), 8),
+            TP_CALLBACKS(cb, tp_cb_model_saver(), tp_cb_min_saver("cost", .filename = "best")),
+            .max_epoch = 3,
+            .stop_on_nan = stop_on_nan,
+        },
+        tp_simple_trainer());
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    return st;
+}
+static tp_callback *none(void) { return tp_cb_lambda(.name = "None"); }
+
+TEST(a_cost_of_nan)
+{
+    TEST_EXPECT_ERROR("the cost 'cost_of_nan' is NaN");
+    quiet();
+    rate = 0.01f;
+    dir = tp_test_tmpdir();
+    CHECK_ERR(train(build_nan, 0, none()), TP_ERR_NUMERIC,
+              "the cost 'cost_of_nan' is NaN after step 3 of epoch 2 (global_step=8)");
+    CHECK(step_of("model-5.npz") == 5 && step_of("model-10.npz") == -1); /* the last one is a good one */
+    dir = tp_test_tmpdir();
+    CHECK_OK(train(build_nan, TP_NO, none()));
+    CHECK(step_of("model-15.npz") == 15);
+}
+
+TEST(a_learning_rate_that_teaches_nothing)
+{
+    for (int c = 0; c < 2; c++) {
+        constant_rate = c == 1;
+        for (int i = 0; i < 3; i++) {
+            static const float rates[] = {0, -0.1f, 0.01f};
+            quiet();
+            rate = rates[i];
+            dir = tp_test_tmpdir();
+            CHECK_OK(train(build_graph, 0, none()));
+            CHECK_MSG((strstr(said, "nothing will be learnt") != NULL) == (i < 2), "rate %g: %s", (double)rate, said);
+        }
+    }
+    constant_rate = false;
+    quiet(); /* a setter may begin with 0 */
+    rate = 0;
+    dir = tp_test_tmpdir();
+    CHECK_OK(train(build_graph, 0, tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {{1, 0.1}})));
+    CHECK(!strstr(said, "nothing will be learnt"));
+}
+
+/* -- the end of a training that stops itself */
+
+static tp_status stop(tp_callback *cb) { return cb->train->epoch_num == 2 ? tp_stop(cb->train, "enough") : TP_OK; }
+
+TEST(who_stops_in_an_epoch_keeps_it)
+{
+    quiet();
+    for (int i = 0; i < 8; i++) values[i] = 1.0 / (i + 1);
+    dir = tp_test_tmpdir();
+    CHECK_OK(RUN(5, tp_cb_lambda(.trigger = stop), saver(), source(), best("validation_error")));
+    CHECK(step_of("model-2.npz") == 2 && step_of("model-3.npz") == -1);
+    CHECK(step_of("best.npz") == 2); /* the others had their turn */
+    CHECK_HAS(said, "Training was stopped by exception enough.");
+}
+
+/* A saver that is triggered after training, or before it, or inside of a wrapper that says nothing of it. */
+static tp_callback *mine;
+static tp_status trigger_mine(tp_callback *cb)
+{
+    (void)cb;
+    return tp_callback_trigger(mine);
+}
+static tp_status setup_mine(tp_callback *cb) { return tp_callback_setup_graph(mine, cb->train); }
+static void close_mine(tp_callback *cb)
+{
+    (void)cb;
+    tp_callback_free(mine);
+}
+
+TEST(savers_that_others_trigger)
+{
+    for (int when = 0; when < 3; when++) {
+        quiet();
+        dir = tp_test_tmpdir();
+        mine = saver();
+        tp_callback *cb = tp_callback_new("Mine", 0);
+        cb->setup_graph = setup_mine;
+        cb->close = close_mine;
+        if (when == 0) cb->before_train = trigger_mine;
+        if (when == 1) cb->trigger = trigger_mine;
+        if (when == 2) cb->after_train = trigger_mine;
+        CHECK_OK(run(&cb, 1, 2));
+        CHECK((step_of("model-0.npz") == 0) == (when == 0));
+        CHECK((step_of("model-1.npz") == 1) == (when == 1));
+        CHECK((step_of("model-2.npz") == 2) == (when > 0));
+    }
+}
+
+/* Without a trainer: what a loop of the program's calls. */
+TEST(a_loop_of_ones_own)
+{
+    tp_train_state t;
+    memset(&t, 0, sizeof t);
+    quiet();
+    dir = tp_test_tmpdir();
+    t.graph = tp_graph_new(NULL);
+    tp_get_scalar_variable(t.graph, "w", 1.0f);
+    t.session = tp_session_new(t.graph, NULL);
+    t.starting_epoch = t.steps_per_epoch = 1;
+    t.max_epoch = 2;
+    tp_callback *cb = saver();
+    t.callbacks = &cb;
+    t.n_callbacks = 1;
+    CHECK_OK(tp_callback_setup_graph(cb, &t));
+    CHECK_OK(tp_callback_before_train(cb));
+    for (t.epoch_num = 1; t.epoch_num <= 2; t.epoch_num++) {
+        t.global_step = t.epoch_num;
+        CHECK_OK(tp_callback_trigger_epoch(cb));
+        CHECK(!tp_file_exists(tp_test_path(dir, t.epoch_num == 1 ? "model-1.npz" : "model-2.npz")));
+        CHECK_OK(tp_train_checkpoint(&t, true));
+        CHECK(tp_file_exists(tp_test_path(dir, t.epoch_num == 1 ? "model-1.npz" : "model-2.npz")));
+    }
+    CHECK_OK(tp_callback_after_train(cb));
+    tp_callback_free(cb);
+    tp_session_free(t.session);
+    tp_graph_free(t.graph);
+}
+
+static tp_status diary(tp_callback *cb)
+{
+    if (cb->train->epoch_num == 1) tp_callback_set_unsaved(cb, "page %d of the diary was not written", 1);
+    else if (cb->user) tp_callback_set_unsaved(cb, NULL);
+    return TP_OK;
+}
+
+TEST(what_a_callback_of_ones_own_has_not_saved)
+{
+    TEST_EXPECT_ERROR("Diary: page 1 of the diary was not written");
+    for (int mended = 0; mended < 2; mended++) {
+        quiet();
+        tp_callback *cb = tp_callback_new("Diary", mended ? 1 : 0);
+        cb->trigger = diary;
+        if (mended) CHECK_OK(run(&cb, 1, 2));
+        else CHECK_ERR(run(&cb, 1, 2), TP_ERR_IO, "Diary: page 1 of the diary was not written");
+    }
+}
+
+TEST_MAIN()

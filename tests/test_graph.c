@@ -9,6 +9,11 @@ static tp_shape shape2(int64_t a, int64_t b)
     const int64_t d[2] = {a, b};
     return tp_make_shape_n(2, d);
 }
+static tp_shape shape4(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t n[4] = {a, b, c, d};
+    return tp_make_shape_n(4, n);
+}
 static tp_shape scalar(void) { return tp_make_shape_n(0, NULL); }
 
 static tp_feed feed_f32(tp_node *n, tp_shape s, const float *data)
@@ -171,8 +176,8 @@ TEST(sizes_too_large_for_any_memory_are_refused)
     const int64_t big = (int64_t)1 << 40, one[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {big, big, big, big};
     for (int i = 0; i < 12; i++) {
         tp_graph *g = tp_graph_new(NULL);
-        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 4, 4, 2));
-        tp_node *wide = tp_placeholder(g, "wide", TP_F32, tp_make_shape(1, 1 << 20, 1 << 20, 1));
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape4(1, 4, 4, 2));
+        tp_node *wide = tp_placeholder(g, "wide", TP_F32, shape4(1, 1 << 20, 1 << 20, 1));
         tp_pool_attrs p;
         tp_conv2d_attrs c;
         memset(&p, 0, sizeof p);
@@ -184,22 +189,20 @@ TEST(sizes_too_large_for_any_memory_are_refused)
             p.size_h = p.size_w = i == 1 ? INT32_MAX : 65536, p.padding = TP_SAME;
             (i == 2 ? tp_nn_avg_pool : tp_nn_max_pool)(x, &p);
             break;
-        case 3: tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, tp_make_shape(1, 1, 1, big)), &c); break;
+        case 3: tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, shape4(1, 1, 1, big)), &c); break;
         case 4:
             c.dilation_h = INT32_MAX, c.padding = TP_VALID;
-            tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, tp_make_shape(big, 1, 1, 1)), &c);
+            tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, shape4(big, 1, 1, 1)), &c);
             break;
-        case 5: tp_placeholder(g, "huge", TP_F32, tp_make_shape(big, big)); break;
+        case 5: tp_placeholder(g, "huge", TP_F32, shape2(big, big)); break;
         case 6: tp_placeholder(g, "empty", TP_F32, tp_make_shape(0, big, big)); break;
         case 7:
-            tp_add(tp_placeholder(g, "a", TP_F32, tp_make_shape(big, 1)),
-                   tp_placeholder(g, "b", TP_F32, tp_make_shape(1, big)));
+            tp_add(tp_placeholder(g, "a", TP_F32, shape2(big, 1)), tp_placeholder(g, "b", TP_F32, shape2(1, big)));
             break;
         case 8: tp_pad(x, one, more, TP_PAD_CONSTANT, 0.0f); break;
-        case 9: tp_get_variable_as(g, "v", TP_F32, tp_make_shape(big, big), tp_init_ones()); break;
+        case 9: tp_get_variable_as(g, "v", TP_F32, shape2(big, big), tp_init_ones()); break;
         case 10:
-            tp_matmul(tp_placeholder(g, "a", TP_F32, tp_make_shape(big, 1)),
-                      tp_placeholder(g, "b", TP_F32, tp_make_shape(1, big)));
+            tp_matmul(tp_placeholder(g, "a", TP_F32, shape2(big, 1)), tp_placeholder(g, "b", TP_F32, shape2(1, big)));
             break;
         default: tp_one_hot(tp_placeholder(g, "i", TP_I32, tp_make_shape(big)), INT32_MAX, 1.0f, 0.0f); break;
         }
@@ -210,13 +213,13 @@ TEST(sizes_too_large_for_any_memory_are_refused)
     }
     /* an array of no elements may say so by any dimensions */
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY)), *y = tp_relu(x);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)), *y = tp_relu(x);
     tp_session *s = tp_session_new(g, NULL);
     const tp_tensor *out = NULL;
     tp_feed f;
     memset(&f, 0, sizeof f);
     f.node = x;
-    CHECK_OK(tp_tensor_resize(&f.value, TP_F32, tp_make_shape(0, INT64_MAX)));
+    CHECK_OK(tp_tensor_resize(&f.value, TP_F32, shape2(0, INT64_MAX)));
     CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, &out), TP_ERR_SHAPE, "larger than any memory");
     tp_tensor_free(&f.value);
     tp_session_free(s);
@@ -1644,8 +1647,7 @@ TEST(tags_have_their_name_scope)
                                        "b/x-mean_1",        "tower0/x-image",        "a/x",      "a/EMA_of-summary",
                                        "a/EMA_of-summary_1"};
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_named(tp_const(g, 2), "x"),
-            *picture = tp_placeholder(g, "picture", TP_F32, tp_make_shape(1, 2, 2, 3));
+    tp_node *x = tp_named(tp_const(g, 2), "x"), *picture = tp_placeholder(g, "picture", TP_F32, shape4(1, 2, 2, 3));
     int n = 0;
     tp_add_tensor_summary(x, TP_SUMMARY_SCALAR, NULL, NULL);
     tp_name_scope_push(g, "mysummaries");

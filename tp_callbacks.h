@@ -1047,42 +1047,9 @@ static tp_status tp__summary_image(tp_buf *summary, const char *tag, const tp_te
 /* The shortest text that reads back as v, in Python's form: 1.0, 0.1, 1e-07, 1e+16, NaN, Infinity. */
 static void tp__json_double(tp_buf *b, double v)
 {
-    char e[40], digits[24];
-    if (v != v) {
-        tp_buf_printf(b, "NaN");
-        return;
-    }
-    if (!tp__finite(v)) {
-        tp_buf_printf(b, v > 0 ? "Infinity" : "-Infinity");
-        return;
-    }
-    int precision = 0;
-    for (; precision < 17; precision++) {
-        snprintf(e, sizeof e, "%.*e", precision, v);
-        if (strtod(e, NULL) == v) break;
-    }
-    const char *p = e;
-    int n = 0;
-    if (*p == '-') {
-        tp_buf_printf(b, "-");
-        p++;
-    }
-    for (; *p && *p != 'e'; p++)
-        if (*p >= '0' && *p <= '9') digits[n++] = *p;
-    digits[n] = 0;
-    const int exponent = *p == 'e' ? atoi(p + 1) : 0;
-    if (exponent < -4 || exponent >= 16) {
-        tp_buf_printf(b, n > 1 ? "%c.%se%c%02d" : "%c%se%c%02d", digits[0], digits + 1, exponent < 0 ? '-' : '+',
-                      exponent < 0 ? -exponent : exponent);
-    } else if (exponent < 0) {
-        tp_buf_printf(b, "0.%.*s%s", -exponent - 1, "0000", digits);
-    } else {
-        for (int i = 0; i <= exponent || i < n; i++) {
-            if (i == exponent + 1) tp_buf_printf(b, ".");
-            tp_buf_printf(b, "%c", i < n ? digits[i] : '0');
-        }
-        if (n <= exponent + 1) tp_buf_printf(b, ".0");
-    }
+    char text[TP_NUMBER_TEXT];
+    tp_format_double(text, v);
+    tp_buf_printf(b, "%s", v != v ? "NaN" : tp__finite(v) ? text : v > 0 ? "Infinity" : "-Infinity");
 }
 
 static void tp__json_string(tp_buf *b, const char *s)
@@ -1224,8 +1191,8 @@ static bool tp__json_value(tp__json *j)
         n++;
     }
     number[n] = 0;
-    char *stop = number;
-    j->number = n ? strtod(number, &stop) : 0;
+    const char *stop = number;
+    j->number = n ? tp_parse_double(number, &stop) : 0;
     if (stop == number || *stop) return false;
     j->p += n;
     return true;
@@ -1284,7 +1251,7 @@ TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...)
     TP__REQUIRE(train, TP_ERR_ARG)
     va_list ap;
     va_start(ap, fmt);
-    if (vsnprintf(train->stop_reason, sizeof train->stop_reason, fmt ? fmt : " ", ap) < 0) train->stop_reason[0] = 0;
+    if (tp__vformat(train->stop_reason, sizeof train->stop_reason, fmt ? fmt : " ", ap) < 0) train->stop_reason[0] = 0;
     va_end(ap);
     return TP_STOP;
 }
@@ -1299,7 +1266,7 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
     buf[0] = 0;
     if (seconds < 0) {
         tp_log(TP_LOG_WARN, "humanize_time_delta() obtains negative seconds!");
-        snprintf(buf, TP_TIME_TEXT, "%.3g seconds", seconds);
+        tp__format(buf, TP_TIME_TEXT, "%.3g seconds", seconds);
         return buf;
     }
     double left = seconds >= 60 ? floor(seconds) : seconds;
@@ -1307,8 +1274,8 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
         const double n = i < 3 ? floor(left / length[i]) : left;
         left -= i < 3 ? n * length[i] : 0;
         if (n > 0 || (i == 3 && at == 0)) /* nothing at all is "0 second" */
-            at += snprintf(buf + at, (size_t)(TP_TIME_TEXT - at), "%s%.3g %s%s", at ? " " : "", n, unit[i],
-                           n > 1 ? "s" : "");
+            at += tp__format(buf + at, (size_t)(TP_TIME_TEXT - at), "%s%.3g %s%s", at ? " " : "", n, unit[i],
+                             n > 1 ? "s" : "");
         if (at >= TP_TIME_TEXT) break;
     }
     return buf;
@@ -1350,7 +1317,7 @@ static int tp__count_names(const char *const names[TP_MAX_NAMES])
 static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
 {
     char text[1024];
-    if (vsnprintf(text, sizeof text, fmt ? fmt : " ", ap) < 0) text[0] = 0;
+    if (tp__vformat(text, sizeof text, fmt ? fmt : " ", ap) < 0) text[0] = 0;
     return at && at->file ? tp_arena_printf(a, "%s:%d: %s", at->file, at->line, text) : tp_arena_strdup(a, text);
 }
 
@@ -1434,7 +1401,7 @@ TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...)
     cb->unsaved = NULL;
     if (!fmt) return;
     va_start(ap, fmt);
-    if (vsnprintf(sentence, sizeof sentence, fmt, ap) < 0) sentence[0] = 0;
+    if (tp__vformat(sentence, sizeof sentence, fmt, ap) < 0) sentence[0] = 0;
     va_end(ap);
     cb->unsaved = tp_strdup(sentence);
 }
@@ -2574,7 +2541,7 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
     if (st == TP_OK) st = stop;
     if (st < 0 || total < 2) return st;
     char text[1024], time[TP_TIME_TEXT];
-    int at = snprintf(text, sizeof text, "Callbacks took %.3f sec in total.", total);
+    int at = tp__format(text, sizeof text, "Callbacks took %.3f sec in total.", total);
     for (int i = 0; i < g->n && at > 0 && at < (int)sizeof text; i++)
         if (g->seconds[i] > 0.3 * total && g->seconds[i] > 1)
             at += snprintf(text + at, sizeof text - (size_t)at, "%s %s: %s",
@@ -3054,7 +3021,7 @@ static tp_status tp__print_tensors(tp_callback *cb, const tp_tensor *const *valu
         const size_t n_name = tp__split_name(f->names[i], &index);
         text[0] = 0;
         for (int64_t k = 0; k < size && k < 16 && at < 480; k++)
-            at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "", tp_tensor_get(values[i], k));
+            at += tp__format(text + at, sizeof text - (size_t)at, "%s%.6g", k ? " " : "", tp_tensor_get(values[i], k));
         tp_log(TP_LOG_INFO, "%.*s:%d: %s%s", (int)n_name, f->names[i], index, text, size > 16 ? " ..." : "");
     }
     return TP_OK;
@@ -3211,7 +3178,7 @@ typedef struct tp__bar {
 static double tp__bar_interval(bool tty)
 {
     const char *e = getenv("TENSORPACK_PROGRESS_REFRESH");
-    if (e && *e) return strtod(e, NULL);
+    if (e && *e) return tp_parse_double(e, NULL);
     if (tty) return 0.5;
     e = getenv("SLURM_JOB_NUM_NODES");
     if (getenv("SLURM_JOB_ID")) return e && strtol(e, NULL, 10) > 1 ? 60 : 15;
@@ -3234,7 +3201,7 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
     if (b->n > 0 && b->total > 0)
         tp__clock_text(passed / (double)b->n * (double)(b->total - b->n), remaining, sizeof remaining);
     else snprintf(remaining, sizeof remaining, "?");
-    if (b->n > 0 && passed > 0) snprintf(rate, sizeof rate, "%.2fit/s", (double)b->n / passed);
+    if (b->n > 0 && passed > 0) tp__format(rate, sizeof rate, "%.2fit/s", (double)b->n / passed);
     else snprintf(rate, sizeof rate, "?it/s");
     if (b->total > 0) {
         snprintf(left, sizeof left, "%3d%%", (int)(100 * part));
@@ -3347,8 +3314,8 @@ static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
     int at = 0;
     for (int i = 0; p->asked && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
         const char *tag = tp_node_name(p->node[i]), *slash = strrchr(tag, '/');
-        at += snprintf(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g", slash ? slash + 1 : tag,
-                       tp_tensor_get(v->value[i], 0));
+        at += tp__format(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g", slash ? slash + 1 : tag,
+                         tp_tensor_get(v->value[i], 0));
     }
     return TP_OK;
 }
@@ -4655,6 +4622,7 @@ static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
     tp__graph_var *v = (tp__graph_var *)p->user;
     if (!v->variable || !p->train->session)
         return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
+    if (value != value) return tp_fail(TP_ERR_NUMERIC, "the parameter '%s' cannot be set to NaN", p->name);
     if (!tp_dtype_is_float(v->variable->dtype) && value != floor(value))
         return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name,
                        tp_dtype_name(v->variable->dtype), value);
@@ -4744,6 +4712,7 @@ TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
 static tp_status tp__setter_set(tp_callback *cb, double value)
 {
     tp__setter *s = (tp__setter *)cb->user;
+    if (value != value) return tp_fail(TP_ERR_NUMERIC, "%s would set %s to NaN", cb->name, s->param->name);
     if (!s->have || value != s->last) {
         if (s->logged_epoch != cb->train->epoch_num) {
             const long long step = (long long)cb->train->global_step;
@@ -4868,23 +4837,28 @@ typedef struct tp__human {
     double last;
 } tp__human;
 
-/* The value of `name` in the text; false when a line is not "key:number" or no line has the key. */
-static bool tp__human_parse(char *text, const char *name, double *value)
+/* The value of `name` in the text; false when a line is not "key:number" or no line has the key. *bad: the line, from 1 on,
+ * that is not, or whose number is none that anything can be set to. */
+static bool tp__human_parse(char *text, const char *name, double *value, int *bad)
 {
     bool found = false;
+    int number = 0;
     size_t n = strlen(text);
     if (n && text[n - 1] == '\n') text[--n] = 0; /* the last line's end begins no empty line */
-    if (!n) return false;
-    for (char *line = text, *next; line; line = next) {
+    for (char *line = text, *next; n && line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;
+        number++;
         while (*line && isspace((unsigned char)*line)) line++;
         for (size_t m = strlen(line); m && isspace((unsigned char)line[m - 1]); m--) line[m - 1] = 0;
-        char *colon = strchr(line, ':'), *end;
-        if (!colon || strchr(colon + 1, ':')) return false;
+        const char *end = line;
+        char *colon = strchr(line, ':');
+        const double v = colon ? tp_parse_double(colon + 1, &end) : 0;
+        if (!colon || end == colon + 1 || *end || !tp__finite(v)) {
+            *bad = number;
+            return false;
+        }
         *colon = 0;
-        const double v = strtod(colon + 1, &end);
-        if (end == colon + 1 || *end) return false;
         if (strcmp(line, name) == 0) {
             *value = v;
             found = true;
@@ -4904,9 +4878,12 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
         tp_log(TP_LOG_WARN, "Cannot read %s: %s", h->path, tp_last_error());
         return TP_OK;
     }
-    *set = tp__human_parse(text, h->setter.param->name, value);
+    int bad = 0;
+    *set = tp__human_parse(text, h->setter.param->name, value, &bad);
     tp_free(text);
-    if (!*set) tp_log(TP_LOG_WARN, "Cannot find %s in %s", h->setter.param->name, h->path);
+    if (bad)
+        tp_log(TP_LOG_WARN, "%s:%d: not a name, ':' and a finite number: nothing of this file is used", h->path, bad);
+    else if (!*set) tp_log(TP_LOG_WARN, "Cannot find %s in %s", h->setter.param->name, h->path);
     if (*set) h->have = true, h->last = *value;
     return TP_OK;
 }

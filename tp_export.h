@@ -264,16 +264,11 @@ static const struct {
 /* A float as C: the shortest that reads back as itself. */
 static void tp__c_float(tp_buf *out, float v)
 {
-    char t[40];
+    char t[TP_NUMBER_TEXT];
+    tp_format_float(t, v);
     if (v != v) tp_buf_printf(out, "NAN");
-    else if (v - v != 0.0f) tp_buf_printf(out, v < 0 ? "-INFINITY" : "INFINITY");
-    else {
-        for (int digits = 6; digits <= 9; digits += 3) {
-            snprintf(t, sizeof t, "%.*g", digits, (double)v);
-            if (strtof(t, NULL) == v) break;
-        }
-        tp_buf_printf(out, "%s%sf", t, strpbrk(t, ".e") ? "" : ".0");
-    }
+    else if (!tp__finite((double)v)) tp_buf_printf(out, v < 0 ? "-INFINITY" : "INFINITY");
+    else tp_buf_printf(out, "%sf", t); /* it has a point or a power */
 }
 
 /* "conv0/output" -> "conv0_output", which is no word of C, C++ or the file and unique among `n` earlier names. */

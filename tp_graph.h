@@ -1569,7 +1569,7 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
     char text[768], place[256] = "";
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
+    tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     if ((!at || !at->file) && g) at = &g->at;
     if (at && at->file) {
@@ -1870,7 +1870,7 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     char text[640];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
+    tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
 }

@@ -197,7 +197,7 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     char text[700];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tp__vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     if (c->status != TP_OK) return c->status;
     snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);

@@ -598,7 +598,7 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
     char text[900];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
+    tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     tp_dataflow *df = status == TP_ERR_NOMEM ? NULL : tp_df_new("poison", sizeof(tp__poison_flow), 0);
     if (!df) {

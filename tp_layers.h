@@ -778,7 +778,7 @@ static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, .
     char text[640];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    tp__vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     const char *scope = tp_name_scope(g);
     return tp_graph_fail(g, NULL, status, "%s%s%s", scope, *scope ? ": " : "", text);

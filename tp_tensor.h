@@ -23,7 +23,7 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>config >>status >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
+ * CONTENTS   >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
@@ -159,6 +159,21 @@ TP_DEF const char *tp_last_error(void);
  * what to do. Any thread. */
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...) TP_PRINTF(2, 3);
 TP_DEF const char *tp_status_name(tp_status status); /* "TP_ERR_SHAPE" */
+
+/* ==== >>numbers ======================================================================================= */
+/* Floating-point numbers as text, the same under every locale; the library writes and reads none in another way. */
+
+#define TP_NUMBER_TEXT 32 /* bytes that the longest text of a number takes, its 0 included */
+
+/* The fewest digits that read back as the same number, as Python's repr() has them: 1.0, 0.1, 1e-07, -inf, nan. Return the
+ * length. */
+TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value);
+TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value); /* of a float: 0.1, not 0.10000000149011612 */
+
+/* The number that `text` begins with, after white space: correctly rounded, a tie to even; "inf", "infinity" and "nan" in any
+ * case are numbers, hexadecimal ones are not. *end (which may be NULL) is what follows it; `text` itself if there is none. */
+TP_DEF double tp_parse_double(const char *text, const char **end);
+TP_DEF float tp_parse_float(const char *text, const char **end);
 
 /* ==== >>log =========================================================================================== */
 
@@ -1709,6 +1724,497 @@ static TP__UNUSED bool tp__os_interrupted(void)
 #define TP__THREAD_LOCAL __thread
 #endif
 
+/* ==== >>numbers ======================================================================================= */
+/* Text of floating-point numbers, exact to the last digit and the same under every locale and rounding mode: the C library's
+ * printf and strtod write and read a comma where setlocale() asks for one, which no file format does. */
+
+static uint32_t tp__float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static float tp__bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* Neither infinite nor NaN, read off the bits: gcc's comparisons do not count on a NaN where a program says -ffinite-math-only. */
+TP__UNUSED static bool tp__finite(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits >> 52 & 0x7ff) != 0x7ff;
+}
+
+#define TP__EXACT_DIGITS 780 /* a double has at most 767 digits, and as many of a text decide */
+#define TP__LONG_WORDS   200
+
+/* A natural number of any length: n words, the lowest first. */
+typedef struct tp__long {
+    int n;
+    uint32_t word[TP__LONG_WORDS];
+} tp__long;
+
+static void tp__long_mul(tp__long *a, uint32_t by, uint32_t add)
+{
+    uint64_t carry = add;
+    for (int i = 0; i < a->n; i++) {
+        carry += (uint64_t)a->word[i] * by;
+        a->word[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+    if (carry && a->n < TP__LONG_WORDS) a->word[a->n++] = (uint32_t)carry;
+}
+
+/* a *= 5^fives 2^twos */
+static void tp__long_scale(tp__long *a, int fives, int twos)
+{
+    for (; fives >= 13; fives -= 13) tp__long_mul(a, 1220703125u, 0);
+    for (; fives > 0; fives--) tp__long_mul(a, 5, 0);
+    for (; twos >= 31; twos -= 31) tp__long_mul(a, 1u << 31, 0);
+    if (twos > 0) tp__long_mul(a, 1u << twos, 0);
+}
+
+static void tp__long_set(tp__long *a, uint64_t value)
+{
+    a->n = 0;
+    for (; value; value >>= 32) a->word[a->n++] = (uint32_t)value;
+}
+
+static int tp__long_compare(const tp__long *a, const tp__long *b)
+{
+    if (a->n != b->n) return a->n < b->n ? -1 : 1;
+    for (int i = a->n - 1; i >= 0; i--)
+        if (a->word[i] != b->word[i]) return a->word[i] < b->word[i] ? -1 : 1;
+    return 0;
+}
+
+/* The bits of a float or a double as a number: significand 2^exponent. */
+typedef struct tp__format_of {
+    int fraction; /* bits of the fraction: 23 or 52 */
+    int lowest;   /* the exponent of the last place of a subnormal number: -149 or -1074 */
+    uint64_t infinity;
+} tp__format_of;
+static const tp__format_of tp__binary32 = {23, -149, 0x7f800000u}, tp__binary64 = {52, -1074, 0x7ff0000000000000u};
+
+static uint64_t tp__significand(const tp__format_of *type, uint64_t bits, int *exponent)
+{
+    const int biased = (int)(bits >> type->fraction);
+    const uint64_t fraction = bits & (((uint64_t)1 << type->fraction) - 1);
+    *exponent = type->lowest + (biased ? biased - 1 : 0);
+    return biased ? fraction | (uint64_t)1 << type->fraction : fraction;
+}
+
+/* All digits of a finite value >= 0; it is 0.d0 d1 d2 .. times 10^*point. Returns how many there are; zero has none. */
+static int tp__exact_digits(double value, char *digit, int *point)
+{
+    uint64_t bits;
+    int exponent, n = 0;
+    memcpy(&bits, &value, sizeof bits);
+    uint64_t m = tp__significand(&tp__binary64, bits & ~((uint64_t)1 << 63), &exponent);
+    *point = 0;
+    if (!m) return 0;
+    for (; exponent < 0 && !(m & 1); exponent++) m >>= 1;
+    tp__long a;
+    tp__long_set(&a, m);
+    tp__long_scale(&a, exponent < 0 ? -exponent : 0, exponent > 0 ? exponent : 0);
+    while (a.n > 0) { /* nine digits at a time, the last ones first */
+        uint64_t rest = 0;
+        for (int i = a.n - 1; i >= 0; i--) {
+            rest = rest << 32 | a.word[i];
+            a.word[i] = (uint32_t)(rest / 1000000000u);
+            rest %= 1000000000u;
+        }
+        while (a.n > 0 && !a.word[a.n - 1]) a.n--;
+        for (int i = 0; i < 9 && (a.n > 0 || rest); i++, rest /= 10) digit[n++] = (char)('0' + rest % 10);
+    }
+    *point = n + (exponent < 0 ? exponent : 0);
+    for (int i = 0; i < n / 2; i++) {
+        const char swap = digit[i];
+        digit[i] = digit[n - 1 - i];
+        digit[n - 1 - i] = swap;
+    }
+    while (n > 0 && digit[n - 1] == '0') n--;
+    return n;
+}
+
+/* Keep so many digits, rounded to the nearest, a tie to even. Returns how many are left without zeros at the end. */
+static int tp__round_digits(char *digit, int n, int keep, int *point)
+{
+    if (keep >= n) return n;
+    if (keep < 0) return 0;
+    const bool up = digit[keep] > '5' || (digit[keep] == '5' && (n > keep + 1 || (keep > 0 && (digit[keep - 1] & 1))));
+    n = keep;
+    if (up) {
+        while (n > 0 && digit[n - 1] == '9') n--;
+        if (n > 0) digit[n - 1]++;
+        else digit[n++] = '1', ++*point;
+    } else {
+        while (n > 0 && digit[n - 1] == '0') n--;
+    }
+    return n;
+}
+
+/* The nearest number of a type to 0.d0 d1 .. times 10^point, a tie to even, as bits: from near a guess, step by step, each
+ * compared exactly with what lies half-way to the next. */
+static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, int n, int point)
+{
+    if (n == 0 || point < -400) return 0;
+    if (point > 400) return type->infinity;
+    uint64_t head = 0;
+    for (int i = 0; i < 19; i++) head = head * 10 + (uint64_t)(i < n ? digit[i] - '0' : 0);
+    int twos, e = point - 19;
+    double guess = frexp((double)head, &twos);
+    for (int i = 8; i >= 0; i--) { /* a few roundings from the number */
+        static const double power[9] = {1e1, 1e2, 1e4, 1e8, 1e16, 1e32, 1e64, 1e128, 1e256};
+        int more;
+        while ((e < 0 ? -e : e) >= 1 << i) {
+            guess = frexp(e < 0 ? guess / power[i] : guess * power[i], &more);
+            twos += more, e += e < 0 ? 1 << i : -(1 << i);
+        }
+    }
+    int place = twos - type->fraction - 1, drop = 52 - type->fraction;
+    if (place < type->lowest) drop += type->lowest - place, place = type->lowest;
+    uint64_t bits = drop < 60 ? (uint64_t)(guess * 9007199254740992.0) >> drop : 0;
+    bits =
+        place - type->lowest > 4000 ? type->infinity - 1 : bits + ((uint64_t)(place - type->lowest) << type->fraction);
+    if (bits >= type->infinity) bits = type->infinity - 1;
+    tp__long text;
+    text.n = 0;
+    for (int i = 0; i < n; i++) {
+        if (text.n == 0) tp__long_set(&text, (uint64_t)(digit[i] - '0'));
+        else tp__long_mul(&text, 10, (uint32_t)(digit[i] - '0'));
+    }
+    const int tens = point - n;
+    for (;;) {
+        int exponent, order[2];
+        for (int above = 0; above < 2;
+             above++) { /* the text against the middle between this number and its neighbour */
+            tp__long a = text, b;
+            if (!above && bits == 0) {
+                order[0] = 1;
+                continue;
+            }
+            tp__long_set(&b, 2 * tp__significand(type, above ? bits : bits - 1, &exponent) + 1);
+            const int shift = exponent - 1 - tens;
+            tp__long_scale(&a, tens > 0 ? tens : 0, shift < 0 ? -shift : 0);
+            tp__long_scale(&b, tens < 0 ? -tens : 0, shift > 0 ? shift : 0);
+            order[above] = tp__long_compare(&a, &b);
+        }
+        if (order[0] < 0 || (order[0] == 0 && (bits & 1))) bits--;
+        else if ((order[1] > 0 || (order[1] == 0 && (bits & 1))) && bits < type->infinity) bits++;
+        else return bits;
+        if (bits == type->infinity) return bits;
+    }
+}
+
+static bool tp__same_word(const char *text, const char *word)
+{
+    for (; *word; text++, word++)
+        if ((*text | 32) != *word) return false;
+    return true;
+}
+
+/* The bits of the number that text begins with; *end: behind it, or text where there is none. */
+static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, const char **end)
+{
+    char digit[TP__EXACT_DIGITS + 1];
+    const char *p = text;
+    int n = 0, point = 0;
+    bool some = false, dot = false;
+    *end = text;
+    while (*p == ' ' || (*p >= '\t' && *p <= '\r')) p++;
+    const uint64_t sign = *p == '-' ? (type->infinity / ((uint64_t)1 << type->fraction) + 1) << type->fraction : 0;
+    if (*p == '-' || *p == '+') p++;
+    if (tp__same_word(p, "inf")) return *end = p + (tp__same_word(p, "infinity") ? 8 : 3), sign | type->infinity;
+    if (tp__same_word(p, "nan")) return *end = p + 3, sign | type->infinity | (uint64_t)1 << (type->fraction - 1);
+    for (;; p++) {
+        if (*p == '.' && !dot) {
+            dot = true;
+            continue;
+        }
+        if (*p < '0' || *p > '9') break;
+        some = true;
+        if (n > 0 || *p != '0') {
+            if (n < TP__EXACT_DIGITS) digit[n++] = *p;
+            else if (*p != '0') digit[n - 1] = (char)(digit[n - 1] | 1); /* a little more than what is kept */
+            if (!dot && point < 100000) point++;
+        } else if (dot && point > -100000) {
+            point--;
+        }
+    }
+    if (!some) return 0;
+    *end = p;
+    if (*p == 'e' || *p == 'E') {
+        const char *q = p + 1;
+        const bool down = *q == '-';
+        int e = 0;
+        if (*q == '-' || *q == '+') q++;
+        if (*q >= '0' && *q <= '9') {
+            for (; *q >= '0' && *q <= '9'; q++) e = e < 100000 ? e * 10 + (*q - '0') : e;
+            point += down ? -e : e;
+            *end = q;
+        }
+    }
+    while (n > 0 && digit[n - 1] == '0') n--;
+    return sign | tp__nearest_bits(type, digit, n, point);
+}
+
+TP_DEF double tp_parse_double(const char *text, const char **end)
+{
+    const char *behind;
+    double value;
+    const uint64_t bits = tp__parse_bits(&tp__binary64, text, end ? end : &behind);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+TP_DEF float tp_parse_float(const char *text, const char **end)
+{
+    const char *behind;
+    return tp__bits_float((uint32_t)tp__parse_bits(&tp__binary32, text, end ? end : &behind));
+}
+
+/* The fewest digits that read back as the number with these bits; it is finite and not negative. */
+static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double value, char *digit, int *point)
+{
+    char all[TP__EXACT_DIGITS + 1];
+    int whole, n = tp__exact_digits(value, all, &whole);
+    for (int keep = 1;; keep++) {
+        memcpy(digit, all, (size_t)n);
+        *point = whole;
+        const int left = tp__round_digits(digit, n, keep, point);
+        if (keep >= n || tp__nearest_bits(type, digit, left, *point) == bits) return left;
+    }
+}
+
+/* Where text goes that may be longer than its room. */
+typedef struct tp__text_out {
+    char *text;
+    size_t room, n;
+} tp__text_out;
+
+static void tp__print_char(tp__text_out *o, char c, int times)
+{
+    for (; times > 0; times--, o->n++)
+        if (o->n + 1 < o->room) o->text[o->n] = c;
+}
+static void tp__print_bytes(tp__text_out *o, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) tp__print_char(o, p[i], 1);
+}
+
+/* Digits as 0.00123 or 12300.0, with so many places behind the point; 'g' cuts zeros there. */
+static void tp__print_fixed(tp__text_out *o, const char *digit, int n, int point, int places, bool dot)
+{
+    if (point <= 0) tp__print_char(o, '0', 1);
+    for (int i = 0; i < point; i++) tp__print_char(o, i < n ? digit[i] : '0', 1);
+    if (places > 0 || dot) tp__print_char(o, '.', 1);
+    for (int i = point; i < point + places; i++) tp__print_char(o, i >= 0 && i < n ? digit[i] : '0', 1);
+}
+static void tp__print_power(tp__text_out *o, const char *digit, int n, int point, int places, bool dot, char e)
+{
+    int power = n ? point - 1 : 0;
+    tp__print_fixed(o, digit, n, 1, places, dot);
+    tp__print_char(o, e, 1);
+    tp__print_char(o, power < 0 ? '-' : '+', 1);
+    power = power < 0 ? -power : power;
+    if (power >= 100) tp__print_char(o, (char)('0' + power / 100), 1);
+    tp__print_char(o, (char)('0' + power / 10 % 10), 1);
+    tp__print_char(o, (char)('0' + power % 10), 1);
+}
+
+/* A finite number without its sign, as %e, %f or %g of printf. */
+static void tp__print_digits(tp__text_out *o, double value, int precision, char how, bool alt)
+{
+    char digit[TP__EXACT_DIGITS + 1];
+    int point, n = tp__exact_digits(value, digit, &point), places = precision;
+    const char form = (char)(how | 32), e = how == form ? 'e' : 'E';
+    if (form == 'g') {
+        if (precision == 0) precision = 1;
+        n = tp__round_digits(digit, n, precision, &point);
+        const int power = n ? point - 1 : 0;
+        const bool fixed = power >= -4 && power < precision;
+        places = fixed ? precision - 1 - power : precision - 1;
+        if (!alt) { /* no zeros at the end */
+            const int some = n - (fixed ? point : 1);
+            places = n == 0 || some < 0 ? 0 : some < places ? some : places;
+        }
+        if (fixed) tp__print_fixed(o, digit, n, n ? point : 1, places, alt);
+        else tp__print_power(o, digit, n, point, places, alt, e);
+    } else if (form == 'e') {
+        n = tp__round_digits(digit, n, precision + 1, &point);
+        tp__print_power(o, digit, n, point, places, alt, e);
+    } else {
+        n = tp__round_digits(digit, n, point + precision, &point);
+        tp__print_fixed(o, digit, n, n ? point : 1, places, alt);
+    }
+}
+
+/* One conversion of printf: everything between % and its letter is in `spec`. */
+typedef struct tp__spec {
+    bool left, plus, space, alt, zero;
+    int width, precision; /* -1: none */
+} tp__spec;
+
+static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, char how)
+{
+    char body[1200];
+    tp__text_out b = {body, sizeof body, 0};
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const bool finite = tp__finite(value);
+    const char sign = bits >> 63 ? '-' : s->plus ? '+' : s->space ? ' ' : 0;
+    if (finite)
+        tp__print_digits(&b, value, s->precision < 0 ? 6 : s->precision < 760 ? s->precision : 760, how, s->alt);
+    else tp__print_bytes(&b, bits << 12 ? (how & 32 ? "nan" : "NAN") : how & 32 ? "inf" : "INF", 3);
+    const int pad = s->width - (int)b.n - (sign != 0);
+    if (!s->left && !(s->zero && finite)) tp__print_char(o, ' ', pad);
+    if (sign) tp__print_char(o, sign, 1);
+    if (!s->left && s->zero && finite) tp__print_char(o, '0', pad);
+    tp__print_bytes(o, body, b.n);
+    if (s->left) tp__print_char(o, ' ', pad);
+}
+
+static const char *tp__spec_flags(const char *p, tp__spec *s)
+{
+    for (;; p++) {
+        if (*p == '-') s->left = true;
+        else if (*p == '+') s->plus = true;
+        else if (*p == ' ') s->space = true;
+        else if (*p == '#') s->alt = true;
+        else if (*p == '0') s->zero = true;
+        else return p;
+    }
+}
+
+static void tp__print_word(tp__text_out *o, const tp__spec *s, const char *word)
+{
+    size_t n = 0;
+    if (!word) word = "(null)";
+    while ((s->precision < 0 || n < (size_t)s->precision) && word[n]) n++;
+    const int pad = n < (size_t)s->width ? s->width - (int)n : 0;
+    if (!s->left) tp__print_char(o, ' ', pad);
+    tp__print_bytes(o, word, n);
+    if (s->left) tp__print_char(o, ' ', pad);
+}
+
+/* Whole numbers, characters and pointers: the C library's are the same everywhere. */
+static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long long value, void *pointer)
+{
+    char one[16], shown[128];
+    int n = 0;
+    const bool whole = how != 'c' && how != 'p';
+    const int width = s->width < 100 ? s->width : 100, precision = s->precision < 100 ? s->precision : 100;
+    one[n++] = '%';
+    if (s->left) one[n++] = '-';
+    if (s->plus) one[n++] = '+';
+    if (s->space) one[n++] = ' ';
+    if (s->alt) one[n++] = '#';
+    if (s->zero) one[n++] = '0';
+    one[n++] = '*';
+    if (whole) one[n++] = '.', one[n++] = '*', one[n++] = 'l', one[n++] = 'l'; /* a negative precision is none */
+    one[n++] = how, one[n] = 0;
+    if (whole) n = snprintf(shown, sizeof shown, one, width, precision, value);
+    else if (how == 'c') n = snprintf(shown, sizeof shown, one, width, (int)value);
+    else n = snprintf(shown, sizeof shown, one, width, pointer);
+    if (n > 0) tp__print_bytes(o, shown, (size_t)n);
+}
+
+/* vsnprintf, with numbers as they are written everywhere: 0.5, never 0,5. No %n, no long double, no wide characters. */
+static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
+{
+    tp__text_out o = {text, room, 0};
+    for (const char *p = fmt; *p; p++) {
+        if (*p != '%') {
+            tp__print_char(&o, *p, 1);
+            continue;
+        }
+        tp__spec s = {false, false, false, false, false, 0, -1};
+        int longs = 0;
+        char size = 0;
+        p = tp__spec_flags(p + 1, &s);
+        if (*p == '*') {
+            s.width = va_arg(ap, int), p++;
+            if (s.width < 0) s.left = true, s.width = -s.width;
+        }
+        for (; *p >= '0' && *p <= '9'; p++) s.width = s.width * 10 + (*p - '0');
+        if (*p == '.') {
+            s.precision = 0;
+            if (*++p == '*') s.precision = va_arg(ap, int), p++;
+            for (; *p >= '0' && *p <= '9'; p++) s.precision = s.precision * 10 + (*p - '0');
+        }
+        for (; *p == 'l' || *p == 'h' || *p == 'z' || *p == 't' || *p == 'j'; p++) size = *p, longs += *p == 'l';
+        const char how = *p;
+        const bool wide = longs > 1 || size == 'j' || ((size == 'z' || size == 't') && sizeof(size_t) > sizeof(long));
+        const bool middle = longs || size == 'z' || size == 't', is_signed = how == 'd' || how == 'i';
+        if (!how) break; /* a % at the end */
+        if (how == '%') tp__print_char(&o, '%', 1);
+        else if (how == 's') tp__print_word(&o, &s, va_arg(ap, const char *));
+        else if (how == 'p') tp__print_whole(&o, &s, how, 0, va_arg(ap, void *));
+        else if (how == 'c') tp__print_whole(&o, &s, how, va_arg(ap, int), NULL);
+        else if (strchr("eEfFgG", how)) tp__print_number(&o, &s, va_arg(ap, double), how);
+        else if (wide) tp__print_whole(&o, &s, how, va_arg(ap, long long), NULL);
+        else if (middle && is_signed) tp__print_whole(&o, &s, how, va_arg(ap, long), NULL);
+        else if (middle) tp__print_whole(&o, &s, how, (long long)va_arg(ap, unsigned long), NULL);
+        else if (is_signed) tp__print_whole(&o, &s, how, va_arg(ap, int), NULL);
+        else tp__print_whole(&o, &s, how, (long long)va_arg(ap, unsigned), NULL);
+    }
+    if (room) text[o.n < room ? o.n : room - 1] = 0;
+    return o.n > INT_MAX ? -1 : (int)o.n;
+}
+
+static int tp__format(char *text, size_t room, const char *fmt, ...) TP_PRINTF(3, 4);
+TP__UNUSED static int tp__format(char *text, size_t room, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = tp__vformat(text, room, fmt, ap);
+    va_end(ap);
+    return n;
+}
+
+/* Python's repr(): the fewest digits that read back as the same number. */
+static int tp__format_shortest(char *text, const tp__format_of *type, uint64_t bits, double value)
+{
+    char digit[TP__EXACT_DIGITS + 1];
+    tp__text_out o = {text, TP_NUMBER_TEXT, 0};
+    const uint64_t sign = (type->infinity / ((uint64_t)1 << type->fraction) + 1) << type->fraction;
+    const uint64_t size = bits & (sign - 1);
+    int point = 0;
+    if (bits & sign) tp__print_char(&o, '-', size <= type->infinity);
+    if (size >= type->infinity) {
+        tp__print_bytes(&o, size > type->infinity ? "nan" : "inf", 3);
+    } else {
+        const int n = size ? tp__shortest_digits(type, size, value, digit, &point) : 0;
+        if (n == 0) point = 1;
+        if (point > -4 && point <= 16) tp__print_fixed(&o, digit, n, point, n > point ? n - point : 1, true);
+        else tp__print_power(&o, digit, n, point, n - 1, false, 'e');
+    }
+    text[o.n] = 0;
+    return (int)o.n;
+}
+
+TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return tp__format_shortest(text, &tp__binary64, bits, value);
+}
+
+TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
+{
+    const uint32_t bits = tp__float_bits(value);
+    uint32_t size = bits & 0x7fffffffu;
+    double wide = (double)value;
+    if (size < 0x00800000u) wide = (double)size * 0x1p-149; /* processors may take subnormal floats for zero */
+    return tp__format_shortest(text, &tp__binary32, bits, wide);
+}
+
 /* ==== >>status ======================================================================================== */
 
 #define TP__ERROR_TEXT 2048
@@ -1723,12 +2229,12 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    const int n = vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
+    const int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
     char *whole = n < (int)sizeof text ? NULL : (char *)tp__hook_malloc((size_t)n + 1);
     if (whole) { /* a long path, most likely: what is wrong with it stands at the end */
         const size_t half = sizeof text / 2;
-        vsnprintf(whole, (size_t)n + 1, fmt, again);
+        tp__vformat(whole, (size_t)n + 1, fmt, again);
         memcpy(text + half - 5, " ... ", 5);
         memcpy(text + half, whole + (size_t)n + 1 - half, half);
         tp__hook_free(whole);
@@ -1850,11 +2356,11 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     char text[TP__LOG_TEXT], *longer = NULL;
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(text, sizeof text, fmt ? fmt : " ", ap);
+    int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
     if (n >= (int)sizeof text) { /* no memory: it stays cut */
         longer = (char *)tp__hook_malloc((size_t)n + 1);
-        if (longer && fmt) vsnprintf(longer, (size_t)n + 1, fmt, again);
+        if (longer && fmt) tp__vformat(longer, (size_t)n + 1, fmt, again);
     }
     va_end(again);
 
@@ -1908,7 +2414,7 @@ static TP__UNUSED tp_status tp__path(char *out, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    const int n = vsnprintf(out, TP__PATH, fmt, ap);
+    const int n = tp__vformat(out, TP__PATH, fmt, ap);
     va_end(ap);
     if (n >= 0 && n < TP__PATH) return TP_OK;
     return tp_fail(TP_ERR_ARG, "the path '%.60s...' is longer than %d bytes: use a shorter one", out, TP__PATH - 1);
@@ -2254,9 +2760,9 @@ TP_DEF char *tp_arena_printf(tp_arena *a, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = tp__vformat(NULL, 0, fmt, ap);
     char *text = n < 0 ? NULL : (char *)tp_arena_alloc(a, (size_t)n + 1);
-    if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
+    if (text) tp__vformat(text, (size_t)n + 1, fmt, again);
     va_end(again);
     va_end(ap);
     return text;
@@ -2312,10 +2818,10 @@ TP_DEF void tp_buf_printf(tp_buf *b, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = tp__vformat(NULL, 0, fmt, ap);
     if (n < 0) b->failed = true;
     else if (n > 0 && tp__buf_room(b, (size_t)n)) {
-        vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+        tp__vformat(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
     va_end(again);
@@ -2347,28 +2853,6 @@ TP_DEF const char *tp_dtype_name(tp_dtype d)
 }
 
 TP_DEF bool tp_dtype_is_float(tp_dtype d) { return d >= TP_F32 && d <= TP_BF16; }
-
-static uint32_t tp__float_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float tp__bits_float(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-/* Neither infinite nor NaN, read off the bits: gcc's comparisons do not count on a NaN where a program says -ffinite-math-only. */
-TP__UNUSED static bool tp__finite(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (bits >> 52 & 0x7ff) != 0x7ff;
-}
 
 /* All four conversions work on bits alone: the processor's denormal and rounding modes do not matter. */
 

@@ -102,6 +102,11 @@ refused() {
     if "$@" -I. -fsyntax-only "$dir/bits.c" 2>"$dir/refused.txt"; then echo "not refused: $*"; exit 1; fi
     grep -qF -- "$sentence" "$dir/refused.txt" || { head -n 5 "$dir/refused.txt"; echo "another sentence: $*"; exit 1; }
 }
+# numbers are read and written by tp_parse_double, tp_format_double and tp__format, which know no locale
+if grep -nE '\b(strtod|strtof|atof|sscanf|vsnprintf)\(|\b(sn|f)?printf\([^;]*%[-+ #0-9.*]*[efgEFG]["\\ ,;:)sx/]' tp_*.h | grep -vE ':( \*|/\*)'; then
+    echo "the C library's numbers follow the locale"
+    exit 1
+fi
 same gcc gcc gcc -O1
 [ "$(wc -l <"$dir/gcc.txt")" -gt 40 ] # it has printed something
 same gcc gcc-ofast gcc -Ofast -ffp-contract=fast

@@ -195,6 +195,15 @@ if command -v i686-linux-gnu-gcc >/dev/null && [ "$(uname -m)" = x86_64 ]; then
 else
     echo "     i686: not run (Debian packages gcc-i686-linux-gnu, libc6-dev-i386-cross)"
 fi
+# a program that has asked for a locale with a decimal comma
+rm -rf "$out/locale"
+if mkdir -p "$out/locale" && localedef -i de_DE -f UTF-8 "$out/locale/de_DE.UTF-8" 2>/dev/null; then
+    configuration locale "test_numbers test_train test_export test_files test_checkpoint test_import" "gcc -std=c11 -O1"
+    run_with "env LOCPATH=$PWD/$out/locale TP_TEST_LOCALE=de_DE.UTF-8"
+    quick
+else
+    echo "     locale: not run (Debian package locales)"
+fi
 configuration zip64 test_files "gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u"
 quick
 configuration processor test_amx "gcc -std=c11 -O2 -DAMX_REAL" # with its own instructions, where it has them

@@ -14,6 +14,7 @@ command -v arm-linux-gnueabihf-gcc >/dev/null || want="$want gcc-arm-linux-gnuea
 [ "$(uname -m)" != x86_64 ] || command -v i686-linux-gnu-gcc >/dev/null || want="$want gcc-i686-linux-gnu libc6-dev-i386-cross"
 command -v qemu-aarch64 >/dev/null || want="$want qemu-user"
 command -v clang-format >/dev/null || want="$want clang-format"
+[ -e /usr/share/i18n/locales/de_DE ] || want="$want locales"
 if [ -n "$want" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $want; } >/dev/null 2>&1 ||
         echo "not installed, so its tests are left out: $want"

@@ -45,7 +45,11 @@ static void trace_add(const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (trace_n) trace[trace_n++] = ' ';
+    static locale_t plain; /* what is expected has points, whatever locale the test runs under */
+    if (!plain) plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t before = uselocale(plain);
     const int n = vsnprintf(trace + trace_n, sizeof trace - trace_n, fmt, ap);
+    uselocale(before);
     va_end(ap);
     if (n > 0 && trace_n + (size_t)n < sizeof trace - 64) trace_n += (size_t)n;
 }
@@ -768,6 +772,24 @@ TEST(setter_with_func)
         for (int i = 0; i < 5; i++) CHECK_NEAR(set_log_value[i], want[i], 1e-15, 1e-15);
 }
 
+static double go_nan(int64_t epoch, double old, void *user)
+{
+    (void)user;
+    return epoch == 2 ? (double)NAN : old;
+}
+
+TEST(no_setter_sets_nan)
+{
+    quiet();
+    tp_cb_hyper_param_setter_with_func_desc d;
+    memset(&d, 0, sizeof d);
+    d.param = watched(1);
+    d.fn = go_nan;
+    tp_callback *cb = tp_cb_hyper_param_setter_with_func_(&d);
+    CHECK_ERR(run_noop(&cb, 1, 1, 1, 4), TP_ERR_NUMERIC, "to NaN");
+    CHECK(field == 1);
+}
+
 static tp_status add_on_even(tp_callback *setter, void *user, double *value, bool *set)
 {
     const int64_t epoch = setter->train->epoch_num;
@@ -884,7 +906,8 @@ TEST(human_setter)
              {"lr:0.5\n\n", 1},   {"lr :0.5", 1},
              {"#c\nlr:0.5", 1},   {"lr=0.5", 1},
              {"lr:abc", 1},       {"", 1},
-             {"mom:1", 1}};
+             {"mom:1", 1},        {"lr: nan", 1},
+             {"lr:-inf", 1},      {"mom:1\nlr:1e999", 1}};
     quiet();
     const char *dir = tp_test_tmpdir();
     if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) return;
@@ -897,6 +920,7 @@ TEST(human_setter)
         CHECK_OK(run_noop(&cb, 1, 1, 1, 1));
         CHECK_MSG(field == c[i].value, "'%s' gives %g, expected %g", c[i].text, field, c[i].value);
     }
+    CHECK_HAS(logged, "hyper.txt:2: not a name, ':' and a finite number"); /* the last one */
 }
 
 static tp_node *make_lr(tp_graph *g, void *user)

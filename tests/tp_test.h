@@ -40,6 +40,7 @@
 #include "../tp_tensor.h"
 
 #include <dirent.h>
+#include <locale.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -439,6 +440,12 @@ static bool tp_test__chosen(const char *name, const char *argument)
 
 TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
 {
+    if (getenv("TP_TEST_LOCALE")) { /* the whole test under a locale with a decimal comma, or not at all */
+        char half[8];
+        setlocale(LC_ALL, getenv("TP_TEST_LOCALE"));
+        snprintf(half, sizeof half, "%.1f", 0.5);
+        if (strcmp(half, "0,5") != 0) return printf("the locale %s is not there\n", getenv("TP_TEST_LOCALE")), 1;
+    }
     int passed = 0, failed = 0, skipped = 0;
     tp_test__begin();
     for (tp_test__case *c = tp_test__first; c; c = c->next) {

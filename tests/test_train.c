@@ -781,6 +781,7 @@ static double go_nan(int64_t epoch, double old, void *user)
 TEST(no_setter_sets_nan)
 {
     quiet();
+    TEST_EXPECT_ERROR("to NaN");
     tp_cb_hyper_param_setter_with_func_desc d;
     memset(&d, 0, sizeof d);
     d.param = watched(1);

@@ -195,7 +195,7 @@ TEST(sizes_too_large_for_any_memory_are_refused)
             tp_nn_conv2d(wide, tp_placeholder(g, "w", TP_F32, shape4(big, 1, 1, 1)), &c);
             break;
         case 5: tp_placeholder(g, "huge", TP_F32, shape2(big, big)); break;
-        case 6: tp_placeholder(g, "empty", TP_F32, tp_make_shape(0, big, big)); break;
+        case 6: tp_placeholder(g, "empty", TP_F32, shape4(0, big, big, 1)); break;
         case 7:
             tp_add(tp_placeholder(g, "a", TP_F32, shape2(big, 1)), tp_placeholder(g, "b", TP_F32, shape2(1, big)));
             break;
@@ -204,7 +204,7 @@ TEST(sizes_too_large_for_any_memory_are_refused)
         case 10:
             tp_matmul(tp_placeholder(g, "a", TP_F32, shape2(big, 1)), tp_placeholder(g, "b", TP_F32, shape2(1, big)));
             break;
-        default: tp_one_hot(tp_placeholder(g, "i", TP_I32, tp_make_shape(big)), INT32_MAX, 1.0f, 0.0f); break;
+        default: tp_one_hot(tp_placeholder(g, "i", TP_I32, shape1(big)), INT32_MAX, 1.0f, 0.0f); break;
         }
         const char *part = i < 3 || i == 9 ? "too large" : i == 4 ? "larger than the input" : "larger than any memory";
         CHECK_MSG(tp_graph_status(g) != TP_OK && strstr(tp_graph_error(g), part), "%d: %s", i,

@@ -9523,7 +9523,7 @@ static tp_status tp__out_put(tp_writer *w, const tp_dict *d, const tp_dict_item 
 
 static tp_status tp__npz_write(const char *path, const tp_dict *d, bool compress, tp__fetch_fn fetch, void *user)
 {
-    tp_npz_writer *w;
+    tp_npz_writer *w = NULL;
     tp_tensor room;
     memset(&room, 0, sizeof room);
     tp_status s = tp_npz_open(&w, path, compress);

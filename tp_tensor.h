@@ -69,6 +69,12 @@
 #endif
 #define _POSIX_C_SOURCE 200809L
 #endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64 /* files of more than 2 GiB on 32-bit systems */
+#endif
+#endif
+#if defined(__MINGW32__) && defined(TP_IMPLEMENTATION) && !defined(__USE_MINGW_ANSI_STDIO)
+#define __USE_MINGW_ANSI_STDIO 1 /* %zu and %lld, as everywhere else */
 #endif
 
 #include <stdarg.h>
@@ -98,7 +104,9 @@ extern "C" {
 #endif
 #endif
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) && !defined(__clang__)
+#define TP_PRINTF(fmt_, first_) __attribute__((format(gnu_printf, fmt_, first_)))
+#elif defined(__GNUC__)
 #define TP_PRINTF(fmt_, first_) __attribute__((format(printf, fmt_, first_)))
 #else
 #define TP_PRINTF(fmt_, first_)
@@ -1035,8 +1043,11 @@ static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == 
 #define NOMINMAX
 #endif
 #include <windows.h>
+#undef near /* words of the 1980s that it defines to nothing */
+#undef far
 #endif
 #if !defined(TP_NO_FILES) && defined(_WIN32)
+#include <direct.h>
 #include <fcntl.h>
 #include <io.h>
 #include <sys/stat.h>
@@ -1492,17 +1503,18 @@ typedef HANDLE tp__os_thread;
 #define TP__OS_MUTEX                SRWLOCK_INIT
 #define TP__OS_THREAD(name_, user_) static unsigned __stdcall name_(void *user_)
 #define TP__OS_THREAD_END           return 0
-#define tp__os_mutex_init(m_)       (InitializeSRWLock(m_), 0)
 #define tp__os_mutex_free(m_)       ((void)(m_))
 #define tp__os_lock(m_)             AcquireSRWLockExclusive(m_)
 #define tp__os_unlock(m_)           ReleaseSRWLockExclusive(m_)
-#define tp__os_cond_init(c_)        (InitializeConditionVariable(c_), 0)
 #define tp__os_cond_free(c_)        ((void)(c_))
 #define tp__os_wait(c_, m_)         ((void)SleepConditionVariableSRW(c_, m_, INFINITE, 0))
 #define tp__os_signal(c_)           WakeConditionVariable(c_)
 #define tp__os_broadcast(c_)        WakeAllConditionVariable(c_)
 #define tp__os_thread_yield()       ((void)SwitchToThread())
 #define tp__os_thread_join(t_)      ((void)WaitForSingleObject(t_, INFINITE), (void)CloseHandle(t_))
+
+static int tp__os_mutex_init(tp__os_mutex *m) { return InitializeSRWLock(m), 0; }
+static int tp__os_cond_init(tp__os_cond *c) { return InitializeConditionVariable(c), 0; }
 
 static bool tp__os_wait_for(tp__os_cond *c, tp__os_mutex *m, double seconds)
 {

@@ -6193,7 +6193,7 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
     const tp__buffer *x = &p->buffer[b];
     while (x->merged >= 0) x = &p->buffer[x->merged];
     switch (x->where) {
-    case TP__IN_ARENA: return e->on[x->device].arena + x->offset;
+    case TP__IN_ARENA: return e->on[x->device].arena ? e->on[x->device].arena + x->offset : NULL;
     case TP__IN_VAR: return e->session->var_data[x->var->id];
     case TP__IN_CONST: return x->data;
     default: return NULL;

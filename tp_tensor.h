@@ -5141,7 +5141,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         for (; i < mb; i += t.m) {
             t.m = tp__tile_rows(mb - i, isa->mr);
             t.step = !g->ta ? 1 : p->pack_a ? t.m : g->lda;
-            const float *a = packed_a + i * kn;
+            const float *a = packed_a ? packed_a + i * kn : NULL;
             int64_t gap = g->ta ? 1 : kn;
             if (!p->pack_a && g->ta) a = g->A + k * g->lda + row0 + i;
             else if (!p->pack_a) a = g->A + (row0 + i) * g->lda + k, gap = g->lda;
@@ -5438,6 +5438,7 @@ static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__c
 static void tp__fetch(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
+    if (n == 0) return; /* there may be no array at all */
     tp__fetch_row(a->at, n);
     a->at += (n + 15) / 16 * 16;
 }
@@ -10237,7 +10238,7 @@ static void tp__tf_add(tp__tf_out *b, const char *key, size_t nkey, const uint8_
     h = tp__put_varint(h, nkey - shared);
     h = tp__put_varint(h, nvalue);
     tp_buf_put(&b->bytes, head, (size_t)(h - head));
-    tp_buf_put(&b->bytes, key + shared, nkey - shared);
+    if (nkey > shared) tp_buf_put(&b->bytes, key + shared, nkey - shared);
     tp_buf_put(&b->bytes, value, nvalue);
     b->last.len = 0;
     tp_buf_put(&b->last, key, nkey);

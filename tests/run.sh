@@ -159,6 +159,14 @@ configuration tsan "test_tensor test_engine test_input test_train test_graph tes
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
 quick
 configuration g++-17 "test_ops test_graph test_train test_amx" "g++ -x c++ -std=c++17 -O1"
+# clang's UBSan sees what gcc's does not: arithmetic on NULL, floats that do not fit the integer they become
+if echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o "$out/clang-ubsan.runs" - 2>/dev/null; then
+    configuration clang-ubsan "$tests" \
+        "clang -std=gnu11 -O0 -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+    quick
+else
+    left_out+=("clang-ubsan: Debian packages clang, libclang-rt-14-dev are missing")
+fi
 # NEON, run by an emulator where there is one
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
     configuration neon "test_engine test_ops" "aarch64-linux-gnu-gcc -std=c11 -O2"

@@ -7,7 +7,7 @@ command -v g++ >/dev/null || need="$need g++"
 command -v clang >/dev/null || need="$need clang"
 command -v make >/dev/null || need="$need make"
 [ -e /usr/include/stdio.h ] || need="$need libc6-dev"
-# Wanted but not needed: the kernels for 64-bit Arm, and exported models on 32-bit Arm, run in an emulator; the format.
+# Wanted but not needed: the kernels for 64-bit Arm, and exported models on 32-bit Arm, run in an emulator; clang's sanitizers; the format.
 want=""
 command -v aarch64-linux-gnu-gcc >/dev/null || want="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 command -v arm-linux-gnueabihf-gcc >/dev/null || want="$want gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
@@ -15,6 +15,7 @@ command -v arm-linux-gnueabihf-gcc >/dev/null || want="$want gcc-arm-linux-gnuea
 command -v qemu-aarch64 >/dev/null || want="$want qemu-user"
 command -v clang-format >/dev/null || want="$want clang-format"
 [ -e /usr/share/i18n/locales/de_DE ] || want="$want locales"
+echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o /dev/null - 2>/dev/null || want="$want libclang-rt-14-dev"
 if [ -n "$want" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $want; } >/dev/null 2>&1 ||
         echo "not installed, so its tests are left out: $want"

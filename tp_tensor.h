@@ -645,7 +645,8 @@ TP_DEF tp_status tp_npz_close(tp_npz_writer *w); /* atomic: the file appears now
 TP_DEF void tp_npz_abort(tp_npz_writer *w);
 
 /* .safetensors: every rule of the format is checked before memory is taken. Types that tp lacks are widened as
- * those of npy, 8-bit floats and complex numbers refused. An error leaves d as it was; success replaces it. */
+ * those of npy, 8-bit floats and complex numbers refused. An error leaves d as it was; success replaces it. What is written carries checksums in __metadata__
+ * (tp.crc32c), which other programs pass over; where they are, a changed bit is an error that names the tensor. */
 TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d);
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d);
 TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* atomic */
@@ -9699,24 +9700,67 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
     return TP_OK;
 }
 
-/* {"name":"text", ...}: looked at, but not kept. */
-static tp_status tp__safetensors_metadata(tp__scan *p)
+/* Checksums (CRC-32C) in files of ours: "__metadata__":{"format":"tp2","tp.crc32c":"<header><tensor>.."}, eight hexadecimal digits
+ * each, the tensors in the order of their bytes. The header's is that of all its bytes, its length's included, with zeros where
+ * it stands itself. Other programs read over it, and write files without. */
+typedef struct tp__sums {
+    const char *digit; /* NULL: none */
+    size_t n;
+    bool ours;
+} tp__sums;
+
+static void tp__sum_text(char text[8], uint32_t sum)
+{
+    for (int i = 7; i >= 0; i--, sum >>= 4) text[i] = "0123456789abcdef"[sum & 15];
+}
+
+/* {"name":"text", ...}: only the checksums are kept. */
+static tp_status tp__safetensors_metadata(tp__scan *p, tp__sums *sums)
 {
     bool ok = tp__scan_eat(p, '{'), oom = false;
     if (ok && tp__scan_eat(p, '}')) return TP_OK;
     while (ok) {
+        char *text[2] = {NULL, NULL};
+        const char *from = NULL;
         for (int i = 0; i < 2 && ok; i++) {
-            char *text;
-            ok = (i == 0 || tp__scan_eat(p, ':')) && tp__safetensors_text(p, &text, &oom);
-            if (ok) tp_free(text);
+            ok = i == 0 || tp__scan_eat(p, ':');
+            tp__scan_peek(p);
+            from = p->at + 1;
+            ok = ok && tp__safetensors_text(p, &text[i], &oom);
         }
+        if (ok && strcmp(text[0], "format") == 0) sums->ours = strcmp(text[1], "tp2") == 0;
+        if (ok && strcmp(text[0], "tp.crc32c") == 0) sums->digit = from, sums->n = (size_t)(p->at - 1 - from);
+        tp_free(text[0]);
+        tp_free(text[1]);
         if (!ok || !tp__scan_eat(p, ',')) break;
     }
     if (ok && tp__scan_eat(p, '}')) return TP_OK;
     return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "__metadata__ is no object of texts");
 }
 
-static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list)
+/* p: the file; n: the header's bytes */
+static tp_status tp__safetensors_sums(const uint8_t *p, size_t n, const tp__sums *sums, const tp__entries *list,
+                                      const char *what)
+{
+    char text[8];
+    if (!sums->digit && !sums->ours) return TP_OK;
+    if (!sums->digit || sums->n != 8 * (list->n + 1))
+        return tp__safetensors_bad(what, "it has not one checksum for each tensor");
+    const size_t at = (size_t)((const uint8_t *)sums->digit - p);
+    uint32_t sum = tp_crc32c(tp_crc32c(tp_crc32c(0, p, at), "00000000", 8), p + at + 8, n + 8 - at - 8);
+    tp__sum_text(text, sum);
+    if (memcmp(text, sums->digit, 8) != 0)
+        return tp__safetensors_bad(what, "its checksum does not match; use another copy of the file");
+    for (size_t i = 0; i < list->n; i++) {
+        const tp__entry *e = &list->item[i];
+        tp__sum_text(text, tp_crc32c(0, p + 8 + n + e->begin, (size_t)(e->end - e->begin)));
+        if (memcmp(text, sums->digit + 8 * (i + 1), 8) != 0)
+            return tp__entry_bad(what, e, "its bytes do not match its checksum; use another copy of the file");
+    }
+    return TP_OK;
+}
+
+static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list, tp__sums *sums)
 {
     bool metadata = false;
     tp_status s = TP_OK;
@@ -9732,7 +9776,7 @@ static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list)
                 if (metadata) return tp__safetensors_bad(p->what, "there are two __metadata__");
                 metadata = true;
                 if (!tp__scan_eat(p, ':')) return tp__safetensors_bad(p->what, "a : is missing");
-                s = tp__safetensors_metadata(p);
+                s = tp__safetensors_metadata(p, sums);
             } else {
                 tp__entry *e = tp__entries_add(list, name);
                 if (!e) return TP_ERR_NOMEM;
@@ -9763,7 +9807,8 @@ TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char 
     text.at = (const char *)p + 8;
     text.end = text.at + n;
     text.what = what;
-    tp_status s = tp__safetensors_header(&text, &list);
+    tp__sums sums = {NULL, 0, false};
+    tp_status s = tp__safetensors_header(&text, &list, &sums);
     if (!s) s = tp__entries_check(&list, what);
     for (size_t i = 0; i < list.n && !s; i++) {
         if (list.item[i].begin != end)
@@ -9775,6 +9820,7 @@ TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char 
         s = tp_fail(TP_ERR_FORMAT, "%s: %s: the safetensors header promises %llu bytes of tensors, there are %llu",
                     what, end > size - 8 - n ? "it is cut short" : "there is too much", (unsigned long long)end,
                     (unsigned long long)(size - 8 - n));
+    if (!s) s = tp__safetensors_sums(p, (size_t)n, &sums, &list, what);
     for (size_t i = 0; i < list.n && !s; i++) s = tp__entry_read(&list.item[i], p + 8 + n, what, &fresh);
     tp__entries_free(&list);
     tp_dict_free(s ? &fresh : d);
@@ -9814,7 +9860,10 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
     tp_status s = tp__out_list(d, path, &out);
     if (s) return s;
     if (d->n) qsort(out, (size_t)d->n, sizeof *out, tp__out_by_type);
-    tp_buf_printf(&h, "{\"__metadata__\":{\"format\":\"tp\"}");
+    tp_buf_printf(&h, "{\"__metadata__\":{\"format\":\"tp2\",\"tp.crc32c\":\"");
+    const size_t sums = h.len;
+    for (int i = 0; i <= d->n; i++) tp_buf_put(&h, "00000000", 8);
+    tp_buf_printf(&h, "\"}");
     for (int i = 0; i < d->n && !s; i++) {
         const char *name = out[i].item->name;
         const tp_tensor *t = &out[i].item->value;
@@ -9840,7 +9889,15 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
     tp__put_le(length, h.len, 8);
     if (!s) s = tp_writer_put(w, length, 8);
     if (!s) s = tp_writer_put(w, h.data, h.len);
-    for (int i = 0; i < d->n && !s; i++) s = tp__out_put(w, d, out[i].item, fetch, user, &room, NULL);
+    uint32_t sum = 0;
+    for (int i = 0; i < d->n && !s; i++) {
+        s = tp__out_put(w, d, out[i].item, fetch, user, &room, &sum);
+        tp__sum_text(h.data + sums + 8 * (i + 1), sum);
+    }
+    if (!s) {
+        tp__sum_text(h.data + sums, tp_crc32c(tp_crc32c(0, length, 8), h.data, h.len));
+        s = tp__writer_patch(w, 8 + sums, h.data + sums, 8 * ((size_t)d->n + 1));
+    }
     tp_buf_free(&h);
     tp_free(out);
     tp_tensor_free(&room);

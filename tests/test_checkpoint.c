@@ -216,14 +216,15 @@ TEST(safetensors_known_bytes)
     CHECK(step && step->dtype == TP_I64 && step->shape.ndim == 0 && tp_tensor_get(step, 0) == 7);
     tp_dict_free(&d);
 
-    static const char header[] =
-        "{\"__metadata__\":{\"format\":\"tp\"},\"scalar\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
-        "\"scope/float64\":{\"dtype\":\"F64\",\"shape\":[1,2],\"data_offsets\":[8,24]},"
-        "\"empty\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[24,24]},"
-        "\"scope/float32\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]},"
-        "\"\xc3\xa9\\\"\\\\\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[28,32]},"
-        "\"scope/float16\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[32,34]},"
-        "\"scope/bool\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[34,36]}}";
+    static const char header[] = "{\"__metadata__\":{\"format\":\"tp2\",\"tp.crc32c\":"
+                                 "\"0000000000000000000000000000000000000000000000000000000000000000\"},"
+                                 "\"scalar\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
+                                 "\"scope/float64\":{\"dtype\":\"F64\",\"shape\":[1,2],\"data_offsets\":[8,24]},"
+                                 "\"empty\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[24,24]},"
+                                 "\"scope/float32\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]},"
+                                 "\"\xc3\xa9\\\"\\\\\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[28,32]},"
+                                 "\"scope/float16\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[32,34]},"
+                                 "\"scope/bool\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[34,36]}}";
     add(&d, "scope/bool", TP_BOOL, shape_of(1, 2, 0), 0);
     add(&d, "scope/float16", TP_F16, shape_of(1, 1, 0), 1);
     add(&d, "scope/float32", TP_F32, shape_of(1, 1, 0), 1);
@@ -237,8 +238,52 @@ TEST(safetensors_known_bytes)
     put(&b, header, strlen(header));
     put(&b, "       ", pad);
     put_hex(&b, "0700000000000000 000000000000f03f0000000000000040 0000803f 00000040 003c 0001");
+    static const int end[] = {0,  8,  24, 24,
+                              28, 32, 34, 36}; /* the checksums: of each tensor, then of the header with them */
+    const size_t data = 8 + strlen(header) + pad, sums = 8 + (size_t)(strstr(header, "00000000") - header);
+    char text[16];
+    for (int i = 7; i >= 0; i--) {
+        const uint32_t sum =
+            i ? tp_crc32c(0, b.p + data + end[i - 1], (size_t)(end[i] - end[i - 1])) : tp_crc32c(0, b.p, data);
+        snprintf(text, sizeof text, "%08x", (unsigned)sum);
+        memcpy(b.p + sums + 8 * (size_t)i, text, 8);
+    }
     CHECK_OK(tp_safetensors_save(path, &d));
     CHECK(tp_test_file_equals(path, b.p, b.n));
+    tp_dict_free(&d);
+}
+
+/* A bit that changed anywhere in a file of ours is noticed, and the sentence says where. */
+TEST(safetensors_flipped_bits_are_refused)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "x.safetensors");
+    tp_dict d = {NULL, 0, 0};
+    char *data = NULL;
+    size_t size = 0;
+    uint32_t r[4];
+    add(&d, "conv0/W", TP_F32, shape_of(2, 20, 10), 1);
+    add(&d, "conv0/b", TP_F32, shape_of(1, 10, 0), 2);
+    add(&d, "half", TP_F16, shape_of(1, 30, 0), 1);
+    add(&d, "step", TP_I64, shape_of(0, 0, 0), 7);
+    if (!CHECK_OK(tp_safetensors_save(path, &d)) || !CHECK_OK(tp_file_read(path, false, 0, &data, &size))) return;
+    CHECK_OK(tp_safetensors_parse(data, size, "x", &d));
+    const size_t head = 8 + (size_t)(unsigned char)data[0] + 256u * (unsigned char)data[1];
+    for (int i = 0; i < 1000 + (int)head * 8; i++) { /* all of the header's, and 1,000 anywhere */
+        tp_philox(5, (uint64_t)i, 0, r);
+        const size_t bit = i < 1000 ? r[0] % (size * 8) : (size_t)i - 1000;
+        data[bit / 8] = (char)(data[bit / 8] ^ 1 << bit % 8);
+        const tp_status st = tp_safetensors_parse(data, size, "x", &d);
+        data[bit / 8] = (char)(data[bit / 8] ^ 1 << bit % 8);
+        const char *said = tp_last_error();
+        CHECK_MSG(st < 0, "bit %d of byte %d is not missed", (int)(bit % 8), (int)(bit / 8));
+        const bool names =
+            strstr(said, "'conv0/W'") || strstr(said, "'conv0/b'") || strstr(said, "'half'") || strstr(said, "'step'");
+        CHECK_MSG(bit / 8 < head ? names || strstr(said, "header") || strstr(said, "tensor") : names, "byte %d: %s",
+                  (int)(bit / 8), said);
+    }
+    CHECK(d.n == 4); /* an error leaves it as it was */
+    CHECK_OK(tp_safetensors_parse(data, size, "x", &d));
+    tp_free(data);
     tp_dict_free(&d);
 }
 

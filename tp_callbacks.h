@@ -125,6 +125,7 @@ typedef struct tp_train_state {
     tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
     tp_callback *due_;                               /* who asked for a checkpoint in this phase, the first one */
     bool save_failed_;                               /* it could not be written */
+    bool triggering_;                                /* an epoch's steps are over, its triggers are not */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -1735,7 +1736,8 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
     memset(&s, 0, sizeof s);
     s.d = d;
     tp__forget_state(d);
-    const bool complete = train->epoch_num < train->starting_epoch || train->local_step == train->steps_per_epoch - 1;
+    const bool over = train->local_step == train->steps_per_epoch - 1 && !train->triggering_;
+    const bool complete = train->epoch_num < train->starting_epoch || over;
     const int64_t epoch[2] = {complete ? train->epoch_num : train->epoch_num - 1, complete};
     const tp_exec *outside = tp_session_exec(train->session);
     int64_t step[2] = {0, outside ? (int64_t)tp_exec_random_step(outside) : 0};

@@ -716,7 +716,7 @@ static int64_t tp__steps_done(tp_train_state *s)
     int64_t epoch[2], step = -1;
     if (!s->resumed || !tp_state_get_i64(d, "tp:", "epoch", epoch, 2) || epoch[1] || epoch[0] + 1 != s->starting_epoch)
         return 0;
-    if (!tp_state_get_i64(d, "tp:", "local_step", &step, 1) || step < 0 || step >= s->steps_per_epoch - 1) {
+    if (!tp_state_get_i64(d, "tp:", "local_step", &step, 1) || step < 0 || step >= s->steps_per_epoch) {
         tp_log(TP_LOG_WARN, "The checkpoint was made within epoch %lld, which begins anew.",
                (long long)s->starting_epoch);
         return 0;
@@ -748,8 +748,10 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
            (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
+    s->triggering_ = true;
     st = tp_callback_trigger_epoch(t->group_);
     if (st < 0 || st == TP_INTR) return st; /* the epoch is not complete */
+    s->triggering_ = false;
     const tp_status saved = tp_train_checkpoint(s, true);
     return saved == TP_OK ? st : saved;
 }
@@ -824,6 +826,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->stop_reason[0] = 0;
     tp__os_interrupt_listen();
     s->due_ = NULL;
+    s->triggering_ = false;
 
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");

@@ -4,6 +4,7 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_test.h"
+#include <signal.h>
 
 static char said[1 << 15];
 static int warnings;
@@ -241,6 +242,26 @@ TEST(who_stops_in_an_epoch_keeps_it)
     CHECK(step_of("model-2.npz") == 2 && step_of("model-3.npz") == -1);
     CHECK(step_of("best.npz") == 2); /* the others had their turn */
     CHECK_HAS(said, "Training was stopped by exception enough.");
+}
+
+static int ends_with;
+static tp_status interrupt(tp_callback *cb)
+{
+    if (cb->train->epoch_num == 2 && ends_with == TP_INTR) raise(SIGINT);
+    return cb->train->epoch_num == 2 && ends_with < 0 ? tp_fail((tp_status)ends_with, "no more") : TP_OK;
+}
+
+/* A checkpoint holds a whole epoch or none of it. */
+TEST(who_is_interrupted_in_an_epoch_repeats_it)
+{
+    TEST_EXPECT_ERROR("Training failed at global_step=2: no more");
+    for (int i = 0; i < 2; i++) {
+        quiet();
+        dir = tp_test_tmpdir();
+        ends_with = i ? TP_ERR_NUMERIC : TP_INTR;
+        CHECK(RUN(5, saver(), tp_cb_lambda(.trigger = interrupt), source(), best("validation_error")) == ends_with);
+        CHECK(step_of("model-1.npz") == 1 && step_of("model-2.npz") == -1 && step_of("best.npz") == 1);
+    }
 }
 
 /* A saver that is triggered after training, or before it, or inside of a wrapper that says nothing of it. */

@@ -6,6 +6,7 @@
 #   make test         everything that needs a compiler and Debian packages
 #   make gpu          what proves the GPU, on a machine that has one: tests, training, sanitizers, benchmarks against PyTorch
 #   make interop      what we write, read by numpy, TensorBoard and ONNX Runtime (in a Python environment under build/)
+#   make coverage     lines and branches of each header that the tests run through
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn
 #   make format       clang-format
 CC      ?= gcc
@@ -66,6 +67,9 @@ gpu:
 interop:
 	@bash tests/interop.sh
 
+coverage:
+	@bash tests/coverage.sh
+
 W ?= mlp.b128
 T ?= 1
 bench:
@@ -77,4 +81,4 @@ format:
 clean:
 	rm -rf build
 
-.PHONY: all mnist test gpu interop bench format clean
+.PHONY: all mnist test gpu interop coverage bench format clean

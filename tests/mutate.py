@@ -231,8 +231,8 @@ def run(exe, case, tmp, seconds, mutant=0, reached=None, asan=False):
 class Suite:
     """Programs of one build, their cases, what each reaches and how long it takes alone."""
 
-    def __init__(self, programs, cases, tmp, jobs, asan):
-        self.tmp, self.asan, self.programs = tmp, asan, programs
+    def __init__(self, programs, cases, tmp, jobs, asan, most):
+        self.tmp, self.asan, self.programs, self.most = tmp, asan, programs, most
         self.reach = {}
 
         def record(tc):
@@ -251,7 +251,10 @@ class Suite:
 
     def killer(self, n):
         cases = sorted((s, tc) for tc, (s, ids) in self.reach.items() if n in ids)
+        end = time.monotonic() + self.most
         for s, (test, case) in cases:
+            if time.monotonic() > end:
+                break
             status, _ = run(self.programs[test], case, self.tmp, 5 + 10 * s, mutant=n, asan=self.asan)
             if status != 0:
                 return f"{test}/{case}" + (" (too long)" if status is None else ""), len(cases)
@@ -266,6 +269,8 @@ def main():
     ap.add_argument("--function", default="", help="functions whose name matches this regex")
     ap.add_argument("--tests", default="", help="tests whose name contains this")
     ap.add_argument("--jobs", type=int, default=1)
+    ap.add_argument("--most", type=float, default=60, help="seconds for one change (and as many with sanitizers)")
+    ap.add_argument("--no-sanitizers", action="store_true")
     ap.add_argument("--show", action="store_true", help="show the changes and compile, run nothing")
     a = ap.parse_args()
     print(f"seed {a.seed}, {a.count} changes", flush=True)
@@ -323,17 +328,17 @@ def main():
     tmp = tempfile.mkdtemp(prefix="mutate.")
     os.chmod(tmp, 0o777)
     try:
-        plain = Suite(compile_all(["-O1"], "plain", tests, a.jobs), cases, tmp, a.jobs, False)
+        plain = Suite(compile_all(["-O1"], "plain", tests, a.jobs), cases, tmp, a.jobs, False, a.most)
         print(f"{len(plain.reach)} test cases, {sum(s for s, _ in plain.reach.values()):.0f} s; "
               f"{time.monotonic() - began:.0f} s until here", flush=True)
         judge(plain, mutants, a.jobs)
         left = {n: m for n, m in mutants.items() if not m.killed_by}
         print(f"{len(left)} left for the sanitizers; {time.monotonic() - began:.0f} s until here", flush=True)
-        if left:
+        if left and not a.no_sanitizers:
             flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
             needed = {tc for tc, (_, ids) in plain.reach.items() if ids & set(left)}
             programs = compile_all(flags, "asan", sorted({t for t, _ in needed}), a.jobs)
-            judge(Suite(programs, sorted(needed), tmp, a.jobs, True), left, a.jobs)
+            judge(Suite(programs, sorted(needed), tmp, a.jobs, True, a.most), left, a.jobs)
     finally:
         shutil.rmtree(tmp, ignore_errors=True)
     left = {n: m for n, m in mutants.items() if not m.killed_by}

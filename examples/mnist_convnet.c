@@ -119,7 +119,7 @@ int main(int argc, char **argv)
                 tp_cb_inference_runner(
                     test, .inferencers = {tp_inf_scalar_stats({"cross_entropy_loss", "accuracy"}),
                                           tp_inf_classification_error("incorrect_vector", "validation_error")}),
-                tp_cb_max_saver("validation_accuracy"), /* after inference, which makes its score */
+                tp_cb_max_saver("validation_accuracy"), /* savers may stand anywhere */
                 tp_cb_estimated_time_left()),
             .session_config = &session,
             .steps_per_epoch = steps,

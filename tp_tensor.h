@@ -1737,6 +1737,17 @@ static TP__UNUSED bool tp__os_interrupted(void)
 #define TP__THREAD_LOCAL __thread
 #endif
 
+/* Misuse: see the beginning of this file. TP__REQUIRE(s && path, TP_ERR_ARG); */
+#define TP__REQUIRE(cond_, ret_)      \
+    if (!(cond_)) {                   \
+        tp__misuse(__func__, #cond_); \
+        return ret_;                  \
+    }
+TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
+{
+    return tp_fail(TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
+}
+
 /* ==== >>numbers ======================================================================================= */
 /* Text of floating-point numbers, exact to the last digit and the same under every locale and rounding mode: the C library's
  * printf and strtod write and read a comma where setlocale() asks for one, which no file format does. */
@@ -1979,6 +1990,8 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
 
 TP_DEF double tp_parse_double(const char *text, const char **end)
 {
+    if (end) *end = text;
+    TP__REQUIRE(text, 0)
     const char *behind;
     double value;
     const uint64_t bits = tp__parse_bits(&tp__binary64, text, end ? end : &behind);
@@ -1988,6 +2001,8 @@ TP_DEF double tp_parse_double(const char *text, const char **end)
 
 TP_DEF float tp_parse_float(const char *text, const char **end)
 {
+    if (end) *end = text;
+    TP__REQUIRE(text, 0)
     const char *behind;
     return tp__bits_float((uint32_t)tp__parse_bits(&tp__binary32, text, end ? end : &behind));
 }
@@ -2214,6 +2229,7 @@ static int tp__format_shortest(char *text, const tp__format_of *type, uint64_t b
 
 TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value)
 {
+    TP__REQUIRE(text, 0)
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return tp__format_shortest(text, &tp__binary64, bits, value);
@@ -2221,6 +2237,7 @@ TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value)
 
 TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
 {
+    TP__REQUIRE(text, 0)
     const uint32_t bits = tp__float_bits(value);
     uint32_t size = bits & 0x7fffffffu;
     double wide = (double)value;
@@ -2256,17 +2273,6 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     va_end(ap);
     memcpy(tp__error, text, strlen(text) + 1);
     return status;
-}
-
-/* Misuse: see the beginning of this file. TP__REQUIRE(s && path, TP_ERR_ARG); */
-#define TP__REQUIRE(cond_, ret_)      \
-    if (!(cond_)) {                   \
-        tp__misuse(__func__, #cond_); \
-        return ret_;                  \
-    }
-TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
-{
-    return tp_fail(TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
 }
 
 TP_DEF const char *tp_status_name(tp_status status)

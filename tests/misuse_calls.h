@@ -34,6 +34,46 @@ static void call_tp_status_name(int which)
 }
 static const char *const cases_tp_status_name[] = {"Ggood arguments", NULL};
 
+static void call_tp_format_double(int which)
+{
+    (void)which;
+    char *text_ = which == 1 ? NULL : text_out;
+    double value_ = 0.5;
+    (void)tp_format_double(text_, value_);
+    got_answer();
+}
+static const char *const cases_tp_format_double[] = {"Ggood arguments", "!text = NULL", NULL};
+
+static void call_tp_format_float(int which)
+{
+    (void)which;
+    char *text_ = which == 1 ? NULL : text_out;
+    float value_ = 0.5f;
+    (void)tp_format_float(text_, value_);
+    got_answer();
+}
+static const char *const cases_tp_format_float[] = {"Ggood arguments", "!text = NULL", NULL};
+
+static void call_tp_parse_double(int which)
+{
+    (void)which;
+    const char *text_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "name";
+    const char **end_ = which == 5 ? NULL : &text_in;
+    (void)tp_parse_double(text_, end_);
+    got_answer();
+}
+static const char *const cases_tp_parse_double[] = {"Ggood arguments", "?text = \":/ \"", "?text = 300 letters", "?text = \"\"", "!text = NULL", "?end = NULL", NULL};
+
+static void call_tp_parse_float(int which)
+{
+    (void)which;
+    const char *text_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "name";
+    const char **end_ = which == 5 ? NULL : &text_in;
+    (void)tp_parse_float(text_, end_);
+    got_answer();
+}
+static const char *const cases_tp_parse_float[] = {"Ggood arguments", "?text = \":/ \"", "?text = 300 letters", "?text = \"\"", "!text = NULL", "?end = NULL", NULL};
+
 static void call_tp_log(int which)
 {
     (void)which;
@@ -7018,6 +7058,10 @@ static const misuse_call misuse_calls[] = {
     {"tp_last_error", call_tp_last_error, cases_tp_last_error},
     {"tp_fail", call_tp_fail, cases_tp_fail},
     {"tp_status_name", call_tp_status_name, cases_tp_status_name},
+    {"tp_format_double", call_tp_format_double, cases_tp_format_double},
+    {"tp_format_float", call_tp_format_float, cases_tp_format_float},
+    {"tp_parse_double", call_tp_parse_double, cases_tp_parse_double},
+    {"tp_parse_float", call_tp_parse_float, cases_tp_parse_float},
     {"tp_log", call_tp_log, cases_tp_log},
     {"tp_log_once", call_tp_log_once, cases_tp_log_once},
     {"tp_logger_set_dir", call_tp_logger_set_dir, cases_tp_logger_set_dir},

@@ -320,8 +320,9 @@ TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const
 /* Constructors take keyword arguments: tp_cb_periodic_trigger(cb, .every_k_steps = 100). What has no name
  * comes first and in the order of the fields. From C++ call the function with the underscore and a
  * descriptor. Zero means the default; booleans are tp_tri (TP_YES, TP_NO, unset). Lists are arrays that end
- * with the first NULL: .names = {"cost", "error"}. */
-#define TP_MAX_NAMES 16
+ * with the first NULL: .names = {"cost", "error"}. They hold TP_MAX_NAMES; compilers cut a longer one with a warning only, so one
+ * place more is kept, and a list that fills it is refused with a sentence. */
+#define TP_MAX_NAMES 32
 
 /* Forwards everything to cb, which it owns; name "Proxy-<inner>", chief_only copied. For wrappers of your
  * own: make one, replace the functions that shall differ, and reach the inner one with tp_proxy_inner.
@@ -435,7 +436,7 @@ TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_d
  * [callbacks: ProcessTensors] */
 typedef struct tp_cb_process_tensors_desc {
     tp_at at_;
-    const char *names[TP_MAX_NAMES];
+    const char *names[TP_MAX_NAMES + 1];
     tp_status (*fn)(tp_callback *cb, const tp_tensor *const *values, int n, void *user);
     void *user;
 } tp_cb_process_tensors_desc;
@@ -443,7 +444,7 @@ TP_DEF tp_callback *tp_cb_process_tensors_(const tp_cb_process_tensors_desc *d);
 /* Write tensors of every step to <logger dir>/DumpTensor-<global_step>.npz. [callbacks: DumpTensors] */
 typedef struct tp_cb_dump_tensors_desc {
     tp_at at_;
-    const char *names[TP_MAX_NAMES];
+    const char *names[TP_MAX_NAMES + 1];
 } tp_cb_dump_tensors_desc;
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
 /* Log the values of tensors at every step, "cost:0: 0.25": slow. [callbacks: TensorPrinter] */
@@ -460,7 +461,7 @@ TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d);
  * [callbacks: SimpleMovingAverage] */
 typedef struct tp_cb_simple_moving_average_desc {
     tp_at at_;
-    const char *names[TP_MAX_NAMES];
+    const char *names[TP_MAX_NAMES + 1];
     int window_size;
 } tp_cb_simple_moving_average_desc;
 TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d);
@@ -473,7 +474,7 @@ TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_avera
  * ProgressBar] */
 typedef struct tp_cb_progress_bar_desc {
     tp_at at_;
-    const char *names[TP_MAX_NAMES];
+    const char *names[TP_MAX_NAMES + 1];
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 
@@ -508,11 +509,11 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command);
  * sentence that names the newest checkpoint there is (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
-    int max_to_keep;                           /* 0 = 10; -1: all */
-    float keep_checkpoint_every_n_hours;       /* 0 = 0.5 */
-    const char *checkpoint_dir;                /* NULL = the logger's; made if missing */
-    const char *var_collections[TP_MAX_NAMES]; /* none = GLOBAL_VARIABLES */
-    tp_checkpoint_format format;               /* 0 = TP_CHECKPOINT_NPZ */
+    int max_to_keep;                               /* 0 = 10; -1: all */
+    float keep_checkpoint_every_n_hours;           /* 0 = 0.5 */
+    const char *checkpoint_dir;                    /* NULL = the logger's; made if missing */
+    const char *var_collections[TP_MAX_NAMES + 1]; /* none = GLOBAL_VARIABLES */
+    tp_checkpoint_format format;                   /* 0 = TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
@@ -563,7 +564,7 @@ TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 /* The mean over batches (unweighted) of scalars, reported as <prefix>_<op name>. [callbacks: ScalarStats] */
 typedef struct tp_inf_scalar_stats_desc {
     tp_at at_;
-    const char *names[TP_MAX_NAMES];
+    const char *names[TP_MAX_NAMES + 1];
     const char *prefix; /* NULL = "validation"; "" for none */
 } tp_inf_scalar_stats_desc;
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d);
@@ -591,7 +592,7 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
     tp_dataflow *df; /* or .input */
-    tp_inferencer *inferencers[TP_MAX_NAMES];
+    tp_inferencer *inferencers[TP_MAX_NAMES + 1];
     tp_input_source *input;
     const char *tower_name;    /* NULL = "InferenceTower" */
     tp_tower_func *tower_func; /* NULL = the trainer's */
@@ -657,16 +658,16 @@ typedef struct tp_schedule_point {
     int64_t at; /* epoch or step */
     double value;
 } tp_schedule_point;
-#define TP_MAX_SCHEDULE 64
+#define TP_MAX_SCHEDULE 128
 typedef enum { TP_INTERP_NONE = 0, TP_INTERP_LINEAR = 1 } tp_interp;
 typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
-    tp_schedule_point schedule[TP_MAX_SCHEDULE]; /* in any order: {{1, 0.1}, {30, 0.01}} */
-    int n_schedule;                              /* 0: up to the last one that is not {0, 0} */
-    int interp;                                  /* tp_interp */
-    int step_based;                              /* default TP_NO */
-    int set_at_beginning;                        /* default TP_YES */
+    tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* in any order: {{1, 0.1}, {30, 0.01}} */
+    int n_schedule;                                  /* 0: up to the last one that is not {0, 0} */
+    int interp;                                      /* tp_interp */
+    int step_based;                                  /* default TP_NO */
+    int set_at_beginning;                            /* default TP_YES */
     tp_hyper_param *param;
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
@@ -728,10 +729,10 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
  * and no blacklist one hits. A mistake in one of them ends the training before it begins. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
-    int enable_step;                     /* default TP_NO */
-    int enable_epoch;                    /* default TP_YES */
-    const char *whitelist[TP_MAX_NAMES]; /* none: everything */
-    const char *blacklist[TP_MAX_NAMES];
+    int enable_step;                         /* default TP_NO */
+    int enable_epoch;                        /* default TP_YES */
+    const char *whitelist[TP_MAX_NAMES + 1]; /* none: everything */
+    const char *blacklist[TP_MAX_NAMES + 1];
 } tp_monitor_scalar_printer_desc;
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
 
@@ -1306,13 +1307,14 @@ static const char *const *tp__arena_names(tp_arena *a, const char *const *names,
     return copy;
 }
 
-/* How many names an option array has: it ends with the first NULL. */
-static int tp__count_names(const char *const names[TP_MAX_NAMES])
+/* How many names an option array has: it ends with the first NULL. More than TP_MAX_NAMES: the compiler may have cut it. */
+static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 {
     int n = 0;
-    while (n < TP_MAX_NAMES && names[n]) n++;
+    while (n <= TP_MAX_NAMES && names[n]) n++;
     return n;
 }
+#define TP__TOO_MANY "%s: .%s holds at most %d: divide the list among several" /* who, option, how many */
 
 /* A constructor's sentence, "train.c:35: ..." where the place is known, into an arena. */
 static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
@@ -2956,11 +2958,12 @@ static tp_status tp__fetcher_after_run(tp_callback *cb, const tp_run_values *v)
     return f->fn(cb, v->value, v->n, f->user);
 }
 
-static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const char *const names[TP_MAX_NAMES],
+static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const char *const names[TP_MAX_NAMES + 1],
                                     tp_status (*fn)(tp_callback *, const tp_tensor *const *, int, void *), void *user)
 {
     const int n = tp__count_names(names);
     if (n < 1) return tp_callback_fail(at, TP_ERR_ARG, "%s: give at least one tensor name", name);
+    if (n > TP_MAX_NAMES) return tp_callback_fail(at, TP_ERR_ARG, TP__TOO_MANY, name, "names", TP_MAX_NAMES);
     if (!fn) return tp_callback_fail(at, TP_ERR_ARG, "%s: .fn is missing", name);
     tp_callback *cb = tp_callback_new(name, sizeof(tp__fetcher));
     tp__fetcher *f = cb ? (tp__fetcher *)cb->user : NULL;
@@ -3337,6 +3340,8 @@ static tp_status tp__progress_end(tp_callback *cb)
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
+    if (tp__count_names(d->names) > TP_MAX_NAMES)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ProgressBar", "names", TP_MAX_NAMES);
     tp_callback *cb = tp_callback_new("ProgressBar", sizeof(tp__progress));
     tp__progress *p = cb ? (tp__progress *)cb->user : NULL;
     if (!p || !(p->names = tp__arena_names(&cb->mem_, d->names, tp__count_names(d->names)))) {
@@ -3804,6 +3809,8 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
                                 (double)d->keep_checkpoint_every_n_hours);
+    if (tp__count_names(d->var_collections) > TP_MAX_NAMES)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ModelSaver", "var_collections", TP_MAX_NAMES);
     if ((int)d->format < 0 || (int)d->format >= TP_COUNT(tp__checkpoint_ends))
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "ModelSaver: .format is %d, not one of TP_CHECKPOINT_...",
                                 (int)d->format);
@@ -4189,6 +4196,8 @@ TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
     if (n < 1)
         return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
                                   "ScalarStats: give at least one name, tp_inf_scalar_stats({\"cost\"})");
+    if (n > TP_MAX_NAMES)
+        return tp_inferencer_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScalarStats", "names", TP_MAX_NAMES);
     tp_inferencer *inf = tp_inferencer_new("ScalarStats", sizeof(tp__scalar_stats));
     if (!inf) return &tp__no_inferencer;
     tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
@@ -4513,8 +4522,11 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     }
     int n = 0;
     bool ok = input != NULL;
-    for (; n < TP_MAX_NAMES && d->inferencers[n]; n++) ok = ok && d->inferencers[n] != &tp__no_inferencer;
+    for (; n <= TP_MAX_NAMES && d->inferencers[n]; n++) ok = ok && d->inferencers[n] != &tp__no_inferencer;
     if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
+    if (!mistake && n > TP_MAX_NAMES)
+        mistake =
+            "InferenceRunner: .inferencers holds at most " TP__STR(TP_MAX_NAMES) ": divide the list among several";
     for (int i = 0; !mistake && i < n; i++)
         if (d->inferencers[i]->status_ != TP_OK) {
             mistake = d->inferencers[i]->error_ ? d->inferencers[i]->error_ : "out of memory";
@@ -5038,9 +5050,14 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     if (!d) return tp__cb_no_options(__func__);
     int n = d->n_schedule;
     if (n == 0)
-        for (int i = 0; i < TP_MAX_SCHEDULE; i++)
+        for (int i = 0; i <= TP_MAX_SCHEDULE; i++)
             if (d->schedule[i].at != 0 || d->schedule[i].value < 0 || d->schedule[i].value > 0) n = i + 1;
-    if (n < 1 || n > TP_MAX_SCHEDULE || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
+    if (n > TP_MAX_SCHEDULE) {
+        tp_hyper_param_free(d->param);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScheduledHyperParamSetter", "schedule",
+                                TP_MAX_SCHEDULE);
+    }
+    if (n < 1 || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
         tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
@@ -5806,6 +5823,9 @@ static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool 
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
 {
     if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    if (tp__count_names(d->whitelist) > TP_MAX_NAMES || tp__count_names(d->blacklist) > TP_MAX_NAMES)
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScalarPrinter", "whitelist and .blacklist",
+                               TP_MAX_NAMES);
     tp_monitor *m = tp__printer_new();
     if (!m) return NULL;
     tp__printer *p = (tp__printer *)m->cb.user;

@@ -124,8 +124,10 @@ extern "C" {
 /* Booleans in option structs are three-valued, so that a call can undo what its scope set. */
 typedef enum { TP_UNSET = 0, TP_YES = 1, TP_NO = 2 } tp_tri;
 
-/* In option structs zero means "the default"; TP_ZERO is how to write an explicit 0 for a float. */
+/* In option structs zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a whole number (an option that
+ * takes it says so), TP_NO for a tp_tri. */
 #define TP_ZERO 1.17549435e-38f
+#define TP_NONE (-1)
 
 /* Where the caller stands, for error sentences. */
 typedef struct tp_at {

@@ -173,7 +173,6 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 
 /* Options of a training that is set up by hand. */
 #define TP_NO_STEPS (-1)
-#define TP_NONE     (-1)
 typedef struct tp_train_desc {
     tp_callback *const *callbacks;
     int n_callbacks;
@@ -184,8 +183,8 @@ typedef struct tp_train_desc {
     int n_monitors;
     tp_session_init *session_init;
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
-    int64_t starting_epoch;         /* 0 = 1 */
-    int64_t max_epoch;              /* 0 = 9999999 */
+    int64_t starting_epoch;         /* 0 = 1; TP_NONE: 0 */
+    int64_t max_epoch;              /* 0 = 9999999; TP_NONE: no epoch at all */
     int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
 } tp_train_desc;
 /* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
@@ -214,9 +213,9 @@ typedef struct tp_train_config {
     const tp_session_creator *session_creator; /* NULL: made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
     tp_session_init *session_init;
-    int64_t starting_epoch;  /* 0 = 1 */
+    int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
     int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
-    int64_t max_epoch;       /* 0 = 99999 */
+    int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
     int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
     int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42 */
@@ -846,6 +845,12 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
 
+/* An option that is an epoch: unset, TP_NONE for 0, or itself. */
+static int64_t tp__epoch_option(int64_t option, int64_t otherwise)
+{
+    return option == TP_NONE ? 0 : option ? option : otherwise;
+}
+
 /* -- the calls in one */
 
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
@@ -873,8 +878,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     tp_session_init_free(init);
     if (st != TP_OK) return st;
     if (d->unsaved_is_ok) t->unsaved_is_ok = d->unsaved_is_ok == TP_YES;
-    return tp_trainer_main_loop(t, steps, d->starting_epoch ? d->starting_epoch : 1,
-                                d->max_epoch ? d->max_epoch : 9999999);
+    return tp_trainer_main_loop(t, steps, tp__epoch_option(d->starting_epoch, 1), tp__epoch_option(d->max_epoch, 9999999));
 }
 
 /* Callbacks followed by extra ones, in one array. The default ones are made here, so that NULL ones among
@@ -1087,7 +1091,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.session_init = c->session_init;
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
-    d.max_epoch = c->max_epoch ? c->max_epoch : 99999;
+    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE goes on to tp_train */
     d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
     c->callbacks = c->extra_callbacks = NULL;

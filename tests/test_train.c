@@ -183,6 +183,62 @@ static tp_callback *periodic_callback(tp_callback *cb, int64_t steps, int64_t ep
     return tp_cb_periodic_callback_(&d);
 }
 
+/* A list longer than its option is refused: a compiler has cut it, and says so only in a warning. */
+static tp_status nothing(tp_callback *cb, const tp_tensor *const *v, int n, void *user)
+{
+    (void)cb, (void)v, (void)n, (void)user;
+    return TP_OK;
+}
+TEST(lists_that_do_not_fit_are_refused)
+{
+    quiet();
+    tp_cb_process_tensors_desc p;
+    tp_cb_progress_bar_desc bar;
+    tp_cb_model_saver_desc saver;
+    tp_cb_scheduled_hyper_param_setter_desc s;
+    tp_monitor_scalar_printer_desc m;
+    tp_inf_scalar_stats_desc inf;
+    memset(&p, 0, sizeof p), memset(&bar, 0, sizeof bar), memset(&saver, 0, sizeof saver);
+    memset(&s, 0, sizeof s), memset(&m, 0, sizeof m), memset(&inf, 0, sizeof inf);
+    for (int i = 0; i <= TP_MAX_NAMES; i++)
+        p.names[i] = bar.names[i] = saver.var_collections[i] = m.blacklist[i] = inf.names[i] = "name";
+    for (int i = 0; i <= TP_MAX_SCHEDULE; i++) s.schedule[i].at = i + 1, s.schedule[i].value = 0.5;
+    p.fn = nothing;
+    s.name = "lr";
+    tp_callback *cb[] = {tp_cb_process_tensors_(&p), tp_cb_progress_bar_(&bar), tp_cb_model_saver_(&saver),
+                         tp_cb_scheduled_hyper_param_setter_(&s)};
+    for (int i = 0; i < TP_COUNT(cb); i++) {
+        CHECK(cb[i]->status_ == TP_ERR_ARG);
+        CHECK_HAS(cb[i]->error_, "at most");
+        tp_callback_free(cb[i]);
+    }
+    tp_monitor *printer = tp_monitor_scalar_printer_(&m);
+    CHECK(printer->cb.status_ == TP_ERR_ARG);
+    tp_monitor_free(printer);
+    tp_inferencer *stats = tp_inf_scalar_stats_(&inf);
+    CHECK(stats->status_ == TP_ERR_ARG);
+    tp_inferencer_free(stats);
+    p.names[TP_MAX_NAMES] = NULL; /* one less fits */
+    s.schedule[TP_MAX_SCHEDULE].at = 0, s.schedule[TP_MAX_SCHEDULE].value = 0;
+    tp_callback *full[] = {tp_cb_process_tensors_(&p), tp_cb_scheduled_hyper_param_setter_(&s)};
+    for (int i = 0; i < TP_COUNT(full); i++) {
+        CHECK(full[i]->status_ == TP_OK);
+        tp_callback_free(full[i]);
+    }
+}
+
+static void no_epoch(tp_trainer *t) { CHECK(t->state.max_epoch == 0 && t->state.global_step == 0); }
+static void epoch_0(tp_trainer *t)
+{
+    CHECK(t->state.starting_epoch == 0 && t->state.epoch_num == 2 && t->state.global_step == 6);
+}
+TEST(zero_epochs_have_a_spelling)
+{
+    quiet();
+    CHECK_OK(run_noop_and(NULL, 0, 2, 1, TP_NONE, NULL, no_epoch));
+    CHECK_OK(run_noop_and(NULL, 0, 2, TP_NONE, 2, NULL, epoch_0));
+}
+
 /* ==== >>loop ========================================================================================== */
 
 TEST(counters_of_every_hook)

@@ -1687,8 +1687,21 @@ static tp_status train_some(const char *dir, int epochs, int auto_resume, bool q
     return tp_launch_train_with_config(&c, queue ? tp_queue_input_trainer() : tp_simple_trainer());
 }
 
+/* The values of a statistic in stats.json, oldest first. */
+static int reported(const char *dir, const char *key, double *v, int most)
+{
+    char *text = NULL;
+    int n = 0;
+    if (!CHECK_OK(tp_load_existing_json(dir, &text))) return 0;
+    for (const char *p = text; (p = strstr(p, key)) != NULL && n < most; p += strlen(key))
+        v[n++] = strtod(p + strlen(key), NULL);
+    tp_free(text);
+    return n;
+}
+
 TEST(training_learns_and_reports)
 {
+    double cost[8];
     quiet();
     const char *dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
@@ -1697,6 +1710,9 @@ TEST(training_learns_and_reports)
     CHECK(tp_file_exists(tp_test_path(dir, "min-validation_cost.npz")));
     CHECK_HAS(logged, "Will eval 3 iterations");
     CHECK_HAS(logged, "MovingAverageSummary: 1 operations");
+    if (CHECK(reported(dir, "\"validation_cost\": ", cost, 8) == 5))
+        CHECK_MSG(cost[4] > 0 && cost[4] < 0.7 * cost[0] && cost[1] < cost[0], "the cost goes from %g to %g", cost[0],
+                  cost[4]);
 }
 
 TEST(resume_is_exact)

@@ -3609,7 +3609,9 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     full.len = 0;
     tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
     const tp_variable *v = full.data ? tp_find_variable(h->ctx.graph, full.data) : NULL;
+    const bool failed = full.failed;
     tp_buf_free(&full);
+    if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
     if (n) return n;
     return v ? v->node : NULL;
 }

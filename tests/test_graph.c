@@ -880,10 +880,10 @@ TEST(a_nan_is_not_hidden_by_fusion)
         tp_feed f = feed_f32(x, shape2(4, 16), data);
         const tp_tensor *out[4];
         if (CHECK_OK(tp_session_run(s, &f, 1, fetch, 4, out))) {
-            for (int k = 0; k < 64; k++) CHECK(isnan(tp_tensor_get(out[0], k)) == (k % 16 == 5));
-            for (int k = 0; k < 16; k++) CHECK(isnan(tp_tensor_get(out[1], k)) == (k == 5));
-            for (int k = 0; k < 16; k++) CHECK(isnan(tp_tensor_get(out[2], k)) == (k / 4 == 1));
-            for (int k = 0; k < 16; k++) CHECK(isnan(tp_tensor_get(out[3], k)) == (k / 4 == 1));
+            for (int k = 0; k < 64; k++) CHECK((isnan(tp_tensor_get(out[0], k)) != 0) == (k % 16 == 5));
+            for (int k = 0; k < 16; k++) CHECK((isnan(tp_tensor_get(out[1], k)) != 0) == (k == 5));
+            for (int k = 0; k < 16; k++) CHECK((isnan(tp_tensor_get(out[2], k)) != 0) == (k / 4 == 1));
+            for (int k = 0; k < 16; k++) CHECK((isnan(tp_tensor_get(out[3], k)) != 0) == (k / 4 == 1));
         }
         tp_session_free(s);
         tp_graph_free(g);

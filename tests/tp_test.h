@@ -47,12 +47,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
 
 #define TP_TEST__UNUSED __attribute__((unused))
+
+#ifdef _WIN32 /* what mingw-w64 lacks of POSIX */
+#include <direct.h>
+#define lstat(path_, st_) stat(path_, st_)
+#define mkdtemp           tp_test__mkdtemp
+TP_TEST__UNUSED static char *tp_test__mkdtemp(char *path)
+{
+    static int n;
+    for (int i = 0; i < 100; i++) {
+        snprintf(path + strlen(path) - 6, 7, "%06d", ((int)getpid() * 100 + n++) % 1000000);
+        if (_mkdir(path) == 0) return path;
+    }
+    return NULL;
+}
+#endif
 
 /* ==== >>state ========================================================================================= */
 
@@ -396,12 +413,7 @@ TP_TEST__UNUSED static void tp_test_alloc_reset(void)
 
 /* ==== >>main ========================================================================================== */
 
-TP_TEST__UNUSED static double tp_test__ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+TP_TEST__UNUSED static double tp_test__ms(void) { return 1e3 * tp_time(); }
 
 /* Somebody's time limit is over: which test was running. */
 TP_TEST__UNUSED static void tp_test__terminated(int signal_number)
@@ -417,6 +429,10 @@ TP_TEST__UNUSED static void tp_test__terminated(int signal_number)
 
 static void tp_test__begin(void)
 {
+#ifdef _WIN32
+    static tp_test__errors seen; /* no process is forked */
+    tp_test__seen = &seen;
+#else
     FILE *f = tmpfile(); /* POSIX has no other memory that forked processes share */
     void *p = MAP_FAILED;
     if (f && ftruncate(fileno(f), sizeof *tp_test__seen) == 0)
@@ -427,6 +443,7 @@ static void tp_test__begin(void)
     }
     fclose(f);
     tp_test__seen = (tp_test__errors *)p;
+#endif
     tp_test__main_pid = getpid();
     signal(SIGTERM, tp_test__terminated);
 }

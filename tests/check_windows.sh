@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Windows: mingw-w64 builds all headers, the README's trainer, the examples, and the tests that need no POSIX; wine runs these.
+set -eu
+cd "$(dirname "$0")/.."
+cc=x86_64-w64-mingw32-gcc
+command -v $cc >/dev/null || { echo "$cc is missing (Debian: gcc-mingw-w64-x86-64)"; exit 77; }
+dir=build/test/windows
+rm -rf "$dir/tmp"
+mkdir -p "$dir/tmp"
+implemented=""
+for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
+{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$dir/library.c"
+$cc -std=c11 -O1 -Wall -Wextra -Wno-type-limits -Werror -I. -c "$dir/library.c" -o "$dir/library.o"
+awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/trainer.c"
+for f in examples/*.c "$dir/trainer.c"; do
+    $cc -std=c11 -O1 $implemented -I. "$f" "$dir/library.o" -o "$dir/$(basename "$f" .c).exe" -lm
+done
+tests="test_ops test_gradients2 test_graph test_optim test_predict"
+for t in $tests; do
+    if grep -qE '^#define (TP_STATIC|TP_NAIVE)' "tests/$t.c"; then
+        $cc -std=gnu11 -O1 -Itests -I. "tests/$t.c" -o "$dir/$t.exe" -lm
+    else
+        $cc -std=gnu11 -O1 $implemented -Itests -I. "tests/$t.c" "$dir/library.o" -o "$dir/$t.exe" -lm
+    fi
+done
+# files: written, over themselves, set aside, listed, and what another process left removed
+cat >"$dir/files.c" <<'C'
+#include "tp_train.h"
+#include <stdlib.h>
+#include <string.h>
+#define MUST(x_) do { if (!(x_)) { printf("line %d: %s: %s\n", __LINE__, #x_, tp_last_error()); exit(1); } } while (0)
+static void run(void *user) { *(int *)user += 1; }
+int main(void)
+{
+    tp_dict d;
+    tp_checkpoint_entry *e = NULL;
+    tp_thread *thread = NULL;
+    char *text = NULL, dir[300];
+    size_t size = 0;
+    int n = 0, ran = 0;
+    memset(&d, 0, sizeof d);
+    MUST(tp_logger_set_dir("files/\xc3\xa9", 'k') == TP_OK);
+    for (int i = 0; i < 3; i++) MUST(tp_logger_set_dir("files/\xc3\xa9", i < 2 ? 'k' : 'b') == TP_OK);
+    snprintf(dir, sizeof dir, "%s", tp_logger_dir());
+    tp_tensor *t = tp_dict_add(&d, "x");
+    MUST(t && tp_tensor_resize(t, TP_F32, tp_make_shape(3)) == TP_OK);
+    static const char *const names[] = {"model-1.npz", "model-2.safetensors", "model-3.index"};
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < 3; i++) {
+            char path[400];
+            snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+            ((float *)t->data)[0] = (float)round;
+            MUST(tp_save_checkpoint_vars(&d, path) == TP_OK);
+            tp_dict back;
+            memset(&back, 0, sizeof back);
+            MUST(tp_load_checkpoint_vars(path, &back) == TP_OK && tp_tensor_get(&back.item[0].value, 0) == round);
+            tp_dict_free(&back);
+        }
+    MUST(tp_get_all_checkpoints(dir, "model", &e, &n) == TP_OK && n == 3 && e[2].step == 3);
+    tp_free(e);
+    MUST(tp_file_read("files/none", false, 0, &text, &size) == TP_ERR_IO);
+    MUST(tp_thread_start(&thread, run, &ran) == TP_OK);
+    tp_thread_join(thread);
+    MUST(ran == 1);
+    tp_logger_set_dir(NULL, 0);
+    MUST(tp_logger_set_dir(dir, 'd') == TP_OK && tp_get_all_checkpoints(dir, "model", &e, &n) == TP_OK && n == 0);
+    tp_logger_set_dir(NULL, 0);
+    tp_dict_free(&d);
+    puts("files: ok");
+    return 0;
+}
+C
+$cc -std=c11 -O1 $implemented -I. "$dir/files.c" "$dir/library.o" -o "$dir/files.exe" -lm
+command -v wine >/dev/null || { echo "built, but wine is missing to run it (Debian: wine)"; exit 77; }
+export WINEPREFIX=$PWD/$dir/prefix WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" TP_TEST_QUICK=1 TMPDIR=$PWD/$dir/tmp
+timeout 300 wine cmd /c exit >/dev/null 2>&1 || { echo "wine does not start here"; exit 77; }
+(cd "$dir/tmp" && timeout 120 wine ../files.exe 2>/dev/null | tr -d '\r' | tee ../files.log)
+grep -qx 'files: ok' "$dir/files.log"
+for t in $tests; do
+    timeout 300 wine "$dir/$t.exe" 2>/dev/null | tr -d '\r' >"$dir/$t.log" || true
+    grep -E '^FAIL' -B 5 "$dir/$t.log" || true
+    grep -E '^[1-9][0-9]* passed, 0 failed' "$dir/$t.log" || { echo "$t failed under wine"; tail -n 5 "$dir/$t.log"; exit 1; }
+done
+echo ok

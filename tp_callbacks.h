@@ -495,8 +495,8 @@ typedef struct tp_cb_throughput_tracker_desc {
 TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_desc *d);
 /* Reports "HostFreeMemory (GB)" at each trigger. chief_only is false. [callbacks: HostMemoryTracker] */
 TP_DEF tp_callback *tp_cb_host_memory_tracker(void);
-/* Runs a shell command at each trigger, {name} replaced by the newest value of that stat. A missing stat
- * fails the training, a failing command is logged. [callbacks: SendStat] */
+/* Runs a shell command at each trigger, {name} replaced by the newest value of that stat, {name:.3f} by it in Python's
+ * format for numbers, {{ and }} by a brace. (The original's `names` are those in the command.) A missing stat fails the training, a failing command is logged. [callbacks: SendStat] */
 TP_DEF tp_callback *tp_cb_send_stat(const char *command);
 
 /* ==== >>savers ======================================================================================== */
@@ -717,7 +717,7 @@ TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_
  * appended to when training goes on where it stopped, else renamed to stats.json.MMDD-HHMMSS. [callbacks:
  * JSONWriter] */
 TP_DEF tp_monitor *tp_monitor_json_writer(void);
-/* The epoch_num of the last record of <dir>/stats.json: TP_ERR_NAME if there is no file, TP_ERR_FORMAT if it
+/* The epoch_num of the last record of <dir>/stats.json (dir NULL: the logger's directory): TP_ERR_NAME if there is no file, TP_ERR_FORMAT if it
  * is no list of JSON; *epoch is -1 when the list is empty or the record has none.
  * [JSONWriter.load_existing_epoch_number] */
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
@@ -1208,6 +1208,8 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     tp__json j;
     *text = NULL;
     *epoch = -1;
+    if (!dir && !(dir = tp_logger_dir()))
+        return tp_fail(TP_ERR_ARG, "stats.json of no directory: none is given, and the logger has none");
     tp_status st = tp__path(path, "%s/stats.json", dir);
     if (st != TP_OK) return st;
     if (!tp_file_exists(path)) return tp_fail(TP_ERR_NAME, "there is no file '%s'", path);
@@ -3536,12 +3538,51 @@ typedef struct tp__send {
     const char *command;
 } tp__send;
 
+/* One value in Python's format syntax for numbers: [<>][+ ][#][0][width][.precision][deEfFgG%]; *spec ends at '}'. */
+static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_stat *stat)
+{
+    char room[1400], shortest[TP_NUMBER_TEXT];
+    tp__text_out o = {room, sizeof room, 0};
+    tp__spec s = {false, false, false, false, false, 0, -1};
+    const char *p = spec, *end = spec + n;
+    double value = stat->value;
+    if (p < end && (*p == '<' || *p == '>')) s.left = *p++ == '<';
+    if (p < end && strchr("+- ", *p)) s.plus = *p == '+', s.space = *p == ' ', p++;
+    if (p < end && *p == '#') s.alt = true, p++;
+    if (p < end && *p == '0') s.zero = true, p++;
+    for (; p < end && *p >= '0' && *p <= '9' && s.width < 100; p++) s.width = s.width * 10 + (*p - '0');
+    if (p < end && *p == '.') {
+        s.precision = 0;
+        for (p++; p < end && *p >= '0' && *p <= '9' && s.precision < 100; p++)
+            s.precision = s.precision * 10 + (*p - '0');
+    }
+    char how = p < end ? *p++ : 0;
+    if (p != end || (how && !strchr("deEfFgG%", how)) || (how == 'd' && (!stat->is_int || s.precision >= 0)))
+        return false;
+    if (how == 'd' || (!how && s.precision < 0 && stat->is_int)) how = 'f', s.precision = 0;
+    if (!how && s.precision < 0) { /* as str() has it */
+        tp_format_double(shortest, value);
+        tp__print_word(&o, &s, shortest);
+    } else {
+        if (how == '%') value *= 100, s.width -= s.width > 0;
+        tp__print_number(&o, &s, value, how == '%' ? 'f' : how ? how : 'g');
+        if (how == '%') tp__print_char(&o, '%', 1);
+    }
+    tp_buf_put(text, room, o.n);
+    return true;
+}
+
 static tp_status tp__send_trigger(tp_callback *cb)
 {
     tp_buf text;
     tp_status st = TP_OK;
     memset(&text, 0, sizeof text);
     for (const char *p = ((const tp__send *)cb->user)->command; *p && st == TP_OK;) {
+        if ((*p == '{' || *p == '}') && p[1] == *p) { /* {{ is a brace */
+            tp_buf_put(&text, p, 1);
+            p += 2;
+            continue;
+        }
         const char *end = *p == '{' ? strchr(p, '}') : NULL;
         if (!end) {
             tp_buf_put(&text, p++, 1);
@@ -3549,10 +3590,13 @@ static tp_status tp__send_trigger(tp_callback *cb)
         }
         char name[256];
         tp_stat stat;
-        snprintf(name, sizeof name, "%.*s", (int)(end - p - 1), p + 1);
+        const char *colon = (const char *)memchr(p, ':', (size_t)(end - p)), *stop = colon ? colon : end;
+        tp__format(name, sizeof name, "%.*s", (int)(stop - p - 1), p + 1);
         st = tp_monitors_get_latest(cb->train->monitors, name, &stat);
-        if (st == TP_OK && stat.is_int) tp_buf_printf(&text, "%lld", (long long)stat.value);
-        else if (st == TP_OK) tp__json_double(&text, stat.value);
+        if (st == TP_OK &&
+            !tp__send_value(&text, colon ? colon + 1 : end, colon ? (size_t)(end - colon - 1) : 0, &stat))
+            st = tp_fail(TP_ERR_ARG, "SendStat: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace",
+                         (int)(end - p + 1), p, name);
         p = end + 1;
     }
     if (st == TP_OK && text.failed) st = TP_ERR_NOMEM;

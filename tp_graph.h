@@ -119,12 +119,21 @@ typedef struct tp_spec {
     tp_shape shape;
 } tp_spec;
 #ifndef __cplusplus
-#define TP_SPEC(name_, dtype_, ...)                                                    \
-    {                                                                                  \
-        name_, dtype_,                                                                 \
-        {                                                                              \
-            (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
-        }                                                                              \
+#define TP_SPEC(name_, ...)                                                                                       \
+    {                                                                                                             \
+        name_, TP__SPEC_TYPE(__VA_ARGS__, 0),                                                                     \
+            TP__SPEC_PICK(__VA_ARGS__, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, \
+                          TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_SCALAR, 0)(__VA_ARGS__)           \
+    }
+#define TP__SPEC_TYPE(dtype_, ...)                                    dtype_
+#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* what stands tenth */
+#define TP__SPEC_SCALAR(dtype_) \
+    {                           \
+        0, { 0 }                \
+    }
+#define TP__SPEC_DIMS(dtype_, ...)                                                 \
+    {                                                                              \
+        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
     }
 #endif
 
@@ -1237,19 +1246,17 @@ TP__COLD_BEGIN
 /* ==== >>core ========================================================================================== */
 
 /* Beside TP_OP_ in a row's flags: ops that the planner knows how to join with others. It asks for these marks rather than
- * for the row's address, by which every program would hold the op and its kernels. */
-enum {
-    TP__OP_CONV2D = 1 << 16,
-    TP__OP_BATCH_NORM = 1 << 17,
-    TP__OP_BATCH_NORM_INFER = 1 << 18,
-    TP__OP_BATCH_NORM_GRAD = 1 << 19,
-    TP__OP_GATHER = 1 << 20,
-    TP__OP_GATHER_GRAD = 1 << 21,
-    TP__OP_SEQUENCE = 1 << 22,      /* lstm, gru: x may be a table, with its indices as one more input */
-    TP__OP_SEQUENCE_GRAD = 1 << 23, /* so here; the table's gradient is one more output */
-    TP__OP_CONV2D_FILTER_GRAD = 1 << 24,
-    TP__OP_CONV2D_INPUT_GRAD = 1 << 25
-};
+ * for the row's address, by which every program would hold the op and its kernels. (No enum: C++20 deprecates | of two.) */
+#define TP__OP_CONV2D             (1 << 16)
+#define TP__OP_BATCH_NORM         (1 << 17)
+#define TP__OP_BATCH_NORM_INFER   (1 << 18)
+#define TP__OP_BATCH_NORM_GRAD    (1 << 19)
+#define TP__OP_GATHER             (1 << 20)
+#define TP__OP_GATHER_GRAD        (1 << 21)
+#define TP__OP_SEQUENCE           (1 << 22) /* lstm, gru: x may be a table, with its indices as one more input */
+#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* so here; the table's gradient is one more output */
+#define TP__OP_CONV2D_FILTER_GRAD (1 << 24)
+#define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
 

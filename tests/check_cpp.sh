@@ -58,4 +58,9 @@ for cxx in "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17"; do
     $cxx -O0 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$dir/use.cpp" -o "$dir/use" -lm -lpthread
     "$dir/use"
 done
+# later standards deprecate more: no warning under them
+{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; echo 'int main() { return 0; }'; } >"$dir/all.cpp"
+for cxx in "g++ -std=c++20" "g++ -std=c++23" "clang++ -std=c++20"; do
+    $cxx -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. "$dir/all.cpp"
+done
 echo ok

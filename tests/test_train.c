@@ -1376,6 +1376,8 @@ TEST(json_writer)
     "\"global_step\": 4}"
     CHECK_STR(text_of(tp_test_path(dir, "stats.json")), TWO_EPOCHS "]");
     int64_t epoch = 0;
+    CHECK(tp_logger_set_dir(dir, 'k') == TP_OK &&
+          tp_load_existing_epoch_number(NULL, &epoch) == TP_OK); /* the logger's */
     CHECK_OK(tp_load_existing_epoch_number(dir, &epoch));
     CHECK(epoch == 2);
     CHECK_OK(golden_run(tp_monitor_json_writer(), 3, 3, start_at(4)));
@@ -1553,6 +1555,36 @@ TEST(send_stat)
     cb[0] = tp_cb_send_stat("echo {missing}");
     CHECK_ERR(run_noop(cb, 1, 1, 1, 1), TP_ERR_NAME, "missing");
 }
+
+/* what Python's '...'.format(err=0.5) gives */
+TEST(send_stat_formats)
+{
+    TEST_EXPECT_ERROR("is no format of a number");
+    static const double list[] = {.5, .25};
+    quiet();
+    char file[300], command[600];
+    snprintf(file, sizeof file, "%s/formats", tp_test_tmpdir());
+    snprintf(command, sizeof command,
+             "echo '{{\"e\": {err:.3f}}}|{err:>8.2e}|{err:<6}|{err:+g}|{err:07.2f}|{err:.1%%}|{err:6.3}|{err}' >> %s",
+             file);
+    tp_callback *cb[2] = {stat_source("err", list), tp_cb_send_stat(command)};
+    CHECK_OK(run_noop(cb, 2, 1, 1, 1));
+    CHECK_STR(text_of(file), "{\"e\": 0.500}|5.00e-01|0.5   |+0.5|0000.50|50.0%|   0.5|0.5\n");
+    cb[0] = stat_source("err", list);
+    cb[1] = tp_cb_send_stat("echo {err:x}");
+    CHECK_ERR(run_noop(cb, 2, 1, 1, 1), TP_ERR_ARG, "'{err:x}' is no format of a number");
+}
+
+#ifndef __cplusplus
+TEST(a_spec_of_a_scalar) /* compiled without a warning under -Wpedantic */
+{
+    static const tp_spec spec[] = {TP_SPEC("s", TP_F32), TP_SPEC("v", TP_I32, TP_ANY),
+                                   TP_SPEC("w", TP_F32, 1, 2, 3, 4, 5, 6, 7, 8)};
+    CHECK(spec[0].dtype == TP_F32 && spec[0].shape.ndim == 0);
+    CHECK(spec[1].dtype == TP_I32 && spec[1].shape.ndim == 1 && spec[1].shape.dim[0] == TP_ANY);
+    CHECK(spec[2].shape.ndim == 8 && spec[2].shape.dim[7] == 8);
+}
+#endif
 
 /* ==== >>training ====================================================================================== */
 

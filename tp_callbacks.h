@@ -178,6 +178,7 @@ struct tp_callback {
     tp_callback *const *inner; /* what it wraps, so that their states are found; NULL: nothing */
     int n_inner;
     void (*close)(tp_callback *cb); /* release what user holds; tp_callback_free frees user and the struct */
+    tp_owner owner_;
     tp_at at_;
     tp_status status_; /* not TP_OK: a constructor's mistake, with its sentence in error_ */
     const char *error_;
@@ -549,6 +550,7 @@ struct tp_inferencer {
     tp_status (*on_fetches)(tp_inferencer *inf, const tp_tensor *const *values, int n); /* for each datapoint */
     tp_status (*after_inference)(tp_inferencer *inf); /* report: tp_monitors_put_scalar(inf->train->monitors, ...) */
     void (*close)(tp_inferencer *inf);
+    tp_owner owner_;
     tp_at at_;
     tp_status status_;
     const char *error_;
@@ -614,6 +616,7 @@ struct tp_hyper_param {
     tp_status (*get_value)(tp_hyper_param *p, double *value);
     tp_status (*set_value)(tp_hyper_param *p, double value);
     void (*close)(tp_hyper_param *p);
+    tp_owner owner_;
     tp_arena mem_;
 };
 TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* name is copied */
@@ -1375,6 +1378,18 @@ TP_DEF tp_status tp_callback_status(const tp_callback *cb)
 {
     if (!cb) return tp_fail(TP_ERR_NOMEM, "a callback is NULL: its constructor found no memory");
     return cb->status_ == TP_OK ? TP_OK : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
+}
+
+/* A callback that fails with the sentence that tp__own left. */
+static tp_callback *tp__cb_twice(void)
+{
+    char text[TP__ERROR_TEXT];
+    snprintf(text, sizeof text, "%s", tp_last_error());
+    return tp_callback_fail(NULL, TP_ERR_ARG, "%s", text);
+}
+static void tp__drop_callback(tp_callback *cb)
+{
+    if (cb && !cb->owner_.who) tp_callback_free(cb);
 }
 
 static tp_callback *tp__cb_no_options(const char *function)
@@ -2246,6 +2261,7 @@ static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(c
 static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
 {
     if (!inner || inner->status_ != TP_OK) return inner; /* a mistake is passed on */
+    if (!tp__own(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__cb_twice();
     tp_callback *cb = tp_callback_new("", bytes);
     if (!cb || !(cb->name = tp_arena_printf(&cb->mem_, "Proxy-%s", inner->name))) {
         tp_callback_free(inner);
@@ -2275,7 +2291,7 @@ TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb) { return tp__proxy_new(cb, size
 /* Refuse a wrapper's options: the callback it was to own dies, the sentence stays. */
 static tp_callback *tp__wrapper_fail(const tp_at *at, tp_callback *inner, const char *sentence)
 {
-    tp_callback_free(inner);
+    tp__drop_callback(inner);
     return tp_callback_fail(at, TP_ERR_ARG, "%s", sentence);
 }
 
@@ -2572,9 +2588,9 @@ static void tp__members_close(tp_callback *cb)
     for (int i = 0; i < g->n; i++) tp_callback_free(g->cb[i]);
 }
 
-TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
+/* Of callbacks that were taken over already. */
+static tp_callback *tp__group_new(tp_callback *const *cbs, int n)
 {
-    if (n < 0 || (n > 0 && !cbs)) return tp_callback_fail(NULL, TP_ERR_ARG, "tp_cb_group: a list of %d at NULL", n);
     tp_callback *cb = tp_callback_new("Callbacks", sizeof(tp__members));
     tp__members *g = cb ? (tp__members *)cb->user : NULL;
     if (g) {
@@ -2606,6 +2622,20 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
     cb->inner = g->cb;
     cb->n_inner = n;
     return cb;
+}
+
+TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
+{
+    if (n < 0 || (n > 0 && !cbs)) return tp_callback_fail(NULL, TP_ERR_ARG, "tp_cb_group: a list of %d at NULL", n);
+    for (int i = 0; i < n; i++) {
+        if (!cbs[i] || tp__own(&cbs[i]->owner_, cbs[i]->name, "Callbacks", NULL)) continue;
+        tp_callback *const twice = tp__cb_twice();
+        for (int k = 0; k < n; k++)
+            if (cbs[k] && !tp__listed((const void *const *)(const void *)cbs, k) && (k < i || !cbs[k]->owner_.who))
+                tp_callback_free(cbs[k]);
+        return twice;
+    }
+    return tp__group_new(cbs, n);
 }
 
 /* -- session hooks ------------------------------------------------------------------ >>callback
@@ -4558,7 +4588,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     feed.infinite = TP_NO;
     if (d->df && d->input) {
         mistake = "InferenceRunner: give a dataflow or .input, not both";
-        tp_df_free(d->df);
+        tp__df_drop(d->df);
     } else if (!d->df && !d->input) {
         mistake = "InferenceRunner: the data are missing: give a dataflow or .input";
     } else if (d->df) {
@@ -4571,6 +4601,20 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     if (!mistake && n > TP_MAX_NAMES)
         mistake =
             "InferenceRunner: .inferencers holds at most " TP__STR(TP_MAX_NAMES) ": divide the list among several";
+    char twice[TP__ERROR_TEXT];
+    int taken = 0;
+    bool input_ours = !d->input || !d->input->owner_.who;
+    if (!mistake && d->input && !tp__own(&d->input->owner_, d->input->name, "InferenceRunner", &d->at_)) {
+        snprintf(twice, sizeof twice, "%s", tp_last_error());
+        mistake = twice;
+    }
+    for (; ok && !mistake && taken < n; taken++) {
+        tp_inferencer *const inf = d->inferencers[taken];
+        if (tp__own(&inf->owner_, inf->name, "InferenceRunner", &d->at_)) continue;
+        snprintf(twice, sizeof twice, "%s", tp_last_error());
+        mistake = twice;
+        break;
+    }
     for (int i = 0; !mistake && i < n; i++)
         if (d->inferencers[i]->status_ != TP_OK) {
             mistake = d->inferencers[i]->error_ ? d->inferencers[i]->error_ : "out of memory";
@@ -4585,8 +4629,11 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
         ok = r->tower_name && r->inf;
     }
     if (!r || !ok) { /* nothing of what was handed over may leak */
-        tp_input_free(input);
-        for (int i = 0; i < n; i++) tp_inferencer_free(d->inferencers[i]);
+        if (input_ours) tp_input_free(input);
+        for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
+            if (!tp__listed((const void *const *)(const void *)d->inferencers, i) &&
+                (i < taken || !d->inferencers[i]->owner_.who))
+                tp_inferencer_free(d->inferencers[i]);
         if (mistake) return cb;
         tp_callback_free(cb);
         return NULL;
@@ -4839,6 +4886,7 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
 {
     if (!name && !param)
         return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
+    if (param && !tp__own(&param->owner_, param->name, kind, at)) return tp__cb_twice();
     if (param && (!param->get_value || !param->set_value)) {
         tp_hyper_param_free(param);
         return tp_callback_fail(at, TP_ERR_ARG, "%s: a parameter needs get_value and set_value", kind);
@@ -4869,7 +4917,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
     if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = NULL;
     if (!d->fn) {
-        tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         cb = tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetter: .fn is missing");
     } else {
         cb = tp__setter_new(&d->at_, "HyperParamSetter", d->name, d->param, sizeof(tp__setter));
@@ -4977,7 +5025,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
 {
     if (!d) return tp__cb_no_options(__func__);
     if (!tp_logger_dir()) {
-        tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(
             &d->at_, TP_ERR_STATE,
             "HumanHyperParamSetter: its file is in the logger's directory: call tp_logger_set_dir first");
@@ -5097,12 +5145,12 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
         for (int i = 0; i <= TP_MAX_SCHEDULE; i++)
             if (d->schedule[i].at != 0 || d->schedule[i].value < 0 || d->schedule[i].value > 0) n = i + 1;
     if (n > TP_MAX_SCHEDULE) {
-        tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScheduledHyperParamSetter", "schedule",
                                 TP_MAX_SCHEDULE);
     }
     if (n < 1 || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
-        tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
                                 "linear interpolation");
@@ -5157,7 +5205,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 {
     if (!d) return tp__cb_no_options(__func__);
     if (!d->fn) {
-        tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
     }
     tp_callback *cb = tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter));
@@ -5241,7 +5289,7 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 {
     if (!d) return tp__cb_no_options(__func__);
     if (!d->fn || !d->stat_name || d->last_k < 1) {
-        tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
     }
     tp_callback *cb = tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter));

@@ -967,6 +967,7 @@ typedef struct tp_session_init {
     tp_status (*run)(struct tp_session_init *i, tp_session *s);
     void (*free)(struct tp_session_init *i);
     void *user;
+    tp_owner owner_;
 } tp_session_init;
 /* Both, for a session of your own: setup_graph, then run. NULL is fine; does not free. [SessionInit.init] */
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s);
@@ -9022,11 +9023,13 @@ typedef struct tp__chain {
     tp_session_init init;
     tp_session_init **item;
     int n;
+    char mistake[256];
 } tp__chain;
 
 static tp_status tp__chain_setup(tp_session_init *i, tp_graph *g)
 {
     const tp__chain *c = (const tp__chain *)(void *)i;
+    if (c->mistake[0]) return tp_fail(TP_ERR_ARG, "%s", c->mistake);
     for (int k = 0; k < c->n; k++)
         if (c->item[k] && c->item[k]->setup_graph) {
             const tp_status st = c->item[k]->setup_graph(c->item[k], g);
@@ -9066,7 +9069,11 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
         tp_free((void *)item);
         return NULL;
     }
-    for (int i = 0; i < n; i++) item[i] = inits[i];
+    for (int i = 0; i < n; i++) { /* one that has an owner is left alone, and the chain fails when it is run */
+        if (inits[i] && !tp__own(&inits[i]->owner_, "a session_init", "tp_chain_init", NULL))
+            snprintf(c->mistake, sizeof c->mistake, "%.255s", tp_last_error());
+        else item[i] = inits[i];
+    }
     c->item = item;
     c->n = n;
     c->init.setup_graph = tp__chain_setup;
@@ -9127,7 +9134,8 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
 /* ==== >>predict ======================================================================================= */
 
 struct tp_predictor {
-    tp_graph *graph; /* its own, or NULL */
+    tp_graph *graph;       /* its own, or NULL */
+    tp_session_init *init; /* taken over; kept, so that giving it twice is seen */
     tp_session *session;
     bool owns_session;
     tp_exec *exec;
@@ -9160,6 +9168,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     for (int i = 0; i < p->n_more; i++) tp_predictor_free(p->more[i]);
     tp_exec_free(p->exec);
     if (p->owns_session) tp_session_free(p->session);
+    tp_session_init_free(p->init);
     tp_graph_free(p->graph); /* if it is its own */
     tp_free((void *)p->more);
     tp_free((void *)p->in);
@@ -9363,6 +9372,8 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
 
     tp_predictor *p = NULL;
     tp_graph *g = c->graph;
+    tp_session_init *const init = c->session_init;
+    if (init && !tp__own(&init->owner_, "a session_init", "a predictor", NULL)) return NULL;
     if (!c->build_graph) tp_fail(TP_ERR_ARG, "PredictConfig: build_graph is NULL");
     else if (c->n_output_names < 1 || !c->output_names)
         tp_fail(TP_ERR_ARG, "PredictConfig: output_names must name at least one tensor");
@@ -9373,7 +9384,8 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
         if (p && !c->graph) p->graph = g;
         if (!p && !c->graph) tp_graph_free(g);
     }
-    tp_session_init_free(c->session_init);
+    if (p) p->init = init;
+    else tp_session_init_free(init);
     return p;
 }
 

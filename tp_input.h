@@ -94,6 +94,7 @@ struct tp_dataflow {
     void (*close)(tp_dataflow *df); /* release what user holds; tp_df_free frees the struct itself */
     void *user;
     uint64_t seed;
+    tp_owner owner_;
     int state_; /* from here on: the wrappers' own */
     int64_t pass_;
     tp_datapoint skip_;
@@ -325,6 +326,7 @@ struct tp_input_source {
     int64_t consumed; /* datapoints that finished runs have used, from the start of the endless repetition */
     tp_status error;  /* why reading ahead failed, TP_OK if it did not: see tp_input_failure */
     char error_text[2048];
+    tp_owner owner_;
     tp_hook *const *hook; /* memoised */
     int n_hook;
     tp_arena mem_;
@@ -626,17 +628,34 @@ static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
     return tp_df_fail(at, st, "%s", text);
 }
 
+/* A flow that fails with the sentence that tp__own left. */
+static tp_dataflow *tp__df_twice(void)
+{
+    char text[TP__ERROR_TEXT];
+    snprintf(text, sizeof text, "%s", tp_last_error());
+    return tp_df_fail(NULL, TP_ERR_ARG, "%s", text);
+}
+TP__UNUSED static void tp__df_drop(tp_dataflow *df)
+{
+    if (df && !df->owner_.who) tp_df_free(df);
+}
+
 static tp_dataflow *tp__df_no_options(const char *function)
 {
     return tp_df_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
 }
 
 /* A new flow around `child`. A child that is missing or poison is passed on, by false and *df. */
-static bool tp__df_around(tp_dataflow *child, const char *name, size_t bytes, uint64_t seed, tp_dataflow **df)
+static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name, size_t bytes, uint64_t seed,
+                          tp_dataflow **df)
 {
     *df = child;
     if (!child || child->next == tp__poison_next) {
         tp_df_status(child);
+        return false;
+    }
+    if (!tp__own(&child->owner_, child->name, name, at)) {
+        *df = tp__df_twice();
         return false;
     }
     *df = tp_df_new(name, bytes, seed);
@@ -1540,7 +1559,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
-    if (!tp__df_around(d->df, "tp_df_batch", sizeof(tp__batch_flow), 0, &df)) return df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_batch", sizeof(tp__batch_flow), 0, &df)) return df;
     tp__batch_flow *f = (tp__batch_flow *)df->user;
     f->df = d->df;
     f->batch = d->batch_size;
@@ -1622,7 +1641,7 @@ static void tp__map_close(tp_dataflow *df)
 static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name)
 {
     tp_dataflow *df;
-    if (!tp__df_around(d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
+    if (!tp__df_around(&d->at_, d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
         if (d->release) d->release(d->user);
         return df;
     }
@@ -1769,7 +1788,7 @@ static void tp__repeated_close(tp_dataflow *df) { tp_df_free(((tp__repeated_flow
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
 {
     tp_dataflow *df;
-    if (!tp__df_around(child, "tp_df_repeated", sizeof(tp__repeated_flow), 0, &df)) return df;
+    if (!tp__df_around(NULL, child, "tp_df_repeated", sizeof(tp__repeated_flow), 0, &df)) return df;
     tp__repeated_flow *f = (tp__repeated_flow *)df->user;
     f->df = child;
     f->num = num;
@@ -1838,7 +1857,7 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
-    if (!tp__df_around(d->df, "tp_df_fixed_size", sizeof(tp__fixed_flow), 0, &df)) return df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_fixed_size", sizeof(tp__fixed_flow), 0, &df)) return df;
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->e.df = d->df;
     f->size = d->size;
@@ -1949,7 +1968,7 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
-    if (!tp__df_around(d->df, "tp_df_locally_shuffle", sizeof(tp__shuffle_flow), d->seed, &df)) return df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_locally_shuffle", sizeof(tp__shuffle_flow), d->seed, &df)) return df;
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
     f->e.df = d->df;
     df->next = tp__shuffle_next;
@@ -2015,7 +2034,7 @@ static void tp__select_close(tp_dataflow *df)
 TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 {
     tp_dataflow *df;
-    if (!tp__df_around(child, "tp_df_select", sizeof(tp__select_flow), 0, &df)) return df;
+    if (!tp__df_around(NULL, child, "tp_df_select", sizeof(tp__select_flow), 0, &df)) return df;
     tp__select_flow *f = (tp__select_flow *)df->user;
     f->df = child;
     df->next = tp__select_next;
@@ -2141,7 +2160,17 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
 {
     tp_dataflow *df = NULL;
-    int keep = -1; /* the child that decides the result: missing or poison */
+    int keep = -1;                     /* the child that decides the result: missing or poison */
+    for (int i = 0; i < n && dfs; i++) /* one that has an owner, or stands here twice, is left alone */
+        if (dfs[i] && (tp__listed((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
+            tp_owner there = dfs[i]->owner_;
+            if (!there.who) there.who = name;
+            tp__own(&there, dfs[i]->name, name, NULL);
+            tp_dataflow *const twice = tp__df_twice();
+            for (int k = 0; k < n; k++)
+                if (!tp__listed((const void *const *)(const void *)dfs, k)) tp__df_drop(dfs[k]);
+            return twice;
+        }
     for (int i = 0; i < n && dfs && keep < 0; i++)
         if (!dfs[i] || dfs[i]->next == tp__poison_next) keep = i;
     const bool good = n > 0 && dfs && keep < 0;
@@ -2166,7 +2195,10 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
         }
         return good ? NULL : tp_df_fail(NULL, TP_ERR_ARG, "%s: needs at least one dataflow", name);
     }
-    for (int i = 0; i < n; i++) f->df[i] = dfs[i];
+    for (int i = 0; i < n; i++) {
+        f->df[i] = dfs[i];
+        dfs[i]->owner_.who = name;
+    }
     f->n = n;
     df->next = join ? tp__join_next : tp__concat_next;
     df->restart = tp__many_restart;
@@ -2222,7 +2254,7 @@ static void tp__print_close(tp_dataflow *df) { tp_df_free(((tp__print_flow *)df-
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 {
     tp_dataflow *df;
-    if (!tp__df_around(child, "tp_df_print", sizeof(tp__print_flow), 0, &df)) return df;
+    if (!tp__df_around(NULL, child, "tp_df_print", sizeof(tp__print_flow), 0, &df)) return df;
     tp__print_flow *f = (tp__print_flow *)df->user;
     f->df = child;
     f->left = num < 0 ? 0 : num;
@@ -2803,12 +2835,14 @@ static void tp__feeder_close(tp_input_source *s)
 }
 
 /* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
-static tp_input_source *tp__feeder_new(tp_dataflow *df, int infinite, int capacity, bool queue)
+static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int infinite, int capacity, bool queue)
 {
     if (!df) {
         tp_df_status(df);
         return NULL;
     }
+    if (!tp__own(&df->owner_, df->name, queue ? "QueueInput" : "FeedInput", at)) df = tp__df_twice();
+    if (!df) return NULL;
     tp_input_source *s = (tp_input_source *)tp_calloc(1, sizeof *s);
     tp__feeder *f = s ? (tp__feeder *)tp_calloc(1, sizeof *f) : NULL;
     if (!f) {
@@ -2844,16 +2878,16 @@ static tp_input_source *tp__feeder_new(tp_dataflow *df, int infinite, int capaci
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    return tp__feeder_new(d->df, d->infinite, 1, false);
+    return tp__feeder_new(&d->at_, d->df, d->infinite, 1, false);
 }
 
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
     tp_dataflow *df = d->df;
-    if (df && (d->capacity < 0 || d->capacity > 1 << 24))
+    if (df && !df->owner_.who && (d->capacity < 0 || d->capacity > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_queue_input: a capacity of %d datapoints", d->capacity);
-    return tp__feeder_new(df, d->infinite, d->capacity ? d->capacity : 50, true);
+    return tp__feeder_new(&d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true);
 }
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)

@@ -139,6 +139,14 @@ typedef struct tp_at {
         __FILE__, __LINE__ \
     }
 
+/* Who took a thing over that has one owner (a dataflow, an input, a callback, a parameter, a session_init), and where if that
+ * is known. who NULL: nobody yet. A thing that is given away a second time is refused with both names, and not freed twice.
+ * The library's own; zero in a struct that you make yourself. */
+typedef struct tp_owner {
+    const char *who;
+    tp_at at;
+} tp_owner;
+
 /* "0.1.0". The program and the headers agree on the version or do not link. [tfutils: get_tf_version_tuple] */
 TP_DEF const char *tp_version(void);
 
@@ -2275,6 +2283,38 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     va_end(ap);
     memcpy(tp__error, text, strlen(text) + 1);
     return status;
+}
+
+/* "train.c:35: tp_df_batch" into a caller's buffer */
+static const char *tp__owner_text(const char *who, const tp_at *at, char *buf, size_t size)
+{
+    const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
+    file = file ? file + 1 : at ? at->file : NULL;
+    if (file) snprintf(buf, size, "%s:%d: %s", file, at->line, who);
+    else snprintf(buf, size, "%s", who);
+    return buf;
+}
+
+/* From now on `who` owns the thing; false and a sentence if it has an owner. */
+TP__UNUSED TP__SMALL static bool tp__own(tp_owner *o, const char *what, const char *who, const tp_at *at)
+{
+    char first[160], second[160];
+    if (o->who) {
+        tp_fail(TP_ERR_ARG, "%s is given away twice: to '%s', then to '%s'. It has one owner: make another one", what,
+                tp__owner_text(o->who, &o->at, first, sizeof first), tp__owner_text(who, at, second, sizeof second));
+        return false;
+    }
+    o->who = who;
+    if (at) o->at = *at;
+    return true;
+}
+
+/* Is item i of a list there before? */
+TP__UNUSED static bool tp__listed(const void *const *list, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (list[k] && list[k] == list[i]) return true;
+    return false;
 }
 
 TP_DEF const char *tp_status_name(tp_status status)

@@ -448,16 +448,22 @@ static tp_status tp__register_input(tp_trainer *t)
     return st;
 }
 
+static void tp__drop_input(tp_input_source *input)
+{
+    if (input && !input->owner_.who) tp_input_free(input);
+}
+
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input)
 {
     if (!t || !m) {
-        tp_input_free(input);
+        tp__drop_input(input);
         TP__REQUIRE(t && m, TP_ERR_ARG)
     }
     if (t->graph_ready_ || t->callbacks_ready_) {
-        tp_input_free(input);
+        tp__drop_input(input);
         return tp_fail(TP_ERR_STATE, "%s: setup_graph comes once, and before the callbacks", t->name);
     }
+    if (input && !tp__own(&input->owner_, input->name, t->name, NULL)) return TP_ERR_ARG;
     t->graph_ready_ = true;
     t->input_ = t->state.input = input;
     if (!input)
@@ -477,6 +483,8 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
 {
     tp_status st = tp_callback_status(cb);
+    if (cb && cb->owner_.who)
+        return tp__own(&cb->owner_, cb->name, t ? t->name : "a trainer", NULL) ? TP_OK : TP_ERR_ARG;
     if (st == TP_OK && !t) st = tp__misuse(__func__, "t");
     if (st == TP_OK && t->callbacks_ready_)
         st = tp_fail(TP_ERR_STATE, "%s: '%s' comes too late: the callbacks are set up", t->name, cb->name);
@@ -495,15 +503,25 @@ TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
             st = TP_ERR_NOMEM;
         }
     }
-    if (st == TP_OK) t->callback_[t->n_callback_++] = cb;
-    else tp_callback_free(cb);
+    if (st == TP_OK) {
+        t->callback_[t->n_callback_++] = cb;
+        cb->owner_.who = t->name;
+    } else {
+        tp_callback_free(cb);
+    }
     return st;
+}
+
+/* Item i of a list of callbacks or monitors that is not handed over: freed, unless it has an owner or was freed already. */
+static void tp__drop_listed(void *const *list, int i)
+{
+    if (!tp__listed((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
 }
 
 static void tp__free_lists(tp_callback *const *callbacks, int n_callbacks, tp_monitor *const *monitors, int n_monitors)
 {
-    for (int i = 0; callbacks && i < n_callbacks; i++) tp_callback_free(callbacks[i]);
-    for (int i = 0; monitors && i < n_monitors; i++) tp_monitor_free(monitors[i]);
+    for (int i = 0; callbacks && i < n_callbacks; i++) tp__drop_listed((void *const *)(const void *)callbacks, i);
+    for (int i = 0; monitors && i < n_monitors; i++) tp__drop_listed((void *const *)(const void *)monitors, i);
 }
 
 static void tp__log_variables(tp_graph *g)
@@ -558,7 +576,7 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
             st = tp_fail(TP_ERR_ARG, "the monitor '%s' is among the callbacks: give it as one of the .monitors",
                          callbacks[i]->name);
         if (st == TP_OK) st = tp_trainer_register_callback(t, callbacks[i]);
-        else tp_callback_free(callbacks[i]);
+        else tp__drop_listed((void *const *)(const void *)callbacks, i);
     }
     tp_monitor **accepted = (tp_monitor **)tp_calloc((size_t)(n_monitors > 0 ? n_monitors : 0) + 1, sizeof *accepted);
     int n = 0;
@@ -566,7 +584,7 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     for (int i = 0; i < n_monitors; i++) {
         const int before = t->n_callback_;
         if (st == TP_OK) st = tp_trainer_register_callback(t, monitors[i] ? &monitors[i]->cb : NULL);
-        else tp_monitor_free(monitors[i]);
+        else tp__drop_listed((void *const *)(const void *)monitors, i);
         if (st == TP_OK && t->n_callback_ > before) accepted[n++] = monitors[i];
     }
     tp_monitors *all = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
@@ -603,7 +621,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     if (st != TP_OK) return st;
     const int n = t->n_callback_;
     t->n_callback_ = 0; /* the group owns them now, even if there is none */
-    t->group_ = tp_cb_group(t->callback_, n);
+    t->group_ = tp__group_new(t->callback_, n);
     if (!t->group_) {
         t->state.monitors = NULL;
         return TP_ERR_NOMEM;
@@ -639,6 +657,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         tp_session_init_free(init);
         return st;
     }
+    if (init && !tp__own(&init->owner_, "a session_init", t->name, NULL)) return TP_ERR_ARG;
     if (t->initialized_ || !t->callbacks_ready_ || !t->group_)
         st = tp_fail(TP_ERR_STATE, "%s: initialize comes once, after setup_callbacks", t->name);
     if (st == TP_OK) {
@@ -853,6 +872,11 @@ static int64_t tp__epoch_option(int64_t option, int64_t otherwise)
 
 /* -- the calls in one */
 
+static void tp__drop_init(tp_session_init *init)
+{
+    if (init && !init->owner_.who) tp_session_init_free(init);
+}
+
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
 {
     TP__REQUIRE(t, TP_ERR_ARG)
@@ -875,7 +899,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
         st = tp_trainer_initialize(t, init);
         init = NULL;
     }
-    tp_session_init_free(init);
+    tp__drop_init(init);
     if (st != TP_OK) return st;
     if (d->unsaved_is_ok) t->unsaved_is_ok = d->unsaved_is_ok == TP_YES;
     return tp_trainer_main_loop(t, steps, tp__epoch_option(d->starting_epoch, 1), tp__epoch_option(d->max_epoch, 9999999));
@@ -906,7 +930,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
     if (!all) {
         tp__free_lists(d->callbacks, n, monitors, n_monitors);
         tp__free_lists(extra, n_extra, NULL, 0);
-        tp_session_init_free(d->session_init);
+        tp__drop_init(d->session_init);
         return TP_ERR_NOMEM;
     }
     for (int i = 0; i < n; i++) all[i] = d->callbacks[i];
@@ -1010,7 +1034,7 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
     if (c->session_init)
         tp_log(TP_LOG_INFO, "Found checkpoint at %s. session_init arguments will be overwritten.", latest);
     else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", latest);
-    tp_session_init_free(c->session_init);
+    tp__drop_init(c->session_init);
     c->session_init = init;
     c->starting_epoch = epoch + 1;
     tp_log(TP_LOG_INFO, "Found history of epoch %lld: training goes on with epoch %lld.", (long long)epoch,
@@ -1025,7 +1049,7 @@ TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trai
     memset(&feed, 0, sizeof feed);
     memset(&queue, 0, sizeof queue);
     feed.df = queue.df = df;
-    if (!t) tp_df_free(df);
+    if (!t) tp__df_drop(df);
     TP__REQUIRE(t, NULL)
     if (t->feed_dataflow) return tp_feed_input_(&feed);
     tp_log(TP_LOG_INFO, "Automatically applying QueueInput on the DataFlow.");
@@ -1112,9 +1136,9 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
         tp_log(TP_LOG_ERROR, "Training did not start: %s", sentence);     /* else the loop has said so */
     tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* what was not handed over */
     tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);
-    tp_session_init_free(c.session_init);
-    tp_df_free(c.dataflow);
-    tp_input_free(c.data);
+    tp__drop_init(c.session_init);
+    tp__df_drop(c.dataflow);
+    tp__drop_input(c.data);
     tp_trainer_free(t);
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", sentence);
 }

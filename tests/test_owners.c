@@ -161,4 +161,171 @@ TEST(a_predictor_does_not_free_a_session_that_is_reused)
     tp_predictor_free(q);
 }
 
+/* ==== >>twice ========================================================================================= */
+
+#define NO_LEAK(...)                                                                         \
+    do {                                                                                     \
+        tp_test_fail_after(0);                                                               \
+        __VA_ARGS__;                                                                         \
+        CHECK_MSG(tp_test_live_blocks() == 0, "%ld blocks are left", tp_test_live_blocks()); \
+        tp_test_alloc_reset();                                                               \
+    } while (0)
+
+static void one_flow_for_two_wrappers(void)
+{
+    tp_dataflow *df = flow(), *a = tp_df_batch(df, 2), *b = tp_df_batch(df, 4);
+    CHECK_OK(tp_df_status(a));
+    CHECK_ERR(tp_df_status(b), TP_ERR_ARG, "given away twice");
+    CHECK_HAS(tp_last_error(), "test_owners.c:"); /* where it was given */
+    tp_df_free(b);
+    tp_df_free(a);
+    df = flow();
+    tp_dataflow *list[2] = {df, df};
+    a = tp_df_concat(list, 2);
+    CHECK_ERR(tp_df_status(a), TP_ERR_ARG, "given away twice");
+    tp_df_free(a);
+    df = flow();
+    tp_input_source *in = tp_feed_input(df), *other = tp_queue_input(df);
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_model m = model();
+    CHECK_OK(tp_input_setup(in, g, m.inputs, 1));
+    tp_node *x[1];
+    CHECK(other && (tp_input_setup(other, g, m.inputs, 1) < 0 || tp_input_get_tensors(other, x) < 0 ||
+                    tp_input_reset_state(other) < 0));
+    CHECK_HAS(tp_last_error(), "given away twice");
+    tp_input_free(other);
+    tp_input_free(in);
+    tp_graph_free(g);
+}
+TEST(a_flow_has_one_owner) { NO_LEAK(one_flow_for_two_wrappers()); }
+
+static tp_train_config config(tp_dataflow *df)
+{
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model = model();
+    c.dataflow = df;
+    c.steps_per_epoch = 2;
+    c.max_epoch = 1;
+    c.n_extra_callbacks = TP_NONE;
+    c.n_monitors = TP_NONE;
+    return c;
+}
+static tp_status nothing(tp_callback *cb) { return (void)cb, TP_OK; }
+
+static void one_flow_for_trainer_and_runner(void)
+{
+    tp_dataflow *df = flow();
+    tp_callback *list[1] = {tp_cb_inference_runner(df, {tp_inf_scalar_stats({"cost"})})};
+    tp_train_config c = config(df);
+    c.callbacks = list;
+    c.n_callbacks = 1;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, "given away twice");
+    CHECK_HAS(tp_last_error(), "test_owners.c:");
+}
+static void one_callback_listed_twice(void)
+{
+    tp_callback *cb = tp_cb_lambda(.trigger = nothing), *list[3] = {cb, tp_cb_lambda(.trigger = nothing), cb};
+    tp_train_config c = config(flow());
+    c.callbacks = list;
+    c.n_callbacks = 3;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, "given away twice");
+    cb = tp_cb_lambda(.trigger = nothing); /* wrapped and listed */
+    list[0] = tp_cb_periodic_trigger(cb, .every_k_steps = 1), list[1] = cb;
+    c = config(flow());
+    c.callbacks = list;
+    c.n_callbacks = 2;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, "given away twice");
+    tp_callback *twice[2];
+    twice[0] = twice[1] = tp_cb_lambda(.trigger = nothing);
+    cb = tp_cb_group(twice, 2);
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "given away twice");
+    tp_callback_free(cb);
+    /* what never came to be handed over is freed once */
+    twice[0] = twice[1] = tp_cb_lambda(.trigger = nothing);
+    c = config(NULL);
+    c.callbacks = twice;
+    c.n_callbacks = 2;
+    CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) < 0);
+}
+static void one_monitor_listed_twice(void)
+{
+    tp_monitor *m = tp_monitor_new("Mine", 0), *list[2] = {m, m};
+    tp_train_config c = config(flow());
+    c.monitors = list;
+    c.n_monitors = 2;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, "given away twice");
+}
+static void one_input_for_two_trainers(void)
+{
+    tp_input_source *in = tp_feed_input(flow());
+    tp_trainer *a = tp_simple_trainer(), *b = tp_simple_trainer();
+    const tp_model m = model();
+    CHECK_OK(tp_trainer_setup_graph(a, &m, in));
+    CHECK_ERR(tp_trainer_setup_graph(b, &m, in), TP_ERR_ARG, "given away twice");
+    tp_trainer_free(b);
+    tp_trainer_free(a);
+}
+static void one_inferencer_listed_twice(void)
+{
+    tp_inferencer *inf = tp_inf_scalar_stats({"cost"});
+    tp_callback *cb = tp_cb_inference_runner(flow(), {inf, inf});
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "given away twice");
+    tp_callback_free(cb);
+    tp_input_source *in = tp_feed_input(flow());
+    cb = tp_cb_inference_runner(.input = in, .inferencers = {tp_inf_scalar_stats({"cost"})});
+    tp_callback *other = tp_cb_inference_runner(.input = in, .inferencers = {tp_inf_scalar_stats({"cost"})});
+    CHECK_OK(tp_callback_status(cb));
+    CHECK_ERR(tp_callback_status(other), TP_ERR_ARG, "given away twice");
+    tp_callback_free(other);
+    tp_callback_free(cb);
+}
+static void one_parameter_for_two_setters(void)
+{
+    tp_hyper_param *p = tp_param_graph_var("lr");
+    tp_callback *a = tp_cb_scheduled_hyper_param_setter(.schedule = {{1, 0.1}}, .param = p),
+                *b = tp_cb_scheduled_hyper_param_setter(.schedule = {{1, 0.1}}, .param = p);
+    CHECK_OK(tp_callback_status(a));
+    CHECK_ERR(tp_callback_status(b), TP_ERR_ARG, "given away twice");
+    tp_callback_free(b);
+    tp_callback_free(a);
+}
+static void one_session_init_for_two_predictors(void)
+{
+    static const char *const outputs[1] = {"cost"};
+    const tp_model m = model();
+    tp_predict_config c;
+    memset(&c, 0, sizeof c);
+    c.inputs = m.inputs;
+    c.n_inputs = 1;
+    c.build_graph = build;
+    c.output_names = outputs;
+    c.n_output_names = 1;
+    c.session_init = tp_just_current_session();
+    tp_predictor *p = tp_offline_predictor(&c), *q = tp_offline_predictor(&c);
+    CHECK_MSG(p != NULL, "%s", tp_last_error());
+    CHECK(!q);
+    CHECK_HAS(tp_last_error(), "given away twice");
+    tp_predictor_free(p);
+    tp_session_init *inits[2];
+    inits[0] = inits[1] = tp_just_current_session();
+    c.session_init = tp_chain_init(inits, 2);
+    CHECK(!tp_offline_predictor(&c));
+    CHECK_HAS(tp_last_error(), "given away twice");
+}
+TEST(what_a_training_takes_over_has_one_owner)
+{
+    TEST_MAY_ERROR("given away twice");
+    TEST_MAY_ERROR("give .dataflow or .data");
+    tp_set_log(log_nothing, NULL);
+    NO_LEAK(one_flow_for_trainer_and_runner());
+    NO_LEAK(one_callback_listed_twice());
+    NO_LEAK(one_monitor_listed_twice());
+    NO_LEAK(one_input_for_two_trainers());
+    NO_LEAK(one_inferencer_listed_twice());
+    NO_LEAK(one_parameter_for_two_setters());
+    tp_set_log(NULL, NULL);
+}
+TEST(a_session_init_has_one_owner) { NO_LEAK(one_session_init_for_two_predictors()); }
+
 TEST_MAIN()

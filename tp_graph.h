@@ -1035,7 +1035,10 @@ typedef struct tp_predict_config {
     int n_input_names;
     const char *const *output_names; /* what is asked for: "prob", "conv1/output"; at least one */
     int n_output_names;
-    tp_session_init *session_init; /* where the variables come from; NULL: their initial values. Taken over, always */
+    tp_session_init
+        *session_init;      /* where the variables come from; NULL: their initial values. Taken over, always, and freed
+                                    * with the predictor: for one predictor */
+    const char *checkpoint; /* or this, as tp_smart_init takes it: a config that can be used again */
     tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
     bool
         allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
@@ -9372,7 +9375,16 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
 
     tp_predictor *p = NULL;
     tp_graph *g = c->graph;
-    tp_session_init *const init = c->session_init;
+    tp_predict_config with = *c;
+    tp_session_init *const init =
+        c->checkpoint && !c->session_init ? tp_smart_init(c->checkpoint, false) : c->session_init;
+    if (c->checkpoint && (c->session_init || !init)) {
+        if (init) tp_fail(TP_ERR_ARG, "PredictConfig: give .session_init or .checkpoint, not both");
+        if (init && !init->owner_.who) tp_session_init_free(init);
+        return NULL;
+    }
+    with.session_init = init;
+    c = &with;
     if (init && !tp__own(&init->owner_, "a session_init", "a predictor", NULL)) return NULL;
     if (!c->build_graph) tp_fail(TP_ERR_ARG, "PredictConfig: build_graph is NULL");
     else if (c->n_output_names < 1 || !c->output_names)

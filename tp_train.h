@@ -222,6 +222,7 @@ typedef struct tp_train_config {
     int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is one from before */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
+    const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
 } tp_train_config;
 #ifndef __cplusplus
 #define TP_CALLBACKS(...)                             \
@@ -1083,6 +1084,9 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     if (!c->dataflow == !c->data)
         return tp_fail(TP_ERR_ARG, "%s: give .dataflow or .data%s", t->name,
                        c->data ? ", not both" : ". If one was given, there was no memory for it");
+    if (c->checkpoint && c->session_init)
+        return tp_fail(TP_ERR_ARG, "%s: give .session_init or .checkpoint, not both", t->name);
+    if (c->checkpoint && !(c->session_init = tp_smart_init(c->checkpoint, false))) return TP_ERR_NOMEM;
     if (c->session_creator && c->session_config)
         return tp_fail(TP_ERR_ARG, "%s: give .session_creator or .session_config, not both", t->name);
     int64_t steps = c->steps_per_epoch;

@@ -301,7 +301,12 @@ static void one_session_init_for_two_predictors(void)
     c.build_graph = build;
     c.output_names = outputs;
     c.n_output_names = 1;
-    c.session_init = tp_just_current_session();
+    float ones[2] = {1, 1};
+    tp_dict values = {NULL, 0, 0};
+    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor_view(&view, TP_F32, shape_of(2, 1), ones);
+    CHECK_OK(tp_tensor_copy(tp_dict_add(&values, "w"), &view));
+    c.session_init = tp_dict_restore(&values, false);
     tp_predictor *p = tp_offline_predictor(&c), *q = tp_offline_predictor(&c);
     CHECK_MSG(p != NULL, "%s", tp_last_error());
     CHECK(!q);
@@ -326,6 +331,39 @@ TEST(what_a_training_takes_over_has_one_owner)
     NO_LEAK(one_parameter_for_two_setters());
     tp_set_log(NULL, NULL);
 }
+TEST(a_config_with_a_checkpoint_is_used_again)
+{
+    static const char *const outputs[1] = {"cost"};
+    const char *file = tp_test_path(tp_test_tmpdir(), "w.npz");
+    float twos[2] = {2, 2}, data[6] = {1, 1, 1, 1, 1, 1};
+    tp_dict values = {NULL, 0, 0};
+    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0}, in = view;
+    tp_tensor_view(&view, TP_F32, shape_of(2, 1), twos);
+    tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
+    CHECK_OK(tp_tensor_copy(tp_dict_add(&values, "w"), &view));
+    CHECK_OK(tp_npz_save(file, &values, false));
+    tp_dict_free(&values);
+    const tp_model m = model();
+    tp_predict_config c;
+    memset(&c, 0, sizeof c);
+    c.inputs = m.inputs;
+    c.n_inputs = 1;
+    c.build_graph = build;
+    c.output_names = outputs;
+    c.n_output_names = 1;
+    c.checkpoint = file;
+    for (int i = 0; i < 2; i++) {
+        tp_predictor *p = tp_offline_predictor(&c);
+        const tp_tensor *out = NULL;
+        if (CHECK_MSG(p != NULL, "%s", tp_last_error()) && CHECK_OK(tp_predict(p, &in, &out)))
+            CHECK_NEAR(tp_tensor_get(out, 0), 16, 0, 0);
+        tp_predictor_free(p);
+    }
+    c.session_init = tp_just_current_session();
+    CHECK(!tp_offline_predictor(&c));
+    CHECK_HAS(tp_last_error(), "not both");
+}
+
 TEST(a_session_init_has_one_owner) { NO_LEAK(one_session_init_for_two_predictors()); }
 
 TEST_MAIN()

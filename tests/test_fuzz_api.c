@@ -534,7 +534,7 @@ static double limit;
 TEST(random_calls_crash_nothing_and_leave_nothing)
 {
     TEST_MAY_ERROR("");
-    const long n = count ? count : getenv("TP_TEST_QUICK") ? 150 : 400, done = sequences(first, n, limit);
+    const long n = count ? count : getenv("TP_TEST_QUICK") ? 40 : 120, done = sequences(first, n, limit);
     CHECK(limit > 0 || done == n);
     if (count) printf("%ld sequences from %llu\n", done, (unsigned long long)first);
 }

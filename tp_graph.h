@@ -811,7 +811,9 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
 /* For each trainable variable whose name matches the regex (>>regex) from the start, `$` appended; NULL: all. A regex that
  * matches none is warned about. [tfutils: add_param_summary] */
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
+TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_at at);
 #ifndef __cplusplus
+#define tp_add_param_summary(g_, regex_, types_) tp_add_param_summary_(g_, regex_, types_, (tp_at)TP_AT)
 #define tp_add_moving_summary(...)                           \
     tp_add_moving_summary_n((tp_node *const[]){__VA_ARGS__}, \
                             (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *)), NULL)
@@ -4972,7 +4974,7 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
     }
 }
 
-TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
+TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_at at)
 {
     TP__GRAPH_REQUIRE(g, g, )
 
@@ -4980,13 +4982,20 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types)
     if (!tp__summary_here(g)) return;
     tp_cached_name_scope_push(g, "param-summary", true);
     tp__filter f;
-    if (tp__filter_open(&f, g, NULL, "add_param_summary", regex, false)) {
+    if (tp__filter_open(&f, g, &at, "add_param_summary", regex, false)) {
         tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
         for (int i = 0; i < n; i++)
             if (tp__filter_takes(&f, vars[i]->op->name)) tp_add_tensor_summary(vars[i], types, NULL, NULL);
         tp__filter_close(&f);
     }
     tp_name_scope_pop(g);
+}
+
+TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
+{
+    tp_at at;
+    memset(&at, 0, sizeof at);
+    tp_add_param_summary_(g, regex, types, at);
 }
 
 /* ==== >>plan ========================================================================================== */

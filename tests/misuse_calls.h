@@ -3731,6 +3731,18 @@ static void call_tp_add_param_summary(int which)
 }
 static const char *const cases_tp_add_param_summary[] = {"Ggood arguments", "!g = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", "?types = INT_MAX", "?types = INT_MIN", "?types = 0", "?types = -1", NULL};
 
+static void call_tp_add_param_summary_(int which)
+{
+    (void)which;
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    const char *regex_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "fc.*/W";
+    int types_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : which == 6 ? INT_MAX : 0;
+    tp_at at_ = here;
+    tp_add_param_summary_(g_, regex_, types_, at_);
+    got_nothing();
+}
+static const char *const cases_tp_add_param_summary_[] = {"Ggood arguments", "!g = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", "?types = INT_MAX", "?types = INT_MIN", "?types = 0", "?types = -1", NULL};
+
 static void call_tp_regex_new(int which)
 {
     (void)which;
@@ -7434,6 +7446,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_add_activation_summary", call_tp_add_activation_summary, cases_tp_add_activation_summary},
     {"tp_add_moving_summary_n", call_tp_add_moving_summary_n, cases_tp_add_moving_summary_n},
     {"tp_add_param_summary", call_tp_add_param_summary, cases_tp_add_param_summary},
+    {"tp_add_param_summary_", call_tp_add_param_summary_, cases_tp_add_param_summary_},
     {"tp_regex_new", call_tp_regex_new, cases_tp_regex_new},
     {"tp_regex_free", call_tp_regex_free, cases_tp_regex_free},
     {"tp_regex_n_groups", call_tp_regex_n_groups, cases_tp_regex_n_groups},

@@ -347,8 +347,12 @@ TEST(param_summary_knows_python)
     CHECK(n == 3);
     tp_add_param_summary(g, "conv", TP_SUMMARY_RMS); /* the whole name */
     tp_collection(g, TP_KEY_SUMMARIES, &n);
-    CHECK(n == 3 && times_logged("WRN [add_param_summary] No match was found for regex conv.") == 1);
+    CHECK(n == 3 && times_logged("[add_param_summary] No match was found for regex conv.") == 1);
+    (tp_add_param_summary)(g, "fc/[WX]", TP_SUMMARY_RMS); /* as C++ calls it: without a place */
+    tp_collection(g, TP_KEY_SUMMARIES, &n);
+    CHECK(n == 4);
     tp_add_param_summary(g, "+", TP_SUMMARY_RMS);
+    CHECK_HAS(tp_graph_error(g), "test_regex.c:");
     CHECK_HAS(tp_graph_error(g), "add_param_summary: regular expression '+$', character 1: nothing to repeat");
     end_of(g);
 }

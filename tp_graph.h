@@ -1003,8 +1003,10 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
 /* Trainable and model variables only, deflated, keys with ":0": what tensorpack's tools exchange. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
-TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d);       /* path as above; ":0" removed */
-TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path); /* format by path; an npz is deflated */
+TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* path as above; ":0" removed */
+/* A deflated npz if the path ends so; path.safetensors, path.index; any other name is a checkpoint's, "x" writes x.index and its
+ * data. [save_checkpoint_vars; so does dump_session_params] */
+TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path);
 /* The text file `checkpoint` of a directory: names relative to it, oldest first, the last one is the latest. */
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
 /* TP_ERR_NAME if there is none */
@@ -8507,22 +8509,37 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
     return tp__save_end(&a, st, path, false);
 }
 
+/* What the original's tools write by a name: an npz where it says so, else a checkpoint. Ours may say .safetensors and .index. */
+static tp_status tp__vars_path(const char *path, char full[TP__PATH], bool *plain)
+{
+    if (tp__ends_with(path, ".npy"))
+        return tp_fail(TP_ERR_ARG,
+                       "%s: several variables do not fit an npy: name it .npz, or without an ending for a checkpoint",
+                       path);
+    *plain = !tp__ends_with(path, ".npz") && !tp__ends_with(path, ".safetensors") && !tp__ends_with(path, ".index");
+    return tp__path(full, *plain ? "%s.index" : "%s", path);
+}
+
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
 {
     TP__REQUIRE(s && path, TP_ERR_ARG)
 
     static const char *const keys[] = {TP_KEY_TRAINABLE_VARIABLES, TP_KEY_MODEL_VARIABLES};
     tp__save a;
+    char full[TP__PATH];
+    bool plain;
     int n[2];
     tp_node *const *vars[2];
     for (int k = 0; k < 2; k++) vars[k] = tp_collection(s->graph, keys[k], &n[k]);
-    tp_status st = tp__save_begin(&a, s, n[0] + n[1]);
+    tp_status st = tp__vars_path(path, full, &plain);
+    if (st == TP_OK) st = tp__save_begin(&a, s, n[0] + n[1]);
+    else return st;
     for (int k = 0; k < 2; k++)
         for (int i = 0; st == TP_OK && i < n[k]; i++) {
             const tp_variable *v = tp_node_variable(vars[k][i]);
-            if (v && !v->local) st = tp__save_variable(&a, v, ":0");
+            if (v && !v->local) st = tp__save_variable(&a, v, plain ? "" : ":0");
         }
-    return tp__save_end(&a, st, path, true);
+    return tp__save_end(&a, st, full, true);
 }
 
 /* When a file was changed, in nanoseconds; negative: there is none. */
@@ -8624,7 +8641,10 @@ TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path)
 {
     TP__REQUIRE(d && path, TP_ERR_ARG)
 
-    return tp__checkpoint_write(path, d, true, NULL, NULL);
+    char full[TP__PATH];
+    bool plain;
+    const tp_status st = tp__vars_path(path, full, &plain);
+    return st == TP_OK ? tp__checkpoint_write(full, d, true, NULL, NULL) : st;
 }
 
 /* -- the text file `checkpoint` */

@@ -6260,7 +6260,7 @@ static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) 
 static void tp__run_converted(const tp__step *s)
 {
     tp_operand op[64];
-    char *room = (char *)s->call.scratch + tp__align64(s->call.scratch_bytes);
+    char *room = s->call.scratch ? (char *)s->call.scratch + tp__align64(s->call.scratch_bytes) : NULL;
     const int n_in = s->call.n_in, n = n_in + s->call.n_out + s->call.n_var;
     for (int i = 0; i < n && i < 64; i++) {
         op[i] = s->operand[i];
@@ -6268,7 +6268,7 @@ static void tp__run_converted(const tp__step *s)
         const int64_t size = tp_shape_size(&op[i].shape);
         op[i].data = room;
         op[i].dtype = TP_F32;
-        room += tp__align64((size_t)size * 4);
+        if (size > 0) room += tp__align64((size_t)size * 4);
         if (i < n_in || i >= n_in + s->call.n_out)
             tp_convert(op[i].data, TP_F32, s->operand[i].data, s->operand[i].dtype, size);
     }
@@ -13904,7 +13904,8 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
                          : what == TP_CONV_INPUT_GRAD ? k->in[0].data
                                                       : k->in[1].data);
     float *user_x = x, *user_y = y;
-    if (j.nchw) {
+    const bool swapped = j.nchw && k->scratch; /* there is no room where there are no elements */
+    if (swapped) {
         x = (float *)(void *)((char *)k->scratch + j.engine);
         y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
         if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
@@ -13914,8 +13915,8 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
         j.a.more = (const float *)k->in[k->n_in - 1 - (j.a.norm != NULL)].data;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
     tp_conv(k->device, &j.a, what, k->scratch);
-    if (j.nchw && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
-    if (j.nchw && what == TP_CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->B, hw, a->C);
+    if (swapped && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
+    if (swapped && what == TP_CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->B, hw, a->C);
 }
 static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FORWARD); }
 static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_INPUT_GRAD); }

@@ -23,11 +23,13 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
+ * CONTENTS   >>config >>os >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
- *     TP_NO_THREADS             no pthreads: everything runs on the caller's thread, same results
+ *     TP_NO_THREADS             no threads: everything runs on the caller's thread, same results
+ *     TP_NO_FILES               no files: what reads or writes one says so. It and TP_NO_THREADS and TP_NO_SIGNALS (Ctrl-C is left
+ *                               alone) are defined where the compiler knows no system
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
  *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
  *     TP_NO_AMX                 without the instruction set "amx", which is used only where it is asked for by name

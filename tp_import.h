@@ -3480,7 +3480,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
                                  const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
     tp__oi c;
-    tp__pb file = {(const uint8_t *)data, (const uint8_t *)data + size, false};
+    tp__pb file = {(const uint8_t *)data, size ? (const uint8_t *)data + size : (const uint8_t *)data, false};
     memset(&c, 0, sizeof c);
     memset(m, 0, sizeof *m);
     c.g[0] = g;

@@ -4009,7 +4009,7 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
 
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out)
 {
-    TP__REQUIRE(n > 0 && out, TP_ERR_ARG)
+    TP__REQUIRE(out, TP_ERR_ARG)
 
     tp_status st = TP_OK;
     if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);

@@ -575,6 +575,7 @@ static double work_of(const tp_graph *g)
             x[j].dtype = v->dtype;
             x[j].shape = s;
         }
+        if (op->n_in + op->n_out > 64) continue;
         k.op = op->row, k.attrs = op->attrs, k.in = x, k.n_in = op->n_in, k.out = x + op->n_in, k.n_out = op->n_out;
         if (op->row->flops && op->n_in + op->n_out <= 64 && !op->n_var) work += op->row->flops(&k);
     }

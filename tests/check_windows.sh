@@ -40,7 +40,9 @@ int main(void)
     int n = 0, ran = 0;
     memset(&d, 0, sizeof d);
     MUST(tp_logger_set_dir("files/\xc3\xa9", 'k') == TP_OK);
-    for (int i = 0; i < 3; i++) MUST(tp_logger_set_dir("files/\xc3\xa9", i < 2 ? 'k' : 'b') == TP_OK);
+    for (int i = 0; i < 3; i++) /* Windows renames no file that is open, and no folder that holds one */
+        MUST(tp_logger_set_dir(NULL, 0) == TP_OK &&
+             tp_logger_set_dir("files/\xc3\xa9", i < 2 ? 'k' : 'b') == TP_OK);
     snprintf(dir, sizeof dir, "%s", tp_logger_dir());
     tp_tensor *t = tp_dict_add(&d, "x");
     MUST(t && tp_tensor_resize(t, TP_F32, tp_make_shape(3)) == TP_OK);

@@ -8001,6 +8001,16 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
                                : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
 }
 
+/* What a failed run has queued is waited for, so that it does not write into what the next run reads. The sentence stays. */
+static tp_status tp__run_failed(const tp__plan *p, tp_status st)
+{
+    char sentence[TP__ERROR_TEXT];
+    snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+    for (int i = 0; i < p->n_device; i++)
+        if (p->used[i]) (void)p->device[i]->wait(p->device[i]);
+    return tp_fail(st, "%s", sentence);
+}
+
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values)
 {
@@ -8023,13 +8033,14 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     words[1] = words[2] = 0;
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
-        if (p->used[i] && (st = d->upload(d, e->on[i].step_word, words, sizeof words)) != TP_OK) return st;
+        if (p->used[i] && st == TP_OK) st = d->upload(d, e->on[i].step_word, words, sizeof words);
     }
-    if ((st = tp__run_feeds(p, e, feeds)) != TP_OK) return st;
+    if (st == TP_OK) st = tp__run_feeds(p, e, feeds);
+    if (st != TP_OK) return tp__run_failed(p, st);
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
     st = tp__plan_run(p, e->timing);
     tp__float_mode_leave(mode);
-    if (st != TP_OK) return st;
+    if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof words);
@@ -8047,6 +8058,7 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
         const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
         if (st == TP_OK) st = waited;
     }
+    if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device && st == TP_OK; i++)
         if (p->used[i] && e->on[i].words[1] != 0)
             st = tp__run_fault(s->graph, (int64_t)e->on[i].words[1], (int64_t)e->on[i].words[2]);

@@ -3,7 +3,9 @@ optimizers ran, and for LAMB, which TensorFlow has not, optax (0.2.8). No formul
     python3 -m venv v && v/bin/pip install tensorflow-cpu optax && v/bin/python tests/ref_optim_others.py > tests/ref_optim_others.txt
 A line a case: name, 32 or 64 (the floats that the other program computed in), then five weights after 1, 2, 10 and 50 updates.
 The gradient of weight i at update t = 0, 1, ... is c[i] w[i] + float32(0.5 sin(0.7 t + i)); w starts at (1, -2, 0.5, 3, -0.25),
-or at 0 in cases named .._from_0."""
+or at 0 in cases named .._from_0.
+optax.lamb is the formula that tp_apply_lamb documents, a norm of 0 included. They differ in beta^t, which optax has in the weights'
+type and tp in float32, as TensorFlow's Adam. Others (apex, the paper) clip the global norm of the gradients or bound |w| as well."""
 import os
 
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '2'

@@ -10,7 +10,7 @@
  * Counted are the calls that have to do with files (the table below), of all threads, from the beginning of the function;
  * those on the descriptors 0, 1 and 2 are not. With one thread the same function makes the same calls in the same order.
  *
- * For Linux on x86-64, x86 and aarch64, by ptrace. Elsewhere inject_run returns -1. Include it after defining _GNU_SOURCE.
+ * For Linux on x86-64, x86 and aarch64, by ptrace. Elsewhere inject_run returns -1. Include it after tp_test.h, and define _GNU_SOURCE.
  */
 #ifndef INJECT_H
 #define INJECT_H
@@ -84,7 +84,7 @@ typedef struct inject_result {
 #ifdef INJECT_HERE
 
 /* The text at an address of the process, as far as it fits. */
-static bool inject_text(pid_t thread, uint64_t address, char *text, size_t size)
+TP_TEST__UNUSED static bool inject_text(pid_t thread, uint64_t address, char *text, size_t size)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/mem", (long)thread);
@@ -400,7 +400,7 @@ static int inject_run(int (*body)(void *), void *arg, const inject_plan *plan, i
 
 #else
 
-static bool inject_text(pid_t thread, uint64_t address, char *text, size_t size)
+TP_TEST__UNUSED static bool inject_text(pid_t thread, uint64_t address, char *text, size_t size)
 {
     (void)thread, (void)address, (void)size;
     text[0] = 0;

@@ -1,5 +1,5 @@
 """Reference trajectories of the optimizers, in double: TensorFlow's formulas, checked against torch.optim where both say the
-same (with PyTorch installed).   python3 tests/ref_optim.py > tests/ref_optim.txt
+same (with PyTorch installed); ref_optim_others.py has what other programs compute.   python3 tests/ref_optim.py > tests/ref_optim.txt
 A line a case: name, then five weights after 1, 10 and 50 updates. Gradient of weight i at update t = 0, 1, ...:
 c[i] w[i] + float32(0.5 sin(0.7 t + i)); w starts at (1, -2, 0.5, 3, -0.25)."""
 import numpy as np

@@ -237,6 +237,196 @@ TEST(half_precision_fed_to_a_product)
     tp_graph_free(g);
 }
 
+/* ==== >>saver ========================================================================================= */
+
+static void add_item(tp_dict *d, const char *name, tp_dtype dtype, tp_shape s, double first)
+{
+    tp_tensor *t = tp_dict_add(d, name);
+    if (!CHECK(t != NULL) || !CHECK_OK(tp_tensor_resize(t, dtype, s))) return;
+    for (int64_t i = 0; i < tp_tensor_size(t); i++) tp_tensor_set(t, i, first + (double)i);
+}
+/* What comes of an initialiser, which is freed, in a session of g. */
+static tp_status loaded(tp_graph *g, tp_session_init *init, tp_node *v, double *last)
+{
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    listen();
+    const tp_status st = tp_session_init_run(init, s);
+    tp_set_log(NULL, NULL);
+    CHECK_OK(tp_session_read(s, tp_node_variable(v), &t));
+    *last = tp_tensor_get(&t, tp_tensor_size(&t) - 1);
+    tp_tensor_free(&t);
+    tp_session_init_free(init);
+    tp_session_free(s);
+    return st;
+}
+
+/* Six numbers 1, 2, .. 6 for a variable (2,3) that is -1. What is not loaded leaves it. */
+TEST(values_that_do_not_fit_their_variable)
+{
+    enum { DICT, LENIENT, FILES, RELAXED };
+    static const struct {
+        int how;
+        tp_dtype variable, value;
+        int n; /* the value's shape, or 0: (2,3) */
+        tp_status status;
+        const char *error, *log;
+        double last;
+    } c[] = {
+        {DICT, TP_F32, TP_F32, 0, TP_OK, "", "", 6},
+        {DICT, TP_F32, TP_F32, 6, TP_OK, "",
+         "The array of shape (6) is reshaped to load it into variable 'v' whose shape is (2,3).\n", 6},
+        {DICT, TP_F32, TP_F32, 5, TP_ERR_SHAPE,
+         "Trying to load an array of shape (5) into variable 'v' whose shape is (2,3).", "", -1},
+        {LENIENT, TP_F32, TP_F32, 5, TP_OK, "",
+         "Cannot load an array of shape (5) into variable 'v' whose shape is (2,3): it is skipped.\n", -1},
+        {RELAXED, TP_F32, TP_F32, 7, TP_OK, "", "whose shape is (2,3): it is skipped.\n", -1},
+        {RELAXED, TP_F64, TP_F32, 6, TP_OK, "", "is reshaped to load it", 6},
+        {FILES, TP_F32, TP_F32, 6, TP_ERR_SHAPE, "variable 'v' has shape (2,3), the value to load has (6)", "", -1},
+        {DICT, TP_F32, TP_F64, 0, TP_OK, "", "Variable 'v' (float32) is loaded from float64 after casting.\n", 6},
+        {DICT, TP_F64, TP_F16, 6, TP_OK, "", "Variable 'v' (float64) is loaded from float16 after casting.\n", 6},
+        {FILES, TP_F32, TP_F64, 0, TP_OK, "", "", 6},
+        {DICT, TP_I64, TP_I32, 0, TP_OK, "", "", 6}, /* integers that always fit */
+        {DICT, TP_I64, TP_I32, 6, TP_OK, "", "is reshaped to load it", 6},
+        {LENIENT, TP_I64, TP_U8, 0, TP_OK, "", "", 6},
+        {DICT, TP_I32, TP_U8, 0, TP_OK, "", "", 6},
+        {DICT, TP_I32, TP_I64, 0, TP_ERR_DTYPE, "int64 array into variable 'v', which is int32.", "", -1},
+        {DICT, TP_I32, TP_F32, 0, TP_ERR_DTYPE, "float32 array into variable 'v', which is int32.", "", -1},
+        {LENIENT, TP_F32, TP_I32, 0, TP_ERR_DTYPE, "int32 array into variable 'v', which is float32.", "", -1},
+        {RELAXED, TP_F32, TP_U8, 0, TP_ERR_DTYPE, "uint8 array into variable 'v', which is float32.", "", -1},
+        {FILES, TP_I64, TP_I32, 0, TP_ERR_DTYPE, "variable 'v' is int64, the value to load is int32", "", -1},
+        {FILES, TP_F32, TP_I32, 0, TP_ERR_DTYPE, "variable 'v' is float32, the value to load is int32", "", -1},
+    };
+    char path[1100];
+    snprintf(path, sizeof path, "%s/model-1.npz", tp_test_tmpdir());
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *v = tp_get_variable_as(g, "v", c[i].variable, shape(2, 2, 3, 0, 0), tp_init_constant(-1));
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        add_item(&d, "v:0", c[i].value, c[i].n ? shape(1, c[i].n, 0, 0, 0) : shape(2, 2, 3, 0, 0), 1);
+        tp_session_init *init = NULL;
+        if (c[i].how >= FILES) {
+            tp_saver_restore_desc r;
+            memset(&r, 0, sizeof r);
+            r.path = path, r.relaxed = c[i].how == RELAXED;
+            CHECK_OK(tp_save_checkpoint_vars(&d, path));
+            init = tp_saver_restore_ex(&r);
+        } else init = tp_dict_restore(&d, c[i].how == LENIENT);
+        double last = 0;
+        const tp_status st = loaded(g, init, v, &last);
+        CHECK_MSG(st == c[i].status && (st == TP_OK || strstr(tp_last_error(), c[i].error)), "%d: %s, %s", i,
+                  tp_status_name(st), tp_last_error());
+        const bool said = *c[i].log ? strstr(heard, c[i].log) != NULL : !strstr(heard, "'v'");
+        CHECK_MSG(said && last == c[i].last, "%d: the last value is %g; log: %s", i, last, heard);
+        tp_dict_free(&d);
+        tp_graph_free(g);
+    }
+}
+
+/* What one side has and the other uses nowhere is said in one line for each side, but for what only training needs. */
+TEST(names_that_are_used_nowhere)
+{
+    static const char *const in_graph[] = {"a", "b", "gone/W", "b/Momentum", "gone/b", "EMA/x"},
+                             *const in_file[] = {"a", "b:0", "left/W", "left/W/Adam_1", "left/b", "AccumGrad/counter"},
+                             *const ignore[] = {"b:0", "gone/b"};
+    char path[1100];
+    double last = 0;
+    snprintf(path, sizeof path, "%s/model-1.safetensors", tp_test_tmpdir());
+    for (int way = 0; way < 3; way++) { /* a checkpoint; less the names to ignore; a dict */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *v[6];
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        for (int i = 0; i < 6; i++)
+            v[i] = tp_get_variable_as(g, in_graph[i], TP_F32, shape(1, 2, 0, 0, 0), tp_init_constant(-1));
+        for (int i = 0; i < 6; i++) add_item(&d, in_file[i], TP_F32, shape(1, 2, 0, 0, 0), 1);
+        tp_saver_restore_desc r;
+        memset(&r, 0, sizeof r);
+        r.path = path, r.ignore = ignore, r.n_ignore = way == 1 ? 2 : 0;
+        if (way == 0) CHECK_OK(tp_save_checkpoint_vars(&d, path));
+        CHECK_OK(loaded(g, way == 2 ? tp_dict_restore(&d, false) : tp_saver_restore_ex(&r), v[1], &last));
+        CHECK(last == (way == 1 ? -1 : 2));
+        static const char *const graph_only[] = {"in the graph, but not found in the checkpoint: gone/W, gone/b\n",
+                                                 "in the graph, but not found in the checkpoint: gone/W, gone/b\n",
+                                                 "in the graph, but not found in the dict: gone/W, gone/b\n"},
+                                 *const file_only[] = {
+                                     "in the checkpoint, but not found in the graph: left/W, left/b\n",
+                                     "in the checkpoint, but not found in the graph: left/W, left/b\n",
+                                     "in the dict, but not found in the graph: left/W, left/b\n"};
+        CHECK_HAS(heard, graph_only[way]);
+        CHECK_HAS(heard, file_only[way]);
+        CHECK(!strstr(heard, "will not be loaded") == (way != 1));
+        tp_dict_free(&d);
+        tp_graph_free(g);
+    }
+}
+
+TEST(a_checkpoint_where_two_variables_meet)
+{
+    char path[1100];
+    double last = 0;
+    snprintf(path, sizeof path, "%s/model-1.npz", tp_test_tmpdir());
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "net/w", TP_F32, shape(1, 2, 0, 0, 0), tp_init_ones());
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape(1, 2, 0, 0, 0), tp_init_ones());
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    add_item(&d, "w", TP_F32, shape(1, 2, 0, 0, 0), 5);
+    const char *const isa = "tp:isa"; /* of another machine */
+    add_item(&d, isa, TP_U8, shape(1, 3, 0, 0, 0), 'x');
+    CHECK_OK(tp_save_checkpoint_vars(&d, path));
+    tp_saver_restore_desc r;
+    memset(&r, 0, sizeof r);
+    r.path = path, r.prefix = "net";
+    CHECK_ERR(loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_NAME,
+              "Restore conflict: two variables of the graph take 'w', 'w' is one");
+    CHECK_OK(loaded(g, tp_saver_restore(path), w, &last));
+    CHECK(last == 6);
+    CHECK_HAS(heard, "The checkpoint was written with the instruction set 'xyz', this run uses '");
+    CHECK_HAS(heard, "not found in the checkpoint: net/w\n");
+    tp_dict_free(&d);
+    tp_graph_free(g);
+}
+
+TEST(what_the_saver_does_not_do)
+{
+    const char *dir = tp_test_tmpdir();
+    char small[8], long_name[1200];
+    tp_graph *g = tp_graph_new(NULL), *other = tp_graph_new(NULL);
+    tp_get_variable_as(g, "w", TP_F32, shape(1, 2, 0, 0, 0), tp_init_ones());
+    tp_session *s = tp_session_new(g, NULL);
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    add_item(&d, "w", TP_F32, shape(1, 2, 0, 0, 0), 5);
+    CHECK_ERR(tp_save_checkpoint_vars(&d, tp_test_path(dir, "x.npy")), TP_ERR_ARG,
+              "several variables do not fit an npy");
+    CHECK_ERR(tp_dump_session_params(s, tp_test_path(dir, "x.npy")), TP_ERR_ARG, "several variables do not fit an npy");
+    CHECK(!tp_file_exists(tp_test_path(dir, "x.npy")));
+    CHECK_ERR(tp_checkpoint_state_write(dir, NULL, 0), TP_ERR_ARG, "the checkpoint list of '");
+    CHECK(!tp_file_exists(tp_test_path(dir, "checkpoint")));
+    const char *name = "model-123456";
+    CHECK_OK(tp_checkpoint_state_write(dir, &name, 1));
+    CHECK_ERR(tp_checkpoint_state_latest(dir, small, sizeof small), TP_ERR_ARG, "is too long");
+    CHECK_OK(tp_checkpoint_state_latest(dir, long_name, strlen(dir) + 1 + strlen(name) + 1));
+    CHECK_ERR(tp_checkpoint_state_latest(dir, long_name, strlen(dir) + 1 + strlen(name)), TP_ERR_ARG, "is too long");
+    tp_checkpoint_entry *e = NULL;
+    int n = 7;
+    CHECK_ERR(tp_get_all_checkpoints(tp_test_path(dir, "nowhere"), NULL, &e, &n), TP_ERR_IO, "cannot list '");
+    CHECK(e == NULL && n == 0);
+    tp_session_creator c = tp_reuse_session_creator(s);
+    CHECK(c.create(&c, g) == s && c.create(&c, other) == NULL);
+    CHECK_HAS(tp_last_error(), "the session to reuse is of another graph");
+    c = tp_reuse_session_creator(NULL);
+    CHECK(c.create(&c, g) == NULL);
+    CHECK_HAS(tp_last_error(), "the session to reuse is NULL");
+    tp_dict_free(&d);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_graph_free(other);
+}
+
 /* ==== >>layers ======================================================================================== */
 
 TEST(unpooling_by_nothing)
@@ -375,6 +565,77 @@ TEST(the_width_of_the_progress_bar)
         CHECK_MSG(n == 59, "%d: %.*s", (int)n, (int)n, line);
         CHECK(line[5] == '#' && strspn(line + 5, "#") + 5 == strcspn(line + 5, "|") + 5);
     }
+}
+
+/* A weight that is regularized, in a cost that may forget it. */
+static tp_node *regularized(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_fully_connected_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "fc", d.units = 1, d.kernel_regularizer = tp_l2_regularizer(0.1f);
+    tp_node *cost = tp_mean(tp_square(tp_fully_connected_(in[0], &d)));
+    return *(const bool *)user ? tp_add(cost, tp_regularize_cost_from_collection(g, NULL)) : cost;
+}
+static tp_optimizer *plain_sgd(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd_(tp_get_scalar_variable(g, "learning_rate", 0.1f), NULL);
+}
+
+TEST(regularizers_that_are_used_nowhere)
+{
+    static const float v[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (int used = 0; used < 2; used++) {
+        bool uses = used == 1;
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_F32, shape(2, 4, 2, 0, 0), v);
+        tp_df_from_arrays_desc a;
+        memset(&a, 0, sizeof a);
+        a.arrays = &t, a.n = 1;
+        tp_df_batch_desc b;
+        memset(&b, 0, sizeof b);
+        b.df = tp_df_from_arrays_(&a), b.batch_size = 2;
+        tp_spec spec;
+        memset(&spec, 0, sizeof spec);
+        spec.name = "x", spec.dtype = TP_F32, spec.shape = shape(2, TP_ANY, 2, 0, 0);
+        tp_train_config c;
+        memset(&c, 0, sizeof c);
+        c.model.inputs = &spec, c.model.n_inputs = 1, c.model.user = &uses;
+        c.model.build_graph = regularized, c.model.optimizer = plain_sgd;
+        c.dataflow = tp_df_batch_(&b);
+        c.steps_per_epoch = 2, c.max_epoch = 1, c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        listen();
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        tp_set_log(NULL, NULL);
+        int said = 0;
+        for (const char *at = heard; (at = strstr(at, "has no consumers")) != NULL; at++) said++;
+        CHECK_MSG(said == !uses, "%s", heard);
+        if (!uses)
+            CHECK_HAS(heard, "Item 'fc/Regularizer/Affine' of REGULARIZATION_LOSSES has no consumers. You may have "
+                             "forgotten to add regularization to total cost.\n");
+    }
+}
+
+/* What a training prints of its variables: as wide as the longest name, copies of towers and what is not trained left out. */
+TEST(the_table_of_variables_as_it_is_printed)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "fc0/W", TP_F32, shape(2, 300, 20, 0, 0), tp_init_ones());
+    tp_get_variable_as(g, "a/longer/name", TP_F64, shape(0, 0, 0, 0, 0), tp_init_ones());
+    tp_get_variable_as(g, "tower1/fc0/W/which/is/a/copy", TP_F32, shape(2, 300, 20, 0, 0), tp_init_ones());
+    tp_get_global_step_var(g);
+    tp_buf out;
+    memset(&out, 0, sizeof out);
+    tp_graph_describe_variables(g, &out);
+    CHECK_STR(out.data, "name           shape             #elements\n"
+                        "fc0/W          (300,20)               6000\n"
+                        "a/longer/name  ()                        1\n"
+                        "Number of trainable variables: 2\n"
+                        "Number of parameters (elements): 6001\n"
+                        "Storage space needed for all trainable variables: 0.02 MB\n");
+    tp_buf_free(&out);
+    tp_graph_free(g);
 }
 
 TEST_MAIN()

@@ -141,6 +141,20 @@ static const char *folder(char *buf, size_t size, const char *name)
     return buf;
 }
 
+/* All kills come from TP_TEST_SEED, or else the same one every time; it is printed, and so are they. */
+static uint64_t seed_of_kills(void)
+{
+    const char *given = getenv("TP_TEST_SEED");
+    const uint64_t seed = given ? strtoull(given, NULL, 10) : 741634;
+    printf("     TP_TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+/* The i-th number drawn from it: from, .. to. */
+static int64_t drawn(uint64_t seed, int i, int64_t from, int64_t to)
+{
+    return from + (int64_t)(tp_random_u32(seed, 0, (uint64_t)i) % (uint32_t)(to - from + 1));
+}
+
 TEST(threads_and_prefetch_do_not_change_a_bit)
 {
     char one[1000], two[1000], four[1000], queue[1000];
@@ -159,22 +173,22 @@ TEST(killed_and_resumed_is_as_if_it_was_not)
     plan p;
     CHECK(train_apart(folder(whole, sizeof whole, "whole"), 2, true, false, NULL) == 0);
     const int rounds = getenv("TP_TEST_QUICK") ? 2 : 5;
-    const char *given = getenv("TP_TEST_SEED");
-    const uint64_t seed = given ? strtoull(given, NULL, 10) : 741634;
-    printf("     TP_TEST_SEED=%llu\n", (unsigned long long)seed);
+    const uint64_t seed = seed_of_kills();
     for (int round = 0; round < rounds; round++) {
         memset(&p, 0, sizeof p);
         /* any step after the first checkpoint; twice, so that a resumed run is resumed again */
-        p.kill_at = STEPS + 1 + (int64_t)(tp_random_u32(seed, 0, (uint64_t)round) % (STEPS * (EPOCHS - 1) - 1));
-        if (round == 1) p.kill_at = 0, p.kill_in_save = 2;
+        p.kill_at = drawn(seed, round, STEPS + 1, STEPS * EPOCHS - 1);
+        if (round == 1) p.kill_at = 0, p.kill_in_save = (int)drawn(seed, round, 2, EPOCHS);
+        printf("     round %d: killed %s %lld\n", round, p.kill_at ? "after step" : "before the checkpoint of epoch",
+               (long long)(p.kill_at ? p.kill_at : p.kill_in_save));
         folder(broken, sizeof broken, "broken");
         int status = train_apart(broken, 1 + round % 2, round % 2 == 0, false, &p);
         CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "round %d: not killed (%d)", round, status);
-        p.kill_in_save = 0;
-        p.kill_at = p.kill_at + (STEPS * EPOCHS - p.kill_at) / 2;
         if (round == 2) {
+            p.kill_at = drawn(seed, 100 + round, p.kill_at + 1, STEPS * EPOCHS);
+            printf("     resumed, killed after step %lld\n", (long long)p.kill_at);
             status = train_apart(broken, 2, true, true, &p);
-            CHECK(WIFSIGNALED(status));
+            CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         }
         CHECK(train_apart(broken, 2, round % 2 == 1, true, NULL) == 0);
         same_checkpoint(whole, broken, STEPS * EPOCHS);
@@ -185,12 +199,14 @@ TEST(every_format_resumes_alike)
 {
     char whole[1000], broken[1000], path[1200];
     static const char *const ends[] = {".npz", ".index", ".safetensors"};
+    const uint64_t seed = seed_of_kills();
     CHECK(train_apart(folder(whole, sizeof whole, "whole"), 2, true, false, NULL) == 0);
     for (int f = TP_CHECKPOINT_TF; f <= TP_CHECKPOINT_SAFETENSORS; f++) {
         plan p;
         memset(&p, 0, sizeof p);
         p.format = (tp_checkpoint_format)f;
-        p.kill_at = 2 * STEPS + 7;
+        p.kill_at = drawn(seed, 200 + f, STEPS + 1, STEPS * EPOCHS - 1);
+        printf("     *%s: killed after step %lld\n", ends[f], (long long)p.kill_at);
         folder(broken, sizeof broken, "format");
         CHECK(WIFSIGNALED(train_apart(broken, 2, true, false, &p)));
         p.kill_at = 0;

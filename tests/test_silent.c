@@ -297,6 +297,50 @@ TEST(savers_that_others_trigger)
     }
 }
 
+/* What trying again or going on does not help: the training ends, with the reason, and claims no checkpoint. */
+static const char *odd_name;
+static tp_status add_odd(tp_callback *cb)
+{
+    tp_get_variable_as(cb->train->graph, odd_name, TP_F32, tp_make_shape(1), tp_init_ones());
+    return TP_OK;
+}
+
+TEST(a_model_that_can_never_be_saved)
+{
+    TEST_EXPECT_ERROR("Training failed at global_step=1: ");
+    odd_name = "__metadata__"; /* taken in safetensors files, and a name like others elsewhere */
+    for (int f = TP_CHECKPOINT_NPZ; f <= TP_CHECKPOINT_SAFETENSORS; f++) {
+        quiet();
+        dir = tp_test_tmpdir();
+        const tp_status st = RUN(3, tp_cb_lambda(.setup_graph = add_odd),
+                                 tp_cb_model_saver(.checkpoint_dir = dir, .format = (tp_checkpoint_format)f));
+        if (f != TP_CHECKPOINT_SAFETENSORS) {
+            CHECK_OK(st);
+            continue;
+        }
+        CHECK_ERR(st, TP_ERR_NAME, "'__metadata__'");
+        CHECK_HAS(said, "Start Epoch 1");
+        CHECK(!strstr(said, "Training goes on") && !strstr(said, "Start Epoch 2") && !strstr(said, "Model saved"));
+        CHECK(tp_test_files_in(dir) == 0);
+    }
+}
+
+TEST(savers_that_cannot_begin)
+{
+    quiet();
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    CHECK_ERR(RUN(1, tp_cb_model_saver(.max_to_keep = 3)), TP_ERR_STATE,
+              "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
+    dir = tp_test_tmpdir();
+    CHECK_ERR(RUN(1, tp_cb_model_saver(.checkpoint_dir = dir, .max_to_keep = -2)), TP_ERR_ARG,
+              "ModelSaver: .max_to_keep is -2");
+    CHECK_ERR(RUN(1, tp_cb_model_saver(.checkpoint_dir = dir, .keep_checkpoint_every_n_hours = -1)), TP_ERR_ARG,
+              "keep_checkpoint_every_n_hours -1");
+    CHECK_ERR(RUN(1, tp_cb_model_saver(.checkpoint_dir = dir, .format = (tp_checkpoint_format)3)), TP_ERR_ARG,
+              "ModelSaver: .format is 3, not one of TP_CHECKPOINT_...");
+    CHECK(tp_test_files_in(dir) == 0);
+}
+
 /* Without a trainer: what a loop of the program's calls. */
 TEST(a_loop_of_ones_own)
 {

@@ -211,7 +211,7 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
  * 'b' rename the old one to dir+MMDD-HHMMSS, 'n' use a new name dir+MMDD-HHMMSS, 0 is an error. An old log.log is
  * renamed log.log.MMDD-HHMMSS. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
-/* train_log/<base name of program without extension>[:<name>] [logger.auto_set_dir] */
+/* train_log/<base name of program without extension>[:<name>], on Windows [_<name>]. [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
 TP_DEF const char *tp_logger_dir(void); /* NULL if none was set */
 
@@ -609,7 +609,8 @@ TP_DEF tp_status tp_make_dirs(const char *path); /* mkdir -p */
 
 /* A file that appears whole or not at all: written to <path>.tmp.<machine>-<process>-<number>, a new name each time, then synced
  * and renamed by commit. After an error every later call returns it again; commit or abort always ends it, and nothing is left
- * behind on failure. What a process that was killed left in the folder goes when the next file is written there. */
+ * behind on failure. What a process that was killed left in the folder goes when the next file is written there, after a day if
+ * it was one of another machine or of before a restart. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
@@ -2627,8 +2628,13 @@ TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, c
     if (n == 0 || n > INT_MAX / 2)
         return tp_fail(TP_ERR_ARG, "log directory: '%s' has no program name in it; pass argv[0] or __FILE__", program);
     char dir[TP__PATH];
+#ifdef _WIN32
+    const char *colon = "_"; /* a real one is for drives and streams there */
+#else
+    const char *colon = ":";
+#endif
     bool named = name && name[0];
-    int len = snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? ":" : "", named ? name : "");
+    int len = snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? colon : "", named ? name : "");
     if (len < 0 || (size_t)len >= sizeof dir)
         return tp_fail(TP_ERR_ARG, "log directory: the program's name is too long");
     return tp_logger_set_dir(dir, action);

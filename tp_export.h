@@ -845,7 +845,7 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
     memset(&text, 0, sizeof text);
     memset(&header, 0, sizeof header);
     memset(&beside, 0, sizeof beside);
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    const char *slash = tp__os_slash(path), *dot = strrchr(slash ? slash : path, '.');
     const bool with_header = dot && strcmp(dot, ".h") != 0;
     if (with_header) {
         tp_buf_put(&beside, path, (size_t)(dot - path));

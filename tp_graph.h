@@ -4660,7 +4660,7 @@ static tp_status tp__re_find(const tp_regex *re, const char *text, tp__re_mode m
     *found = false;
     if (!re || !text) return tp_fail(TP_ERR_ARG, "tp_regex: the %s is NULL", re ? "text" : "regular expression");
     const size_t len = strlen(text), n_reg = (size_t)(2 * re->n_group + 2 + re->n_loop);
-    if (len >= INT32_MAX || (uint64_t)re->n_row * (len + 1) > (uint64_t)INT32_MAX * 4)
+    if (len >= INT32_MAX || (uint64_t)re->n_row * (len + 1) >= UINT32_MAX)
         return tp_fail(TP_ERR_ARG, "regular expression '%.200s': a text of %zu bytes is too long", re->pattern, len);
     m.re = re;
     m.text = text;
@@ -8597,7 +8597,7 @@ static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
  * bytes. */
 static tp_status tp__checkpoint_path(const char *path, char *out)
 {
-    const char *base = strrchr(path, '/');
+    const char *base = tp__os_slash(path);
     base = base ? base + 1 : path;
     char with[TP__PATH], dir[TP__PATH];
     tp__os_info is;
@@ -8608,7 +8608,8 @@ static tp_status tp__checkpoint_path(const char *path, char *out)
                                       : tp__path(dir, "%.*s", (int)(base - path - 1), path);
         if (st == TP_OK) st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with);
         if (st != TP_OK) return st;
-        base = strrchr(with, '/') + 1;
+        base = tp__os_slash(with);
+        base = base ? base + 1 : with;
         if (strcmp(base, "checkpoint") == 0 || (tp__os_stat(with, true, &is) == 0 && is.kind == TP__OS_DIR))
             return tp_fail(TP_ERR_FORMAT, "the file 'checkpoint' in '%s' names '%s', which is no checkpoint", dir,
                            with);
@@ -8778,8 +8779,12 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     f.prefix = prefix;
     *entries = NULL;
     *n = 0;
-    if (tp__os_list(dir, tp__found_name, &f) != 0)
-        return tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, tp__os_error());
+    if (tp__os_list(dir, tp__found_name, &f) != 0) {
+        const tp_status st = tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, tp__os_error());
+        tp_buf_free(&f.entries);
+        tp_buf_free(&f.paths);
+        return st;
+    }
     const size_t size = (size_t)f.n * sizeof **entries;
     tp_checkpoint_entry *all = f.n ? (tp_checkpoint_entry *)tp_malloc(size + f.paths.len) : NULL;
     const bool failed = f.entries.failed || f.paths.failed || (f.n && !all);
@@ -8803,7 +8808,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     char dir[TP__PATH], prefix[512];
     tp_checkpoint_entry *entry = NULL;
     int n = 0;
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
+    const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = strtoll(dash + 1, NULL, 10);

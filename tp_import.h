@@ -321,7 +321,7 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
     bool inside = location[0] != '/' && !strchr(location, '\\');
     for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
         if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
-    const char *slash = strrchr(c->path, '/');
+    const char *slash = tp__os_slash(c->path);
     const char *file = tp_arena_printf(&c->mem, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, location);
     tp__os_info is;
     if (!file) return tp__oi_nomem(c);

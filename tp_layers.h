@@ -2588,7 +2588,7 @@ TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n)
 }
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n)
 {
-    TP__REQUIRE(x && (layers || n == 0) && n >= 0, x ? tp_poison(tp_node_graph(x)) : tp_poison(NULL))
+    TP__GRAPH_REQUIRE(tp_node_graph(x), x && (layers || n == 0) && n >= 0, tp_poison(tp_node_graph(x)))
 
     return tp__linear_by(x, layers, n, tp__step_by_name);
 }

@@ -211,7 +211,7 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
  * 'b' rename the old one to dir+MMDD-HHMMSS, 'n' use a new name dir+MMDD-HHMMSS, 0 is an error. An old log.log is
  * renamed log.log.MMDD-HHMMSS. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
-/* train_log/<base name of program without extension>[:<name>] [logger.auto_set_dir] */
+/* train_log/<base name of program without extension>[:<name>], on Windows [_<name>]. [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
 TP_DEF const char *tp_logger_dir(void); /* NULL if none was set */
 
@@ -609,7 +609,8 @@ TP_DEF tp_status tp_make_dirs(const char *path); /* mkdir -p */
 
 /* A file that appears whole or not at all: written to <path>.tmp.<machine>-<process>-<number>, a new name each time, then synced
  * and renamed by commit. After an error every later call returns it again; commit or abort always ends it, and nothing is left
- * behind on failure. What a process that was killed left in the folder goes when the next file is written there. */
+ * behind on failure. What a process that was killed left in the folder goes when the next file is written there, after a day if
+ * it was one of another machine or of before a restart. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
@@ -1139,7 +1140,9 @@ static int tp__os_rename(const char *from, const char *to)
     wchar_t *a = tp__os_wide(from), *b = a ? tp__os_wide(to) : NULL;
     int failed = -1;
     if (b) {
-        RemoveDirectoryW(b); /* an empty one gives way, as it does elsewhere */
+        const DWORD is = GetFileAttributesW(a);
+        if (is != INVALID_FILE_ATTRIBUTES && is & FILE_ATTRIBUTE_DIRECTORY)
+            RemoveDirectoryW(b); /* an empty one gives way to a directory, as it does elsewhere */
         failed = MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : tp__os_fail();
     }
     tp__hook_free(a);
@@ -2027,8 +2030,15 @@ static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double 
     for (int keep = 1;; keep++) {
         memcpy(digit, all, (size_t)n);
         *point = whole;
-        const int left = tp__round_digits(digit, n, keep, point);
+        int left = tp__round_digits(digit, n, keep, point);
         if (keep >= n || tp__nearest_bits(type, digit, left, *point) == bits) return left;
+        if (bits & (((uint64_t)1 << type->fraction) - 1)) continue;
+        /* A power of two is twice as far from the number above it as from the one below: the next larger text may do. */
+        memcpy(digit, all, (size_t)keep);
+        digit[keep] = '9';
+        *point = whole;
+        left = tp__round_digits(digit, keep + 1, keep, point);
+        if (tp__nearest_bits(type, digit, left, *point) == bits) return left;
     }
 }
 
@@ -2618,8 +2628,13 @@ TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, c
     if (n == 0 || n > INT_MAX / 2)
         return tp_fail(TP_ERR_ARG, "log directory: '%s' has no program name in it; pass argv[0] or __FILE__", program);
     char dir[TP__PATH];
+#ifdef _WIN32
+    const char *colon = "_"; /* a real one is for drives and streams there */
+#else
+    const char *colon = ":";
+#endif
     bool named = name && name[0];
-    int len = snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? ":" : "", named ? name : "");
+    int len = snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? colon : "", named ? name : "");
     if (len < 0 || (size_t)len >= sizeof dir)
         return tp_fail(TP_ERR_ARG, "log directory: the program's name is too long");
     return tp_logger_set_dir(dir, action);
@@ -3781,9 +3796,9 @@ struct tp_cond {
 #ifdef TP_NO_THREADS
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
 {
+    if (t) *t = NULL;
     TP__REQUIRE(t && fn, TP_ERR_ARG)
     (void)user;
-    *t = NULL;
     return tp_fail(TP_ERR_UNSUPPORTED, "threads: this program was built with TP_NO_THREADS");
 }
 TP_DEF void tp_thread_join(tp_thread *t) { (void)t; }
@@ -3804,9 +3819,9 @@ TP__OS_THREAD(tp__thread_main, user)
 
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
 {
+    if (t) *t = NULL;
     TP__REQUIRE(t && fn, TP_ERR_ARG)
 
-    *t = NULL;
     tp_thread *fresh = (tp_thread *)tp_calloc(1, sizeof(tp_thread));
     if (!fresh) return TP_ERR_NOMEM;
     fresh->fn = fn;
@@ -7836,11 +7851,11 @@ static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_s
 TP_DEF tp_status tp_inflate_alloc(const void *in, size_t in_size, size_t limit, char **out, size_t *out_size,
                                   size_t *used)
 {
+    if (out) *out = NULL;
+    if (out_size) *out_size = 0;
     TP__REQUIRE((in || in_size == 0) && out && out_size && used, TP_ERR_ARG)
 
     tp__inflate s;
-    *out = NULL;
-    *out_size = 0;
     if (used) *used = 0;
     if (in_size == 0) return tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", tp__inflate_short);
     size_t guess = in_size < SIZE_MAX / 4 ? 4 * in_size : in_size;
@@ -8176,11 +8191,10 @@ static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t li
 
 TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char **data, size_t *size)
 {
+    if (data) *data = NULL;
+    if (size) *size = 0;
     TP__REQUIRE(path && data && size, TP_ERR_ARG)
 
-    *data = NULL;
-    *size = 0;
-    if (!path) return tp_fail(TP_ERR_ARG, "tp_file_read: path is NULL");
     limit = tp__file_limit(limit);
     const int fd = tp__os_open(path, TP__OS_READ);
     if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
@@ -8298,15 +8312,17 @@ static char *tp__folder_of(const char *path)
  *
  * <path>.tmp.<machine>-<process>-<number>. Who writes has a new name each time. What a process that lives no more left behind
  * is removed when a file is written to the same folder: of this machine at once, of another, which cannot be asked, after a
- * day without a change. The machine is a number made of its name and of the namespace in which processes are counted. */
+ * day without a change. The machine is a number made of its name, of this start of its system (two machines of one name may
+ * share a folder) and of the namespace in which processes are counted. */
 
 static uint32_t tp__temp_machine(void)
 {
-    char host[256];
+    char host[256], boot[64];
     tp__os_info is;
     tp__os_host(host, sizeof host);
+    tp__os_peek("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     if (tp__os_stat("/proc/self/ns/pid", true, &is) != 0) is.number = 0;
-    const uint64_t h = tp_hash_name(host) ^ is.number;
+    const uint64_t h = tp_hash_name(host) ^ 3 * tp_hash_name(boot) ^ is.number;
     return (uint32_t)(h ^ h >> 32);
 }
 
@@ -8329,13 +8345,15 @@ static bool tp__leftover(void *user, const char *name)
 {
     const tp__leftovers *in = (const tp__leftovers *)user;
     const char *p = strrchr(name, '.');
-    char *end;
+    char *end, *last;
     tp__os_info is;
     if (!p || p - name < 4 || memcmp(p - 4, ".tmp", 4) != 0) return false;
     const uint32_t machine = (uint32_t)strtoul(p + 1, &end, 16);
     if (end != p + 9 || *end != '-') return false;
     const int64_t pid = strtoll(end + 1, &end, 10);
-    if (*end != '-' || pid <= 0 || (machine == in->machine && tp__os_lives(pid))) return false;
+    if (*end != '-' || pid <= 0) return false;
+    (void)strtol(end + 1, &last, 10);
+    if (last == end + 1 || *last || (machine == in->machine && tp__os_lives(pid))) return false;
     const size_t n = strlen(in->dir) + strlen(name) + 2;
     char *path = (char *)tp_malloc(n);
     if (!path) return true;
@@ -8364,10 +8382,10 @@ static void tp__writer_free(tp_writer *w)
 
 TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
 {
+    if (out) *out = NULL;
     TP__REQUIRE(out && path, TP_ERR_ARG)
 
-    *out = NULL;
-    if (!path || !path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
+    if (!path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
     tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
     char *dir = tp__folder_of(path);
     tp_status s = TP_ERR_NOMEM;
@@ -9143,9 +9161,9 @@ struct tp_npz_writer {
 
 TP_DEF tp_status tp_npz_open(tp_npz_writer **out, const char *path, bool compress)
 {
+    if (out) *out = NULL;
     TP__REQUIRE(out && path, TP_ERR_ARG)
 
-    *out = NULL;
     tp_npz_writer *w = (tp_npz_writer *)tp_calloc(1, sizeof *w);
     if (!w) return TP_ERR_NOMEM;
     tp_status s = TP_OK;

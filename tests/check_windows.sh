@@ -39,6 +39,8 @@ int main(void)
     size_t size = 0;
     int n = 0, ran = 0;
     memset(&d, 0, sizeof d);
+    MUST(tp_logger_auto_set_dir("c:\\x\\files.exe", "name", 'k') == TP_OK); /* no colon in a name */
+    MUST(strcmp(tp_logger_dir(), "train_log/files_name") == 0);
     MUST(tp_logger_set_dir("files/\xc3\xa9", 'k') == TP_OK);
     for (int i = 0; i < 3; i++) /* Windows renames no file that is open, and no folder that holds one */
         MUST(tp_logger_set_dir(NULL, 0) == TP_OK &&

@@ -549,11 +549,15 @@ TEST(leftovers)
     close(ready[0]);
     tp_test_write(tp_test_path(dir, "mine.tmp.17"), "", 0);
     tp_test_write(tp_test_path(dir, "mine.tmp.0123abcd-17"), "", 0);
-    CHECK(tp_test_files_in(dir) == 3);
+    struct timespec old[2] = {{time(NULL) - 2 * 86400, 0}, {time(NULL) - 2 * 86400, 0}};
+    const char *alike = tp_test_path(dir, "mine.tmp.0123abcd-17-notes");
+    tp_test_write(alike, "", 0);
+    CHECK(utimensat(AT_FDCWD, alike, old, 0) == 0);
+    CHECK(tp_test_files_in(dir) == 4);
     for (int dead = 0; dead < 2; dead++) {
         tp_writer *w;
         CHECK_OK(tp_writer_open(&w, tp_test_path(dir, "stats.json")));
-        CHECK(tp_test_files_in(dir) == 4);
+        CHECK(tp_test_files_in(dir) == 5);
         CHECK_OK(tp_writer_commit(w));
         DIR *d = opendir(dir);
         for (struct dirent *e; (e = readdir(d)) != NULL;)
@@ -563,10 +567,9 @@ TEST(leftovers)
         CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
     }
     CHECK(name[0][0] && !name[1][0]);
-    CHECK(tp_test_files_in(dir) == 3);
+    CHECK(tp_test_files_in(dir) == 4);
 
     /* of another machine: after a day */
-    struct timespec old[2] = {{time(NULL) - 2 * 86400, 0}, {time(NULL) - 2 * 86400, 0}};
     name[0][strlen("model-5.npz.tmp.")] ^= 1; /* a hexadecimal digit stays one, but for 9 and a */
     if (strchr("8`g", name[0][16])) name[0][16] = '0';
     const char *path = tp_test_path(dir, name[0]);
@@ -578,6 +581,20 @@ TEST(leftovers)
         CHECK(tp_file_exists(path) == (day == 0));
         if (day == 0) CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
     }
+}
+
+/* What a function gives back is nothing where it fails, also for misuse: whoever frees it frees nothing. */
+TEST(nothing_is_given_back_on_misuse)
+{
+    char *data = (char *)&data;
+    size_t size = 1, used;
+    tp_writer *w = (tp_writer *)(void *)&data;
+    tp_npz_writer *z = (tp_npz_writer *)(void *)&data;
+    CHECK(tp_file_read(NULL, false, 0, &data, &size) == TP_ERR_ARG && !data && size == 0);
+    data = (char *)&data, size = 1;
+    CHECK(tp_inflate_alloc(NULL, 1, 0, &data, &size, &used) == TP_ERR_ARG && !data && size == 0);
+    CHECK(tp_writer_open(&w, NULL) == TP_ERR_ARG && !w);
+    CHECK(tp_npz_open(&z, NULL, false) == TP_ERR_ARG && !z);
 }
 
 /* A full disk, played by a limit on file sizes. Every later call gives the same error, the old file stays. */

@@ -963,6 +963,12 @@ TEST(constants_of_no_dtype)
     tp_node *x = tp_placeholder(g, "x", TP_F32, shape_of(2, 4));
     CHECK(tp_is_poison(tp_nn_conv2d(x, x, NULL)) && tp_graph_status(g) == TP_ERR_ARG);
     tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    x = tp_placeholder(g, "x", TP_F32, shape_of(2, 4));
+    CHECK(tp_is_poison(tp_linear_n(x, NULL, 1)) && tp_graph_status(g) == TP_ERR_ARG);
+    x = tp_relu(tp_linear_n(NULL, NULL, 0));
+    CHECK(tp_is_poison(x) && strstr(tp_last_error(), "tp_linear_n") != NULL);
+    tp_graph_free(g);
 }
 
 TEST(running_with_nothing)

@@ -2729,7 +2729,7 @@ TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init
     d.trainable = TP_NO;
     tp_node *n = tp_get_variable(g, &d);
     const tp_variable *v = tp_node_variable(n);
-    if (v && (v->init.kind != TP_INIT_CONSTANT || !(v->init.a == init)))
+    if (v && (v->init.kind != TP_INIT_CONSTANT || tp__float_bits(v->init.a) != tp__float_bits(init)))
         return tp_graph_fail(
             g, NULL, TP_ERR_ARG,
             "scalar variable '%s' exists with another initial value than %g: reuse it with the same value, "
@@ -8256,8 +8256,9 @@ TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
 
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value)
 {
-    TP__REQUIRE(r && n && value, TP_ERR_ARG)
+    TP__REQUIRE(r, TP_ERR_ARG)
 
+    if (!n || !value) return r->status = tp_fail(TP_ERR_ARG, "a hook feeds a node or a value that does not exist");
     for (int i = 0; i < r->n_feed; i++)
         if (r->feed[i].node == n) return r->status = tp_fail(TP_ERR_ARG, "two hooks feed '%s' in one run", n->op->name);
     if (r->n_feed == r->cap_feed) {

@@ -659,7 +659,8 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w);
 
 /* .safetensors: every rule of the format is checked before memory is taken. Types that tp lacks are widened as
  * those of npy, 8-bit floats and complex numbers refused. An error leaves d as it was; success replaces it. What is written carries checksums in __metadata__
- * (tp.crc32c), which other programs pass over; where they are, a changed bit is an error that names the tensor. */
+ * (tp.crc32c), which other programs pass over; where they are, a changed bit is an error that names the tensor. A program that
+ * changes such a file has to drop that key, as those do that write metadata of their own. */
 TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d);
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d);
 TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* atomic */
@@ -6775,12 +6776,14 @@ static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t r
     const tp_epilogue *e = &g->epilogue;
     const float *in[2];
     for (int64_t i = row; i < row + rows; i++, v += ldv) {
-        float *c = g->C + i * g->ldc + column + group * p->c_group;
+        float *c = NULL;
         if (part >= 0) c = p->part + ((group * p->parts + part) * g->M + i) * g->N + column;
         else if (p->conv && p->what != TP_CONV_FILTER_GRAD) {
             const int64_t y = p->w.phase_y + i / q->cols % q->rows * p->w.step_y,
                           x = p->w.phase_x + i % q->cols * p->w.step_x, image = i / q->cols / q->rows;
             c = p->w.dst + ((image * p->w.dst_h + y) * p->w.dst_w + x) * p->w.dst_pixel + column + group * p->c_group;
+        } else {
+            c = g->C + i * g->ldc + column + group * p->c_group;
         }
         if (g->descend) {
             for (int64_t j = 0; j < n; j++) c[j] = tp__descended(c[j], *g->descend, v[j]);
@@ -9818,12 +9821,15 @@ static tp_status tp__safetensors_sums(const uint8_t *p, size_t n, const tp__sums
     uint32_t sum = tp_crc32c(tp_crc32c(tp_crc32c(0, p, at), "00000000", 8), p + at + 8, n + 8 - at - 8);
     tp__sum_text(text, sum);
     if (memcmp(text, sums->digit, 8) != 0)
-        return tp__safetensors_bad(what, "its checksum does not match; use another copy of the file");
+        return tp__safetensors_bad(what, "its checksum does not match: use another copy, or remove tp.crc32c from "
+                                         "__metadata__ if another program changed the file");
     for (size_t i = 0; i < list->n; i++) {
         const tp__entry *e = &list->item[i];
         tp__sum_text(text, tp_crc32c(0, p + 8 + n + e->begin, (size_t)(e->end - e->begin)));
         if (memcmp(text, sums->digit + 8 * (i + 1), 8) != 0)
-            return tp__entry_bad(what, e, "its bytes do not match its checksum; use another copy of the file");
+            return tp__entry_bad(what, e,
+                                 "its bytes do not match its checksum: use another copy, or remove tp.crc32c from "
+                                 "__metadata__ if another program changed the file");
     }
     return TP_OK;
 }

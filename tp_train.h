@@ -903,7 +903,8 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     tp__drop_init(init);
     if (st != TP_OK) return st;
     if (d->unsaved_is_ok) t->unsaved_is_ok = d->unsaved_is_ok == TP_YES;
-    return tp_trainer_main_loop(t, steps, tp__epoch_option(d->starting_epoch, 1), tp__epoch_option(d->max_epoch, 9999999));
+    return tp_trainer_main_loop(t, steps, tp__epoch_option(d->starting_epoch, 1),
+                                tp__epoch_option(d->max_epoch, 9999999));
 }
 
 /* Callbacks followed by extra ones, in one array. The default ones are made here, so that NULL ones among

@@ -83,8 +83,10 @@ static tp_status with_something_in_the_way(const char *name, int64_t until, int6
 {
     in_the_way = name;
     in_the_way_until = until;
+    char inside[64];
+    snprintf(inside, sizeof inside, "%s/x", name);
     mkdir(tp_test_path(dir, name), 0700);
-    CHECK(tp_test_write(tp_test_path(tp_test_path(dir, name), "x"), "x", 1));
+    CHECK(tp_test_write(tp_test_path(dir, inside), "x", 1));
     return RUN(epochs, tp_cb_lambda(.trigger = clear_the_way), saver(), source(), best("validation_error"));
 }
 

@@ -689,7 +689,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 
 /* new = fn(old) when a stat has not got better for last_k new values: smaller than the oldest of them minus
  * threshold (reverse: larger than it plus threshold). Then the count starts again. fn may end the training by
- * its status. [callbacks: StatMonitorParamSetter] */
+ * its status. A statistic that nobody has reported when it triggers for the second time is an error, a warning where a
+ * wrapper may report it later. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
     const char *name;
@@ -5273,7 +5274,7 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     (void)user;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history! Ignore it.", s->stat);
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history!", s->stat);
         return tp__stat_missing(cb, s->stat, &s->missing);
     }
     if (s->n && stat.step == s->step) {

@@ -220,7 +220,9 @@ typedef struct tp_train_config {
     int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42 */
     int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
-                      * step, and the last checkpoint is one from before */
+                      * step, and the last checkpoint is one from before. A cost is that of the variables before its step's
+                      * update: what the last update of an epoch breaks is seen in the next one, when its checkpoint is there already.
+                      * tp_cb_check_numerics, which fails before it is written, keeps NaN out of checkpoints */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
     const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
 } tp_train_config;

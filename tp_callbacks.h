@@ -3964,9 +3964,10 @@ typedef struct tp__best {
     tp__score lost;  /* better than the one in the file, but could not be saved */
 } tp__best;
 
+/* Epochs without steps are all of one global_step, and of values of their own. */
 static bool tp__same_score(const tp__score *a, const tp__score *b)
 {
-    return a->have == b->have && (!a->have || a->step == b->step);
+    return a->have == b->have && (!a->have || (a->step == b->step && !(a->value < b->value) && !(a->value > b->value)));
 }
 
 /* A checkpoint to b->file with the suffix of its format. */

@@ -125,7 +125,8 @@ typedef struct tp_train_state {
     tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
     tp_callback *due_;                               /* who asked for a checkpoint in this phase, the first one */
     bool save_failed_;                               /* it could not be written */
-    bool triggering_;                                /* an epoch's steps are over, its triggers are not */
+    bool within_;                                    /* an epoch has begun, and its triggers are not over */
+    int64_t done_;                                   /* its steps whose runs are finished */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -688,7 +689,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 
 /* new = fn(old) when a stat has not got better for last_k new values: smaller than the oldest of them minus
  * threshold (reverse: larger than it plus threshold). Then the count starts again. fn may end the training by
- * its status. [callbacks: StatMonitorParamSetter] */
+ * its status. A statistic that nobody has reported when it triggers for the second time is an error, a warning where a
+ * wrapper may report it later. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
     const char *name;
@@ -1746,7 +1748,8 @@ static void tp__forget_state(tp_dict *d)
 }
 
 /* "tp:epoch" is {epochs that are complete, 1 if no step of a later one was taken}, "tp:local_step" the last step that was
- * taken of the epoch, "tp:callbacks" the prefixes of all callbacks. */
+ * taken of the epoch, "tp:callbacks" the prefixes of all callbacks. local_step alone does not tell: where a training is
+ * stopped, that step may not have been taken. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 {
     TP__REQUIRE(train, TP_ERR_ARG)
@@ -1755,13 +1758,15 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
     memset(&s, 0, sizeof s);
     s.d = d;
     tp__forget_state(d);
-    const bool over = train->local_step == train->steps_per_epoch - 1 && !train->triggering_;
-    const bool complete = train->epoch_num < train->starting_epoch || over;
-    const int64_t epoch[2] = {complete ? train->epoch_num : train->epoch_num - 1, complete};
+    const bool begun = train->epoch_num >= train->starting_epoch;
+    const bool over = begun && train->local_step == train->steps_per_epoch - 1 && !train->within_;
+    const bool none = over || ((train->within_ || !begun) && train->done_ == 0);
+    const int64_t epoch[2] = {begun && !over ? train->epoch_num - 1 : train->epoch_num, none};
+    const int64_t last = train->within_ || !begun ? train->done_ - 1 : train->local_step;
     const tp_exec *outside = tp_session_exec(train->session);
     int64_t step[2] = {0, outside ? (int64_t)tp_exec_random_step(outside) : 0};
     tp_status st = outside ? tp_state_put_i64(d, "tp:", "epoch", epoch, 2) : TP_ERR_NOMEM;
-    if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "local_step", &train->local_step, 1);
+    if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "local_step", &last, 1);
     if (train->hooked_session) step[0] = (int64_t)tp_exec_random_step(tp_hooked_session_exec(train->hooked_session));
     if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "random_step", step, 1);
     if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "random_step_outside", step + 1, 1);
@@ -3658,6 +3663,7 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
 typedef struct tp__checkpoint {
     int64_t step; /* of "model-<step>" */
     double made;
+    int stays; /* an earlier process decided: 1 for ever, -1 not; 0: this one decides */
 } tp__checkpoint;
 
 typedef struct tp__saver {
@@ -3673,6 +3679,7 @@ typedef struct tp__saver {
     tp_variable **variable; /* of the collections; NULL: all that are saved */
     int n_variable;
     int64_t last_epoch, last_step; /* of the newest one on the disk; -1: none */
+    int written_stays;             /* tp__checkpoint.stays of the one that training was resumed from */
 } tp__saver;
 
 static tp_status tp__saver_setup_graph(tp_callback *cb)
@@ -3726,6 +3733,7 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
         s->cap = cap;
     }
     s->made[s->n].step = step;
+    s->made[s->n].stays = 0;
     s->made[s->n++].made = made;
     return TP_OK;
 }
@@ -3757,17 +3765,22 @@ static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
     }
 }
 
+/* Does it stay when it is too old? Asked from the oldest on; *next_keep moves. */
+static bool tp__saver_stays(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
+{
+    if (c->stays) return c->stays > 0;
+    if (!(c->made > *next_keep)) return false;
+    *next_keep += s->keep_every;
+    return true;
+}
+
 /* What is too old leaves the list, and the disk unless it stays for ever. */
 static void tp__saver_prune(tp__saver *s)
 {
     while (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
         const tp__checkpoint oldest = s->made[0];
         memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
-        if (oldest.made > s->next_keep) {
-            s->next_keep += s->keep_every;
-            continue;
-        }
-        tp__saver_delete(s, oldest.step, -1);
+        if (!tp__saver_stays(s, &oldest, &s->next_keep)) tp__saver_delete(s, oldest.step, -1);
     }
 }
 
@@ -3782,7 +3795,8 @@ static tp_status tp__saver_before_train(tp_callback *cb)
     if (tp__saver_has(s, step)) {
         s->last_step = step;
         s->last_epoch = cb->train->epoch_num;
-        st = tp__saver_add(s, step, 0);
+        st = tp__saver_add(s, step, tp_time());
+        if (st == TP_OK) s->made[s->n - 1].stays = s->written_stays;
     }
     if (st == TP_OK) tp__saver_prune(s);
     return st;
@@ -3791,10 +3805,19 @@ static tp_status tp__saver_before_train(tp_callback *cb)
 static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__saver *s = (const tp__saver *)cb->user;
-    int64_t *step = (int64_t *)tp_malloc(((size_t)s->n + 1) * sizeof *step);
+    const size_t n = (size_t)s->n;
+    tp__checkpoint next; /* that is about to be written */
+    double next_keep = s->next_keep;
+    int64_t *step = (int64_t *)tp_malloc((2 * n + 1) * sizeof *step), *stays = step + n;
     if (!step) return TP_ERR_NOMEM;
-    for (int i = 0; i < s->n; i++) step[i] = s->made[i].step;
-    const tp_status st = tp_state_put_i64(d, prefix, "kept", step, s->n);
+    memset(&next, 0, sizeof next);
+    next.made = tp_time();
+    for (size_t i = 0; i <= n; i++) {
+        if (i < n) step[i] = s->made[i].step;
+        stays[i] = tp__saver_stays(s, i < n ? &s->made[i] : &next, &next_keep) ? 1 : -1;
+    }
+    tp_status st = tp_state_put_i64(d, prefix, "kept", step, s->n);
+    if (st == TP_OK) st = tp_state_put_i64(d, prefix, "stays", stays, s->n + 1);
     tp_free(step);
     return st;
 }
@@ -3802,10 +3825,15 @@ static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *p
 static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__saver *s = (tp__saver *)cb->user;
-    int64_t n = 0;
+    int64_t n = 0, m = 0;
     const int64_t *step = (const int64_t *)tp__state_find(d, prefix, "kept", TP_I64, &n);
+    const int64_t *stays = (const int64_t *)tp__state_find(d, prefix, "stays", TP_I64, &m);
     tp_status st = TP_OK;
-    for (int64_t i = 0; i < n && st == TP_OK; i++) st = tp__saver_add(s, step[i], 0);
+    for (int64_t i = 0; i < n && st == TP_OK; i++) {
+        st = tp__saver_add(s, step[i], 0);
+        if (st == TP_OK && m == n + 1) s->made[s->n - 1].stays = stays[i] > 0 ? 1 : -1;
+    }
+    if (n >= 0 && m == n + 1) s->written_stays = stays[n] > 0 ? 1 : -1;
     return st;
 }
 
@@ -3936,9 +3964,10 @@ typedef struct tp__best {
     tp__score lost;  /* better than the one in the file, but could not be saved */
 } tp__best;
 
+/* Epochs without steps are all of one global_step, and of values of their own. */
 static bool tp__same_score(const tp__score *a, const tp__score *b)
 {
-    return a->have == b->have && (!a->have || a->step == b->step);
+    return a->have == b->have && (!a->have || (a->step == b->step && !(a->value < b->value) && !(a->value > b->value)));
 }
 
 /* A checkpoint to b->file with the suffix of its format. */
@@ -4036,16 +4065,20 @@ static tp_status tp__best_settle(tp_callback *cb)
     return st == TP_ERR_IO || st == TP_ERR_NAME ? TP_OK : st;
 }
 
-/* Once for each trigger, when all statistics of the epoch are there: as part of the state, or after it. */
-static tp_status tp__best_decide(tp_callback *cb)
+/* Once for each trigger, when all statistics of the epoch are there: as part of the state, or after it. One that is missing
+ * keeps no checkpoint from being written: that is said after it. */
+static tp_status tp__best_decide(tp_callback *cb, bool saving)
 {
     tp__best *b = (tp__best *)cb->user;
     tp_stat stat;
     if (!b->asked) return TP_OK;
-    b->asked = false;
     memset(&stat, 0, sizeof stat);
-    if (tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK)
+    b->asked = tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK;
+    if (b->asked && saving) return TP_OK;
+    if (b->asked) {
+        b->asked = false;
         return tp__stat_missing(cb, b->stat, &b->missing);
+    }
     if (tp__is_not_a_number(stat.value)) return TP_OK; /* never better than anything */
     tp__score now;
     now.have = true;
@@ -4057,7 +4090,7 @@ static tp_status tp__best_decide(tp_callback *cb)
 
 static tp_status tp__best_after_checkpoint(tp_callback *cb)
 {
-    const tp_status st = tp__best_decide(cb);
+    const tp_status st = tp__best_decide(cb, false);
     return st == TP_OK ? tp__best_settle(cb) : st;
 }
 
@@ -4077,7 +4110,7 @@ static tp_status tp__best_before_train(tp_callback *cb) { return cb->resumed ? t
 
 static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
-    tp_status st = tp__best_decide(cb);
+    tp_status st = tp__best_decide(cb, true);
     const tp__best *b = (const tp__best *)cb->user;
     const tp__score *const score[3] = {&b->best, &b->saved, &b->lost};
     double value[3];
@@ -5087,9 +5120,11 @@ static tp_status tp__schedule_fn(tp_callback *cb, void *user, double *value, boo
 
 static tp_status tp__schedule_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
+    const tp__schedule *s = (const tp__schedule *)cb->user;
     double due = 0;
     const tp_status st = tp__setter_save_state(cb, d, prefix);
-    if (st != TP_OK || !tp__schedule_value((const tp__schedule *)cb->user, tp__schedule_now(cb), true, &due)) return st;
+    const int64_t now = tp__schedule_now(cb) - (cb->train->within_ && !s->step_based); /* as it is after a resume */
+    if (st != TP_OK || !tp__schedule_value(s, now, true, &due)) return st;
     return tp_state_put_f64(d, prefix, "due", &due, 1);
 }
 
@@ -5240,7 +5275,7 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     (void)user;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history! Ignore it.", s->stat);
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history!", s->stat);
         return tp__stat_missing(cb, s->stat, &s->missing);
     }
     if (s->n && stat.step == s->step) {

@@ -9114,7 +9114,9 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
     tp__chain *c = (tp__chain *)tp_calloc(1, sizeof *c);
     tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
     if (!c || !item) {
-        for (int i = 0; i < n; i++) tp_session_init_free(inits[i]);
+        for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
+            if (inits[i] && !inits[i]->owner_.who && !tp__listed((const void *const *)(const void *)inits, i))
+                tp_session_init_free(inits[i]);
         tp_free(c);
         tp_free((void *)item);
         return NULL;

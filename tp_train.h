@@ -220,7 +220,9 @@ typedef struct tp_train_config {
     int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42 */
     int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
-                      * step, and the last checkpoint is one from before */
+                      * step, and the last checkpoint is one from before. A cost is that of the variables before its step's
+                      * update: what the last update of an epoch breaks is seen in the next one, when its checkpoint is there already.
+                      * tp_cb_check_numerics, which fails before it is written, keeps NaN out of checkpoints */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
     const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
 } tp_train_config;
@@ -519,9 +521,19 @@ static void tp__drop_listed(void *const *list, int i)
     if (!tp__listed((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
 }
 
+/* A monitor may stand in both lists by mistake. It is freed with the monitors. */
+static bool tp__among_monitors(const tp_callback *cb, tp_monitor *const *monitors, int n_monitors)
+{
+    for (int i = 0; monitors && i < n_monitors; i++)
+        if (cb && monitors[i] && cb == &monitors[i]->cb) return true;
+    return false;
+}
+
 static void tp__free_lists(tp_callback *const *callbacks, int n_callbacks, tp_monitor *const *monitors, int n_monitors)
 {
-    for (int i = 0; callbacks && i < n_callbacks; i++) tp__drop_listed((void *const *)(const void *)callbacks, i);
+    for (int i = 0; callbacks && i < n_callbacks; i++)
+        if (!tp__among_monitors(callbacks[i], monitors, n_monitors))
+            tp__drop_listed((void *const *)(const void *)callbacks, i);
     for (int i = 0; monitors && i < n_monitors; i++) tp__drop_listed((void *const *)(const void *)monitors, i);
 }
 
@@ -577,7 +589,8 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
             st = tp_fail(TP_ERR_ARG, "the monitor '%s' is among the callbacks: give it as one of the .monitors",
                          callbacks[i]->name);
         if (st == TP_OK) st = tp_trainer_register_callback(t, callbacks[i]);
-        else tp__drop_listed((void *const *)(const void *)callbacks, i);
+        else if (!tp__among_monitors(callbacks[i], monitors, n_monitors))
+            tp__drop_listed((void *const *)(const void *)callbacks, i);
     }
     tp_monitor **accepted = (tp_monitor **)tp_calloc((size_t)(n_monitors > 0 ? n_monitors : 0) + 1, sizeof *accepted);
     int n = 0;
@@ -651,11 +664,16 @@ static tp_status tp__read_global_step(tp_train_state *s)
     return st;
 }
 
+static void tp__drop_init(tp_session_init *init)
+{
+    if (init && !init->owner_.who) tp_session_init_free(init);
+}
+
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
 {
     tp_status st = t ? TP_OK : tp__misuse(__func__, "t");
     if (st != TP_OK) {
-        tp_session_init_free(init);
+        tp__drop_init(init);
         return st;
     }
     if (init && !tp__own(&init->owner_, "a session_init", t->name, NULL)) return TP_ERR_ARG;
@@ -750,6 +768,8 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
     tp_train_state *s = &t->state;
     char time[TP_TIME_TEXT];
     tp_log(TP_LOG_INFO, "Start Epoch %lld ...", (long long)s->epoch_num);
+    s->within_ = true;
+    s->done_ = first;
     tp_status st = tp_callback_before_epoch(t->group_);
     const double t0 = tp_time();
     for (int64_t i = first; i < s->steps_per_epoch && st == TP_OK; i++) {
@@ -758,8 +778,10 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
             *stop = true;
             return TP_OK;
         }
+        const int64_t before = s->global_step;
         st = tp__trainer_poll(s);
         if (st == TP_OK) st = t->run_step(t);
+        if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
         if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
         if (st == TP_OK && s->due_ && i + 1 < s->steps_per_epoch) st = tp_train_checkpoint(s, false);
     }
@@ -767,10 +789,9 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
            (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
-    s->triggering_ = true;
     st = tp_callback_trigger_epoch(t->group_);
     if (st < 0 || st == TP_INTR) return st; /* the epoch is not complete */
-    s->triggering_ = false;
+    s->within_ = false;
     const tp_status saved = tp_train_checkpoint(s, true);
     return saved == TP_OK ? st : saved;
 }
@@ -784,8 +805,8 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
     if (st == TP_OK) tp__check_learning_rate(t);
     if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* what ran before training is no part of it */
+    int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
-    int64_t first = st == TP_OK ? tp__steps_done(s) : 0;
     for (int64_t e = s->starting_epoch; e <= s->max_epoch && st == TP_OK && !stop; e++) {
         s->epoch_num = e;
         st = tp__epoch(t, first, &stop);
@@ -845,7 +866,8 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->stop_reason[0] = 0;
     tp__os_interrupt_listen();
     s->due_ = NULL;
-    s->triggering_ = false;
+    s->within_ = false;
+    s->done_ = 0;
 
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
@@ -872,11 +894,6 @@ static int64_t tp__epoch_option(int64_t option, int64_t otherwise)
 }
 
 /* -- the calls in one */
-
-static void tp__drop_init(tp_session_init *init)
-{
-    if (init && !init->owner_.who) tp_session_init_free(init);
-}
 
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
 {

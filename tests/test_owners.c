@@ -366,4 +366,18 @@ TEST(a_config_with_a_checkpoint_is_used_again)
 
 TEST(a_session_init_has_one_owner) { NO_LEAK(one_session_init_for_two_predictors()); }
 
+/* The mistake that the sentence "the monitor is among the callbacks" is for, half mended. */
+static void one_monitor_in_both_lists(void)
+{
+    tp_trainer *t = tp_simple_trainer();
+    const tp_model m = model();
+    tp_monitor *monitor = tp_monitor_json_writer();
+    tp_callback *callback = &monitor->cb;
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+    CHECK(tp_trainer_setup_callbacks(t, &callback, 1, &monitor, 1) == TP_ERR_ARG);
+    CHECK(strstr(tp_last_error(), "among the callbacks") != NULL);
+    tp_trainer_free(t);
+}
+TEST(a_monitor_in_both_lists_is_freed_once) { NO_LEAK(one_monitor_in_both_lists()); }
+
 TEST_MAIN()

@@ -22,6 +22,7 @@ typedef struct plan {
     int front;            /* so many more callbacks at the front */
     int without_best;     /* no MinSaver */
     const char *warned;   /* this must be said, or with '!' before it must not */
+    bool for_ever;        /* the saver deletes nothing */
 } plan;
 
 static const tp_spec inputs[] = {TP_SPEC("input", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
@@ -143,7 +144,9 @@ static void listen(void *user, tp_log_level level, const char *message)
 static int callbacks(const plan *p, tp_callback **cb)
 {
     int n = 0;
-    tp_callback *saver = tp_cb_model_saver(.max_to_keep = p->every ? 5 : 2), *best = tp_cb_min_saver("score");
+    tp_callback *saver = tp_cb_model_saver(.max_to_keep = p->every ? 5 : 2,
+                                           .keep_checkpoint_every_n_hours = p->for_ever ? TP_ZERO : 0),
+                *best = tp_cb_min_saver("score");
     if (p->every) saver = tp_cb_periodic_trigger(saver, .every_k_steps = p->every, .every_k_epochs = 1);
     if (p->without_best) {
         tp_callback_free(best);
@@ -244,6 +247,25 @@ static bool same_arrays(const char *a, const char *b, const char *name, const ch
     tp_dict_free(&x);
     tp_dict_free(&y);
     return same;
+}
+
+/* Of the variables alone. */
+static void same_variables(const char *a, const char *b, const char *name, const char *when)
+{
+    tp_dict x, y;
+    memset(&x, 0, sizeof x);
+    memset(&y, 0, sizeof y);
+    if (CHECK_OK(tp_load_checkpoint_vars(tp_test_path(a, name), &x)) &&
+        CHECK_MSG(tp_load_checkpoint_vars(tp_test_path(b, name), &y) == TP_OK, "%s: %s", when, tp_last_error()))
+        for (int i = 0; i < x.n; i++) {
+            const tp_tensor *v = &x.item[i].value, *t = tp_dict_find(&y, x.item[i].name);
+            if (strncmp(x.item[i].name, "tp:", 3) != 0)
+                CHECK_MSG(t && tp_tensor_bytes(t) == tp_tensor_bytes(v) &&
+                              memcmp(t->data, v->data, tp_tensor_bytes(t)) == 0,
+                          "%s: %s of %s differs", when, x.item[i].name, name);
+        }
+    tp_dict_free(&x);
+    tp_dict_free(&y);
 }
 
 static void same_text(const char *a, const char *b, const char *name, const char *when)
@@ -457,6 +479,119 @@ TEST(old_checkpoints_go_after_a_resume)
                   p.epochs);
         p.resume = 1;
     }
+}
+
+/* -- a checkpoint of an end that comes early */
+
+typedef struct early {
+    const char *dir, *how;
+    int at, resume; /* the finished runs after which it ends */
+} early;
+
+static const early *end_early;
+static tp_callback *last_saver;
+static int epochs_triggered;
+
+static tp_status save_at_the_end(tp_callback *cb) { return (void)cb, tp_callback_trigger(last_saver); }
+static tp_status count_trigger(tp_callback *cb) { return (void)cb, epochs_triggered++, TP_OK; }
+static tp_status stop_early(tp_callback *cb)
+{
+    const early *e = end_early;
+    if (cb->train->global_step != e->at) return TP_OK;
+    if (strcmp(e->how, "interrupt") == 0) return raise(SIGINT) == 0 ? TP_OK : TP_ERR;
+    if (strcmp(e->how, "request") == 0) tp_hooked_session_request_stop(cb->train->hooked_session);
+    return strcmp(e->how, "stop") == 0 ? tp_stop(cb->train, "enough") : TP_OK;
+}
+
+static tp_callback *ender_new(void)
+{
+    tp_callback *cb = tp_callback_new("Ender", 0);
+    cb->trigger_step = stop_early;
+    cb->after_train = save_at_the_end;
+    return cb;
+}
+
+static int train_early(const early *e)
+{
+    int status = -1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        freopen("/dev/null", "w", stderr);
+        tp_logger_set_dir(e->dir, e->resume ? 'k' : 'd');
+        end_early = e;
+        last_saver = tp_cb_model_saver();
+        tp_launch_train_with_config(
+            &(tp_train_config){
+                .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
+                .dataflow = tp_df_batch(tp_df_digits("train", .size = 48), 8),
+                TP_CALLBACKS(last_saver, tp_cb_lambda(.trigger = count_trigger, .name = "Count"), ender_new()),
+                .steps_per_epoch = STEPS,
+                .max_epoch = 2,
+                .auto_resume = TP_YES,
+            },
+            tp_simple_trainer());
+        _exit(epochs_triggered);
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Wherever it ends, no step is left out after the resume, none is taken twice, and each epoch has its triggers once. */
+TEST(the_end_of_a_training_is_a_point)
+{
+    static const char *const hows[] = {"interrupt", "request", "stop"};
+    early e = {folder("whole"), "never", 0, 0};
+    CHECK(train_early(&e) == 2);
+    e.dir = folder("broken");
+    for (int h = 0; h < TP_COUNT(hows); h++)
+        for (e.at = 1; e.at < 2 * STEPS; e.at += getenv("TP_TEST_QUICK") ? 2 : 1) {
+            char when[100], name[40];
+            snprintf(when, sizeof when, "%s after %d", hows[h], e.at);
+            e.how = hows[h];
+            e.resume = 0;
+            const int first = train_early(&e);
+            CHECK_MSG(first == (e.at < STEPS || (e.at == STEPS && h != 1) ? 0 : 1), "%s: %d", when, first);
+            snprintf(name, sizeof name, "model-%d.npz", e.at);
+            CHECK_MSG(tp_file_exists(tp_test_path(e.dir, name)), "%s: no %s", when, name);
+            e.how = "never";
+            e.resume = 1;
+            const int then = train_early(&e);
+            CHECK_MSG(first + then == 2, "%s: %d and %d triggers", when, first, then);
+            snprintf(name, sizeof name, "model-%d", 2 * STEPS);
+            same_variables(folder("whole"), e.dir, name, when);
+        }
+}
+
+/* Two stay, and those for ever: here all. */
+TEST(what_stays_for_ever_stays_after_a_resume)
+{
+    static const plan none;
+    plan p = none;
+    p.dir = folder("broken");
+    p.for_ever = true;
+    for (p.epochs = 1; p.epochs <= 6; p.epochs++) {
+        CHECK(ended(train_apart(&p), 0));
+        CHECK_MSG(count(p.dir, "model-") == p.epochs, "%d files after epoch %d", count(p.dir, "model-"), p.epochs);
+        p.resume = 1;
+    }
+}
+
+/* A statistic that nobody reports ends the training, but no checkpoint is lost by it. */
+TEST(a_missing_statistic_comes_after_the_checkpoint)
+{
+    TEST_EXPECT_ERROR("nobody has reported a statistic 'validation_eror'");
+    const char *dir = folder("broken");
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    CHECK(tp_launch_train_with_config(
+              &(tp_train_config){
+                  .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
+                  .dataflow = tp_df_batch(tp_df_digits("train", .size = 48), 8),
+                  TP_CALLBACKS(tp_cb_model_saver(), tp_cb_min_saver("validation_eror")),
+                  .steps_per_epoch = STEPS,
+                  .max_epoch = 4,
+              },
+              tp_simple_trainer()) == TP_ERR_NAME);
+    CHECK(count(dir, "model-") == 2);
 }
 
 /* From epoch 3 on the disk is full. */

@@ -3784,12 +3784,26 @@ static void tp__saver_prune(tp__saver *s)
     }
 }
 
+/* Two savers in one folder delete what the other one keeps. */
+static tp_status tp__saver_meets(tp_callback *cb, void *user)
+{
+    const tp_callback *me = (const tp_callback *)user;
+    const tp__saver *mine = (const tp__saver *)me->user;
+    if (cb != me && cb->checkpoint == me->checkpoint && strcmp(((const tp__saver *)cb->user)->dir, mine->dir) == 0)
+        tp_log_once(TP_LOG_WARN,
+                    "Two ModelSavers write to '%s', and each deletes old checkpoints of the other: give each a "
+                    ".checkpoint_dir of its own.",
+                    mine->dir);
+    return TP_OK;
+}
+
 /* After a resume, max_to_keep goes on counting what earlier processes made. The list of a checkpoint is older than the
  * checkpoint itself; what had to go then may still be there. */
 static tp_status tp__saver_before_train(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
     tp_status st = tp__saver_variables(cb);
+    tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__saver_meets, cb);
     if (st != TP_OK || !cb->resumed) return st;
     const int64_t step = cb->train->global_step;
     if (tp__saver_has(s, step)) {

@@ -9447,6 +9447,8 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     if (p) p->init = init;
     else tp_session_init_free(init);
+    if (p && init && init->run == tp__restore_run) /* kept for its owner's mark; the values are in the session now */
+        tp_dict_free(&((tp__restore *)(void *)init)->dict);
     return p;
 }
 

@@ -840,10 +840,11 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     if (st < 0 || st == TP_INTR)
         tp__forget_checkpoint(s); /* asked for in a phase that not all callbacks were through */
     tp_callback_after_train(t->group_);
-    if (tp_train_checkpoint(s, false) != TP_OK)
-        tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
+    const tp_status last = tp_train_checkpoint(s, false);
+    if (last != TP_OK) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
     tp__visit(s->callbacks, s->n_callbacks, tp__tell_unsaved, &u);
     if (st == TP_STOP || st == TP_END) st = TP_OK;
+    if (st == TP_OK && last < 0) st = last;
     return st == TP_OK && u.any && !t->unsaved_is_ok ? tp_fail(TP_ERR_IO, "%s", u.first) : st;
 }
 

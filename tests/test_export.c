@@ -194,10 +194,12 @@ TEST(two_models_in_one_program)
             continue;
         snprintf(path, sizeof path, "%s/out", folder);
         FILE *out = fopen(path, "r");
-        double v;
-        for (int k = 0; k < n && CHECK(out && fscanf(out, "%lf", &v) == 1); k++)
+        char word[64];
+        for (int k = 0; k < n && CHECK(out && fscanf(out, "%63s", word) == 1); k++) {
+            const double v = tp_parse_double(word, NULL);
             CHECK_MSG(fabs(v - want[k]) <= 1e-5 * (1 + fabs(want[k])), "%s: number %d is %g, not %g", line, k, v,
                       want[k]);
+        }
         if (out) fclose(out);
     }
     CHECK(n == 11);

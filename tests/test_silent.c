@@ -343,6 +343,19 @@ TEST(savers_that_cannot_begin)
     CHECK(tp_test_files_in(dir) == 0);
 }
 
+TEST(two_savers_in_one_folder)
+{
+    static const char *sentence = "each deletes old checkpoints of the other";
+    quiet();
+    dir = tp_test_tmpdir();
+    const char *const other = tp_test_tmpdir();
+    CHECK_OK(RUN(1, saver(), tp_cb_model_saver(.checkpoint_dir = other)));
+    CHECK(!strstr(said, sentence));
+    CHECK_OK(RUN(1, saver(), tp_cb_periodic_trigger(saver(), .every_k_epochs = 2)));
+    CHECK_HAS(said, sentence);
+    CHECK(warnings == 1);
+}
+
 /* Without a trainer: what a loop of the program's calls. */
 TEST(a_loop_of_ones_own)
 {

@@ -511,8 +511,8 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command);
  * sentence that names the newest checkpoint there is (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
-    int max_to_keep;                               /* 0 = 10; -1: all */
-    float keep_checkpoint_every_n_hours;           /* 0 = 0.5 */
+    int max_to_keep;                               /* 0 = 10; TP_NONE: all, tensorpack's 0 */
+    float keep_checkpoint_every_n_hours;           /* 0 = 0.5; TP_ZERO: keeps each */
     const char *checkpoint_dir;                    /* NULL = the logger's; made if missing */
     const char *var_collections[TP_MAX_NAMES + 1]; /* none = GLOBAL_VARIABLES */
     tp_checkpoint_format format;                   /* 0 = TP_CHECKPOINT_NPZ */
@@ -668,10 +668,10 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
     tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* in any order: {{1, 0.1}, {30, 0.01}} */
-    int n_schedule;                                  /* 0: up to the last one that is not {0, 0} */
-    int interp;                                      /* tp_interp */
-    int step_based;                                  /* default TP_NO */
-    int set_at_beginning;                            /* default TP_YES */
+    int n_schedule;       /* 0: up to the last one that is not {0, 0}; say it where the last one is */
+    int interp;           /* tp_interp */
+    int step_based;       /* default TP_NO */
+    int set_at_beginning; /* default TP_YES */
     tp_hyper_param *param;
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
@@ -712,8 +712,8 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
     const char *logdir; /* NULL = the logger's; must exist */
-    int max_queue;      /* events kept in memory before they are written; 0 = 10 */
-    double flush_secs;  /* 0 = 120 */
+    int max_queue;      /* events kept in memory before they are written; 0 = 10; TP_NONE: none */
+    double flush_secs;  /* 0 = 120; TP_ZERO for 0 */
     int split_files;    /* a new file each epoch; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
@@ -3934,11 +3934,8 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
     if (!cb) return NULL;
     tp__saver *s = (tp__saver *)cb->user;
     s->format = d->format;
-    const bool zero = d->keep_checkpoint_every_n_hours > 0 && d->keep_checkpoint_every_n_hours <= TP_ZERO;
     s->max_to_keep = d->max_to_keep ? d->max_to_keep : 10;
-    s->keep_every = zero                                   ? 0
-                    : d->keep_checkpoint_every_n_hours > 0 ? 3600.0 * (double)d->keep_checkpoint_every_n_hours
-                                                           : 1800;
+    s->keep_every = 3600.0 * (double)tp__float_option(d->keep_checkpoint_every_n_hours, 0.5f);
     s->next_keep = tp_time() + s->keep_every;
     s->n_collections = tp__count_names(d->var_collections);
     s->collections = tp__arena_names(&cb->mem_, d->var_collections, s->n_collections);
@@ -5601,7 +5598,7 @@ static void tp__events_close(tp_callback *cb)
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d)
 {
     if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
-    if (d->max_queue < 0 || d->flush_secs < 0)
+    if (d->max_queue < TP_NONE || d->flush_secs < 0)
         return tp_monitor_fail(&d->at_, TP_ERR_ARG, "TFEventWriter: .max_queue is %d, .flush_secs %g", d->max_queue,
                                d->flush_secs);
     tp_monitor *m = tp_monitor_new("TFEventWriter", sizeof(tp__events));
@@ -5612,8 +5609,8 @@ TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_
         tp_monitor_free(m);
         return NULL;
     }
-    e->max_queue = d->max_queue ? d->max_queue : 10;
-    e->flush_secs = d->flush_secs > 0 ? d->flush_secs : 120;
+    e->max_queue = (int)tp__int_option(d->max_queue, 10);
+    e->flush_secs = d->flush_secs > 0 && d->flush_secs <= (double)TP_ZERO ? 0 : d->flush_secs > 0 ? d->flush_secs : 120;
     e->split = d->split_files == TP_YES;
     m->cb.setup_graph = tp__events_setup_graph;
     m->cb.before_train = tp__events_before_train;

@@ -114,7 +114,7 @@ typedef struct tp_export_serving_desc {
     int n_tags;
     const char *signature_name; /* NULL = "prediction_pipeline"; written as a parameter, like the tags */
     int64_t version;            /* 0 = 1 */
-    int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else none; negative: none */
+    int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else none; TP_NONE: none */
 } tp_export_serving_desc;
 /* A model of NVIDIA's Triton server: <dir>/config.pbtxt and <dir>/<version>/model.onnx, where dir lies in a model repository
  * and its name is the model's. A version that exists is refused, and so is one that the other versions' config.pbtxt does not

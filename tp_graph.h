@@ -251,7 +251,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d);
 /* ==== >>graph ========================================================================================= */
 
 typedef struct tp_graph_config {
-    uint64_t seed; /* of everything random in this graph; 0 = 42 */
+    uint64_t seed; /* of everything random in this graph; 0 = 42, (uint64_t)TP_NONE for 0 */
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
@@ -1429,7 +1429,7 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
 {
     tp_graph *g = (tp_graph *)tp_calloc(1, sizeof *g);
     if (!g) return NULL;
-    g->seed = config && config->seed ? config->seed : 42;
+    g->seed = (uint64_t)tp__int_option(config ? (int64_t)config->seed : 0, 42);
     g->error = "";
     g->poison_op.graph = g;
     g->poison_op.row = &tp__op_poison;
@@ -4926,7 +4926,7 @@ TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_mov
 {
     TP__REQUIRE((scalars || n == 0) && n >= 0, )
 
-    const float decay = !desc || desc->decay == 0.0f ? 0.95f : desc->decay == TP_ZERO ? 0.0f : desc->decay;
+    const float decay = tp__float_option(desc ? desc->decay : 0.0f, 0.95f);
     for (int i = 0; i < n; i++) {
         tp_node *x = scalars[i];
         if (tp_is_poison(x)) return;

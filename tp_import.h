@@ -61,7 +61,7 @@ typedef struct tp_import_onnx_desc {
     tp_tri trainable; /* TP_YES: float weights become trainable variables under their names; 0: constants */
     double
         max_work; /* operations that import may spend on what follows from constants, lest a small file keep it busy for
-                         ever; 0 = 2e10, some seconds to a minute */
+                         ever; 0 = 2e10, some seconds to a minute; TP_ZERO: none */
 } tp_import_onnx_desc;
 /* What came of it; the arrays are the graph's. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {

@@ -118,7 +118,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
 /* ==== >>sources of data =============================================================================== */
 /* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first
  * and in the order of the fields. From C++ call the function with the underscore and a descriptor. Booleans
- * are tp_tri (TP_YES, TP_NO, unset). seed 0 means 42. */
+ * are tp_tri (TP_YES, TP_NO, unset). seed 0 means 42, (uint64_t)TP_NONE means 0. */
 
 /* The datapoints of an array, copied. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
@@ -159,9 +159,9 @@ typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
-    int64_t size;    /* 0 = 1000 */
+    int64_t size;    /* 0 = 1000; TP_NONE: no datapoint */
     int random;      /* TP_NO: one datapoint per pass, repeated; default TP_YES */
-    float low, high; /* both 0: [0,1) */
+    float low, high; /* both 0: [0,1); TP_ZERO for 0 */
     uint64_t seed;
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
@@ -185,7 +185,7 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": different digits */
-    int64_t size;      /* 0 = 12000 for train, 2000 for test */
+    int64_t size;      /* 0 = 12000 for train, 2000 for test; TP_NONE: no datapoint */
     int shuffle;       /* default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
@@ -484,7 +484,7 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
     tp_dataflow *df = (tp_dataflow *)tp_calloc(1, head + bytes);
     if (!df) return NULL;
     df->name = name;
-    df->seed = seed ? seed : 42;
+    df->seed = (uint64_t)tp__int_option((int64_t)seed, 42);
     df->user = (char *)df + head;
     return df;
 }
@@ -1143,7 +1143,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     if (d->n < 1 || !d->specs) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: needs at least one component");
-    if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: size is %lld", (long long)d->size);
+    if (d->size < TP_NONE) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_fake: size is %lld", (long long)d->size);
     for (int j = 0; j < d->n; j++) {
         char t[TP_SHAPE_TEXT];
         if (!tp_shape_known(&d->specs[j].shape))
@@ -1168,11 +1168,11 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
         f->type[j].dtype = d->specs[j].dtype == TP_DTYPE_UNSET ? TP_F32 : d->specs[j].dtype;
         f->type[j].shape = d->specs[j].shape;
     }
-    f->order.n = d->size ? d->size : 1000;
+    f->order.n = tp__int_option(d->size, 1000);
     f->random = tp__yes(d->random, true);
     const bool unit = !(d->low < 0 || d->low > 0) && !(d->high < 0 || d->high > 0);
-    f->low = d->low;
-    f->span = unit ? 1.0f : d->high - d->low;
+    f->low = tp__float_option(d->low, 0.0f);
+    f->span = unit ? 1.0f : tp__float_option(d->high, 0.0f) - f->low;
     return df;
 }
 
@@ -1442,7 +1442,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     if (!tp__train_or_test(d->which, &train))
         return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_digits: \"%s\" is neither \"train\" nor \"test\"",
                           d->which ? d->which : "NULL");
-    if (d->size < 0) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_digits: size is %lld", (long long)d->size);
+    if (d->size < TP_NONE) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_digits: size is %lld", (long long)d->size);
     tp_dataflow *df = tp_df_new("tp_df_digits", sizeof(tp__digits_flow), d->seed);
     if (!df) return NULL;
     tp__digits_flow *f = (tp__digits_flow *)df->user;
@@ -1453,7 +1453,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     df->close = tp__digits_close;
     f->set = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
     const int64_t usual = train ? 12000 : 2000;
-    tp_status st = tp__order_init(&f->order, d->size ? d->size : usual, tp__yes(d->shuffle, true));
+    tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__yes(d->shuffle, true));
     if (st == TP_OK && f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;

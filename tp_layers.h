@@ -165,8 +165,8 @@ typedef struct tp_batch_norm_desc {
     const char *name;
     int axis;                   /* of the channels: 1 or 3; 0 = what data_format says, 1 for two dimensions */
     tp_tri training;            /* 0 = the tower's */
-    float momentum;             /* 0 = 0.9 */
-    float epsilon;              /* 0 = 1e-5 */
+    float momentum;             /* 0 = 0.9; TP_ZERO for 0 */
+    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
     tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
     tp_init beta_initializer;   /* 0 = zeros */
     tp_init gamma_initializer;  /* 0 = ones */
@@ -182,7 +182,7 @@ TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 typedef struct tp_dropout_desc {
     tp_at at_;
     const char *name;
-    float rate;      /* 0 = 0.5 */
+    float rate;      /* 0 = 0.5; TP_ZERO for 0 */
     float keep_prob; /* 1-rate, for those who think that way; not both */
     tp_tri training; /* 0 = the tower's */
 } tp_dropout_desc;
@@ -260,7 +260,7 @@ TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_
 typedef struct tp_layer_norm_desc {
     tp_at at_;
     const char *name;
-    float epsilon;              /* 0 = 1e-5 */
+    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
     tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
@@ -269,7 +269,7 @@ typedef tp_layer_norm_desc tp_instance_norm_desc;
 typedef struct tp_group_norm_desc {
     tp_at at_;
     const char *name;
-    float epsilon;              /* 0 = 1e-5 */
+    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
     tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
@@ -286,10 +286,11 @@ TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d);
 typedef struct tp_batch_renorm_desc {
     tp_at at_;
     const char *name;
-    float rmax, dmax; /* required, or as scalar nodes: */
+    float rmax; /* required, 1 or more */
+    float dmax; /* required, TP_ZERO for 0; both can be scalar nodes: */
     tp_node *rmax_node, *dmax_node;
-    float momentum;             /* 0 = 0.9 */
-    float epsilon;              /* 0 = 1e-5 */
+    float momentum;             /* 0 = 0.9; TP_ZERO for 0 */
+    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
     tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
@@ -300,7 +301,7 @@ TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d);
 typedef struct tp_prelu_desc {
     tp_at at_;
     const char *name;
-    float init; /* 0 = 0.001 */
+    float init; /* 0 = 0.001; TP_ZERO for 0 */
 } tp_prelu_desc;
 TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d);
 
@@ -364,7 +365,7 @@ typedef struct tp_rnn_desc {
     tp_at at_;
     const char *name;
     int units;                  /* required */
-    float forget_bias;          /* 0 = 1; of the LSTM */
+    float forget_bias;          /* 0 = 1, TP_ZERO for 0; of the LSTM */
     tp_tri time_major;          /* x and y are (T,B,..); 0 = TP_NO */
     tp_rnn_state *state;        /* the state before; set to the state after. NULL: from zeros, and nobody asks */
     tp_init kernel_initializer; /* 0 = glorot uniform */
@@ -1164,12 +1165,6 @@ TP_DEF void tp_disable_layer_logging(tp_graph *g)
 }
 
 /* ==== >>layers ======================================================================================== */
-
-static float tp__float_option(float v, float otherwise)
-{
-    if (v == 0.0f) return otherwise;
-    return v == TP_ZERO ? 0.0f : v;
-}
 
 static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_UNSET ? otherwise : v == TP_YES; }
 

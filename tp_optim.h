@@ -132,8 +132,8 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d);
 typedef struct tp_adam_desc {
     tp_at at_;
     float beta1;   /* 0 = 0.9; TP_ZERO for 0 */
-    float beta2;   /* 0 = 0.999 */
-    float epsilon; /* 0 = 1e-8 */
+    float beta2;   /* 0 = 0.999; TP_ZERO for 0 */
+    float epsilon; /* 0 = 1e-8; TP_ZERO for 0 */
 } tp_adam_desc;
 TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 
@@ -141,8 +141,8 @@ TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 typedef struct tp_adamw_desc {
     tp_at at_;
     float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
-    float beta2;        /* 0 = 0.999 */
-    float epsilon;      /* 0 = 1e-8 */
+    float beta2;        /* 0 = 0.999; TP_ZERO for 0 */
+    float epsilon;      /* 0 = 1e-8; TP_ZERO for 0 */
     float weight_decay; /* 0 = 0.01; TP_ZERO for 0 */
 } tp_adamw_desc;
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
@@ -154,7 +154,7 @@ typedef struct tp_rmsprop_desc {
     tp_at at_;
     float decay;     /* 0 = 0.9; TP_ZERO for 0 */
     float momentum;  /* 0 */
-    float epsilon;   /* 0 = 1e-10 */
+    float epsilon;   /* 0 = 1e-10; TP_ZERO for 0 */
     tp_tri centered; /* 0 = TP_NO */
 } tp_rmsprop_desc;
 TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d);
@@ -189,8 +189,8 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d);
 typedef struct tp_lamb_desc {
     tp_at at_;
     float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
-    float beta2;        /* 0 = 0.999 */
-    float epsilon;      /* 0 = 1e-6 */
+    float beta2;        /* 0 = 0.999; TP_ZERO for 0 */
+    float epsilon;      /* 0 = 1e-6; TP_ZERO for 0 */
     float weight_decay; /* 0 */
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
@@ -629,12 +629,6 @@ static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at,
     return o;
 }
 
-static float tp__optim_float(float v, float otherwise)
-{
-    if (v == 0.0f) return otherwise;
-    return v == TP_ZERO ? 0.0f : v;
-}
-
 /* A rate of averaging: 0 <= v < 1 */
 static void tp__optim_check_rate(tp_optimizer *o, tp_at at, const char *option, float v)
 {
@@ -689,7 +683,7 @@ TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d)
     tp_momentum_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    r.momentum = tp__optim_float(r.momentum, 0.9f);
+    r.momentum = tp__float_option(r.momentum, 0.9f);
     tp_optimizer *o = tp__optimizer_make(lr, "Momentum", r.at_, tp__momentum_apply, &r, sizeof r);
     if (!o) return NULL;
     o->slot_names = tp__momentum_slots;
@@ -756,8 +750,8 @@ static tp_optimizer *tp__adam_make(tp_node *lr, const char *name, tp_at at, floa
 {
     tp__adam_rule r;
     memset(&r, 0, sizeof r);
-    r.beta1 = tp__optim_float(beta1, 0.9f);
-    r.beta2 = tp__optim_float(beta2, 0.999f);
+    r.beta1 = tp__float_option(beta1, 0.9f);
+    r.beta2 = tp__float_option(beta2, 0.999f);
     r.epsilon = epsilon;
     r.decay = decay;
     r.apply = apply;
@@ -777,7 +771,7 @@ TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d)
     tp_adam_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, tp__optim_float(r.epsilon, 1e-8f), 0, tp_apply_adamw);
+    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, tp__float_option(r.epsilon, 1e-8f), 0, tp_apply_adamw);
 }
 
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d)
@@ -785,8 +779,8 @@ TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d)
     tp_adamw_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, tp__optim_float(r.epsilon, 1e-8f),
-                         tp__optim_float(r.weight_decay, 0.01f), tp_apply_adamw);
+    return tp__adam_make(lr, "Adam", r.at_, r.beta1, r.beta2, tp__float_option(r.epsilon, 1e-8f),
+                         tp__float_option(r.weight_decay, 0.01f), tp_apply_adamw);
 }
 
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
@@ -794,8 +788,8 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
     tp_lamb_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    return tp__adam_make(lr, "LAMB", r.at_, r.beta1, r.beta2, tp__optim_float(r.epsilon, 1e-6f),
-                         tp__optim_float(r.weight_decay, 0), tp_apply_lamb);
+    return tp__adam_make(lr, "LAMB", r.at_, r.beta1, r.beta2, tp__float_option(r.epsilon, 1e-6f),
+                         tp__float_option(r.weight_decay, 0), tp_apply_lamb);
 }
 
 /* -- rmsprop, adagrad, adadelta, ftrl ------------------------------------------------ >>optimizer rmsprop */
@@ -843,9 +837,9 @@ TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__optim_float(q.decay, 0.9f);
-    r.b = tp__optim_float(q.momentum, 0.0f);
-    r.c = tp__optim_float(q.epsilon, 1e-10f);
+    r.a = tp__float_option(q.decay, 0.9f);
+    r.b = tp__float_option(q.momentum, 0.0f);
+    r.c = tp__float_option(q.epsilon, 1e-10f);
     r.initial[0] = 1.0f;
     r.fn = tp__rmsprop_group;
     const bool centered = q.centered == TP_YES;
@@ -878,7 +872,7 @@ TP_DEF tp_optimizer *tp_adagrad_(tp_node *lr, const tp_adagrad_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.initial[0] = tp__optim_float(q.initial_accumulator_value, 0.1f);
+    r.initial[0] = tp__float_option(q.initial_accumulator_value, 0.1f);
     r.fn = tp__adagrad_group;
     tp_optimizer *o = tp__slot_rule_make(lr, "Adagrad", q.at_, &r, tp__adagrad_slots, 1);
     if (o) tp__optim_positive(o, q.at_, "initial_accumulator_value", r.initial[0]);
@@ -900,8 +894,8 @@ TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__optim_float(q.rho, 0.95f);
-    r.c = tp__optim_float(q.epsilon, 1e-8f);
+    r.a = tp__float_option(q.rho, 0.95f);
+    r.c = tp__float_option(q.epsilon, 1e-8f);
     r.fn = tp__adadelta_group;
     tp_optimizer *o = tp__slot_rule_make(lr, "Adadelta", q.at_, &r, tp__adadelta_slots, 2);
     if (!o) return NULL;
@@ -925,11 +919,11 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__optim_float(q.learning_rate_power, -0.5f);
-    r.b = tp__optim_float(q.l1, 0);
-    r.c = tp__optim_float(q.l2, 0);
-    r.d = tp__optim_float(q.l2_shrinkage, 0);
-    r.initial[0] = tp__optim_float(q.initial_accumulator_value, 0.1f);
+    r.a = tp__float_option(q.learning_rate_power, -0.5f);
+    r.b = tp__float_option(q.l1, 0);
+    r.c = tp__float_option(q.l2, 0);
+    r.d = tp__float_option(q.l2_shrinkage, 0);
+    r.initial[0] = tp__float_option(q.initial_accumulator_value, 0.1f);
     r.fn = tp__ftrl_group;
     tp_optimizer *o = tp__slot_rule_make(lr, "Ftrl", q.at_, &r, tp__ftrl_slots, 2);
     if (!o) return NULL;
@@ -1082,8 +1076,8 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
     tp_loss_scale_desc *q = (tp_loss_scale_desc *)tp_graph_alloc(opt->graph, sizeof *q);
     if (!q) return NULL;
     if (d) *q = *d;
-    q->initial = tp__optim_float(q->initial, 65536.0f);
-    q->minimum = tp__optim_float(q->minimum, 1.0f);
+    q->initial = tp__float_option(q->initial, 65536.0f);
+    q->minimum = tp__float_option(q->minimum, 1.0f);
     if (q->interval == 0) q->interval = 2000;
     tp_optimizer *o = tp_optimizer_proxy(opt, "LossScale", tp__loss_scale_apply, q);
     if (!o) return NULL;

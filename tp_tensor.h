@@ -127,7 +127,7 @@ extern "C" {
 typedef enum { TP_UNSET = 0, TP_YES = 1, TP_NO = 2 } tp_tri;
 
 /* In option structs zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a whole number (an option that
- * takes it says so), TP_NO for a tp_tri. */
+ * takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri. tests/zero_options.tsv has a row for each option. */
 #define TP_ZERO 1.17549435e-38f
 #define TP_NONE (-1)
 
@@ -1789,6 +1789,14 @@ TP__UNUSED static bool tp__finite(double x)
     memcpy(&bits, &x, sizeof bits);
     return (bits >> 52 & 0x7ff) != 0x7ff;
 }
+
+/* What an option says: unset, an explicit 0, or itself. */
+TP__UNUSED static float tp__float_option(float v, float otherwise)
+{
+    if (v == 0.0f) return otherwise;
+    return v == TP_ZERO ? 0.0f : v;
+}
+TP__UNUSED static int64_t tp__int_option(int64_t v, int64_t otherwise) { return v == TP_NONE ? 0 : v ? v : otherwise; }
 
 #define TP__EXACT_DIGITS 780 /* a double has at most 767 digits, and as many of a text decide */
 #define TP__LONG_WORDS   200

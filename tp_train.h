@@ -148,7 +148,7 @@ TP_DEF tp_trainer *tp_simple_trainer(void);
 TP_DEF tp_trainer *tp_noop_trainer(void);
 /* A SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
-/* The seed of everything random in its graph, 0 = 42. Before anything was built. */
+/* The seed of everything random in its graph, 0 = 42, (uint64_t)TP_NONE for 0. Before anything was built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
 /* And everything it was given; NULL is fine. A session that was reused, and predictors on its graph and session, may be freed
  * before or after. */
@@ -177,10 +177,10 @@ typedef struct tp_train_desc {
     tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const
-        *extra_callbacks; /* with defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;
+        *extra_callbacks;        /* with defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
+    int n_extra_callbacks;       /* TP_NONE: none, not the default ones */
     tp_monitor *const *monitors; /* with defaults: NULL = the default ones, unless n_monitors is TP_NONE */
-    int n_monitors;
+    int n_monitors;              /* TP_NONE: none, not the default ones */
     tp_session_init *session_init;
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
     int64_t starting_epoch;         /* 0 = 1; TP_NONE: 0 */
@@ -207,9 +207,9 @@ typedef struct tp_train_config {
     tp_callback *const *callbacks; /* TP_CALLBACKS(...) sets both */
     int n_callbacks;
     tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;
+    int n_extra_callbacks;               /* TP_NONE: none, not the default ones */
     tp_monitor *const *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
-    int n_monitors;
+    int n_monitors;              /* TP_NONE: none, not the default ones */
     const tp_session_creator *session_creator; /* NULL: made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
     tp_session_init *session_init;
@@ -218,7 +218,7 @@ typedef struct tp_train_config {
     int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
     int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
     int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
-    uint64_t seed;           /* of the graph; 0 = 42 */
+    uint64_t seed;           /* of the graph; 0 = 42, (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is one from before. A cost is that of the variables before its step's
                       * update: what the last update of an epoch breaks is seen in the next one, when its checkpoint is there already.
@@ -888,12 +888,6 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
 
-/* An option that is an epoch: unset, TP_NONE for 0, or itself. */
-static int64_t tp__epoch_option(int64_t option, int64_t otherwise)
-{
-    return option == TP_NONE ? 0 : option ? option : otherwise;
-}
-
 /* -- the calls in one */
 
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
@@ -921,8 +915,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     tp__drop_init(init);
     if (st != TP_OK) return st;
     if (d->unsaved_is_ok) t->unsaved_is_ok = d->unsaved_is_ok == TP_YES;
-    return tp_trainer_main_loop(t, steps, tp__epoch_option(d->starting_epoch, 1),
-                                tp__epoch_option(d->max_epoch, 9999999));
+    return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
 }
 
 /* Callbacks followed by extra ones, in one array. The default ones are made here, so that NULL ones among

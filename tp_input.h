@@ -1454,7 +1454,8 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     f->set = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
     const int64_t usual = train ? 12000 : 2000;
     tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__yes(d->shuffle, true));
-    if (st == TP_OK && f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
+    if (st == TP_OK && f->order.n > 0 &&
+        f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;
     }

@@ -3771,7 +3771,8 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
         tp__spin_until(&p->finished, true, p->claimed, p->spin))
         return;
     tp__os_lock(&p->lock);
-    __atomic_store_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
+    /* An exchange, because emulators of Arm let the load behind it pass a store, and then nobody wakes the caller. */
+    (void)__atomic_exchange_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != p->claimed) tp__os_wait(&p->done, &p->lock);
     __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
     tp__os_unlock(&p->lock);

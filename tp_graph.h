@@ -3960,7 +3960,7 @@ static uint32_t tp__re_decode(const char *s, const char *end, int *size)
     return c;
 }
 
-/* The character of the pattern at p->at, which moves past it; 0 at the end. */
+/* Reads the next character of the pattern and moves p->at past it. 0 at the end of the pattern. */
 static uint32_t tp__re_next(tp__re_parser *p)
 {
     int size;
@@ -7672,7 +7672,7 @@ TP_DEF tp_device *tp_session_device(const tp_session *s, int i)
 {
     TP__REQUIRE(s && i >= 0 && i < s->n_device, NULL)
 
-    return i >= 0 && i < s->n_device ? s->device[i] : NULL;
+    return s->device[i];
 }
 TP_DEF tp_dict *tp_session_state(tp_session *s)
 {

@@ -3131,7 +3131,8 @@ static tp_status tp__on_fold(tp__on *n)
     return c->status;
 }
 
-/* Inputs of a pass of the following: unknown sizes are numbers that tell which they are. */
+/* Inputs for one trial run of the operator: the k-th unknown size is replaced by guess + k step, so that the result shows where
+ * each size went. */
 static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, int64_t step)
 {
     tp__oi *c = n->c;

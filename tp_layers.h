@@ -2632,7 +2632,7 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
 
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
-    TP__GRAPH_REQUIRE(g, g && regex, tp_poison(g))
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* a regex that is NULL has a sentence of its own below */
 
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";

@@ -404,7 +404,6 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, t
 {
     TP__REQUIRE(inner, NULL)
 
-    if (!inner) return NULL;
     tp_optimizer *o = tp_optimizer_new(inner->graph, name, apply_gradients ? apply_gradients : tp__proxy_apply, user);
     if (!o) return NULL;
     o->inner = inner;

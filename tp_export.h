@@ -1505,6 +1505,15 @@ static void tp__onnx_flat(tp__onnx *w)
     const char *in = tp__onnx_in(w, 0, TP__OWN);
     tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, TP__OWN), in);
 }
+/* ONNX's Reshape takes 0 as "the same dimension as the input has". */
+static void tp__onnx_no_new_zero(tp__onnx *w, const tp_node *x, const tp_shape *s)
+{
+    for (int d = 0; d < s->ndim && w->st == TP_OK; d++)
+        if (s->dim[d] == 0 && !(d < x->shape.ndim && x->shape.dim[d] == 0))
+            w->st = tp_fail(TP_ERR_UNSUPPORTED,
+                            "ONNX export: '%s' (%s) makes a dimension of 0, which ONNX cannot say before opset 14",
+                            w->op->name, w->op->row->name);
+}
 static void tp__onnx_reshape(tp__onnx *w)
 {
     const tp_node *x = w->op->in[0], *y = &w->op->out[0];
@@ -1516,15 +1525,11 @@ static void tp__onnx_reshape(tp__onnx *w)
             tp__onnx_flat(w);
             return;
         }
-        for (int d = 0; d < s->ndim; d++) /* ONNX takes 0 as "the same" */
-            if (s->dim[d] == 0 && !(d < x->shape.ndim && x->shape.dim[d] == 0) && w->st == TP_OK)
-                w->st =
-                    tp_fail(TP_ERR_UNSUPPORTED,
-                            "ONNX export: '%s' (reshape) makes a dimension of 0, which ONNX cannot say before opset 14",
-                            w->op->name);
+        tp__onnx_no_new_zero(w, x, s);
         in = tp__onnx_in(w, 0, TP__OWN);
         shape = tp__onnx_list(w, s->dim, s->ndim);
     } else {
+        if (tp_shape_known(&w->op->in[1]->shape)) tp__onnx_no_new_zero(w, x, &w->op->in[1]->shape);
         in = tp__onnx_in(w, 0, TP__OWN);
         shape = tp__onnx_shape(w, w->op->in[1]);
     }

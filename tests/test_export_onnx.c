@@ -902,6 +902,12 @@ TEST(what_cannot_be_exported_is_said)
                   "ONNX export: 'LSTM' (lstm) needs weights that do not depend on the inputs, but 'k' does");
         in[0] = image;
         REFUSED(1, &arg, 1, TP_ERR_UNSUPPORTED, "output 1 of 'MaxPool' (max_pool)");
+        for (int like = 0; like < 2; like++) { /* in ONNX a dimension of 0 is one of the input's */
+            in[0] = tp_placeholder(g, like ? "none_like" : "none_to", TP_F32, tp_make_shape(0));
+            tp_node *none = tp_placeholder(g, like ? "like_none" : "to_none", TP_F32, tp_make_shape(1, 0));
+            out[0] = like ? tp_reshape_like(in[0], none) : tp_reshape_to(in[0], none->shape);
+            REFUSED(1, out, 1, TP_ERR_UNSUPPORTED, "makes a dimension of 0, which ONNX cannot say before opset 14");
+        }
         tp_export_onnx_desc d;
         memset(&d, 0, sizeof d);
         d.opset = 9;

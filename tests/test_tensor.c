@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
+#include <sys/wait.h>
 #if !defined(TP_NO_THREADS)
 #include <pthread.h>
 #endif
@@ -22,6 +23,68 @@ TEST(version_and_status_names)
     CHECK_STR(tp_status_name(TP_ERR_UNSUPPORTED), "TP_ERR_UNSUPPORTED");
     CHECK_STR(tp_status_name(out_of_range), "unknown status");
     for (int i = -12; i <= 3; i++) CHECK_HAS(tp_status_name((tp_status)i), "TP_");
+}
+
+TEST(names_of_all_statuses_and_types)
+{
+    static const struct {
+        tp_status status;
+        const char *name;
+    } status[] = {{TP_OK, "TP_OK"},
+                  {TP_STOP, "TP_STOP"},
+                  {TP_END, "TP_END"},
+                  {TP_INTR, "TP_INTR"},
+                  {TP_ERR, "TP_ERR"},
+                  {TP_ERR_ARG, "TP_ERR_ARG"},
+                  {TP_ERR_SHAPE, "TP_ERR_SHAPE"},
+                  {TP_ERR_DTYPE, "TP_ERR_DTYPE"},
+                  {TP_ERR_NOMEM, "TP_ERR_NOMEM"},
+                  {TP_ERR_IO, "TP_ERR_IO"},
+                  {TP_ERR_FORMAT, "TP_ERR_FORMAT"},
+                  {TP_ERR_NAME, "TP_ERR_NAME"},
+                  {TP_ERR_STATE, "TP_ERR_STATE"},
+                  {TP_ERR_NUMERIC, "TP_ERR_NUMERIC"},
+                  {TP_ERR_TIMEOUT, "TP_ERR_TIMEOUT"},
+                  {TP_ERR_UNSUPPORTED, "TP_ERR_UNSUPPORTED"}};
+    static const char *const type[TP_DTYPE_COUNT] = {"unset", "float32", "float64", "float16", "bfloat16",
+                                                     "int32", "int64",   "uint8",   "bool"};
+    for (int i = 0; i < TP_COUNT(status); i++) CHECK_STR(tp_status_name(status[i].status), status[i].name);
+    for (int i = 0; i < TP_DTYPE_COUNT; i++) {
+        CHECK_STR(tp_dtype_name((tp_dtype)i), type[i]);
+        CHECK(tp_dtype_is_float((tp_dtype)i) == (strstr(type[i], "float") != NULL));
+    }
+    tp_dtype out_of_range;
+    memset(&out_of_range, 0x3f, sizeof out_of_range);
+    CHECK_STR(tp_dtype_name(out_of_range), "invalid dtype");
+    CHECK(!tp_dtype_is_float(out_of_range));
+}
+
+/* A sentence has room for 2047 bytes. Of a longer one the beginning and the end are kept. */
+TEST(sentences_of_any_length)
+{
+    static char text[4000];
+    for (size_t n = 2040; n < 2060; n++) {
+        for (size_t i = 0; i < n; i++) text[i] = (char)('a' + i % 26);
+        text[n] = 0;
+        tp_test_fail_after(0);
+        CHECK(tp_fail(TP_ERR_IO, "%s", text) == TP_ERR_IO);
+        CHECK(tp_test_alloc_count() == (n > 2047) && tp_test_live_blocks() == 0);
+        tp_test_alloc_reset();
+        const char *is = tp_last_error();
+        if (n <= 2047) {
+            CHECK_STR(is, text);
+            continue;
+        }
+        CHECK(strlen(is) == 2047 && memcmp(is, text, 1019) == 0 && memcmp(is + 1019, " ... ", 5) == 0);
+        CHECK_STR(is + 1024, text + n - 1023);
+    }
+    tp_test_fail_after(1); /* no memory: cut */
+    tp_fail(TP_ERR_IO, "%s", text);
+    CHECK(tp_test_alloc_failed());
+    tp_test_alloc_reset();
+    CHECK(strlen(tp_last_error()) == 2047 && memcmp(tp_last_error(), text, 2047) == 0);
+    tp_fail(TP_ERR, NULL);
+    CHECK_STR(tp_last_error(), " ");
 }
 
 TEST(fail_keeps_the_sentence)
@@ -77,6 +140,39 @@ static void log_into(void *user, tp_log_level level, const char *message)
     snprintf(seen->text, sizeof seen->text, "%s", message);
 }
 
+static int notices; /* that there were enough */
+static char last_notice[200];
+static void count_notices(void *user, tp_log_level level, const char *message)
+{
+    ++*(int *)user;
+    if (level != TP_LOG_WARN) return;
+    notices++;
+    snprintf(last_notice, sizeof last_notice, "%s", message);
+}
+
+/* In a process of its own: what was said once stays said. */
+TEST(log_once_remembers_256_texts)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        int lines = 0;
+        bool ok = true;
+        tp_set_log(count_notices, &lines);
+        for (int round = 0; round < 2; round++)
+            for (int i = 0; i < 256; i++) tp_log_once(TP_LOG_INFO, "text %d", i);
+        ok = ok && notices == 1 && lines == 257;
+        ok = ok && strcmp(last_notice, "256 different once-only messages were shown; new ones no longer are") == 0;
+        tp_log_once(TP_LOG_INFO, "one more");
+        tp_log_once(TP_LOG_INFO, "text 0");
+        ok = ok && lines == 257;
+        tp_log(TP_LOG_INFO, "this one is shown"); /* always */
+        ok = ok && lines == 258;
+        _exit(ok ? 0 : 1);
+    }
+    int status = 1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST(log_sink)
 {
     static log_seen seen;
@@ -110,6 +206,29 @@ TEST(log_sink)
     tp_set_log(NULL, NULL);
 }
 
+/* A message of 2047 bytes needs no memory; a longer one that gets none keeps as many. */
+TEST(log_messages_of_any_length)
+{
+    static log_seen seen;
+    static char text[3000];
+    tp_set_log(log_into, &seen);
+    for (size_t n = 2045; n < 2052; n++) {
+        for (size_t i = 0; i < n; i++) text[i] = (char)('a' + i % 26);
+        text[n] = 0;
+        for (int fails = 0; fails < 2; fails++) {
+            tp_test_fail_after(fails);
+            tp_log(TP_LOG_DEBUG, "%s", text);
+            CHECK(tp_test_alloc_count() == (n > 2047) && tp_test_live_blocks() == 0);
+            tp_test_alloc_reset();
+            const size_t kept = fails && n > 2047 ? 2047 : n;
+            CHECK(seen.level == TP_LOG_DEBUG && strlen(seen.text) == kept && memcmp(seen.text, text, kept) == 0);
+        }
+    }
+    tp_log(TP_LOG_WARN, NULL);
+    CHECK_STR(seen.text, " ");
+    tp_set_log(NULL, NULL);
+}
+
 /* What `fn` writes to stderr. */
 static void read_stderr(void (*fn)(void), char *text, size_t size)
 {
@@ -135,6 +254,40 @@ static void log_three(void)
     tp_log(TP_LOG_INFO, "plain");
     tp_log(TP_LOG_WARN, "careful");
     tp_log(TP_LOG_ERROR, "broken");
+}
+
+static char long_line[2100];
+static void log_long_lines(void)
+{
+    for (size_t n = 1980; n < 2060; n++) {
+        memset(long_line, 'l', n);
+        long_line[n] = 0;
+        for (int fails = 0; fails < 2; fails++) {
+            tp_test_fail_after(fails);
+            tp_log(TP_LOG_DEBUG, "%s", long_line);
+            tp_test_alloc_reset();
+        }
+    }
+}
+
+/* A line ends, however long it is and whether there is memory or not; its end is what is cut. */
+TEST(log_lines_of_any_length)
+{
+    static char text[400000];
+    read_stderr(log_long_lines, text, sizeof text);
+    const char *line = text;
+    for (size_t n = 1980; n < 2060; n++)
+        for (int fails = 0; fails < 2; fails++) {
+            const char *end = strchr(line, '\n');
+            if (!CHECK(end && end - line > 20)) return;
+            size_t length = 20 + n;                    /* with "[MMDD HH:MM:SS] DBG " */
+            if (fails && n > 2047) length = 20 + 2047; /* the message was cut */
+            else if (fails && n > 2026) length = 2046; /* the line was */
+            CHECK_MSG((size_t)(end - line) == length, "%d: %d", (int)n, (int)(end - line));
+            CHECK(line[0] == '[' && memcmp(line + 14, "] DBG ", 6) == 0 && strspn(line + 20, "l") == length - 20);
+            line = end + 1;
+        }
+    CHECK(*line == 0);
 }
 
 static void log_from_sink(void *user, tp_log_level level, const char *message)

@@ -232,4 +232,796 @@ TEST(a_training_step_of_residual_blocks)
     tp_graph_free(g);
 }
 
+/* ==== >>where a fusion may be, and where not ========================================================== */
+
+/* Small graphs around one fusion each, with the steps and the fused ops that its rule gives. Each runs as planned and op by op:
+ * the bits must be the same. `fed` are nodes that are fed beside the placeholders, before them. */
+typedef struct scene {
+    tp_graph *g;
+    tp_node *x, *z, *m, *vec, *fetch[6], *fed[2]; /* x, z images, m a matrix, vec 16 numbers: fed */
+    tp_node *w, *w2, *gamma, *beta, *wm, *b;      /* variables */
+    int n, n_fed;
+    tp_dtype dtype;
+} scene;
+enum { NUMBERS = 24 * 22 * 16 }; /* of an image */
+
+static tp_node *scene_variable(scene *s, const char *name, tp_shape shape, float low, float high)
+{
+    return tp_get_variable_as(s->g, name, s->dtype, shape, tp_init_uniform(low, high));
+}
+static scene scene_of(tp_dtype dtype)
+{
+    scene s;
+    memset(&s, 0, sizeof s);
+    s.g = tp_graph_new(NULL);
+    s.dtype = dtype;
+    s.x = tp_placeholder(s.g, "x", dtype, tp_make_shape(1, 24, 22, 16));
+    s.z = tp_placeholder(s.g, "z", dtype, tp_make_shape(1, 24, 22, 16));
+    s.m = tp_placeholder(s.g, "m", dtype, tp_make_shape(8, 16));
+    s.vec = tp_placeholder(s.g, "vec", dtype, tp_make_shape(16));
+    s.w = scene_variable(&s, "w", tp_make_shape(3, 3, 16, 16), -0.1f, 0.1f);
+    s.w2 = scene_variable(&s, "w2", tp_make_shape(3, 3, 16, 16), -0.1f, 0.1f);
+    s.gamma = scene_variable(&s, "gamma", tp_make_shape(16), 0.5f, 1.5f);
+    s.beta = scene_variable(&s, "beta", tp_make_shape(16), -0.5f, 0.5f);
+    s.wm = scene_variable(&s, "wm", tp_make_shape(16, 16), -1, 1);
+    s.b = scene_variable(&s, "b", tp_make_shape(16), -1, 1);
+    return s;
+}
+static tp_node *want(scene *s, tp_node *n) { return s->fetch[s->n++] = n; }
+static tp_node *feed_also(scene *s, tp_node *n) { return s->fed[s->n_fed++] = n; }
+
+static tp_node *conv(tp_node *x, tp_node *w)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    return tp_nn_conv2d(x, w, &a);
+}
+static tp_node *norm(const scene *s, tp_node *x)
+{
+    return tp_nn_batch_norm_train(x, s->gamma, s->beta, 3, 1e-3f, false, NULL, NULL);
+}
+static tp_node *product(const scene *s) { return tp_matmul(s->m, s->wm); }
+static tp_node *biased(const scene *s, tp_node *x) { return tp_nn_bias_add(x, s->b, TP_NHWC); }
+static tp_node *waiting(tp_node *x, tp_node *after) { return tp_with_dependencies(x, &after, 1); }
+static tp_node *bump(scene *s) { return tp_assign_add(s->gamma, s->vec, NULL); } /* a writer */
+
+/* -- bias and activation */
+static void with_both(scene *s) { want(s, tp_relu(biased(s, product(s)))); }
+static void with_bias(scene *s) { want(s, biased(s, product(s))); }
+static void with_leaky(scene *s) { want(s, tp_leaky_relu(biased(s, product(s)), 0.1f)); }
+static void with_conv(scene *s) { want(s, tp_relu(biased(s, conv(s->x, s->w)))); }
+static void without_bias(scene *s) { want(s, tp_relu(product(s))); }
+static void nchw_conv(scene *s)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.data_format = TP_NCHW;
+    tp_node *x = tp_reshape_to(s->x, tp_make_shape(1, 16, 24, 22));
+    want(s, tp_relu(tp_nn_bias_add(tp_nn_conv2d(x, s->w, &a), s->b, TP_NCHW)));
+}
+static void batched(scene *s)
+{
+    tp_node *a = tp_reshape_to(s->m, tp_make_shape(2, 4, 16)), *b = tp_reshape_to(s->wm, tp_make_shape(2, 16, 8));
+    want(s, tp_relu(tp_nn_bias_add(tp_matmul(a, b), tp_slice(s->b, (const int64_t[]){0}, (const int64_t[]){8}), 0)));
+}
+static void batched_left(scene *s)
+{
+    want(s, tp_relu(biased(s, tp_matmul(tp_reshape_to(s->m, tp_make_shape(2, 4, 16)), s->wm))));
+}
+static void along_rows(scene *s)
+{
+    tp_node *y = tp_matmul(tp_reshape_to(s->x, tp_make_shape(33, 16, 16)), s->wm);
+    want(s, tp_relu(tp_nn_bias_add(y, s->b, TP_NCHW)));
+}
+static void nchw_matrix(scene *s) { want(s, tp_relu(tp_nn_bias_add(product(s), s->b, TP_NCHW))); }
+static void product_wanted(scene *s) { want(s, tp_relu(biased(s, want(s, product(s))))); }
+static void product_read_twice(scene *s)
+{
+    tp_node *y = product(s);
+    want(s, tp_relu(biased(s, y)));
+    want(s, tp_sum(y));
+}
+static void bias_wanted(scene *s) { want(s, tp_relu(want(s, biased(s, product(s))))); }
+static void bias_read_twice(scene *s)
+{
+    tp_node *y = biased(s, product(s));
+    want(s, tp_relu(y));
+    want(s, tp_sum(y));
+}
+static void product_waited_for(scene *s)
+{
+    tp_node *y = product(s);
+    want(s, waiting(tp_sum(s->m), y));
+    want(s, tp_relu(biased(s, y)));
+}
+static void bias_waited_for(scene *s)
+{
+    tp_node *y = biased(s, product(s));
+    want(s, waiting(tp_sum(s->m), y));
+    want(s, tp_relu(y));
+}
+static void writer_before(scene *s)
+{
+    want(s, bump(s));
+    with_both(s);
+}
+static void writer_between(scene *s)
+{
+    tp_node *y = product(s);
+    want(s, bump(s));
+    want(s, tp_relu(biased(s, y)));
+}
+static void writer_before_relu(scene *s)
+{
+    tp_node *y = biased(s, product(s));
+    want(s, bump(s));
+    want(s, tp_relu(y));
+}
+static void writer_after(scene *s)
+{
+    with_both(s);
+    want(s, bump(s));
+}
+static void relu_elsewhere(scene *s)
+{
+    tp_node *y = biased(s, product(s));
+    TP_DEVICE(s->g, 1) { want(s, tp_relu(y)); }
+}
+static void bias_elsewhere(scene *s)
+{
+    tp_node *y = product(s);
+    TP_DEVICE(s->g, 1) { y = biased(s, y); }
+    want(s, tp_relu(y));
+}
+
+/* -- ReLU after a batch norm, its mask before the gradient */
+static void norm_relu(scene *s) { want(s, tp_relu(norm(s, s->x))); }
+static void norm_named(scene *s) { want(s, tp_relu(tp_named(norm(s, s->x), "name"))); }
+static void norm_reshaped(scene *s) { want(s, tp_relu(tp_reshape_to(norm(s, s->x), tp_make_shape(1, 24 * 22, 16)))); }
+static void norm_infer(scene *s)
+{
+    want(s, tp_relu(tp_nn_batch_norm_infer(s->x, s->gamma, s->beta, s->vec, s->gamma, 3, 1e-3f)));
+}
+static void norm_tanh(scene *s) { want(s, tp_tanh(norm(s, s->x))); }
+static void norm_wanted(scene *s) { want(s, tp_relu(want(s, norm(s, s->x)))); }
+static void norm_read_twice(scene *s)
+{
+    tp_node *y = norm(s, s->x);
+    want(s, tp_relu(y));
+    want(s, tp_sum(y));
+}
+static void norm_waiting(scene *s) { want(s, tp_relu(waiting(norm(s, s->x), tp_sum(s->m)))); }
+static void norm_fed(scene *s)
+{
+    tp_node *y = feed_also(s, norm(s, s->x));
+    want(s, tp_relu(y));
+    want(s, &y->op->out[1]);
+}
+static void norm_relu_elsewhere(scene *s)
+{
+    tp_node *y = norm(s, s->x);
+    TP_DEVICE(s->g, 1) { want(s, tp_relu(y)); }
+}
+static void mean_relu(scene *s) { want(s, tp_relu(&norm(s, s->x)->op->out[1])); }
+
+/* dx, dgamma, dbeta of relu(y), y a batch norm's */
+static void want_back(scene *s, tp_node *z, tp_node *dy)
+{
+    tp_node *to[3] = {s->x, s->gamma, s->beta}, *d[3];
+    tp_gradients_from(z, dy, to, 3, d);
+    for (int i = 0; i < 3; i++) want(s, d[i]);
+}
+static void mask(scene *s) { want_back(s, tp_relu(norm(s, s->x)), s->z); }
+static void mask_named(scene *s) { want_back(s, tp_relu(tp_named(norm(s, s->x), "name")), s->z); }
+static void mask_wanted(scene *s)
+{
+    mask(s);
+    want(s, s->fetch[1]->op->in[0]);
+}
+static void mask_of_no_norm(scene *s) { want_back(s, tp_relu(tp_square(norm(s, s->x))), s->z); }
+static void mask_of_variable(scene *s)
+{
+    want_back(s, tp_relu(norm(s, s->x)), scene_variable(s, "dy", s->x->shape, -1, 1));
+}
+static void beta_written_before(scene *s)
+{
+    tp_node *z = tp_relu(norm(s, s->x));
+    want(s, tp_assign_add(s->beta, s->vec, NULL));
+    want_back(s, z, s->z);
+}
+static void beta_written_after(scene *s)
+{
+    mask(s);
+    want(s, tp_assign_add(s->beta, s->vec, NULL));
+}
+static void mask_with_fed(scene *s, int output)
+{
+    tp_node *y = norm(s, s->x);
+    feed_also(s, &y->op->out[output]);
+    want_back(s, tp_relu(y), s->z);
+}
+static void mask_y_fed(scene *s) { mask_with_fed(s, 0); }
+static void mask_mean_fed(scene *s) { mask_with_fed(s, 1); }
+static void mask_deviation_fed(scene *s) { mask_with_fed(s, 3); }
+static void mask_name_fed(scene *s) { want_back(s, tp_relu(feed_also(s, tp_named(norm(s, s->x), "name"))), s->z); }
+static void mask_relu_fed(scene *s) { want_back(s, feed_also(s, tp_relu(norm(s, s->x))), s->z); }
+static void mask_fed(scene *s)
+{
+    mask(s);
+    feed_also(s, s->fetch[1]->op->in[0]);
+}
+/* the same by hand, input `i` of batch_norm_grad from elsewhere (-1: none); by another op than relu_grad */
+static void mask_by(scene *s, const char *by, int i)
+{
+    tp_node *y = norm(s, s->x), *pair[2] = {s->z, tp_relu(y)}, *in[5];
+    in[0] = tp_apply(s->g, tp_op_find(by), pair, 2, NULL);
+    in[1] = s->x, in[2] = s->gamma, in[3] = &y->op->out[1], in[4] = &y->op->out[3];
+    if (i >= 0) in[i] = i == 1 ? s->z : s->vec;
+    tp_node *dx = tp_apply(s->g, tp_op_find("batch_norm_grad"), in, 5, y->op->attrs);
+    for (int k = 0; k < 3; k++) want(s, &dx->op->out[k]);
+}
+static void mask_by_hand(scene *s) { mask_by(s, "relu_grad", -1); }
+static void mask_other_x(scene *s) { mask_by(s, "relu_grad", 1); }
+static void mask_other_gamma(scene *s) { mask_by(s, "relu_grad", 2); }
+static void mask_other_mean(scene *s) { mask_by(s, "relu_grad", 3); }
+static void mask_other_deviation(scene *s) { mask_by(s, "relu_grad", 4); }
+
+static void no_mask(scene *s) { mask_by(s, "mul", -1); }
+
+/* -- sums */
+static void sum_right(scene *s) { want(s, tp_add(conv(s->x, s->w), s->z)); }
+static void sum_left(scene *s) { want(s, tp_add(s->z, conv(s->x, s->w))); }
+static void sum_of_input(scene *s) { want(s, tp_add(conv(s->x, s->w), s->x)); }
+static void sum_of_two(scene *s) { want(s, tp_add(conv(s->x, s->w), conv(s->z, s->w2))); }
+static void sum_of_itself(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, tp_add(y, y));
+}
+static void difference(scene *s) { want(s, tp_sub(conv(s->x, s->w), s->z)); }
+static void sum_of_elements(scene *s) { want(s, tp_add(conv(s->x, s->w), tp_square(s->z))); }
+static void sum_of_variable(scene *s)
+{
+    tp_node *v = scene_variable(s, "v", s->x->shape, -1, 1);
+    want(s, tp_add(conv(s->x, s->w), v));
+}
+static void sum_of_written(scene *s)
+{
+    tp_node *v = tp_assign(scene_variable(s, "v", s->x->shape, -1, 1), s->z, NULL);
+    want(s, tp_add(conv(s->x, s->w), v));
+}
+static void sum_of_broadcast(scene *s) { want(s, tp_add(conv(s->x, s->w), s->vec)); }
+static void sum_wanted(scene *s) { want(s, tp_add(want(s, conv(s->x, s->w)), s->z)); }
+static void sum_read_twice(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, tp_add(y, s->z));
+    want(s, tp_sum(y));
+}
+static void sum_elsewhere(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    TP_DEVICE(s->g, 1) { want(s, tp_add(y, tp_zeros_like(y))); }
+}
+static void sum_of_older(scene *s)
+{
+    tp_node *other = tp_reverse(s->z, NULL, 0);
+    want(s, tp_add(conv(s->x, s->w), other));
+}
+static void sum_of_named(scene *s)
+{
+    tp_node *other = tp_named(tp_reverse(s->z, NULL, 0), "name");
+    want(s, tp_add(conv(s->x, s->w), other));
+}
+static void sum_of_newer(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, tp_add(y, tp_reverse(s->z, NULL, 0)));
+}
+static void sum_of_norm_relu(scene *s)
+{
+    tp_node *other = tp_relu(norm(s, s->z));
+    want(s, tp_add(conv(s->x, s->w), other));
+}
+static void sum_of_epilogue(scene *s)
+{
+    tp_node *other = tp_relu(biased(s, conv(s->z, s->w2)));
+    want(s, tp_add(conv(s->x, s->w), other));
+}
+static void sum_of_fed_elements(scene *s)
+{
+    tp_node *other = feed_also(s, tp_square(s->z));
+    want(s, tp_add(conv(s->x, s->w), other));
+}
+static void sum_of_input_gradient(scene *s)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    want(s, tp_add(tp_nn_conv2d_input_grad(s->x, s->w, s->z, &a), s->z));
+}
+/* a convolution of other attributes; the other term has its shape */
+static void sum_with(scene *s, tp_conv2d_attrs a, int64_t side)
+{
+    tp_node *w = scene_variable(s, "k", tp_make_shape(side, side, a.groups ? 8 : 16, 16), -0.1f, 0.1f);
+    tp_node *y = tp_nn_conv2d(s->x, w, &a);
+    tp_node *other = tp_placeholder(s->g, "other", s->dtype, y->shape);
+    want(s, tp_add(y, feed_also(s, other)));
+}
+static const tp_conv2d_attrs conv_valid = {1, 1, 1, 1, TP_VALID, TP_NHWC, 1, 0, 0, 0, 0},
+                             conv_high = {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                             conv_wide = {1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                             conv_far = {1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0},
+                             conv_apart = {1, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0},
+                             conv_groups = {0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0};
+static void sum_valid(scene *s)
+{
+    tp_conv2d_attrs a = conv_valid;
+    a.groups = 0; /* which is 1 */
+    sum_with(s, a, 3);
+}
+static void sum_high_stride(scene *s) { sum_with(s, conv_high, 3); }
+static void sum_wide_stride(scene *s) { sum_with(s, conv_wide, 3); }
+static void sum_high_dilation(scene *s) { sum_with(s, conv_far, 3); }
+static void sum_wide_dilation(scene *s) { sum_with(s, conv_apart, 3); }
+static void sum_groups(scene *s) { sum_with(s, conv_groups, 3); }
+static void sum_of_one_by_one(scene *s) { sum_with(s, (tp_conv2d_attrs){0}, 1); }
+static void sum_nchw(scene *s)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.data_format = TP_NCHW;
+    tp_node *x = tp_reshape_to(s->x, tp_make_shape(1, 16, 24, 22)), *y = tp_nn_conv2d(x, s->w, &a);
+    want(s, tp_add(y, tp_reshape_to(s->z, tp_make_shape(1, 16, 24, 22))));
+}
+
+/* dx of a batch norm along `axis`, with more added */
+static tp_node *back_of(scene *s, int axis, tp_node *x, tp_node *dy, bool relu)
+{
+    tp_node *y = tp_nn_batch_norm_train(x, s->gamma, s->beta, axis, 1e-3f, false, NULL, NULL), *dx = NULL;
+    tp_gradients_from(relu ? tp_relu(y) : y, dy, &x, 1, &dx);
+    return dx;
+}
+static void back_sum(scene *s) { want(s, tp_add(back_of(s, 3, s->x, s->z, false), s->x)); }
+static void back_sum_left(scene *s) { want(s, tp_add(s->z, back_of(s, -1, s->x, s->z, false))); }
+static void back_sum_masked(scene *s) { want(s, tp_add(back_of(s, 3, s->x, s->z, true), s->x)); }
+static void back_sum_other_axis(scene *s)
+{
+    tp_node *x = tp_reshape_to(s->x, tp_make_shape(1, 16, 24, 22)), *dy = tp_reshape_to(s->z, x->shape);
+    want(s, tp_add(back_of(s, 1, x, dy, false), x));
+}
+static void back_sum_matrix(scene *s)
+{
+    tp_node *dy = tp_reverse(s->m, NULL, 0);
+    want(s, tp_add(back_of(s, 1, s->m, dy, false), s->m));
+}
+static void back_sum_fed(scene *s)
+{
+    tp_node *dx = feed_also(s, back_of(s, 3, s->x, s->z, false));
+    want(s, tp_add(dx, s->x));
+    want(s, &dx->op->out[1]);
+}
+static void back_sum_of_elements(scene *s) { want(s, tp_add(back_of(s, 3, s->x, s->z, false), tp_square(s->x))); }
+
+/* -- batch norms that are not made */
+static tp_node *keep(scene *s) { return want(s, tp_sum(s->x)); } /* x lives on behind the convolution */
+static void unmade(scene *s)
+{
+    want(s, conv(norm(s, s->x), s->w));
+    keep(s);
+}
+static void unmade_relu(scene *s)
+{
+    want(s, conv(tp_relu(norm(s, s->x)), s->w));
+    keep(s);
+}
+static void unmade_named(scene *s)
+{
+    want(s, conv(tp_named(tp_relu(tp_named(norm(s, s->x), "a")), "b"), s->w));
+    keep(s);
+}
+static void unmade_twice(scene *s)
+{
+    tp_node *y = tp_relu(norm(s, s->x));
+    want(s, tp_sum(conv(y, s->w)));
+    want(s, tp_sum(conv(y, s->w2)));
+    keep(s);
+}
+static void made_for_another(scene *s)
+{
+    tp_node *y = tp_relu(norm(s, s->x));
+    want(s, conv(y, s->w));
+    want(s, tp_sum(y));
+    keep(s);
+}
+static void made_for_me(scene *s)
+{
+    want(s, tp_sum(conv(want(s, tp_relu(norm(s, s->x))), s->w)));
+    keep(s);
+}
+static void made_reshaped(scene *s)
+{
+    tp_node *y = tp_reshape_to(norm(s, s->x), tp_make_shape(2, 12, 22, 16));
+    want(s, conv(y, s->w));
+    keep(s);
+}
+static void made_of_variable(scene *s)
+{
+    tp_node *v = scene_variable(s, "v", s->x->shape, -1, 1);
+    want(s, conv(norm(s, v), s->w));
+    keep(s);
+}
+static void made_elsewhere(scene *s)
+{
+    tp_node *y = norm(s, s->x);
+    TP_DEVICE(s->g, 1) { y = conv(y, s->w); }
+    want(s, y);
+    keep(s);
+}
+static void made_for(scene *s, tp_conv2d_attrs a, int64_t side)
+{
+    tp_node *w = scene_variable(s, "k", tp_make_shape(side, side, a.groups ? 8 : 16, 16), -0.1f, 0.1f);
+    want(s, tp_nn_conv2d(norm(s, s->x), w, &a));
+    keep(s);
+}
+static void unmade_stride(scene *s) { made_for(s, conv_high, 3); }
+static void made_groups(scene *s) { made_for(s, conv_groups, 3); }
+static void made_one_by_one(scene *s) { made_for(s, (tp_conv2d_attrs){0}, 1); }
+static void made_other_axis(scene *s)
+{
+    tp_node *v[2];
+    for (int i = 0; i < 2; i++) v[i] = scene_variable(s, i ? "bt" : "gm", tp_make_shape(24), 0.5f, 1.5f);
+    want(s, conv(tp_nn_batch_norm_train(s->x, v[0], v[1], 1, 1e-3f, false, NULL, NULL), s->w));
+    keep(s);
+}
+static void unmade_in_training(scene *s)
+{
+    tp_node *y = conv(tp_relu(norm(s, s->x)), s->w), *to[2] = {s->w, s->gamma}, *d[2];
+    tp_gradients_from(y, s->z, to, 2, d);
+    for (int i = 0; i < 2; i++) want(s, d[i]);
+    keep(s);
+}
+static void made_for_a_mask(scene *s)
+{
+    unmade_in_training(s);
+    want(s, s->fetch[1]->op->in[0]);
+}
+static void made_for_a_filter(scene *s) /* the batch norm's result is what the other image is convolved with */
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    want(s, tp_nn_conv2d_filter_grad(s->z, norm(s, s->x), s->w, &a));
+    want(s, tp_sum(s->z));
+    keep(s);
+}
+
+/* -- gradient descent by a product */
+static void descend(scene *s, tp_node *const *to, tp_node *const *d, int n)
+{
+    want(s, tp_apply_gradient_descent(to, d, n, tp_const_as(s->g, s->dtype, 0.5), NULL));
+    for (int i = 0; i < n; i++) want(s, tp_read_after(to[i], s->fetch[0]));
+}
+/* to: wm (16,16) and b; the gradient of wm is a^T c, K rows */
+static void descend_by(scene *s, tp_node *a, tp_node *c)
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2];
+    d[0] = tp_matmul_ex(a, c, true, false);
+    d[1] = s->vec;
+    descend(s, to, d, 2);
+}
+static void descends(scene *s) { descend_by(s, s->m, tp_reverse(s->m, NULL, 0)); }
+static void descends_nine(scene *s) /* 9 (16 + 16) > 16 16 */
+{
+    tp_node *rows = tp_concat((tp_node *const[]){s->m, tp_reshape_to(s->vec, tp_make_shape(1, 16))}, 2, 0);
+    descend_by(s, rows, tp_reverse(rows, NULL, 0));
+}
+static void descends_alone(scene *s)
+{
+    tp_node *d = tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false);
+    descend(s, &s->wm, &d, 1);
+}
+static void descends_not_transposed(scene *s)
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2] = {tp_matmul(tp_transpose(s->m, NULL, 0), s->m), s->vec};
+    descend(s, to, d, 2);
+}
+static void descends_both_transposed(scene *s)
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2] = {NULL, s->vec};
+    d[0] = tp_matmul_ex(s->m, tp_transpose(s->m, NULL, 0), true, true);
+    descend(s, to, d, 2);
+}
+static void descends_wanted(scene *s)
+{
+    descends(s);
+    want(s, s->fetch[0]->op->in[0]);
+}
+static void descends_read_twice(scene *s)
+{
+    descends(s);
+    want(s, tp_sum(s->fetch[0]->op->in[0]));
+}
+static void descends_waited_for(scene *s)
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2] = {tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false), s->vec};
+    tp_node *later = waiting(tp_sum(s->m), d[0]);
+    descend(s, to, d, 2);
+    want(s, later);
+}
+static void descends_named(scene *s)
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2] = {NULL, s->vec};
+    d[0] = tp_named(tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false), "gradient");
+    descend(s, to, d, 2);
+}
+static void descends_by_variable(scene *s)
+{
+    tp_node *v = scene_variable(s, "v", tp_make_shape(8, 16), -1, 1);
+    descend_by(s, v, s->m);
+}
+static void descends_by_right_variable(scene *s)
+{
+    tp_node *v = scene_variable(s, "v", tp_make_shape(8, 16), -1, 1);
+    descend_by(s, s->m, v);
+}
+static void descends_twice(scene *s) /* one variable by two gradients */
+{
+    tp_node *to[2] = {s->wm, s->wm}, *d[2] = {tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false), NULL};
+    d[1] = tp_reverse(tp_matmul(tp_transpose(s->m, NULL, 0), s->m), NULL, 0);
+    descend(s, to, d, 2);
+}
+static void descends_by_itself(scene *s) /* the other gradient is the weight's value */
+{
+    tp_node *other = scene_variable(s, "other", tp_make_shape(16, 16), -1, 1);
+    tp_node *to[2] = {s->wm, other}, *d[2] = {tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false), s->wm};
+    descend(s, to, d, 2);
+}
+static void descends_elsewhere(scene *s)
+{
+    tp_node *to[2] = {s->wm, s->b}, *d[2] = {NULL, s->vec};
+    TP_DEVICE(s->g, 1) { d[0] = tp_matmul_ex(s->m, tp_reverse(s->m, NULL, 0), true, false); }
+    descend(s, to, d, 2);
+}
+
+/* The bits of every fetch of two runs, and what the plan says of itself. */
+static uint64_t play(void (*build)(scene *s), tp_dtype dtype, const char *isa, bool plain, tp_plan_info *info)
+{
+    static float numbers[NUMBERS];
+    uint64_t h = 0;
+    scene s = scene_of(dtype);
+    build(&s);
+    tp_device *d[2] = {tp_cpu_device_new(1, isa), tp_cpu_device_new(1, isa)};
+    tp_session_config c = tp_default_session_config();
+    c.devices = d, c.n_devices = 2, c.no_fusion = plain;
+    tp_session *session = tp_session_new(s.g, &c);
+    CHECK_MSG(session != NULL, "%s", tp_last_error());
+    tp_node *node[6] = {s.fed[0], s.fed[1], s.x, s.z, s.m, s.vec};
+    tp_feed f[6];
+    const tp_tensor *out[6];
+    int n = 0;
+    memset(f, 0, sizeof f);
+    for (int i = 0; i < NUMBERS; i++) numbers[i] = (float)((i * 7 + i / 16 * 3) % 19) / 8 - 1;
+    for (int k = 0; k < 6; k++) {
+        if (!node[k]) continue;
+        f[n].node = node[k];
+        CHECK_OK(tp_tensor_resize(&f[n].value, dtype, node[k]->shape));
+        for (int64_t i = 0; i < tp_tensor_size(&f[n].value); i++)
+            tp_tensor_set(&f[n].value, i, (double)numbers[(i + 5 * k) % NUMBERS]);
+        n++;
+    }
+    for (int run = 0; run < 2 && session; run++) {
+        if (!CHECK_OK(tp_session_run(session, f, n, s.fetch, s.n, out))) break;
+        for (int k = 0; k < s.n; k++) h = h * 31 + tp_hash(out[k]->data, tp_tensor_bytes(out[k]));
+    }
+    if (session) CHECK_OK(tp_exec_plan_info(tp_session_exec(session), s.fetch, s.n, info));
+    if (session && getenv("TP_TEST_PRINT")) {
+        tp_buf text;
+        memset(&text, 0, sizeof text);
+        tp_exec_print_plan(tp_session_exec(session), s.fetch, s.n, &text);
+        puts(text.data);
+        tp_buf_free(&text);
+    }
+    for (int k = 0; k < n; k++) tp_tensor_free(&f[k].value);
+    tp_session_free(session);
+    tp_graph_free(s.g);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    return h;
+}
+
+/* unmade: is the memory of an image saved? */
+typedef struct fusion {
+    const char *name;
+    void (*build)(scene *s);
+    tp_dtype dtype;
+    int steps, fused;
+    enum { ANY, MADE, UNMADE } image;
+} fusion;
+#define F32(build_, steps_, fused_)                  \
+    {                                                \
+#build_, build_, TP_F32, steps_, fused_, ANY \
+    }
+#define F64(build_, steps_, fused_)                                \
+    {                                                              \
+#build_ " of float64", build_, TP_F64, steps_, fused_, ANY \
+    }
+#define IMAGE(image_, build_, steps_, fused_)           \
+    {                                                   \
+#build_, build_, TP_F32, steps_, fused_, image_ \
+    }
+
+static void check_fusions(const fusion *f, int n)
+{
+    static const char *const isa[] = {"avx2", "sse2", "neon"}; /* one with the fast convolutions and without tiles */
+    const char *is = NULL;
+    for (int i = 0; i < TP_COUNT(isa) && !is; i++) {
+        tp_device *d = tp_cpu_device_new(1, isa[i]);
+        if (d) is = isa[i], d->close(d);
+    }
+    if (!is) TEST_SKIP("needs an instruction set with fast convolutions");
+    for (int i = 0; i < n; i++) {
+        tp_plan_info p, q;
+        memset(&p, 0, sizeof p);
+        memset(&q, 0, sizeof q);
+        const uint64_t fast = play(f[i].build, f[i].dtype, is, false, &p),
+                       plain = play(f[i].build, f[i].dtype, is, true, &q);
+        CHECK_MSG(fast == plain, "%s: other values than op by op", f[i].name);
+        CHECK_MSG(p.n_steps == f[i].steps && p.n_fused == f[i].fused, "%s: %d steps, %d ops fused; not %d, %d",
+                  f[i].name, p.n_steps, p.n_fused, f[i].steps, f[i].fused);
+        const double saved = ((double)q.arena_bytes - (double)p.arena_bytes) / (NUMBERS * sizeof(float));
+        CHECK_MSG(f[i].image == ANY || (f[i].image == MADE ? saved == 0 : saved > 0.9 && saved < 1.1),
+                  "%s: %.2f images saved", f[i].name, saved);
+    }
+}
+
+TEST(bias_and_activation_only_where_nothing_else_is_in_between)
+{
+    static const fusion f[] = {
+        F32(with_both, 1, 2),
+        F32(with_bias, 1, 1),
+        F32(with_leaky, 2, 2),
+        F32(with_conv, 1, 2),
+        F32(without_bias, 2, 1),
+        F32(nchw_conv, 3, 1),
+        F32(batched, 4, 1),
+        F32(batched_left, 1, 2),
+        F32(along_rows, 3, 1),
+        F32(nchw_matrix, 1, 2),
+        F32(product_wanted, 3, 1),
+        F32(product_read_twice, 4, 1),
+        F32(bias_wanted, 2, 2),
+        F32(bias_read_twice, 3, 2),
+        F32(product_waited_for, 4, 1),
+        F32(bias_waited_for, 4, 1),
+        F32(writer_before, 2, 2),
+        F32(writer_between, 4, 1),
+        F32(writer_before_relu, 4, 1),
+        F32(writer_after, 2, 2),
+        F32(relu_elsewhere, 3, 2),
+        F32(bias_elsewhere, 6, 1),
+        F64(with_both, 3, 1),
+        F64(with_conv, 3, 1),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(batch_norm_does_a_relu_or_its_mask_only_where_nobody_sees)
+{
+    static const fusion f[] = {
+        F32(norm_relu, 1, 1),
+        F32(norm_named, 1, 1),
+        F32(norm_reshaped, 1, 1),
+        F32(norm_infer, 1, 1),
+        F32(norm_tanh, 2, 1),
+        F32(norm_wanted, 2, 1),
+        F32(norm_read_twice, 3, 1),
+        F32(norm_waiting, 3, 1),
+        F32(norm_fed, 2, 1),
+        F32(norm_relu_elsewhere, 3, 1),
+        F32(mean_relu, 2, 1),
+        F64(norm_relu, 2, 1),
+        F64(norm_infer, 2, 1),
+        F32(mask, 2, 2),
+        F32(mask_named, 2, 2),
+        F32(mask_wanted, 3, 2),
+        F32(mask_of_no_norm, 4, 5),
+        F32(mask_of_variable, 3, 2),
+        F32(beta_written_before, 4, 2),
+        F32(beta_written_after, 3, 2),
+        F32(mask_y_fed, 3, 2),
+        F32(mask_mean_fed, 3, 2),
+        F32(mask_deviation_fed, 3, 2),
+        F32(mask_name_fed, 3, 2),
+        F32(mask_relu_fed, 3, 1),
+        F32(mask_fed, 2, 0),
+        F32(mask_by_hand, 2, 2),
+        F32(no_mask, 3, 2),
+        F32(mask_other_x, 3, 2),
+        F32(mask_other_gamma, 3, 2),
+        F32(mask_other_mean, 3, 2),
+        F32(mask_other_deviation, 3, 2),
+        F64(mask, 3, 2),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(a_sum_is_made_with_a_term_only_where_the_other_is_there)
+{
+    static const fusion f[] = {
+        F32(sum_right, 1, 1),
+        F32(sum_left, 1, 1),
+        F32(sum_of_input, 1, 1),
+        F32(sum_of_two, 2, 1),
+        F32(sum_of_itself, 2, 1),
+        F32(difference, 2, 1),
+        F32(sum_of_elements, 2, 2),
+        F32(sum_of_variable, 2, 1),
+        F32(sum_of_written, 3, 1),
+        F32(sum_of_broadcast, 2, 1),
+        F32(sum_wanted, 2, 1),
+        F32(sum_read_twice, 3, 1),
+        F32(sum_elsewhere, 4, 1),
+        F32(sum_of_older, 2, 1),
+        F32(sum_of_named, 2, 1),
+        F32(sum_of_newer, 3, 1),
+        F32(sum_of_norm_relu, 2, 2),
+        F32(sum_of_epilogue, 2, 3),
+        F32(sum_of_fed_elements, 1, 1),
+        F32(sum_of_input_gradient, 1, 1),
+        F32(sum_valid, 1, 1),
+        F32(sum_high_stride, 2, 1),
+        F32(sum_wide_stride, 2, 1),
+        F32(sum_high_dilation, 2, 1),
+        F32(sum_wide_dilation, 2, 1),
+        F32(sum_groups, 2, 1),
+        F32(sum_of_one_by_one, 2, 1),
+        F32(sum_nchw, 2, 1),
+        F64(sum_right, 2, 1),
+        F32(back_sum, 2, 1),
+        F32(back_sum_left, 2, 1),
+        F32(back_sum_masked, 2, 3),
+        F32(back_sum_other_axis, 3, 1),
+        F32(back_sum_matrix, 3, 1),
+        F32(back_sum_fed, 3, 1),
+        F32(back_sum_of_elements, 3, 2),
+        F64(back_sum, 3, 1),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(a_batch_norm_is_not_made_for_convolutions_alone)
+{
+    static const fusion f[] = {
+        IMAGE(UNMADE, unmade, 3, 0),         IMAGE(UNMADE, unmade_relu, 3, 1),
+        IMAGE(UNMADE, unmade_named, 3, 1),   IMAGE(UNMADE, unmade_twice, 6, 1),
+        IMAGE(UNMADE, unmade_stride, 3, 0),  IMAGE(UNMADE, unmade_in_training, 5, 2),
+        IMAGE(MADE, made_for_another, 4, 1), IMAGE(MADE, made_for_me, 4, 1),
+        IMAGE(MADE, made_reshaped, 3, 0),    IMAGE(MADE, made_of_variable, 3, 0),
+        IMAGE(MADE, made_elsewhere, 5, 0),   IMAGE(MADE, made_groups, 3, 0),
+        IMAGE(MADE, made_one_by_one, 3, 0),  IMAGE(MADE, made_other_axis, 3, 0),
+        IMAGE(MADE, made_for_a_mask, 6, 2),  IMAGE(MADE, made_for_a_filter, 4, 0),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(gradient_descent_takes_a_product_over_only_where_it_may)
+{
+    static const fusion f[] = {
+        F32(descends, 3, 1),
+        F32(descends_nine, 4, 0),
+        F32(descends_alone, 3, 0),
+        F32(descends_not_transposed, 3, 0),
+        F32(descends_both_transposed, 3, 0),
+        F32(descends_wanted, 3, 0),
+        F32(descends_read_twice, 4, 0),
+        F32(descends_waited_for, 4, 0),
+        F32(descends_named, 3, 1),
+        F32(descends_by_variable, 2, 0),
+        F32(descends_by_right_variable, 2, 0),
+        F32(descends_twice, 6, 0),
+        F32(descends_by_itself, 4, 0),
+        F32(descends_elsewhere, 4, 0),
+        F64(descends, 3, 0),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
 TEST_MAIN()

@@ -10756,7 +10756,6 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
     j->n_tile = (j->W + TP__COLUMN_TILE - 1) / TP__COLUMN_TILE;
     if (j->A * j->n_tile < TP__PARTIALS) j->n_part = j->R * j->B / 32768;
     if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
-    if (j->n_part > j->R / j->fold) j->n_part = j->R / j->fold;
     if (j->n_part < 1) j->n_part = 1;
     j->grain = tp__grain(j->R / j->fold / j->n_part * (j->W < TP__COLUMN_TILE ? j->W : TP__COLUMN_TILE));
 }

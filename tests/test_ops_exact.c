@@ -1,0 +1,768 @@
+/* Rows that make whole numbers of whole numbers, or move elements about: against plain loops of this file, bit for bit, at the
+ * sizes where their kernels cut their work, with dimensions known and unknown, and the gradients of those that have one. */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include "tp_test.h"
+
+/* ==== >>a graph of many cases ========================================================================= */
+
+/* Values that are fed, and nodes with the values that they should have. One run tells all. */
+enum { MOST = 640 };
+typedef struct sheet {
+    tp_graph *g;
+    bool unknown; /* placeholders know no dimension */
+    int n_fed, n;
+    tp_tensor fed[MOST], want[MOST];
+    tp_feed feed[MOST];
+    tp_node *node[MOST];
+    char what[MOST][80];
+} sheet;
+
+static sheet *sheet_new(bool unknown)
+{
+    sheet *s = (sheet *)calloc(1, sizeof *s);
+    if (!CHECK(s != NULL)) exit(1);
+    s->g = tp_graph_new(NULL);
+    s->unknown = unknown;
+    return s;
+}
+
+static tp_shape shape_of(const int64_t *dims) /* the first is their number */
+{
+    return tp_make_shape_n((int)dims[0], dims + 1);
+}
+
+/* A value to be fed; the caller fills *t. */
+static tp_node *feed(sheet *s, tp_dtype dtype, tp_shape shape, tp_tensor **t)
+{
+    char name[16];
+    const int i = s->n_fed++;
+    if (!CHECK(i < MOST)) exit(1);
+    tp_shape stated = shape;
+    for (int d = 0; d < stated.ndim && s->unknown; d++) stated.dim[d] = TP_ANY;
+    snprintf(name, sizeof name, "x%d", i);
+    CHECK_OK(tp_tensor_resize(&s->fed[i], dtype, shape));
+    s->feed[i].node = tp_placeholder(s->g, name, dtype, stated);
+    *t = &s->fed[i];
+    return s->feed[i].node;
+}
+
+/* What y should be; the caller fills the tensor. */
+static tp_tensor *expect(sheet *s, tp_node *y, tp_dtype dtype, tp_shape shape, const char *what, int64_t detail)
+{
+    const int i = s->n++;
+    if (!CHECK(i < MOST)) exit(1);
+    s->node[i] = y;
+    snprintf(s->what[i], sizeof s->what[i], "%.50s %lld", what, (long long)detail);
+    CHECK_OK(tp_tensor_resize(&s->want[i], dtype, shape));
+    if (tp_tensor_bytes(&s->want[i])) memset(s->want[i].data, 0, tp_tensor_bytes(&s->want[i]));
+    return &s->want[i];
+}
+
+static bool same(const tp_tensor *a, const tp_tensor *b)
+{
+    if (a->dtype != b->dtype || !tp_shape_equal(&a->shape, &b->shape)) return false;
+    if (tp_tensor_bytes(b) == 0 || memcmp(a->data, b->data, tp_tensor_bytes(b)) == 0) return true;
+    for (int64_t i = 0; i < tp_tensor_size(b); i++) {
+        const double v = tp_tensor_get(a, i), w = tp_tensor_get(b, i);
+        if (!(v == w || (isnan(v) && isnan(w)))) return false;
+    }
+    return tp_dtype_is_float(b->dtype); /* but for the sign of a zero and the bits of a NaN */
+}
+
+/* Run with one thread and the plain loops, and with three and the fastest kernels; then free all. */
+static void settle(sheet *s)
+{
+    const tp_tensor *v[MOST];
+    CHECK_MSG(tp_graph_status(s->g) == TP_OK, "%s", tp_graph_error(s->g));
+    for (int i = 0; i < s->n_fed; i++)
+        tp_tensor_view(&s->feed[i].value, s->fed[i].dtype, s->fed[i].shape, s->fed[i].data);
+    for (int fast = 0; fast < 2 && tp_graph_status(s->g) == TP_OK; fast++) {
+        tp_session_config c = tp_default_session_config();
+        c.threads = fast ? 3 : 1;
+        c.isa = fast ? NULL : "naive";
+        tp_session *session = tp_session_new(s->g, &c);
+        if (CHECK_OK(tp_session_run(session, s->feed, s->n_fed, s->node, s->n, v)))
+            for (int i = 0; i < s->n; i++) {
+                char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+                CHECK_MSG(same(v[i], &s->want[i]), "%s, %s, %s: %s of %s, expected %s of %s", s->what[i],
+                          fast ? "fast" : "naive", s->unknown ? "unknown" : "known", tp_shape_text(&v[i]->shape, a),
+                          tp_dtype_name(v[i]->dtype), tp_shape_text(&s->want[i].shape, b),
+                          tp_dtype_name(s->want[i].dtype));
+            }
+        tp_session_free(session);
+    }
+    for (int i = 0; i < s->n_fed; i++) tp_tensor_free(&s->fed[i]);
+    for (int i = 0; i < s->n; i++) tp_tensor_free(&s->want[i]);
+    tp_graph_free(s->g);
+    free(s);
+}
+
+/* Whole numbers from low to high that follow no pattern. */
+static void fill(tp_tensor *t, int low, int high, uint64_t key)
+{
+    const int64_t n = tp_tensor_size(t);
+    uint64_t state = key * 2654435761u + 12345;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        tp_tensor_set(t, i, low + (int)((state >> 33) % (uint64_t)(high - low + 1)));
+    }
+}
+
+static bool next_index(int64_t *index, const tp_shape *s)
+{
+    for (int d = s->ndim - 1; d >= 0; d--) {
+        if (++index[d] < s->dim[d]) return true;
+        index[d] = 0;
+    }
+    return false;
+}
+static int64_t flat(const tp_shape *s, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int d = 0; d < s->ndim; d++) at = at * s->dim[d] + index[d];
+    return at;
+}
+
+/* ==== >>reductions ==================================================================================== */
+
+typedef enum { SUM, MEAN, LARGEST, SMALLEST, PRODUCT, KINDS } kind;
+static tp_node *(*const reduce[KINDS])(tp_node *, const int *, int, bool) = {
+    tp_reduce_sum, tp_reduce_mean, tp_reduce_max, tp_reduce_min, tp_reduce_prod};
+static const char *const kind_name[KINDS] = {"sum", "mean", "max", "min", "prod"};
+
+/* y of x over the axes of `mask`, in double: exact for what the tests give it. */
+static void reduce_by_hand(const tp_tensor *x, kind what, unsigned mask, tp_tensor *y, const tp_shape *kept)
+{
+    const int64_t n = tp_tensor_size(y), m = tp_tensor_size(x);
+    static const double start[KINDS] = {0, 0, -INFINITY, INFINITY, 1};
+    double *v = (double *)malloc((size_t)(n + 1) * sizeof *v);
+    if (!CHECK(v != NULL)) exit(1);
+    for (int64_t i = 0; i < n; i++) v[i] = start[what];
+    int64_t index[TP_MAX_DIMS] = {0};
+    for (int64_t i = 0; i < m; i++) {
+        int64_t at[TP_MAX_DIMS];
+        for (int d = 0; d < x->shape.ndim; d++) at[d] = (mask >> d & 1u) ? 0 : index[d];
+        double *o = &v[flat(kept, at)];
+        const double e = tp_tensor_get(x, i);
+        if (what == SUM || what == MEAN) *o += e;
+        else if (what == PRODUCT) *o *= e;
+        else if (isnan(e) || (what == LARGEST ? e > *o : e < *o)) *o = isnan(*o) ? *o : e;
+        next_index(index, &x->shape);
+    }
+    for (int64_t i = 0; i < n; i++) tp_tensor_set(y, i, what == MEAN ? v[i] / ((double)m / (double)n) : v[i]);
+    free(v);
+}
+
+static void expect_reduced(sheet *s, tp_node *x, const tp_tensor *t, kind what, unsigned mask, bool keep)
+{
+    int axes[TP_MAX_DIMS], n = 0;
+    tp_shape kept = t->shape, y;
+    memset(&y, 0, sizeof y);
+    for (int d = 0; d < t->shape.ndim; d++) {
+        const bool goes = mask >> d & 1u;
+        if (goes) {
+            kept.dim[d] = 1;
+            axes[n++] = (d + (int)mask) % 2 ? d : d - t->shape.ndim; /* counted from either end */
+        }
+        if (!goes || keep) y.dim[y.ndim++] = kept.dim[d];
+    }
+    for (int i = 0; i < n / 2 && mask % 3 == 0; i++) { /* in either order */
+        const int a = axes[i];
+        axes[i] = axes[n - 1 - i];
+        axes[n - 1 - i] = a;
+    }
+    if (mask == 0) return; /* no axes are all axes */
+    tp_tensor *want = expect(s, reduce[what](x, axes, n, keep), t->dtype, y, kind_name[what], (int64_t)mask);
+    reduce_by_hand(t, what, mask, want, &kept);
+}
+
+TEST(reductions_over_every_set_of_axes)
+{
+    static const int64_t shapes[][6] = {{1, 7},          {2, 3, 4},          {3, 2, 3, 2},
+                                        {4, 3, 1, 4, 2}, {5, 2, 3, 2, 3, 2}, {4, 2, 33, 3, 17}};
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
+    for (int i = 0; i < TP_COUNT(shapes); i++)
+        for (int k = 0; k < 4; k++) {
+            sheet *s = sheet_new(i % 2 == 1);
+            tp_tensor *t, *factors;
+            tp_node *x = feed(s, dtypes[k], shape_of(shapes[i]), &t),
+                    *f = feed(s, dtypes[k], shape_of(shapes[i]), &factors);
+            fill(t, -900, -1, (uint64_t)(i * 4 + k)); /* 0 is no neutral element of max */
+            fill(factors, 0, 1, (uint64_t)(i * 4 + k));
+            for (int64_t e = 0; e < tp_tensor_size(factors); e++)
+                tp_tensor_set(factors, e, e % 911 == 3 ? -2 : 2 * tp_tensor_get(factors, e) - 1);
+            for (unsigned mask = 1; mask < 1u << t->shape.ndim; mask++)
+                for (int what = 0; what < KINDS; what++)
+                    if (what != MEAN || tp_dtype_is_float(dtypes[k]))
+                        expect_reduced(s, what == PRODUCT ? f : x, what == PRODUCT ? factors : t, (kind)what, mask,
+                                       (mask + (unsigned)k) % 2);
+            expect_reduced(s, tp_neg(x), t, SUM, (1u << t->shape.ndim) - 1, false);
+            tp_tensor_set(&s->want[s->n - 1], 0, -tp_tensor_get(&s->want[s->n - 1], 0));
+            settle(s);
+        }
+}
+
+/* Long rows in parts, narrow columns side by side, wide ones in tiles, and all that is left over at the ends. */
+static const int64_t large[][5] = {{1, 100001, 1},      {2, 3, 40001, 2},   {2, 5001, 3, 1},    {2, 25013, 3, 1},
+                                   {2, 301, 700, 1},    {2, 41, 1100, 1},   {3, 3, 301, 64, 2}, {3, 40, 11, 200, 2},
+                                   {2, 7, 10300, 1},    {2, 20, 3601, 1},   {2, 6, 15300, 1},   {2, 129, 130, 1},
+                                   {2, 257, 128, 1},    {2, 300, 127, 1},   {3, 33, 9, 513, 2}, {2, 20000, 1, 1},
+                                   {3, 30, 2, 2000, 6}, {3, 2000, 3, 7, 5}, {2, 1, 5000, 1},    {2, 5000, 1, 2},
+                                   {3, 2, 9000, 2, 2}};
+
+TEST(reductions_of_large_values)
+{
+    for (int i = 0; i < TP_COUNT(large); i++) {
+        sheet *s = sheet_new(i % 2 == 0);
+        const unsigned mask = (unsigned)large[i][1 + large[i][0]];
+        tp_tensor *t;
+        tp_node *x = feed(s, TP_F32, shape_of(large[i]), &t);
+        fill(t, -20, -2, (uint64_t)i);
+        for (int what = 0; what < PRODUCT; what++) expect_reduced(s, x, t, (kind)what, mask, what % 2);
+        settle(s);
+    }
+}
+
+/* Columns are added up in blocks: what a single running sum would lose, 2e-5 of it, is kept. */
+TEST(long_columns_are_summed_exactly_enough)
+{
+    const int64_t dims[3] = {32, 1500, 128};
+    const float one = 1.00006f; /* beyond 1024, a float32 takes 0 or 2^-13 of what is behind the point */
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(3, dims));
+    const int axis = 1;
+    tp_node *y = tp_reduce_sum(x, &axis, 1, false);
+    const int64_t n = dims[0] * dims[1] * dims[2];
+    float *v = (float *)malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; v && i < n; i++) v[i] = one;
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    tp_tensor_view(&f.value, TP_F32, x->shape, v);
+    const tp_tensor *sum = NULL;
+    if (CHECK(v != NULL) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &sum)))
+        for (int64_t i = 0; i < tp_tensor_size(sum); i++)
+            if (!CHECK_NEAR(tp_tensor_get(sum, i), 1500 * (double)one, 0, 2e-6)) break;
+    tp_session_free(s);
+    tp_graph_free(g);
+    free(v);
+}
+
+/* A NaN wins wherever it stands, and nothing but its own output hears of it; so does an infinity among the rest. */
+TEST(the_largest_with_a_nan_anywhere)
+{
+    for (int i = 0; i < TP_COUNT(large); i++) {
+        sheet *s = sheet_new(false);
+        const unsigned mask = (unsigned)large[i][1 + large[i][0]];
+        tp_tensor *t;
+        tp_node *x = feed(s, TP_F32, shape_of(large[i]), &t);
+        const int64_t size = tp_tensor_size(t), places[4] = {0, size / 2, size - 1, size / 3};
+        fill(t, -20, -2, (uint64_t)i);
+        tp_tensor_set(t, places[i % 4], NAN);
+        tp_tensor_set(t, size * 3 / 4, INFINITY);
+        tp_tensor_set(t, size / 5, -INFINITY);
+        expect_reduced(s, x, t, LARGEST, mask, false);
+        expect_reduced(s, x, t, SMALLEST, mask, false);
+        settle(s);
+    }
+}
+
+/* ==== >>elements that move ============================================================================ */
+
+/* Where each element of y comes from: an element of one of the inputs, or -1, which is `border`. */
+enum { INPUTS = 3 };
+typedef struct mapping {
+    const char *what;
+    int n_x;
+    tp_shape x[INPUTS], y;
+    int64_t from[INPUTS + 1]; /* the first element of each input, when they are counted on */
+    int64_t *source;
+    double border;
+} mapping;
+
+static mapping mapping_of(const char *what, const tp_shape *x, int n_x, tp_shape y, double border)
+{
+    mapping m;
+    memset(&m, 0, sizeof m);
+    m.what = what;
+    m.n_x = n_x;
+    for (int i = 0; i < n_x; i++) {
+        m.x[i] = x[i];
+        m.from[i + 1] = m.from[i] + tp_shape_size(&x[i]);
+    }
+    m.y = y;
+    m.border = border;
+    m.source = (int64_t *)calloc((size_t)tp_shape_size(&y) + 1, sizeof *m.source);
+    if (!CHECK(m.source != NULL)) exit(1);
+    return m;
+}
+
+typedef tp_node *(*move_fn)(tp_node *const *x, const void *how);
+
+/* y of bytes that follow no pattern, in elements of 1, 2, 4 and 8 bytes. */
+static void check_move(const mapping *m, move_fn make, const void *how, int64_t detail)
+{
+    static const tp_dtype dtypes[] = {TP_U8, TP_BF16, TP_F32, TP_I64};
+    for (int k = 0; k < 4; k++) {
+        sheet *s = sheet_new((detail + k) % 2 == 1);
+        tp_tensor *t[INPUTS] = {NULL}, border;
+        tp_node *x[INPUTS] = {NULL};
+        const size_t size = tp_dtype_size(dtypes[k]);
+        memset(&border, 0, sizeof border);
+        CHECK_OK(tp_tensor_resize(&border, dtypes[k], tp_make_shape_n(0, NULL)));
+        tp_tensor_set(&border, 0, m->border);
+        for (int i = 0; i < m->n_x; i++) {
+            x[i] = feed(s, dtypes[k], m->x[i], &t[i]);
+            for (int64_t e = 0; e < tp_tensor_size(t[i]); e++) tp_tensor_set(t[i], e, (double)((e * 7 + i * 31) % 251));
+        }
+        tp_tensor *want = expect(s, make(x, how), dtypes[k], m->y, m->what, detail);
+        for (int64_t e = 0; e < tp_tensor_size(want); e++) {
+            int i = 0;
+            const int64_t at = m->source[e];
+            while (i + 1 < m->n_x && at >= m->from[i + 1]) i++;
+            memcpy((char *)want->data + (size_t)e * size,
+                   at < 0 ? (char *)border.data : (char *)t[i]->data + (size_t)(at - m->from[i]) * size, size);
+        }
+        tp_tensor_free(&border);
+        settle(s);
+    }
+}
+
+/* Each input's gradient: the sum of dy over where its elements went, for whole numbers. */
+static void check_move_back(const mapping *m, move_fn make, const void *how, int64_t detail)
+{
+    for (int k = 0; k < 2; k++) {
+        sheet *s = sheet_new((detail + k) % 2 == 1);
+        const tp_dtype dtype = k ? TP_F64 : TP_F32;
+        tp_tensor *t = NULL, *w, *want[INPUTS] = {NULL};
+        tp_node *x[INPUTS] = {NULL}, *dx[INPUTS] = {NULL};
+        for (int i = 0; i < m->n_x; i++) {
+            x[i] = feed(s, dtype, m->x[i], &t);
+            fill(t, -9, 9, (uint64_t)i);
+        }
+        tp_node *y = make(x, how), *weight = feed(s, dtype, m->y, &w);
+        fill(w, -50, 50, 77);
+        tp_gradients(tp_sum(tp_mul(y, weight)), x, m->n_x, dx);
+        for (int i = 0; i < m->n_x; i++)
+            if (CHECK(dx[i] != NULL)) want[i] = expect(s, dx[i], dtype, m->x[i], m->what, detail);
+        for (int64_t e = 0; e < tp_tensor_size(w); e++) {
+            int i = 0;
+            const int64_t at = m->source[e];
+            if (at < 0) continue;
+            while (i + 1 < m->n_x && at >= m->from[i + 1]) i++;
+            if (want[i])
+                tp_tensor_set(want[i], at - m->from[i], tp_tensor_get(want[i], at - m->from[i]) + tp_tensor_get(w, e));
+        }
+        settle(s);
+    }
+}
+
+static void check_mapping(mapping *m, move_fn make, const void *how, int64_t detail)
+{
+    check_move(m, make, how, detail);
+    check_move_back(m, make, how, detail);
+    free(m->source);
+}
+
+/* -- transpose, reverse */
+
+static tp_node *make_transpose(tp_node *const *x, const void *how) /* how: the number of axes, then they */
+{
+    const int *perm = (const int *)how;
+    return tp_transpose(x[0], perm + 1, perm[0]);
+}
+
+static void transposed(const int64_t *dims, const int *perm, int64_t detail)
+{
+    const tp_shape x = shape_of(dims);
+    tp_shape y = x;
+    int how[TP_MAX_DIMS + 1];
+    int64_t index[TP_MAX_DIMS] = {0};
+    how[0] = x.ndim;
+    for (int d = 0; d < x.ndim; d++) {
+        y.dim[d] = x.dim[perm[d]];
+        how[d + 1] = detail % 3 == 2 ? perm[d] - x.ndim : perm[d];
+    }
+    mapping m = mapping_of("transpose", &x, 1, y, 0);
+    const int64_t n = tp_shape_size(&y);
+    for (int64_t e = 0; e < n; e++) {
+        int64_t from[TP_MAX_DIMS];
+        for (int d = 0; d < x.ndim; d++) from[perm[d]] = index[d];
+        m.source[e] = flat(&x, from);
+        next_index(index, &y);
+    }
+    check_mapping(&m, make_transpose, how, detail);
+}
+
+static void swap(int *a, int *b)
+{
+    const int t = *a;
+    *a = *b;
+    *b = t;
+}
+static bool next_permutation(int *p, int n)
+{
+    int i = n - 2, j = n - 1;
+    while (i >= 0 && p[i] > p[i + 1]) i--;
+    if (i < 0) return false;
+    while (p[j] < p[i]) j--;
+    swap(&p[i], &p[j]);
+    for (int a = i + 1, b = n - 1; a < b; a++, b--) swap(&p[a], &p[b]);
+    return true;
+}
+
+TEST(transposed_in_every_order)
+{
+    static const int64_t shapes[][5] = {{1, 5},         {2, 3, 5},       {2, 1, 4},       {2, 70, 3},
+                                        {2, 67, 129},   {3, 2, 0, 3},    {3, 4, 5, 6},    {3, 130, 2, 3},
+                                        {3, 9, 17, 33}, {4, 2, 3, 1, 4}, {4, 3, 2, 5, 2}, {3, 70, 3, 40}};
+    for (int i = 0; i < TP_COUNT(shapes); i++) {
+        int perm[4] = {0, 1, 2, 3}, k = 0;
+        do transposed(shapes[i], perm, i * 100 + k++);
+        while (next_permutation(perm, (int)shapes[i][0]));
+    }
+}
+
+static tp_node *make_reverse(tp_node *const *x, const void *how) /* how: a mask of axes */
+{
+    const unsigned mask = *(const unsigned *)how;
+    int axes[TP_MAX_DIMS], n = 0;
+    for (int d = 0; d < 4; d++)
+        if (mask >> d & 1u) axes[n++] = d;
+    return tp_reverse(x[0], axes, n);
+}
+
+TEST(reversed_along_every_set_of_axes)
+{
+    static const int64_t shapes[][5] = {{1, 9},      {2, 3, 5},  {3, 4, 1, 3}, {3, 2, 3, 4},
+                                        {2, 70, 40}, {1, 70001}, {2, 0, 3}};
+    for (int i = 0; i < TP_COUNT(shapes); i++) {
+        const tp_shape x = shape_of(shapes[i]);
+        for (unsigned mask = 1; mask < 1u << x.ndim; mask++) {
+            mapping m = mapping_of("reverse", &x, 1, x, 0);
+            int64_t index[TP_MAX_DIMS] = {0};
+            for (int64_t e = 0; e < tp_shape_size(&x); e++) {
+                int64_t from[TP_MAX_DIMS];
+                for (int d = 0; d < x.ndim; d++) from[d] = (mask >> d & 1u) ? x.dim[d] - 1 - index[d] : index[d];
+                m.source[e] = flat(&x, from);
+                next_index(index, &x);
+            }
+            check_mapping(&m, make_reverse, &mask, (int64_t)mask + 100 * i);
+        }
+    }
+}
+
+/* -- concat, stack, split, unstack */
+
+static tp_node *make_concat(tp_node *const *x, const void *how) { return tp_concat(x, 3, *(const int *)how); }
+static tp_node *make_stack(tp_node *const *x, const void *how) { return tp_stack(x, 3, *(const int *)how); }
+
+static const int64_t joined[][6] = {{1, 4},        {2, 3, 5},       {2, 0, 2},   {3, 2, 3, 4},
+                                    {3, 70, 1, 3}, {4, 2, 3, 1, 2}, {2, 1500, 9}};
+
+TEST(concatenated_along_every_axis)
+{
+    for (int i = 0; i < TP_COUNT(joined); i++)
+        for (int axis = 0; axis < (int)joined[i][0]; axis++) {
+            tp_shape x[3], y = shape_of(joined[i]);
+            for (int q = 0; q < 3; q++) x[q] = y;
+            x[1].dim[axis] += 2; /* of three sizes, one maybe 0 */
+            x[2].dim[axis] = i % 2 ? 0 : 1;
+            y.dim[axis] = x[0].dim[axis] + x[1].dim[axis] + x[2].dim[axis];
+            mapping m = mapping_of("concat", x, 3, y, 0);
+            int64_t index[TP_MAX_DIMS] = {0};
+            for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+                int64_t from[TP_MAX_DIMS];
+                int q = 0;
+                memcpy(from, index, sizeof from);
+                while (from[axis] >= x[q].dim[axis]) from[axis] -= x[q++].dim[axis];
+                m.source[e] = m.from[q] + flat(&x[q], from);
+                next_index(index, &y);
+            }
+            const int how = (i + axis) % 2 ? axis : axis - y.ndim;
+            check_mapping(&m, make_concat, &how, i * 10 + axis);
+        }
+}
+
+TEST(stacked_along_every_axis)
+{
+    for (int i = 0; i < TP_COUNT(joined); i++)
+        for (int axis = 0; axis <= (int)joined[i][0]; axis++) {
+            tp_shape x[3], y = shape_of(joined[i]);
+            for (int q = 0; q < 3; q++) x[q] = y;
+            for (int d = y.ndim++; d > axis; d--) y.dim[d] = y.dim[d - 1];
+            y.dim[axis] = 3;
+            mapping m = mapping_of("stack", x, 3, y, 0);
+            int64_t index[TP_MAX_DIMS] = {0};
+            for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+                int64_t from[TP_MAX_DIMS];
+                for (int d = 0; d < x[0].ndim; d++) from[d] = index[d < axis ? d : d + 1];
+                m.source[e] = m.from[index[axis]] + flat(&x[0], from);
+                next_index(index, &y);
+            }
+            const int how = (i + axis) % 2 ? axis : axis - y.ndim;
+            check_mapping(&m, make_stack, &how, i * 10 + axis);
+        }
+}
+
+typedef struct part_of {
+    int axis, n, which;
+} part_of;
+static tp_node *make_split(tp_node *const *x, const void *how)
+{
+    const part_of *p = (const part_of *)how;
+    tp_node *out[4];
+    tp_split(x[0], p->n, p->axis, out);
+    return out[p->which];
+}
+static tp_node *make_unstack(tp_node *const *x, const void *how)
+{
+    const part_of *p = (const part_of *)how;
+    tp_node *out[4];
+    tp_unstack(x[0], p->axis, p->n, out);
+    return out[p->which];
+}
+
+/* One part of an axis that is three times as long, or 3. */
+static void parted(int i, int axis, int which, bool unstack)
+{
+    tp_shape x = shape_of(joined[i]), y = x;
+    if (unstack) {
+        for (int d = x.ndim++; d > axis; d--) x.dim[d] = x.dim[d - 1];
+        x.dim[axis] = 3;
+    } else x.dim[axis] *= 3;
+    mapping m = mapping_of(unstack ? "unstack" : "split", &x, 1, y, 0);
+    int64_t index[TP_MAX_DIMS] = {0};
+    for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+        int64_t from[TP_MAX_DIMS];
+        for (int d = 0; d < x.ndim; d++) from[d] = index[unstack && d > axis ? d - 1 : d];
+        from[axis] = unstack ? which : index[axis] + which * y.dim[axis];
+        m.source[e] = flat(&x, from);
+        next_index(index, &y);
+    }
+    part_of how;
+    how.n = 3;
+    how.axis = which == 1 ? axis - x.ndim : axis;
+    how.which = which;
+    check_mapping(&m, unstack ? make_unstack : make_split, &how, i * 100 + axis * 10 + which);
+}
+
+TEST(split_and_unstacked_along_every_axis)
+{
+    for (int i = 0; i < TP_COUNT(joined); i++)
+        for (int which = 0; which < 3; which++) {
+            for (int axis = 0; axis < (int)joined[i][0]; axis++) parted(i, axis, which, false);
+            for (int axis = 0; axis <= (int)joined[i][0]; axis++) parted(i, axis, which, true);
+        }
+}
+
+/* -- slice, pad, tile, broadcast, gather */
+
+typedef struct box {
+    int64_t a[TP_MAX_DIMS], b[TP_MAX_DIMS]; /* begin and size; before and after; a: times */
+    int mode;
+    float value;
+} box;
+static tp_node *make_slice(tp_node *const *x, const void *how)
+{
+    return tp_slice(x[0], ((const box *)how)->a, ((const box *)how)->b);
+}
+static tp_node *make_pad(tp_node *const *x, const void *how)
+{
+    const box *b = (const box *)how;
+    return tp_pad(x[0], b->a, b->b, b->mode, b->value);
+}
+static tp_node *make_tile(tp_node *const *x, const void *how) { return tp_tile(x[0], ((const box *)how)->a); }
+
+TEST(slices_of_every_kind)
+{
+    /* dimensions, then where the box begins, and its size: -1 is to the end */
+    static const int64_t cases[][3][5] = {{{1, 9}, {0, 2}, {0, 4}},
+                                          {{1, 9}, {0, 9}, {0, -1}},
+                                          {{1, 9}, {0, 0}, {0, 9}},
+                                          {{2, 4, 5}, {0, 1, 0}, {0, 2, 5}},
+                                          {{2, 4, 5}, {0, 0, 2}, {0, -1, 3}},
+                                          {{2, 4, 5}, {0, 3, 4}, {0, -1, -1}},
+                                          {{2, 4, 5}, {0, 2, 2}, {0, 0, 3}},
+                                          {{3, 3, 4, 2}, {0, 1, 1, 1}, {0, 2, 2, 1}},
+                                          {{3, 70, 3, 4}, {0, 1, 0, 1}, {0, 67, 3, 2}},
+                                          {{1, 90000}, {0, 3}, {0, 81000}},
+                                          {{2, 300, 70}, {0, 20, 3}, {0, 200, 64}},
+                                          {{2, 0, 3}, {0, 0, 1}, {0, -1, 1}}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        const tp_shape x = shape_of(cases[i][0]);
+        tp_shape y = x;
+        box b;
+        memset(&b, 0, sizeof b);
+        for (int d = 0; d < x.ndim; d++) {
+            b.a[d] = cases[i][1][d + 1];
+            b.b[d] = cases[i][2][d + 1];
+            y.dim[d] = b.b[d] < 0 ? x.dim[d] - b.a[d] : b.b[d];
+        }
+        mapping m = mapping_of("slice", &x, 1, y, 0);
+        int64_t index[TP_MAX_DIMS] = {0};
+        for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+            int64_t from[TP_MAX_DIMS];
+            for (int d = 0; d < x.ndim; d++) from[d] = index[d] + b.a[d];
+            m.source[e] = flat(&x, from);
+            next_index(index, &y);
+        }
+        check_mapping(&m, make_slice, &b, i);
+    }
+}
+
+/* The element of an axis of n that stands at place i before its first or behind its last one; -1: the border. */
+static int64_t mirrored(int64_t i, int64_t n, int mode)
+{
+    if (i >= 0 && i < n) return i;
+    if (mode == TP_PAD_CONSTANT) return -1;
+    const int64_t skip = mode == TP_PAD_REFLECT ? 1 : 0; /* the edge stands once, or twice */
+    return i < 0 ? -i - 1 + skip : n - 1 - (i - n) - skip;
+}
+
+TEST(padded_in_every_mode)
+{
+    static const int64_t cases[][3][5] = {{{1, 4}, {0, 2}, {0, 3}},
+                                          {{2, 4, 5}, {0, 0, 3}, {0, 0, 1}},
+                                          {{2, 4, 5}, {0, 1, 0}, {0, 3, 0}},
+                                          {{2, 4, 5}, {0, 2, 4}, {0, 1, 2}},
+                                          {{3, 3, 2, 4}, {0, 0, 1, 2}, {0, 2, 0, 3}},
+                                          {{3, 60, 3, 4}, {0, 1, 2, 0}, {0, 1, 1, 0}},
+                                          {{2, 300, 70}, {0, 2, 30}, {0, 5, 1}},
+                                          {{2, 200, 90}, {0, 0, 7}, {0, 0, 9}},
+                                          {{3, 2, 2, 2}, {0, 0, 0, 0}, {0, 0, 0, 0}},
+                                          {{2, 9, 1}, {0, 3, 0}, {0, 0, 0}}};
+    for (int mode = TP_PAD_CONSTANT; mode <= TP_PAD_SYMMETRIC; mode++)
+        for (int i = 0; i < TP_COUNT(cases); i++) {
+            const tp_shape x = shape_of(cases[i][0]);
+            tp_shape y = x;
+            box b;
+            memset(&b, 0, sizeof b);
+            b.mode = mode;
+            b.value = i % 2 ? 5.0f : 0.0f;
+            for (int d = 0; d < x.ndim; d++) {
+                b.a[d] = cases[i][1][d + 1];
+                b.b[d] = cases[i][2][d + 1];
+                y.dim[d] += b.a[d] + b.b[d];
+            }
+            mapping m = mapping_of("pad", &x, 1, y, (double)b.value);
+            int64_t index[TP_MAX_DIMS] = {0};
+            for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+                int64_t from[TP_MAX_DIMS];
+                bool border = false;
+                for (int d = 0; d < x.ndim; d++) {
+                    from[d] = mirrored(index[d] - b.a[d], x.dim[d], mode);
+                    border = border || from[d] < 0;
+                }
+                m.source[e] = border ? -1 : flat(&x, from);
+                next_index(index, &y);
+            }
+            check_mapping(&m, make_pad, &b, i + 100 * mode);
+        }
+}
+
+TEST(tiled_any_number_of_times)
+{
+    static const int64_t cases[][2][5] = {
+        {{1, 4}, {0, 3}},         {{1, 4}, {0, 1}},          {{1, 4}, {0, 0}},
+        {{2, 3, 5}, {0, 2, 1}},   {{2, 3, 5}, {0, 1, 4}},    {{3, 2, 1, 3}, {0, 2, 5, 2}},
+        {{2, 70, 1}, {0, 1, 40}}, {{2, 1, 700}, {0, 70, 1}}, {{3, 4, 3, 2}, {0, 3, 1, 2}},
+        {{2, 3, 0}, {0, 2, 3}}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        const tp_shape x = shape_of(cases[i][0]);
+        tp_shape y = x;
+        box b;
+        memset(&b, 0, sizeof b);
+        for (int d = 0; d < x.ndim; d++) {
+            b.a[d] = cases[i][1][d + 1];
+            y.dim[d] *= b.a[d];
+        }
+        mapping m = mapping_of("tile", &x, 1, y, 0);
+        int64_t index[TP_MAX_DIMS] = {0};
+        for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+            int64_t from[TP_MAX_DIMS];
+            for (int d = 0; d < x.ndim; d++) from[d] = index[d] % x.dim[d];
+            m.source[e] = flat(&x, from);
+            next_index(index, &y);
+        }
+        check_mapping(&m, make_tile, &b, i);
+    }
+}
+
+/* x in the shape of a constant. */
+static tp_node *make_broadcast(tp_node *const *x, const void *how)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_tensor_resize(&t, x[0]->dtype, *(const tp_shape *)how));
+    if (tp_tensor_bytes(&t)) memset(t.data, 0, tp_tensor_bytes(&t));
+    tp_node *y = tp_broadcast_like(x[0], tp_constant(tp_node_graph(x[0]), &t));
+    tp_tensor_free(&t);
+    return y;
+}
+
+TEST(broadcast_and_summed_back)
+{
+    static const int64_t cases[][2][6] = {{{0}, {1, 5}},
+                                          {{0}, {2, 3, 4}},
+                                          {{1, 1}, {2, 3, 4}},
+                                          {{1, 4}, {2, 3, 4}},
+                                          {{2, 3, 1}, {2, 3, 4}},
+                                          {{2, 1, 4}, {2, 3, 4}},
+                                          {{2, 3, 4}, {2, 3, 4}},
+                                          {{3, 2, 1, 3}, {4, 5, 2, 4, 3}},
+                                          {{4, 1, 3, 1, 2}, {4, 2, 3, 4, 2}},
+                                          {{1, 70}, {2, 300, 70}},
+                                          {{2, 300, 1}, {2, 300, 70}},
+                                          {{3, 1, 1, 4}, {3, 0, 3, 4}}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        const tp_shape x = shape_of(cases[i][0]), y = shape_of(cases[i][1]);
+        mapping m = mapping_of("broadcast", &x, 1, y, 0);
+        int64_t index[TP_MAX_DIMS] = {0};
+        for (int64_t e = 0; e < tp_shape_size(&y); e++) {
+            int64_t from[TP_MAX_DIMS];
+            for (int d = 0; d < x.ndim; d++) from[d] = x.dim[d] == 1 ? 0 : index[d + y.ndim - x.ndim];
+            m.source[e] = flat(&x, from);
+            next_index(index, &y);
+        }
+        check_mapping(&m, make_broadcast, &y, i);
+    }
+}
+
+/* Rows by indices (how) that repeat and skip some. */
+static tp_node *make_gather(tp_node *const *x, const void *how)
+{
+    return tp_gather(x[0], tp_constant(tp_node_graph(x[0]), (const tp_tensor *)how));
+}
+
+TEST(gathered_rows)
+{
+    static const int64_t cases[][2][4] = {{{1, 5}, {1, 7}},    {{2, 4, 3}, {1, 6}},          {{2, 4, 3}, {2, 2, 5}},
+                                          {{2, 4, 3}, {0}},    {{3, 6, 2, 3}, {2, 3, 1}},    {{2, 300, 33}, {1, 900}},
+                                          {{2, 3, 2}, {1, 0}}, {{2, 2000, 17}, {2, 60, 20}}, {{2, 3, 0}, {1, 4}}};
+    for (int i = 0; i < TP_COUNT(cases); i++)
+        for (int wide = 0; wide < 2; wide++) {
+            const tp_shape x = shape_of(cases[i][0]);
+            tp_shape y = shape_of(cases[i][1]);
+            tp_tensor at;
+            memset(&at, 0, sizeof at);
+            CHECK_OK(tp_tensor_resize(&at, wide ? TP_I64 : TP_I32, y));
+            fill(&at, 0, (int)x.dim[0] - 1, (uint64_t)i);
+            const int64_t n = tp_tensor_size(&at);
+            if (n > 1) tp_tensor_set(&at, n - 1, (double)(x.dim[0] - 1));
+            int64_t width = 1;
+            for (int d = 1; d < x.ndim; d++) {
+                y.dim[y.ndim++] = x.dim[d];
+                width *= x.dim[d];
+            }
+            mapping m = mapping_of("gather", &x, 1, y, 0);
+            for (int64_t e = 0; e < n * width; e++)
+                m.source[e] = (int64_t)tp_tensor_get(&at, e / width) * width + e % width;
+            check_mapping(&m, make_gather, &at, i + 100 * wide);
+            tp_tensor_free(&at);
+        }
+}
+
+TEST_MAIN()

@@ -161,8 +161,12 @@ quick
 configuration g++-17 "test_ops test_graph test_train test_amx" "g++ -x c++ -std=c++17 -O1"
 # clang's UBSan sees what gcc's does not: arithmetic on NULL, floats that do not fit the integer they become
 if echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o "$out/clang-ubsan.runs" - 2>/dev/null; then
-    configuration clang-ubsan "$tests" \
-        "clang -std=gnu11 -O0 -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+    ubsan="-fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+    others=" $tests"
+    for t in test_engine test_amx; do others=${others/ $t / }; done
+    configuration clang-ubsan "$others" "clang -std=gnu11 -O0 $ubsan"
+    quick
+    configuration clang-ubsan-o1 "test_engine test_amx" "clang -std=gnu11 -O1 $ubsan" # what computes most
     quick
 else
     left_out+=("clang-ubsan: Debian packages clang, libclang-rt-14-dev are missing")

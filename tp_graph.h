@@ -5183,7 +5183,7 @@ typedef struct tp__plan {
     tp_arena arena; /* everything below */
     tp_device **device;
     int n_device;
-    bool *used; /* device -> does a step of the plan run on it? Device 0 counts as used. */
+    bool *used; /* device -> does a step of the plan run on it, or is something fed or fetched there? */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
     tp_node **fetch;
@@ -7510,7 +7510,9 @@ static tp_status tp__plan_steps(tp__compiler *c)
         if ((st = tp__plan_place(c, i)) != TP_OK) return st;
         p->info.arena_bytes += p->arena_bytes[i];
     }
-    p->used[0] = true;
+    for (int i = 0; i < p->n_upload; i++) p->used[p->buffer[p->upload[i].buffer].device] = true;
+    for (int i = 0; i < p->n_fetch; i++)
+        if (p->fetch_buffer[i] >= 0) p->used[p->buffer[p->fetch_buffer[i]].device] = true;
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         p->used[s->device] = true;

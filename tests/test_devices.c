@@ -11,9 +11,10 @@
 
 /* ==== >>remote ======================================================================================== */
 /* A device that keeps its memory to itself: pages that nobody can touch but while one of its kernels or copies runs. Its
- * kernels are the rows' naive loops. A recording is the list of calls. */
+ * kernels are the rows' naive loops. A recording is the list of calls. What is asked for arrives when the device is waited
+ * for. */
 
-enum { MAX_BLOCKS = 512, MAX_CALLS = 512 };
+enum { MAX_BLOCKS = 512, MAX_CALLS = 512, MAX_LATE = 64 };
 
 typedef struct block {
     char *data;
@@ -23,6 +24,11 @@ typedef struct recording {
     tp_call call[MAX_CALLS];
     int n;
 } recording;
+typedef struct delivery {
+    void *to;
+    char *data;
+    size_t bytes;
+} delivery;
 typedef struct remote {
     tp_device d;
     block at[MAX_BLOCKS];
@@ -33,6 +39,8 @@ typedef struct remote {
     char *staged[4];
     size_t staged_bytes[4];
     int waiting, stages, fail_stage; /* fail_stage: that one fails */
+    delivery late[MAX_LATE];
+    int n_late;
 } remote;
 
 static void remote_open(tp_device *d, int protection)
@@ -86,8 +94,12 @@ static tp_status remote_upload(tp_device *d, void *dst, const void *src, size_t 
 }
 static tp_status remote_download(tp_device *d, void *dst, const void *src, size_t bytes)
 {
-    ((remote *)d->impl)->downloads++;
-    return remote_move(d, dst, src, bytes);
+    remote *r = (remote *)d->impl;
+    r->downloads++;
+    if (r->n_late == MAX_LATE) return remote_move(d, dst, src, bytes);
+    delivery *l = &r->late[r->n_late++];
+    l->to = dst, l->bytes = bytes, l->data = (char *)malloc(bytes + 1);
+    return l->data ? remote_move(d, l->data, src, bytes) : TP_ERR_NOMEM;
 }
 static tp_status remote_stage(tp_device *d, const void *src, size_t bytes, int *number)
 {
@@ -149,7 +161,13 @@ static tp_kernel_fn remote_find(tp_device *d, const char *op)
 }
 static tp_status remote_wait(tp_device *d)
 {
-    CHECK(((remote *)d->impl)->now == NULL);
+    remote *r = (remote *)d->impl;
+    CHECK(r->now == NULL);
+    for (int i = 0; i < r->n_late; i++) {
+        if (r->late[i].bytes) memcpy(r->late[i].to, r->late[i].data, r->late[i].bytes);
+        free(r->late[i].data);
+    }
+    r->n_late = 0;
     return TP_OK;
 }
 static tp_status remote_record_begin(tp_device *d)
@@ -189,7 +207,7 @@ static void remote_record_free(tp_device *d, void *p)
 static void remote_close(tp_device *d)
 {
     remote *r = (remote *)d->impl;
-    CHECK(r->live == 0 && r->records == r->freed && r->now == NULL);
+    CHECK(r->live == 0 && r->records == r->freed && r->now == NULL && r->n_late == 0);
     free(r);
 }
 static remote *remote_new(bool peer)
@@ -824,6 +842,36 @@ TEST(the_start_of_a_run_is_the_same_everywhere)
         }
         tp_graph_free(g);
     }
+}
+
+/* What is fetched of a device on which nothing runs: it is waited for all the same. */
+TEST(what_lies_on_a_device_is_fetched_without_running_there)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_device *d[2];
+    for (int i = 0; i < 2; i++) d[i] = &remote_new(false)->d;
+    const tp_tensor *value[3];
+    tp_node *fetch[3] = {NULL, NULL, NULL};
+    float data[4] = {1, 2, 3, 4};
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    TP_DEVICE(g, 1)
+    {
+        fetch[0] = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4), tp_init_constant(10));
+        fetch[1] = feed.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(4));
+        fetch[2] = tp_const(g, 5);
+    }
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(4), data);
+    tp_session *s = open_on(g, d, 2);
+    for (int run = 0; run < 2; run++) {
+        data[3] = (float)run;
+        CHECK_OK(tp_session_run(s, &feed, 1, fetch, 3, value));
+        CHECK(tp_tensor_get(value[0], 3) == 10 && tp_tensor_get(value[1], 0) == 1 &&
+              tp_tensor_get(value[1], 3) == run && tp_tensor_get(value[2], 0) == 5);
+    }
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
 }
 
 TEST(all_reduce_gives_every_device_the_same_bits)

@@ -6,6 +6,9 @@
 #include "tp_test.h"
 
 #include "export_nets.h"
+#include "op_cases.h"
+
+#include "op_build.h"
 
 static bool run_command(const char *fmt, ...)
 {
@@ -282,6 +285,289 @@ TEST(every_other_form)
     tp_node *most = tp_reduce_max(y, &last, 1, true), *sum = tp_reduce_sum(y, &middle, 1, true);
     y = tp_log_softmax(tp_sub(tp_sub(y, most), tp_affine(sum, 0.1f, 0)));
     finish("other forms", g, x, y, 3);
+}
+
+/* -- every row that has a C form, in every case of its reference: all in one program */
+
+typedef struct program {
+    tp_buf text, calls; /* the models; what main() does with them */
+    tp_dict want;       /* what each gives, in order */
+    tp_buf in;          /* floats */
+    int64_t n_out;
+    int n_model, n_row, n_refused;
+} program;
+
+/* One model more: what the session computes, and the text of it. False: it has no C form. */
+static bool add_model(program *p, const char *what, tp_session *s, const tp_feed *feed, int n_in, tp_node *const *out,
+                      int n_out)
+{
+    tp_node *in[MAX_VALUES];
+    const tp_tensor *value[MAX_VALUES];
+    tp_export_c_desc d;
+    tp_buf text;
+    char name[32];
+    memset(&d, 0, sizeof d);
+    memset(&text, 0, sizeof text);
+    snprintf(name, sizeof name, "m%d", p->n_model);
+    d.name = name;
+    for (int i = 0; i < n_in; i++) in[i] = feed[i].node;
+    const tp_status st = tp_export_c_text(s, in, n_in, out, n_out, &text, &d, NULL);
+    if (st != TP_OK) {
+        CHECK_MSG(st == TP_ERR_UNSUPPORTED && (strstr(tp_last_error(), "which has no C form") ||
+                                               strstr(tp_last_error(), "only float32 is exported")),
+                  "%s: %s", what, tp_last_error());
+        tp_buf_free(&text);
+        p->n_refused++;
+        return false;
+    }
+    if (CHECK_MSG(tp_session_run(s, feed, n_in, out, n_out, value) == TP_OK, "%s: %s", what, tp_last_error())) {
+        p->n_model++;
+        tp_buf_put(&p->text, text.data, text.len);
+        tp_buf_printf(&p->calls, "    %s(", name);
+        for (int i = 0; i < n_in; i++) {
+            tp_buf_printf(&p->calls, "%sin + %lld", i ? ", " : "", (long long)(p->in.len / sizeof(float)));
+            tp_buf_put(&p->in, feed[i].value.data, tp_tensor_bytes(&feed[i].value));
+        }
+        for (int i = 0; i < n_out; i++) {
+            tp_buf_printf(&p->calls, "%sout + %lld", n_in + i ? ", " : "", (long long)p->n_out);
+            p->n_out += tp_tensor_size(value[i]);
+            char key[300];
+            snprintf(key, sizeof key, "%d %d %s", p->n_model, i, what);
+            tp_tensor *t = tp_dict_add(&p->want, key);
+            CHECK(t && tp_tensor_copy(t, value[i]) == TP_OK);
+        }
+        tp_buf_printf(&p->calls, ");\n");
+    }
+    tp_buf_free(&text);
+    return true;
+}
+
+/* All models compiled and run; their outputs against the session's. */
+static void run_program(program *p)
+{
+    char folder[300], path[400];
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    tp_buf_printf(&text, "#include <stdio.h>\n");
+    tp_buf_put(&text, p->text.data, p->text.len);
+    tp_buf_printf(&text,
+                  "static float in[%lld], out[%lld];\nint main(void)\n{\n    FILE *f = fopen(\"in.bin\", \"rb\");\n",
+                  (long long)(p->in.len / sizeof(float) + 1), (long long)p->n_out + 1);
+    tp_buf_printf(&text, "    if (!f || fread(in, sizeof in - sizeof *in, 1, f) != 1) return 1;\n    fclose(f);\n");
+    tp_buf_put(&text, p->calls.data, p->calls.len);
+    tp_buf_printf(&text, "    f = fopen(\"out.bin\", \"wb\");\n");
+    tp_buf_printf(&text, "    if (!f || fwrite(out, sizeof out, 1, f) != 1) return 1;\n    return fclose(f);\n}\n");
+    snprintf(path, sizeof path, "%s/all.c", folder);
+    CHECK(!text.failed && tp_test_write(path, text.data, text.len));
+    snprintf(path, sizeof path, "%s/in.bin", folder);
+    CHECK(tp_test_write(path, p->in.data, p->in.len));
+    tp_buf_free(&text);
+    char *out = NULL;
+    size_t size = 0;
+    if (CHECK(run_command("cd %s && gcc -std=c99 -O0 -Wall -Wextra -Wpedantic -Werror all.c -o all -lm && ./all",
+                          folder))) {
+        snprintf(path, sizeof path, "%s/out.bin", folder);
+        CHECK_OK(tp_file_read(path, false, 0, &out, &size));
+    }
+    if (!CHECK(size == ((size_t)p->n_out + 1) * sizeof(float))) p->want.n = 0;
+    size_t at = 0;
+    for (int i = 0; i < p->want.n; i++) {
+        const tp_tensor *w = &p->want.item[i].value;
+        double scale = 0;
+        for (int64_t k = 0; k < tp_tensor_size(w); k++) {
+            const double v = fabs(tp_tensor_get(w, k));
+            if (isfinite(v) && v > scale) scale = v;
+        }
+        for (int64_t k = 0; k < tp_tensor_size(w); k++, at++) {
+            float got;
+            const double v = tp_tensor_get(w, k);
+            memcpy(&got, out + at * sizeof got, sizeof got);
+            if ((double)got == v || (isnan(got) && isnan(v))) continue;
+            if (!CHECK_MSG(fabs((double)got - v) <= 1e-5 * (fabs(v) + 0.1 * scale),
+                           "%s: element %lld is %.9g, not %.9g", p->want.item[i].name, (long long)k, (double)got, v)) {
+                at += (size_t)(tp_tensor_size(w) - k);
+                break;
+            }
+        }
+    }
+    tp_free(out);
+}
+
+static void program_free(program *p)
+{
+    tp_buf_free(&p->text), tp_buf_free(&p->calls), tp_buf_free(&p->in);
+    tp_dict_free(&p->want);
+}
+
+/* What the compiler or the session folds into y: nothing, a ReLU, a bias, both. */
+static tp_node *with_epilogue(tp_graph *g, tp_node *y, const op_case *c, int way)
+{
+    const bool conv = strcmp(c->op, "conv2d") == 0, product = conv || strcmp(c->op, "matmul") == 0;
+    bool nchw = false;
+    for (int i = 0; i < c->n_attr && conv; i++) nchw = nchw || strcmp(c->attr[i], "data_format 1") == 0;
+    if (product && (way & 2) && y->shape.ndim > 1) {
+        const int64_t channels = y->shape.dim[nchw ? 1 : y->shape.ndim - 1];
+        float bias[64];
+        for (int i = 0; i < 64; i++) bias[i] = (float)i * 0.25f - 1;
+        if (channels <= 64)
+            y = tp_nn_bias_add(
+                y, tp_get_variable_as(g, "bias", TP_F32, tp_make_shape(channels), tp_init_values(bias, channels)),
+                nchw ? TP_NCHW : TP_NHWC);
+    }
+    return (way & 1) && (product || strcmp(c->op, "batch_norm_infer") == 0) ? tp_relu(y) : y;
+}
+
+/* Values that lie in the memory of another one: of an input, which is not the first in memory. */
+static void add_reshaped(program *p)
+{
+    for (int n = 1; n < 5; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3)), *r = x, *out[2];
+        tp_node *column = tp_get_variable_as(g, "column", TP_F32, tp_make_shape(32, 1, 1), tp_init_normal(0, 1));
+        const int axis = 0;
+        const int64_t shapes[4][3] = {{6, 1, 1}, {3, 2, 1}, {1, 3, 2}, {1, 2, 3}};
+        for (int i = 0; i < n; i++) r = tp_reshape_to(r, tp_make_shape_n(3, shapes[i]));
+        tp_node *big = tp_add(tp_reshape_to(x, tp_make_shape(1, 2, 3)), column);
+        out[0] = tp_reduce_sum(tp_reduce_max(big, &axis, 1, false), NULL, 0, false);
+        out[1] = tp_transpose(r, (const int[]){2, 1, 0}, 3);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_feed feed;
+        const float v[6] = {1, 2, 3, 4, 5, 6};
+        memset(&feed, 0, sizeof feed);
+        feed.node = x;
+        tp_tensor_view(&feed.value, TP_F32, x->shape, v);
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error())) CHECK(add_model(p, "reshaped", s, &feed, 1, out, 2));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+TEST(every_case_of_every_row)
+{
+    static const char *const written[] = {"conv2d", "matmul",     "max_pool",   "avg_pool",    "softmax",
+                                          "pad",    "bias_add",   "concat",     "log_softmax", "batch_norm_infer",
+                                          "copy",   "reduce_sum", "reduce_max", "reduce_mean", "transpose"};
+    program p;
+    const tp_op *row;
+    case_list l = all_cases();
+    memset(&p, 0, sizeof p);
+    for (int r = 0; (row = tp_op_registry(r)) != NULL; r++) {
+        int taken = 0, most_taken = 3; /* of a row that is part of a loop over elements */
+        for (int i = 0; i < TP_COUNT(written); i++)
+            if (strcmp(written[i], row->name) == 0) most_taken = 24;
+        for (int k = 0; k < l.n; k++) {
+            const op_case *c = &l.item[k];
+            built b;
+            char what[200];
+            bool fits = strcmp(c->op, row->name) == 0 && c->n_in > 0 && c->n_var == 0 && taken < most_taken;
+            int64_t most = 0;
+            for (int i = 0; i < c->n_in && fits; i++) {
+                fits = c->in[i].dtype == TP_F32;
+                most += tp_tensor_size(&c->in[i]);
+                for (int64_t e = 0; e < tp_tensor_size(&c->in[i]) && fits; e++)
+                    fits = isfinite(tp_tensor_get(&c->in[i], e)) != 0; /* C does not say what the largest of a NaN is */
+            }
+            if (!fits || most > 3000) continue;
+            if (build(c, row, false, false, &b) && b.op) {
+                tp_node *y = with_epilogue(b.g, &b.op->out[0], c, taken);
+                tp_session *s = tp_session_new(b.g, NULL);
+                snprintf(what, sizeof what, "%s:%d: %s", c->file, c->line, c->op);
+                const bool first = taken == 0;
+                if (CHECK(s != NULL)) taken += add_model(&p, what, s, b.feed, b.n_feed, &y, 1);
+                p.n_row += first && taken;
+                tp_session_free(s);
+            }
+            built_free(&b);
+        }
+    }
+    free_cases(&l);
+    add_reshaped(&p);
+    run_program(&p);
+    printf("     %d models of %d rows, %d refused\n", p.n_model, p.n_row, p.n_refused);
+    CHECK(p.n_model > 100 && p.n_row > 60);
+    program_free(&p);
+}
+
+/* What the comment, the header and the description say of a model, against what is known of it. */
+TEST(the_text_of_a_file)
+{
+    static const char *const node_name[] = {"x", "2nd/in", "while", "x_ram", "net", "net_a", "a.b", "a-b", "a_b", ""};
+    static const char *const c_name[] = {"x",      "_2nd_in", "while_", "x_ram", "net_",
+                                         "net_a_", "a_b",     "a_b_2",  "a_b_3", ""};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[10], *sum = NULL;
+    char want[600], folder[300], path[400], *data = NULL;
+    size_t size = 0, at = 0;
+    int n = 0;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    for (; *node_name[n]; n++) {
+        in[n] = tp_placeholder(g, node_name[n], TP_F32, n ? tp_make_shape(TP_ANY, 3) : tp_make_shape(2, 3));
+        sum = sum ? tp_add(sum, in[n]) : in[n];
+    }
+    const float c[3] = {0.5f, -2, 1e30f};
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3), tp_init_values(c, 3));
+    tp_node *y = tp_named(tp_matmul(tp_mul(sum, w), tp_reshape_to(w, tp_make_shape(3, 1))), "y");
+    tp_session *s = tp_session_new(g, NULL);
+    tp_export_c_desc d;
+    tp_export_c_info info;
+    tp_buf text;
+    memset(&d, 0, sizeof d);
+    memset(&text, 0, sizeof text);
+    d.name = "net", d.batch = 2;
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_export_c_text(s, in, n, &y, 1, &text, &d, &info))) {
+        at = (size_t)snprintf(want, sizeof want, "void net(");
+        for (int i = 0; i < n; i++) at += (size_t)snprintf(want + at, sizeof want - at, "const float *%s, ", c_name[i]);
+        at += (size_t)snprintf(want + at, sizeof want - at, "float *y)");
+        CHECK_HAS(text.data, want);
+        for (int i = 0; i < n; i++) {
+            snprintf(want, sizeof want, " * input  %s: float(2,3)\n", c_name[i]);
+            CHECK_HAS(text.data, want);
+            snprintf(want, sizeof want, ", %s, 6 * sizeof(float));\n", c_name[i]);
+            CHECK_HAS(text.data, want);
+        }
+        CHECK_HAS(text.data, " * output y: float(2,1)\n");
+        snprintf(want, sizeof want, " * RAM %d bytes, constants %d bytes, %d kernels */\n", (int)info.ram,
+                 (int)info.flash, info.kernels);
+        CHECK_HAS(text.data, want);
+        snprintf(want, sizeof want, "static float net_ram[%d];", (int)(info.ram / 4));
+        CHECK_HAS(text.data, want);
+        CHECK(info.flash == 12 && info.kernels == 2 && info.ram >= (size_t)(9 * 6 + 6 + 2) * 4 && info.ram % 4 == 0);
+        CHECK_HAS(text.data, "/* w */\nstatic const float net_c0[3] = {\n    0.5f, -2.0f, 1e+30f};\n");
+        CHECK_HAS(text.data, "net_matmul(");
+        CHECK(!strstr(text.data, "net_conv2d") && !strstr(text.data, "net_reduce") && !strstr(text.data, "net_c1"));
+        snprintf(path, sizeof path, "%s/net.c", folder);
+        CHECK_OK(tp_export_c(s, in, n, &y, 1, path, &d));
+        if (CHECK_OK(tp_file_read(path, false, 0, &data, &size)))
+            CHECK(size == text.len && memcmp(data, text.data, size) == 0);
+        tp_free(data), data = NULL;
+        snprintf(path, sizeof path, "%s/net.h", folder);
+        if (CHECK_OK(tp_file_read(path, false, 0, &data, &size))) {
+            tp_buf header;
+            memset(&header, 0, sizeof header);
+            tp_buf_put(&header, data, size);
+            tp_buf_put(&header, "", 1);
+            CHECK_HAS(header.data,
+                      "#ifndef net_INCLUDED\n#define net_INCLUDED\n\nenum {\n    net_n_x = 6,\n    net_n__2nd_in = 6,");
+            CHECK_HAS(header.data, ",\n    net_n_y = 2\n};\n");
+            CHECK_HAS(header.data, " * input  a_b_3: float(2,3)\n * output y: float(2,1)\n");
+            CHECK_HAS(header.data, "\nextern \"C\" {\n#endif\nvoid net(const float *x, ");
+            tp_buf_free(&header);
+        }
+        tp_free(data);
+        /* no header beside a header, nor beside a file without an ending; a point in a folder is none */
+        snprintf(path, sizeof path, "%s/a.b", folder);
+        CHECK_OK(tp_make_dirs(path));
+        snprintf(path, sizeof path, "%s/a.b/model", folder);
+        CHECK_OK(tp_export_c(s, in, n, &y, 1, path, &d));
+        snprintf(path, sizeof path, "%s/a.h", folder);
+        CHECK(!tp_file_exists(path));
+        CHECK_OK(tp_export_c(s, in, n, &y, 1, path, &d));
+        CHECK(tp_file_exists(path));
+    }
+    tp_buf_free(&text);
+    tp_session_free(s);
+    tp_graph_free(g);
 }
 
 TEST(what_cannot_be_written_is_said)

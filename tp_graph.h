@@ -2108,7 +2108,6 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->stream = d->stream ? d->stream : tp_hash_name(op->name);
 
     tp_infer s;
-    memset(&s, 0, sizeof s);
     s.op = row;
     s.attrs = op->attrs;
     s.name = op->name;
@@ -5424,7 +5423,6 @@ static tp_status tp__plan_infer(tp__compiler *c)
             break;
         }
         tp_infer s;
-        memset(&s, 0, sizeof s);
         s.op = o->row;
         s.attrs = o->attrs;
         s.name = o->name;

@@ -48,7 +48,9 @@ static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
         if (sscanf(p + 4, "%lf %lf", &low, &high) != 2) return false;
         for (int64_t i = 0; i < n; i++) {
             const double u = (double)tp_random_uniform(key, 0, (uint64_t)i);
-            tp_tensor_set(t, i, tp_dtype_is_float(dtype) ? low + (high - low) * u : floor(low + (high - low + 1) * u));
+            const double v = tp_dtype_is_float(dtype) ? low + (high - low) * u : floor(low + (high - low + 1) * u);
+            if (dtype == TP_F32) ((float *)t->data)[i] = (float)v; /* most are */
+            else tp_tensor_set(t, i, v);
         }
         return true;
     }

@@ -9,10 +9,13 @@
 
 /* ==== >>running ====================================================================================== */
 
+static tp_precision precision; /* of the sessions below */
+
 static tp_session *open_session(tp_graph *g, int threads, const char *isa)
 {
     tp_session_config sc;
     memset(&sc, 0, sizeof sc);
+    sc.precision = precision;
     sc.threads = threads;
     sc.isa = isa;
     tp_session *s = tp_session_new(g, &sc);
@@ -559,6 +562,42 @@ TEST(half_precision_products)
         tp_session_free(s);
         tp_graph_free(g);
     }
+}
+
+/* A precision is for products and for what follows them. What is fed is float32, and an op alone that is no product gives
+ * the bits that it always gives. */
+TEST(what_is_no_product_keeps_its_bits_in_any_precision)
+{
+    static const tp_precision lower[] = {TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16};
+    case_list l = all_cases();
+    int compared = 0;
+    tp_set_log(quiet, NULL);
+    for (int i = 0; i < l.n; i++) {
+        const op_case *c = &l.item[i];
+        const tp_op *row = tp_op_find(c->op);
+        tp_tensor y[MAX_VALUES], z[MAX_VALUES];
+        int n = 0, m = 0;
+        if (!row || (row->flags & TP_OP_HALF) || c->n_out == 0) continue;
+        memset(y, 0, sizeof y);
+        if (!run_case(c, row, false, 1, NULL, y, &n, false)) continue;
+        for (int k = 0; k < TP_COUNT(lower); k++) {
+            memset(z, 0, sizeof z);
+            precision = lower[k];
+            run_case(c, row, false, 1, NULL, z, &m, false);
+            precision = TP_PRECISION_F32;
+            CHECK(m == n);
+            for (int q = 0; q < m; q++, compared++)
+                CHECK_MSG(
+                    z[q].dtype == y[q].dtype && tp_shape_equal(&z[q].shape, &y[q].shape) &&
+                        (tp_tensor_bytes(&y[q]) == 0 || memcmp(z[q].data, y[q].data, tp_tensor_bytes(&y[q])) == 0),
+                    "%s:%d: %s: output %d has other bits in precision %d", c->file, c->line, c->op, q, (int)lower[k]);
+            free_outputs(z);
+        }
+        free_outputs(y);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK(compared > 600);
+    free_cases(&l);
 }
 
 TEST(building_survives_out_of_memory)

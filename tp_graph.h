@@ -2003,13 +2003,6 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
     return true;
 }
 
-static bool tp__type_makes_sense(const tp_type *t)
-{
-    bool yes = tp_dtype_size(t->dtype) > 0 && t->shape.ndim >= 0 && t->shape.ndim <= TP_MAX_DIMS;
-    for (int i = 0; yes && i < t->shape.ndim; i++) yes = t->shape.dim[i] >= TP_ANY;
-    return yes;
-}
-
 /* Why input i of an op cannot be taken; NULL: it can. */
 static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
 {
@@ -2125,8 +2118,8 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         return tp_graph_fail(g, NULL, st, "%s", text);
     }
     for (int i = 0; i < s.n_out; i++)
-        if (!tp__type_makes_sense(&s.out[i]))
-            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no such element type or shape", op->name);
+        if (tp_dtype_size(s.out[i].dtype) == 0)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no such element type", op->name);
     op->n_out = s.n_out;
     op->out = (tp_node *)tp_graph_alloc(g, (size_t)s.n_out * sizeof *op->out);
     if (!op->out) return &g->poison;

@@ -1792,6 +1792,269 @@ TEST(session_initialisers_load_what_fits)
     tp_graph_free(g);
 }
 
+/* ==== every mistake in full ============================================================================ */
+/* What was wrong, with its status: the whole sentence, since a name too many or too few misleads. */
+
+static tp_variable_scope_desc scope_desc(const char *name, int reuse)
+{
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.reuse = reuse;
+    return d;
+}
+static void push_scope(tp_graph *g, const char *name, int reuse)
+{
+    const tp_variable_scope_desc d = scope_desc(name, reuse);
+    tp_variable_scope_push(g, &d);
+}
+static tp_node *variable_of(tp_graph *g, const char *name)
+{
+    return tp_get_variable_as(g, name, TP_F32, shape1(3), tp_init_zeros());
+}
+static void bad_name_scope(tp_graph *g) { tp_name_scope_push(g, "a+b"); }
+static void bad_variable_scope(tp_graph *g) { push_scope(g, "a:b", 0); }
+static void bad_variable_name(tp_graph *g) { variable_of(g, "W:0"); }
+static void no_variable_name(tp_graph *g) { variable_of(g, NULL); }
+static void bad_node_name(tp_graph *g) { tp_named(tp_const(g, 1), "x\ty"); }
+static void empty_node_name(tp_graph *g) { tp_named(tp_const(g, 1), ""); }
+static void no_node_name(tp_graph *g) { tp_named(tp_const(g, 1), NULL); }
+static void bad_placeholder_name(tp_graph *g) { tp_placeholder(g, "x~", TP_F32, scalar()); }
+static void taken_variable_name(tp_graph *g)
+{
+    tp_named(tp_const(g, 1), "W");
+    variable_of(g, "W");
+}
+static void reused_as_another(tp_graph *g)
+{
+    push_scope(g, "fc", TP_REUSE_AUTO);
+    variable_of(g, "W");
+    tp_get_variable_as(g, "W", TP_I32, shape2(3, 1), tp_init_zeros());
+}
+static void reused_as_another_type(tp_graph *g)
+{
+    push_scope(g, NULL, TP_REUSE_AUTO);
+    variable_of(g, "W");
+    tp_get_variable_as(g, "W", TP_F64, shape1(3), tp_init_zeros());
+}
+static void missing_under_reuse(tp_graph *g)
+{
+    variable_of(g, "W");
+    push_scope(g, "fc", TP_REUSE_YES);
+    push_scope(g, NULL, TP_REUSE_NO); /* reuse cannot be undone inside */
+    variable_of(g, "W");
+}
+static void too_few_initial_values(tp_graph *g)
+{
+    static const float v[2] = {1, 2};
+    tp_get_variable_as(g, "W", TP_F32, shape1(3), tp_init_values(v, 2));
+}
+static void variable_of_unknown_shape(tp_graph *g)
+{
+    tp_get_variable_as(g, "W", TP_F32, shape2(3, TP_ANY), tp_init_zeros());
+}
+static tp_node *nothing(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    (void)call, (void)d, (void)user;
+    return NULL;
+}
+static void getter_of_nothing(tp_graph *g)
+{
+    tp_variable_scope_desc d = scope_desc("fc", 0);
+    d.getter = nothing;
+    tp_variable_scope_push(g, &d);
+    variable_of(g, "W");
+}
+static void remapped_by_nothing(tp_graph *g) { tp_remap_variables_push(g, NULL, NULL); }
+static void variable_scope_never_opened(tp_graph *g) { tp_variable_scope_pop(g); }
+static void device_never_entered(tp_graph *g) { tp_device_leave(g); }
+static void device_of_minus_one(tp_graph *g) { tp_device_enter(g, -1); }
+static void name_scopes_too_deep(tp_graph *g)
+{
+    for (int i = 0; i < 63; i++) tp_name_scope_push(g, "s");
+    CHECK(tp_graph_status(g) == TP_OK && strlen(tp_name_scope(g)) == 63 * 2 - 1);
+    tp_name_scope_push(g, "last/");
+}
+static void variable_scopes_too_deep(tp_graph *g)
+{
+    for (int i = 0; i < 63; i++) push_scope(g, NULL, 0);
+    CHECK(tp_graph_status(g) == TP_OK);
+    push_scope(g, NULL, 0);
+}
+static void devices_too_deep(tp_graph *g)
+{
+    for (int i = 0; i < 63; i++) tp_device_enter(g, i);
+    CHECK(tp_graph_status(g) == TP_OK && tp_current_device(g) == 62);
+    tp_device_enter(g, 63);
+}
+
+static tp_node *apply(tp_graph *g, const char *op, tp_node *const *in, int n, tp_node *const *vars, int n_var)
+{
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = tp_op_find(op), d.in = in, d.n_in = n, d.vars = vars, d.n_var = n_var;
+    return tp_apply_ex(g, &d);
+}
+static void inputs_less_than_none(tp_graph *g) { apply(g, "add", NULL, -1, NULL, 0); }
+static void inputs_of_null(tp_graph *g) { apply(g, "add", NULL, 2, NULL, 0); }
+static void variables_less_than_none(tp_graph *g)
+{
+    tp_node *x = tp_const(g, 1);
+    apply(g, "square", &x, 1, NULL, -1);
+}
+static void variables_of_null(tp_graph *g)
+{
+    tp_node *x = tp_const(g, 1);
+    apply(g, "square", &x, 1, NULL, 1);
+}
+static void too_many_inputs(tp_graph *g)
+{
+    tp_node *x[3] = {tp_const(g, 1), tp_const(g, 2), tp_const(g, 3)};
+    apply(g, "add", x, 3, NULL, 0);
+}
+static void too_few_inputs(tp_graph *g)
+{
+    tp_node *x = tp_const(g, 1);
+    apply(g, "add", &x, 1, NULL, 0);
+}
+static void null_input(tp_graph *g)
+{
+    tp_graph_find(g, "conv0/output");
+    tp_add(tp_const(g, 1), NULL);
+}
+static void null_input_without_a_name(tp_graph *g)
+{
+    tp_graph_find(g, "conv0/output");
+    tp_graph *h = tp_graph_new(NULL);
+    tp_add(tp_const(h, 1), NULL); /* which takes the name */
+    tp_graph_free(h);
+    tp_add(tp_const(g, 1), NULL);
+}
+static void input_of_another_graph(tp_graph *g)
+{
+    tp_graph *h = tp_graph_new(NULL);
+    tp_add(tp_const(g, 1), tp_const(h, 1));
+    tp_graph_free(h);
+}
+static void no_variable(tp_graph *g) { tp_assign(tp_named(tp_const(g, 1), "one"), tp_const(g, 2), NULL); }
+static void variables_of_two_devices(tp_graph *g)
+{
+    tp_node *w[2], *d[2] = {tp_const(g, 1), tp_const(g, 2)};
+    for (int i = 0; i < 2; i++)
+        TP_DEVICE(g, i) w[i] = tp_get_variable_as(g, i ? "b" : "a", TP_F32, scalar(), tp_init_zeros());
+    tp_apply_gradient_descent(w, d, 2, tp_const(g, 1), NULL);
+}
+static void too_late(tp_graph *g)
+{
+    tp_node *x = tp_const(g, 1);
+    tp_graph_finalize(g);
+    tp_relu(x);
+}
+static void no_such_type(tp_graph *g) { tp_placeholder(g, "x", TP_DTYPE_COUNT, scalar()); }
+static void no_such_shape(tp_graph *g) { tp_placeholder(g, "x", TP_F32, shape2(2, TP_ANY - 1)); }
+static void broadcast_of_two(tp_graph *g)
+{
+    tp_named(tp_add(tp_placeholder(g, "a", TP_F32, shape2(2, 3)), tp_placeholder(g, "b", TP_F32, shape2(3, 1))), "y");
+}
+static void types_of_two(tp_graph *g) { tp_add(tp_const(g, 1), tp_const_as(g, TP_I32, 1)); }
+static void summary_of_no_type(tp_graph *g) { tp_add_tensor_summary(tp_named(tp_const(g, 1), "c"), 64, NULL, NULL); }
+static void moving_summary_of_two(tp_graph *g)
+{
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(2));
+    tp_add_moving_summary_n(&x, 1, NULL);
+}
+static void summaries_of_a_bad_regex(tp_graph *g)
+{
+    tp_at at = {NULL, 0};
+    (tp_add_param_summary_)(g, "W(", TP_SUMMARY_RMS, at);
+}
+
+typedef struct mistake {
+    void (*build)(tp_graph *g);
+    tp_status status;
+    const char *sentence;
+} mistake;
+
+static void check_mistakes(const mistake *m, int n)
+{
+    for (int i = 0; i < n; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        m[i].build(g);
+        CHECK_MSG(tp_graph_status(g) == m[i].status && strcmp(tp_graph_error(g), m[i].sentence) == 0,
+                  "%s: %s\n    not %s: %s", tp_status_name(tp_graph_status(g)), tp_graph_error(g),
+                  tp_status_name(m[i].status), m[i].sentence);
+        CHECK(tp_session_new(g, NULL) == NULL); /* which says it again */
+        CHECK_STR(tp_last_error(), m[i].sentence);
+        tp_const(g, 1);
+        CHECK_STR(tp_graph_error(g), m[i].sentence); /* what follows is its echo */
+        tp_graph_free(g);
+    }
+}
+
+#define LETTERS "use letters, digits, '_', '.', '-'"
+
+TEST(mistakes_of_names_and_scopes_in_full)
+{
+    static const mistake m[] = {
+        {bad_name_scope, TP_ERR_NAME, "'a+b' is no name for a scope: " LETTERS},
+        {bad_variable_scope, TP_ERR_NAME, "'a:b' is no name for a scope: " LETTERS},
+        {bad_variable_name, TP_ERR_NAME, "'W:0' is no name for a variable: " LETTERS ", '/'"},
+        {no_variable_name, TP_ERR_NAME, "'NULL' is no name for a variable: " LETTERS ", '/'"},
+        {bad_node_name, TP_ERR_NAME, "'x\ty' is no name for a node: " LETTERS ", '/'"},
+        {empty_node_name, TP_ERR_NAME, "'' is no name for a node: " LETTERS ", '/'"},
+        {no_node_name, TP_ERR_NAME, "'NULL' is no name for a node: " LETTERS ", '/'"},
+        {bad_placeholder_name, TP_ERR_NAME, "'x~' is no name for placeholder: " LETTERS ", '/'"},
+        {taken_variable_name, TP_ERR_NAME, "the name 'W' of a variable is already that of another node"},
+        {duplicate_variable, TP_ERR_NAME,
+         "variable 'W' exists already: give it or its layer another name, or open its scope with reuse"},
+        {reused_as_another, TP_ERR_SHAPE, "variable 'fc/W' is float32 (3), but it is reused as int32 (3,1)"},
+        {reused_as_another_type, TP_ERR_SHAPE, "variable 'W' is float32 (3), but it is reused as float64 (3)"},
+        {missing_under_reuse, TP_ERR_NAME,
+         "variable 'fc/W' does not exist, and this scope only reuses variables; did you mean 'W'?"},
+        {too_few_initial_values, TP_ERR_SHAPE, "variable 'W' has 3 elements, its initial values are 2"},
+        {variable_of_unknown_shape, TP_ERR_SHAPE, "variable 'W' has shape (3,?): every dimension must be known"},
+        {getter_of_nothing, TP_ERR_ARG, "the getter of variable scope 'fc' returned NULL for 'W'"},
+        {remapped_by_nothing, TP_ERR_ARG, "remap_variables: the function is NULL"},
+        {scope_never_opened, TP_ERR_STATE, "a name scope is closed that was never opened"},
+        {variable_scope_never_opened, TP_ERR_STATE, "a variable scope is closed that was never opened"},
+        {device_never_entered, TP_ERR_STATE, "a device scope is closed that was never opened"},
+        {device_of_minus_one, TP_ERR_ARG, "there is no device -1: the devices of a session are numbered from 0"},
+        {name_scopes_too_deep, TP_ERR_STATE, "name scopes are nested more than 64 deep at 'last': is one left open?"},
+        {variable_scopes_too_deep, TP_ERR_STATE, "variable scopes are nested more than 64 deep: is one left open?"},
+        {devices_too_deep, TP_ERR_STATE, "device scopes are nested more than 64 deep: is one left open?"},
+    };
+    check_mistakes(m, TP_COUNT(m));
+}
+
+TEST(mistakes_of_ops_in_full)
+{
+    static const mistake m[] = {
+        {inputs_less_than_none, TP_ERR_ARG, "add: the list of its inputs is NULL or shorter than none"},
+        {inputs_of_null, TP_ERR_ARG, "add: the list of its inputs is NULL or shorter than none"},
+        {variables_less_than_none, TP_ERR_ARG, "square: the list of its inputs is NULL or shorter than none"},
+        {variables_of_null, TP_ERR_ARG, "square: the list of its inputs is NULL or shorter than none"},
+        {too_many_inputs, TP_ERR_ARG, "add takes 2 to 2 inputs, not 3"},
+        {too_few_inputs, TP_ERR_ARG, "add takes 2 to 2 inputs, not 1"},
+        {null_input, TP_ERR_ARG, "add: input 1 is NULL; was 'conv0/output' meant? There is no node of that name"},
+        {null_input_without_a_name, TP_ERR_ARG, "add: input 1 is NULL"},
+        {input_of_another_graph, TP_ERR_ARG, "add: input 1 belongs to another graph"},
+        {no_variable, TP_ERR_ARG, "assign: 'one' is not a variable, so it cannot be assigned"},
+        {variables_of_two_devices, TP_ERR_ARG,
+         "apply_gradient_descent: 'a' lives on device 0 and 'b' on device 1: one op writes variables of one device"},
+        {too_late, TP_ERR_STATE, "relu is added to a graph that is finalized: build it before the session"},
+        {no_such_type, TP_ERR_ARG, "x: there is no such element type"},
+        {no_such_shape, TP_ERR_SHAPE, "x: placeholder: output 0 would have the shape (2,?), larger than any memory"},
+        {broadcast_of_two, TP_ERR_SHAPE, "Add: add: shapes (2,3) and (3,1) do not broadcast"},
+        {types_of_two, TP_ERR_DTYPE, "Add: add: element types float32 and int32 differ; tp_cast one of them"},
+        {gradient_of_integer, TP_ERR_DTYPE, "'Cast' is int32: only a floating value has a gradient"},
+        {summary_of_no_type, TP_ERR_ARG, "summary of 'c': 64 is no sum of TP_SUMMARY_ types"},
+        {moving_summary_of_two, TP_ERR_SHAPE, "moving summary of 'x': its shape is (2), a scalar is needed"},
+        {summaries_of_a_bad_regex, TP_ERR_ARG,
+         "add_param_summary: regular expression 'W($', character 2: missing ), unterminated subpattern"},
+    };
+    check_mistakes(m, TP_COUNT(m));
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

@@ -513,6 +513,11 @@ static void sum_of_named(scene *s)
     tp_node *other = tp_named(tp_reverse(s->z, NULL, 0), "name");
     want(s, tp_add(conv(s->x, s->w), other));
 }
+static void sum_of_named_input(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, tp_add(y, tp_named(s->x, "name")));
+}
 static void sum_of_newer(scene *s)
 {
     tp_node *y = conv(s->x, s->w);
@@ -961,6 +966,7 @@ TEST(a_sum_is_made_with_a_term_only_where_the_other_is_there)
         F32(sum_elsewhere, 4, 1),
         F32(sum_of_older, 2, 1),
         F32(sum_of_named, 2, 1),
+        F32(sum_of_named_input, 1, 1),
         F32(sum_of_newer, 3, 1),
         F32(sum_of_norm_relu, 2, 2),
         F32(sum_of_epilogue, 2, 3),

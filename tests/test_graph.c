@@ -2055,6 +2055,231 @@ TEST(mistakes_of_ops_in_full)
     check_mistakes(m, TP_COUNT(m));
 }
 
+static const tp_tower_context *enter(tp_graph *g, const char *name, const char *vs, bool training, int index, int total)
+{
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name, d.vs_name = vs, d.is_training = training, d.index = index, d.total = total;
+    return tp_tower_enter(g, &d);
+}
+static void tower_in_tower(tp_graph *g)
+{
+    CHECK(enter(g, "a", NULL, false, 0, 0) != NULL && enter(g, "b", NULL, false, 0, 0) == NULL);
+}
+static void tower_without_name(tp_graph *g) { CHECK(enter(g, "", "vs", true, 0, 0) == NULL); }
+static void tower_past_the_last(tp_graph *g) { CHECK(enter(g, "t", NULL, true, 2, 2) == NULL); }
+static void tower_before_the_first(tp_graph *g) { CHECK(enter(g, "t", NULL, true, -1, 2) == NULL); }
+static void tower_in_a_scope(tp_graph *g)
+{
+    push_scope(g, "fc", 0);
+    CHECK(enter(g, "t", NULL, true, 0, 1) == NULL);
+}
+static void tower_of_its_own_that_reuses(tp_graph *g)
+{
+    push_scope(g, NULL, TP_REUSE_YES);
+    CHECK(enter(g, "t", "t", true, 0, 1) == NULL);
+}
+static void tower_never_entered(tp_graph *g) { tp_tower_leave(g); }
+static void tower_left_open(tp_graph *g)
+{
+    enter(g, "t", NULL, true, 0, 1);
+    push_scope(g, "fc", 0);
+    tp_name_scope_push(g, "sub");
+    tp_tower_leave(g);
+    CHECK_STR(tp_name_scope(g), ""); /* which closes them */
+    CHECK_STR(tp_variable_scope(g), "");
+    CHECK(tp_current_tower_context(g) == NULL);
+}
+static void tower_that_makes_what_it_shares(tp_graph *g)
+{
+    enter(g, "t", NULL, true, 1, 2);
+    variable_of(g, "W");
+    tp_tower_leave(g);
+}
+static tp_node *first_input(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    return in[0];
+}
+static void signature(tp_graph *g, const char *a, const char *b, const char *c)
+{
+    tp_spec s[3];
+    memset(s, 0, sizeof s);
+    s[0].name = a, s[1].name = b, s[2].name = c;
+    CHECK(tp_tower_func_new(g, first_input, NULL, s, 3) == NULL);
+}
+static void signature_with_colon(tp_graph *g) { signature(g, "a", "b:0", "c"); }
+static void signature_with_slash(tp_graph *g) { signature(g, "a/b", "b", "c"); }
+static void signature_with_space(tp_graph *g) { signature(g, "a", "b", "c d"); }
+static void signature_without_name(tp_graph *g) { signature(g, "a", "b", ""); }
+static void signature_of_null(tp_graph *g) { signature(g, "a", NULL, "c"); }
+static void signature_of_one_name(tp_graph *g) { signature(g, "a", "b", "b"); }
+static void called_outside_a_tower(tp_graph *g)
+{
+    tp_spec s;
+    memset(&s, 0, sizeof s);
+    s.name = "x";
+    tp_tower_func *f = tp_tower_func_new(g, first_input, NULL, &s, 1);
+    int n = 0;
+    const tp_spec *is = tp_tower_func_signature(f, &n);
+    CHECK(n == 1 && is[0].dtype == TP_F32 && is[0].name != s.name); /* of no type: float32; copied */
+    tp_node *x = tp_const(g, 1);
+    CHECK(tp_is_poison(tp_tower_func_call(f, &x)) && tp_tower_func_n_towers(f) == 0);
+}
+static void shared_by_one_after_the_other(tp_graph *g)
+{
+    tp_node *x = tp_const(g, 1);
+    enter(g, "t", NULL, true, 0, 2);
+    tp_tower_all_reduce(g, &x, 1, true, "Mean", &x);
+}
+
+TEST(mistakes_of_towers_in_full)
+{
+#define INPUT "of the signature is named"
+#define NEEDS ": it needs a name without ':', '/' or space"
+    static const mistake m[] = {
+        {tower_in_tower, TP_ERR_STATE, "cannot nest tower contexts: leave 'a' before entering 'b'"},
+        {tower_without_name, TP_ERR_ARG, "a tower with variable scope 'vs' needs a name"},
+        {tower_past_the_last, TP_ERR_ARG, "tower 't' has index 2 of 2"},
+        {tower_before_the_first, TP_ERR_ARG, "tower 't' has index -1 of 2"},
+        {tower_in_a_scope, TP_ERR_STATE, "training tower 't' must be entered at the root variable scope, not in 'fc'"},
+        {tower_of_its_own_that_reuses, TP_ERR_STATE,
+         "training tower 't' has a variable scope of its own, so it cannot reuse variables"},
+        {tower_never_entered, TP_ERR_STATE, "a tower context is left that was never entered"},
+        {tower_left_open, TP_ERR_STATE,
+         "tower 't' ends with the scope 't/fc/sub' still open: leave scope blocks at their end, not by return or "
+         "break"},
+        {tower_that_makes_what_it_shares, TP_ERR_STATE,
+         "tower 't' shares its variables, but made a new trainable one: 'W'"},
+        {signature_with_colon, TP_ERR_NAME, "input 1 " INPUT " 'b:0'" NEEDS},
+        {signature_with_slash, TP_ERR_NAME, "input 0 " INPUT " 'a/b'" NEEDS},
+        {signature_with_space, TP_ERR_NAME, "input 2 " INPUT " 'c d'" NEEDS},
+        {signature_without_name, TP_ERR_NAME, "input 2 " INPUT " ''" NEEDS},
+        {signature_of_null, TP_ERR_NAME, "input 1 " INPUT " 'NULL'" NEEDS},
+        {signature_of_one_name, TP_ERR_NAME, "inputs 1 and 2 of the signature are both named 'b'"},
+        {called_outside_a_tower, TP_ERR_STATE,
+         "a tower function is called outside a tower context: tp_tower_enter first"},
+        {shared_by_one_after_the_other, TP_ERR_STATE,
+         "Mean asks for a value of all towers, but they are built one after the other: make them with "
+         "tp_build_on_towers"},
+    };
+    check_mistakes(m, TP_COUNT(m));
+}
+
+/* What a context says of its tower: index and number, whether it is the main one, whose the variables are; and what of the
+ * collections stays. */
+TEST(towers_of_every_kind)
+{
+    static const struct {
+        const char *name, *vs;
+        bool training, reuse;
+        int index, total;
+        bool main, own;
+        int summaries, moving, updates; /* of one each, those that stay */
+        const char *variable;           /* NULL: it may make none */
+    } t[] = {
+        {NULL, NULL, true, false, 0, 0, true, true, 1, 1, 1, "W"},
+        {"tower0", NULL, true, false, 0, 2, true, true, 1, 1, 1, "W"},
+        {"tower1", NULL, true, false, 1, 2, false, false, 0, 0, 1, NULL},
+        {"tower1", "tower1", true, false, 1, 2, false, true, 0, 0, 1, "tower1/W"},
+        {"tower0", NULL, true, true, 0, 1, true, false, 1, 1, 1, NULL},
+        {"infer", NULL, false, false, 5, 0, false, true, 0, 0, 0, "W"},
+        {"infer", "vs", false, false, 0, 0, false, true, 0, 0, 0, "vs/W"},
+        {"infer", NULL, false, true, 0, 0, false, false, 0, 0, 0, NULL},
+    };
+    static const char *const keys[3] = {TP_KEY_SUMMARIES, TP_KEY_MOVING_SUMMARY_OPS, TP_KEY_UPDATE_OPS};
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_const(g, 1), *old = tp_const(g, 2);
+        int n = 0;
+        for (int k = 0; k < 3; k++) tp_collection_add(g, keys[k], old);
+        if (t[i].reuse) push_scope(g, NULL, TP_REUSE_YES);
+        const tp_tower_context *c = enter(g, t[i].name, t[i].vs, t[i].training, t[i].index, t[i].total);
+        if (!CHECK_MSG(c != NULL, "%d: %s", i, tp_graph_error(g))) continue;
+        CHECK(tp_current_tower_context(g) == c && c->graph == g && c->is_training == t[i].training);
+        CHECK_STR(c->ns_name, t[i].name ? t[i].name : "");
+        CHECK_STR(c->vs_name, t[i].vs ? t[i].vs : "");
+        CHECK_STR(tp_name_scope(g), t[i].name ? t[i].name : "");
+        CHECK_MSG(c->is_main_training_tower == t[i].main && c->has_own_variables == t[i].own, "%d", i);
+        CHECK(c->index == t[i].index && c->total == (t[i].total ? t[i].total : 1));
+        if (t[i].variable) CHECK_STR(tp_node_name(variable_of(g, "W")), t[i].variable);
+        for (int k = 0; k < 3; k++) {
+            tp_collection_add(g, keys[k], x);
+            tp_node *const *item = tp_tower_collection(g, keys[k], &n);
+            CHECK(n == 1 && item[0] == x); /* what was there before is not the tower's */
+        }
+        CHECK(tp_tower_collection(g, "nothing", &n) != NULL && n == 0);
+        tp_tower_leave(g);
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%d: %s", i, tp_graph_error(g));
+        CHECK_STR(tp_name_scope(g), "");
+        const int stay[3] = {t[i].summaries, t[i].moving, t[i].updates};
+        for (int k = 0; k < 3; k++) {
+            tp_node *const *item = tp_tower_collection(g, keys[k], &n); /* outside: all of it */
+            CHECK_MSG(n == 1 + stay[k] && item[0] == old, "%d: %d of %s", i, n, keys[k]);
+        }
+        tp_graph_free(g);
+    }
+}
+
+/* A run is refused in whole sentences, and changes nothing. */
+TEST(runs_that_are_refused_in_full)
+{
+    tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, 2)), *y = tp_named(tp_square(x), "y"),
+            *other = tp_named(tp_const(h, 1), "other");
+    static const float v[6] = {1, 2, 3, 4, 5, 6};
+    const struct {
+        tp_node *fetch, *feed, *again;
+        tp_dtype dtype;
+        tp_shape shape;
+        tp_status status;
+        const char *sentence;
+    } c[] = {
+        {NULL, x, NULL, TP_F32, shape2(3, 2), TP_ERR_ARG, "fetch 0 is NULL: no node of that name, or no gradient"},
+        {other, x, NULL, TP_F32, shape2(3, 2), TP_ERR_ARG, "fetch 0 ('other') is not a node of this session's graph"},
+        {tp_poison(g), x, NULL, TP_F32, shape2(3, 2), TP_ERR_ARG,
+         "fetch 0 ('poison') is not a node of this session's graph"},
+        {y, NULL, NULL, TP_F32, shape2(3, 2), TP_ERR_ARG, "feed 0 is not a node of this session's graph"},
+        {y, other, NULL, TP_F32, scalar(), TP_ERR_ARG, "feed 0 is not a node of this session's graph"},
+        {y, tp_poison(g), NULL, TP_F32, scalar(), TP_ERR_ARG, "feed 0 is not a node of this session's graph"},
+        {y, x, other, TP_F32, shape2(3, 2), TP_ERR_ARG, "feed 1 is not a node of this session's graph"},
+        {y, x, x, TP_F32, shape2(3, 2), TP_ERR_ARG, "'x' is fed twice"},
+        {y, x, NULL, TP_I32, shape2(3, 2), TP_ERR_DTYPE, "'x' is float32 but is fed int32: convert it with tp_convert"},
+        {y, x, NULL, TP_F32, shape2(2, 3), TP_ERR_SHAPE, "'x' has shape (?,2) but is fed (2,3)"},
+        {y, x, NULL, TP_F32, shape1(6), TP_ERR_SHAPE, "'x' has shape (?,2) but is fed (6)"},
+        {y, x, NULL, TP_F32, shape2(TP_ANY, 2), TP_ERR_SHAPE, "'x' has shape (?,2) but is fed (?,2)"},
+        {y, y, x, TP_F32, shape2(2, 2), TP_OK, ""},
+    };
+    tp_session *s = tp_session_new(g, NULL);
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_feed f[2];
+        const tp_tensor *out = NULL;
+        for (int k = 0; k < 2; k++) f[k] = feed_f32(k ? c[i].again : c[i].feed, c[i].shape, v);
+        f[0].value.dtype = c[i].dtype;
+        const uint64_t step = tp_exec_random_step(tp_session_exec(s));
+        const tp_status st = tp_session_run(s, f, c[i].again ? 2 : 1, &c[i].fetch, 1, &out);
+        CHECK_MSG(st == c[i].status && (st == TP_OK || strcmp(tp_last_error(), c[i].sentence) == 0), "%d: %s, %s", i,
+                  tp_status_name(st), tp_last_error());
+        CHECK(tp_exec_random_step(tp_session_exec(s)) == step + (st == TP_OK));
+    }
+    CHECK_ERR(tp_session_run(s, NULL, 0, &y, 1, NULL), TP_ERR_ARG,
+              "placeholder 'x' must be fed: what is fetched depends on it");
+    tp_node *zeros = tp_zeros_like(x);
+    CHECK_ERR(tp_session_run(s, NULL, 0, &zeros, 1, NULL), TP_ERR_ARG,
+              "placeholder 'x' must be fed: the shape of what is fetched depends on it");
+    tp_name_scope_pop(g); /* a mistake, now that there is a session */
+    const tp_feed f = feed_f32(x, shape2(3, 2), v);
+    CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, NULL), TP_ERR_STATE, "a name scope is closed that was never opened");
+    tp_plan_info info;
+    CHECK_ERR(tp_exec_plan_info(tp_session_exec(s), &zeros, 1, &info), TP_ERR_STATE,
+              "these fetches were not run yet, so there is no plan of them");
+    tp_session_free(s);
+    CHECK(tp_session_new(NULL, NULL) == NULL);
+    CHECK_STR(tp_last_error(), "a session needs a graph");
+    tp_graph_free(g);
+    tp_graph_free(h);
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

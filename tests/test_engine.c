@@ -1,4 +1,5 @@
 /* test_engine.c - the numeric engine: every fast function against its naive twin, on every instruction set */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */
 #include "../tp_tensor.h"
@@ -826,7 +827,7 @@ TEST(dropout_of_any_length)
 
 TEST(pool_of_any_width)
 {
-    static const int64_t tap[4] = {0, 70, 140, 210};
+    static const int64_t tap[4] = {140, 0, 210, 70};
     static const uint8_t index[4] = {0, 1, 2, 3};
     float *x = rnd_array(280, 11), y[71], dx[281];
     uint8_t which[71];
@@ -860,6 +861,442 @@ TEST(pool_of_any_width)
         d->close(d);
     }
     free(x);
+}
+#endif
+
+/* -- kernels of one row or a few, called as the ops call them: any width, arrays that end where the memory ends -------- */
+
+#if TP__FAST && !defined(_WIN32)
+enum { EDGES = 14, EDGE_BYTES = 65536, EDGE_FLOATS = EDGE_BYTES / 4 };
+static const uint32_t untouched = 0x7fc0beefu; /* a NaN: who reads what is not his spoils his result */
+static float *edge_begin[EDGES];
+
+/* between -1 and 1; cheaper than random numbers */
+static float edge_value(int slot, int64_t n, int64_t i)
+{
+    uint32_t x = (uint32_t)(slot * 1000003 + n * 10007 + i + 1) * 2654435761u;
+    x = (x ^ x >> 15) * 2246822519u;
+    return (float)((x ^ x >> 13) >> 8) * (1.0f / 8388608.0f) - 1.0f;
+}
+
+/* n such values whose end is the end of readable memory; what stands before them is `untouched`. Each slot holds one array. */
+static float *edge(int slot, int64_t n)
+{
+    if (!edge_begin[slot]) {
+        char *p = (char *)mmap(NULL, 2 * EDGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (!CHECK(p != MAP_FAILED && mprotect(p + EDGE_BYTES, EDGE_BYTES, PROT_NONE) == 0)) abort();
+        edge_begin[slot] = (float *)(void *)p;
+        for (int64_t i = 0; i < EDGE_FLOATS; i++) memcpy(edge_begin[slot] + i, &untouched, 4);
+    }
+    float *p = edge_begin[slot] + EDGE_FLOATS - n;
+    for (int64_t i = 0; i < 100 && i < EDGE_FLOATS - n; i++) memcpy(p - 1 - i, &untouched, 4);
+    for (int64_t i = 0; i < n; i++) p[i] = edge_value(slot, n, i);
+    return p;
+}
+
+/* Is what stands before the array as it was? */
+static bool edge_kept(int slot, int64_t n)
+{
+    const float *p = edge_begin[slot] + EDGE_FLOATS - n;
+    for (int64_t i = 0; i < 100 && i < EDGE_FLOATS - n; i++)
+        if (memcmp(p - 1 - i, &untouched, 4) != 0) return false;
+    return true;
+}
+
+/* Nothing but `got[i]` near `want[i]` counts; a NaN is not. */
+static bool near_all(const float *got, const double *want, int64_t n, double tolerance)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - want[i]) <= tolerance * (1 + fabs(want[i])))) return false;
+    return true;
+}
+
+/* Calls test(isa, n) for each instruction set and for widths around all sizes of vectors. */
+static void for_widths(void (*test)(const struct tp__isa *isa, int64_t n))
+{
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int64_t n = 1; n <= 140; n += n < 50 ? 1 : 13) test(d->isa, n);
+        d->close(d);
+    }
+}
+
+static void taps_of_width(const struct tp__isa *isa, int64_t C)
+{
+    double want[140];
+    for (int taps = 0; taps <= 4; taps++)
+        for (int bits = 0; bits < 4; bits++) {
+            const float *x[4], *w[4];
+            for (int t = 0; t < 4; t++) x[t] = edge(t, C), w[t] = edge(4 + t, C);
+            const float *bias = bits & 1 ? edge(8, C) : NULL;
+            float *y = edge(9, C);
+            for (int64_t c = 0; c < C; c++) {
+                want[c] = bias ? (double)bias[c] : 0;
+                for (int t = 0; t < taps; t++) want[c] += (double)x[t][c] * (double)w[t][c];
+                if (bits & 2 && want[c] < 0) want[c] = 0;
+            }
+            tp__taps_of[isa->level](C, taps, x, w, y, bias, (bits & 2) != 0);
+            CHECK_MSG(near_all(y, want, C, 1e-6) && edge_kept(9, C), "%s: %d taps of %d", isa->name, taps, (int)C);
+        }
+    for (int64_t n = 0; n <= 3; n++) {
+        const int64_t nx = n ? (n - 1) * (C + 3) + C : 0, ny = n ? (n - 1) * (C + 5) + C : 0;
+        const float *x = edge(0, nx), *y = edge(1, ny);
+        float *acc = edge(2, C);
+        for (int64_t c = 0; c < C; c++) {
+            want[c] = (double)acc[c];
+            for (int64_t i = 0; i < n; i++) want[c] += (double)x[i * (C + 3) + c] * (double)y[i * (C + 5) + c];
+        }
+        tp__tap_grad_of[isa->level](C, n, x, C + 3, y, C + 5, acc);
+        CHECK_MSG(near_all(acc, want, C, 1e-6) && edge_kept(2, C), "%s: gradient of %d", isa->name, (int)C);
+    }
+}
+TEST(depthwise_taps_of_any_width) { for_widths(taps_of_width); }
+
+static void mean_of_width(const struct tp__isa *isa, int64_t C)
+{
+    double want[6 * 140];
+    for (int taps = 1; taps <= 6; taps++) {
+        int64_t tap[6];
+        for (int t = 0; t < taps; t++) tap[t] = (taps - 1 - t) * C;
+        const float *x = edge(0, taps * C);
+        float *y = edge(1, C), *dx = edge(2, taps * C);
+        for (int64_t c = 0; c < C; c++) {
+            want[c] = 0;
+            for (int t = 0; t < taps; t++) want[c] += (double)x[t * C + c] / taps;
+        }
+        tp__mean_taps_of[isa->level](C, taps, x, tap, y);
+        CHECK_MSG(near_all(y, want, C, 1e-6) && edge_kept(1, C), "%s: mean of %d", isa->name, (int)C);
+        for (int64_t i = 0; i < taps * C; i++) want[i] = (double)y[i % C] / taps;
+        tp__spread_of[isa->level](C, taps, y, tap, dx);
+        CHECK_MSG(near_all(dx, want, taps * C, 1e-6) && edge_kept(2, taps * C), "%s: spread of %d", isa->name, (int)C);
+    }
+}
+TEST(mean_pooling_of_any_width) { for_widths(mean_of_width); }
+
+static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
+{
+    static double y[5 * 140], dx[5 * 140];
+    double mean[140], squares[140], s1[140], s2[140];
+    for (int64_t rows = 1; rows <= 5; rows++)
+        for (int bits = 0; bits < 4; bits++) {
+            const bool relu = (bits & 1) != 0;
+            const float *x = edge(0, rows * C), *dy = edge(1, rows * C);
+            const float *more = bits & 2 ? edge(2, rows * C) : NULL;
+            float *a = edge(3, C), *b = edge(4, C), *out = edge(5, rows * C), *back = edge(6, rows * C);
+            tp__bn bn = {C, edge(7, C), edge(8, C), edge(9, C), edge(10, C), edge(11, C), relu};
+            for (int64_t c = 0; c < C; c++) {
+                mean[c] = squares[c] = s1[c] = s2[c] = 0;
+                for (int64_t r = 0; r < rows; r++) mean[c] += (double)x[r * C + c] / (double)rows;
+                for (int64_t r = 0; r < rows; r++) {
+                    const int64_t i = r * C + c;
+                    const double off = (double)x[i] - mean[c], d = (double)x[i] - (double)bn.mean[c];
+                    double g = (double)dy[i];
+                    squares[c] += off * off;
+                    y[i] = d * (double)bn.scale[c] + (double)bn.beta[c];
+                    if (relu && y[i] < 1e-6) g = 0;
+                    if (relu && y[i] < 0) y[i] = 0;
+                    s1[c] += g;
+                    s2[c] += g * d;
+                    dx[i] = (double)bn.scale[c] * (g - (double)bn.c1[c] - d * (double)bn.c2[c]);
+                    if (more) dx[i] += (double)more[i];
+                }
+            }
+            tp__bn_sums_of[isa->level](&bn, rows, NULL, x, a, b);
+            CHECK_MSG(near_all(a, mean, C, 1e-6) && near_all(b, squares, C, 2e-6), "%s: statistics of %d x %d",
+                      isa->name, (int)rows, (int)C);
+            tp__bn_sums_of[isa->level](&bn, rows, dy, x, a, b);
+            CHECK_MSG(near_all(a, s1, C, 1e-6) && near_all(b, s2, C, 2e-6), "%s: sums of %d x %d", isa->name, (int)rows,
+                      (int)C);
+            tp__bn_apply_of[isa->level](&bn, rows, x, out);
+            CHECK_MSG(near_all(out, y, rows * C, 1e-6), "%s: y of %d x %d", isa->name, (int)rows, (int)C);
+            tp__bn_back_of[isa->level](&bn, rows, dy, x, more, back);
+            CHECK_MSG(near_all(back, dx, rows * C, 2e-6), "%s: dx of %d x %d", isa->name, (int)rows, (int)C);
+            CHECK(edge_kept(3, C) && edge_kept(4, C) && edge_kept(5, rows * C) && edge_kept(6, rows * C));
+        }
+}
+TEST(batch_norm_of_any_width) { for_widths(batch_norm_of_width); }
+
+static void layer_norm_of_width(const struct tp__isa *isa, int64_t C)
+{
+    double y[140], want_dx[140], want_dgamma[140], want_dbeta[140], mean = 0, squares = 0, g = 0, gx = 0;
+    const float *x = edge(0, C), *gamma = edge(1, C), *beta = edge(2, C), *dy = edge(3, C);
+    float *out = edge(4, C), *dx = edge(5, C), *dgamma = edge(6, C), *dbeta = edge(7, C), m, inv;
+    for (int64_t c = 0; c < C; c++) mean += (double)x[c] / (double)C;
+    for (int64_t c = 0; c < C; c++) squares += ((double)x[c] - mean) * ((double)x[c] - mean) / (double)C;
+    const double by = 1 / sqrt(squares + 0.125);
+    for (int64_t c = 0; c < C; c++) {
+        const double xhat = ((double)x[c] - mean) * by;
+        y[c] = xhat * (double)gamma[c] + (double)beta[c];
+        g += (double)dy[c] * (double)gamma[c] / (double)C;
+        gx += (double)dy[c] * (double)gamma[c] * xhat / (double)C;
+        want_dgamma[c] = (double)dgamma[c] + (double)dy[c] * xhat;
+        want_dbeta[c] = (double)dbeta[c] + (double)dy[c];
+    }
+    for (int64_t c = 0; c < C; c++)
+        want_dx[c] = by * ((double)dy[c] * (double)gamma[c] - g - ((double)x[c] - mean) * by * gx);
+    tp__ln_row_of[isa->level](C, x, gamma, beta, 0.125f, out, &m, &inv);
+    CHECK_MSG(near_all(out, y, C, 3e-6), "%s: y of %d", isa->name, (int)C);
+    CHECK_NEAR(m, mean, 1e-6, 0);
+    CHECK_NEAR(inv, by, 0, 1e-6);
+    tp__ln_back_of[isa->level](C, dy, x, gamma, m, inv, dx, dgamma, dbeta);
+    CHECK_MSG(near_all(dx, want_dx, C, 5e-6), "%s: dx of %d", isa->name, (int)C);
+    CHECK_MSG(near_all(dgamma, want_dgamma, C, 3e-6) && near_all(dbeta, want_dbeta, C, 1e-6), "%s: gradients of %d",
+              isa->name, (int)C);
+    CHECK(edge_kept(4, C) && edge_kept(5, C) && edge_kept(6, C) && edge_kept(7, C));
+    for (int64_t c = 0; c < C; c++) want_dgamma[c] += want_dgamma[c] - (double)edge(6, C)[c];
+    edge(6, C), edge(7, C);
+    tp__ln_back_of[isa->level](C, dy, x, gamma, m, inv, NULL, dgamma, dbeta); /* nobody asks for dx */
+    CHECK(near_all(dbeta, want_dbeta, C, 1e-6));
+}
+TEST(layer_norm_of_any_width) { for_widths(layer_norm_of_width); }
+
+static void softmax_of_width(const struct tp__isa *isa, int64_t n)
+{
+    double e[140], ds[140], sum = 0;
+    float *x = edge(0, n), *to = edge(1, n), *dp = edge(2, n);
+    const double less = (double)0.25f, scale = (double)0.375f;
+    for (int64_t i = 0; i < n; i++) {
+        x[i] *= 5.0f;
+        e[i] = exp((double)x[i] - less);
+        sum += e[i];
+        ds[i] = (double)x[i] * ((double)dp[i] - less) * scale;
+    }
+    CHECK_NEAR(tp__exp_sum_of[isa->level](n, x, 0.25f, NULL), sum, 0, 1e-6);
+    CHECK_NEAR(tp__exp_sum_of[isa->level](n, x, 0.25f, to), sum, 0, 1e-6);
+    CHECK_MSG(near_all(to, e, n, 1e-6) && edge_kept(1, n), "%s: terms of %d", isa->name, (int)n);
+    tp__attention_ds_of[isa->level](n, x, dp, 0.25f, 0.375f);
+    CHECK_MSG(near_all(dp, ds, n, 1e-6) && edge_kept(2, n), "%s: ds of %d", isa->name, (int)n);
+    for (int64_t i = 0; i < n; i++) e[i] = (double)(to[i] / 3.0f);
+    tp__divide_of[isa->level](n, to, 3.0f);
+    CHECK_MSG(near_all(to, e, n, 0) && edge_kept(1, n), "%s: quotients of %d", isa->name, (int)n);
+    tp__exp_sum_of[isa->level](n, x, 0.25f, x); /* in place */
+    for (int64_t i = 0; i < n; i++) CHECK(x[i] / 3.0f == to[i]);
+    x[0] = -INFINITY; /* of which nothing is left, whatever is taken off */
+    for (int64_t i = 1; i < n; i++) x[i] = -INFINITY;
+    CHECK(tp__exp_sum_of[isa->level](n, x, 0.25f, NULL) == 0);
+}
+TEST(softmax_rows_of_any_width) { for_widths(softmax_of_width); }
+
+static void lstm_of_width(const struct tp__isa *isa, int64_t H)
+{
+    static double gate[4 * 140], want_dg[4 * 140];
+    double c[140], h[140], want_dc[140];
+    for (int with_more = 0; with_more < 2; with_more++) {
+        float *gates = edge(0, 4 * H), *cell = edge(3, H), *out = edge(4, H);
+        const float *more = with_more ? edge(1, 4 * H) : NULL, *c0 = edge(2, H), *dy = edge(5, H), *dh = edge(6, H);
+        float *dc = edge(7, H), *dg = edge(8, 4 * H);
+        for (int64_t u = 0; u < H; u++) {
+            double in[4];
+            for (int k = 0; k < 4; k++)
+                in[k] = (double)gates[k * H + u] + (more ? (double)more[k * H + u] : 0) + (k == 2 ? 0.75 : 0);
+            const double i = sigmoid(in[0]), j = tanh(in[1]), f = sigmoid(in[2]), o = sigmoid(in[3]);
+            c[u] = f * (double)c0[u] + i * j;
+            const double t = tanh(c[u]), d = (double)dy[u] + (double)dh[u], by_c = d * o * (1 - t * t) + (double)dc[u];
+            h[u] = o * t;
+            gate[u] = i, gate[H + u] = j, gate[2 * H + u] = f, gate[3 * H + u] = o;
+            want_dg[u] = by_c * j * i * (1 - i);
+            want_dg[H + u] = by_c * i * (1 - j * j);
+            want_dg[2 * H + u] = by_c * (double)c0[u] * f * (1 - f);
+            want_dg[3 * H + u] = d * t * o * (1 - o);
+            want_dc[u] = by_c * f;
+        }
+        tp__lstm_cell_of[isa->level](H, gates, more, c0, cell, out, 0.75f);
+        CHECK_MSG(near_all(gates, gate, 4 * H, 1e-6) && near_all(cell, c, H, 1e-6) && near_all(out, h, H, 1e-6),
+                  "%s: a step of %d units", isa->name, (int)H);
+        tp__lstm_back_of[isa->level](H, gates, c0, cell, dy, dh, dc, dg);
+        CHECK_MSG(near_all(dg, want_dg, 4 * H, 2e-6) && near_all(dc, want_dc, H, 2e-6), "%s: a step back of %d units",
+                  isa->name, (int)H);
+        CHECK(edge_kept(0, 4 * H) && edge_kept(3, H) && edge_kept(4, H) && edge_kept(7, H) && edge_kept(8, 4 * H));
+    }
+}
+TEST(lstm_steps_of_any_width) { for_widths(lstm_of_width); }
+
+static void gru_of_width(const struct tp__isa *isa, int64_t H)
+{
+    static double gate[3 * 140], want_dg[3 * 140];
+    double want_rh[140], h[140], want_dh[140], reset_dh[140];
+    float *gates = edge(0, 3 * H), *rh = edge(1, H), *out = edge(2, H), *dh = edge(3, H), *dg = edge(4, 3 * H);
+    const float *h0 = edge(5, H), *dy = edge(6, H), *drh = edge(7, H);
+    for (int64_t k = 0; k < H; k++) {
+        const double r = sigmoid((double)gates[k]), u = sigmoid((double)gates[H + k]),
+                     c = tanh((double)gates[2 * H + k]);
+        const double d = (double)dy[k] + (double)dh[k], by_rh = (double)drh[k];
+        gate[k] = r, gate[H + k] = u, gate[2 * H + k] = c;
+        want_rh[k] = r * (double)h0[k];
+        h[k] = u * (double)h0[k] + (1 - u) * c;
+        want_dg[k] = by_rh * (double)h0[k] * r * (1 - r);
+        want_dg[H + k] = d * ((double)h0[k] - c) * u * (1 - u);
+        want_dg[2 * H + k] = d * (1 - u) * (1 - c * c);
+        want_dh[k] = d * u;
+        reset_dh[k] = d * u + by_rh * r;
+    }
+    tp__gru_gates_of[isa->level](H, gates, h0, rh);
+    CHECK_MSG(near_all(gates, gate, 2 * H, 1e-6) && near_all(rh, want_rh, H, 1e-6), "%s: gates of %d units", isa->name,
+              (int)H);
+    tp__gru_cell_of[isa->level](H, gates, h0, out);
+    CHECK_MSG(near_all(gates, gate, 3 * H, 1e-6) && near_all(out, h, H, 1e-6), "%s: a step of %d units", isa->name,
+              (int)H);
+    tp__gru_back_of[isa->level](H, gates, h0, dy, dh, dg);
+    CHECK_MSG(near_all(dg + H, want_dg + H, 2 * H, 2e-6) && near_all(dh, want_dh, H, 1e-6), "%s: back by %d units",
+              isa->name, (int)H);
+    tp__gru_back_reset_of[isa->level](H, gates, h0, drh, dh, dg);
+    CHECK_MSG(near_all(dg, want_dg, 3 * H, 2e-6) && near_all(dh, reset_dh, H, 1e-6), "%s: reset of %d units", isa->name,
+              (int)H);
+    CHECK(edge_kept(0, 3 * H) && edge_kept(1, H) && edge_kept(2, H) && edge_kept(3, H) && edge_kept(4, 3 * H));
+}
+TEST(gru_steps_of_any_width) { for_widths(gru_of_width); }
+
+/* Element-wise functions, Adam and sums read and write to the last element and not beyond. */
+static void vectors_of_width(const struct tp__isa *isa, int64_t n)
+{
+    tp_device *d = open_isa(isa->name, 1);
+    double sum = 0, dot = 0, most = -INFINITY, want[3][140];
+    const float *in[2] = {edge(0, n), edge(1, n)};
+    float *y = edge(2, n), *w = edge(3, n), *m = edge(4, n), *v = edge(5, n), last;
+    if (!CHECK(d != NULL)) return;
+    for (int k = 0; k < TP_COUNT(all_vecs); k++) {
+        const float *one[2] = {&in[0][n - 1], &in[1][n - 1]};
+        all_vecs[k](d)(n, y, in);
+        all_vecs[k](d)(1, &last, one);
+        CHECK_MSG((memcmp(&last, &y[n - 1], sizeof last) == 0 || (last != last && y[n - 1] != y[n - 1])) &&
+                      edge_kept(2, n),
+                  "%s: function %d of %d", isa->name, k, (int)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double g = (double)in[0][i];
+        v[i] = fabsf(v[i]);
+        sum += g;
+        dot += g * (double)in[1][i];
+        if (g > most) most = g;
+        want[1][i] = (double)m[i] + (g - (double)m[i]) * 0.25;
+        want[2][i] = (double)v[i] + (g * g - (double)v[i]) * 0.0625;
+        want[0][i] = (double)w[i] - 0.5 * want[1][i] / (sqrt(want[2][i]) + 0.125);
+    }
+    CHECK_NEAR(isa->sum(n, in[0]), sum, 1e-5, 0);
+    CHECK_NEAR(isa->dot(n, in[0], in[1]), dot, 1e-5, 0);
+    CHECK((double)isa->max(n, in[0]) == most);
+    tp__adam_of[isa->level](n, w, m, v, in[0], 0.5f, 0.25f, 0.0625f, 0.125f);
+    CHECK_MSG(near_all(w, want[0], n, 3e-6) && near_all(m, want[1], n, 1e-6) && near_all(v, want[2], n, 1e-6),
+              "%s: Adam of %d", isa->name, (int)n);
+    CHECK(edge_kept(3, n) && edge_kept(4, n) && edge_kept(5, n));
+    /* what is less than the rest of a row is found, wherever it stands, and in a row of one value */
+    for (int64_t i = 0; i < n; i++) y[i] = -1e30f - (float)i * 1e29f;
+    CHECK(isa->max(n, y) == -1e30f && isa->max(0, y) == -INFINITY);
+    d->close(d);
+}
+TEST(vectors_end_where_they_end) { for_widths(vectors_of_width); }
+
+/* How matrices are packed: turned; in panels padded with zeros; in tiles of rows. */
+static void packing_of_width(const struct tp__isa *isa, int64_t n)
+{
+    static const int64_t others[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33};
+    for (int k = 0; k < TP_COUNT(others); k++) {
+        const int64_t rows = others[k], lds = n + 3, ldd = rows + 2, wide = (n + isa->vw - 1) / isa->vw * isa->vw;
+        const float *src = edge(0, (rows - 1) * lds + n);
+        float *dst = edge(1, (n - 1) * ldd + rows), *panel = edge(2, rows * wide);
+        const float *tall = edge(3, (n - 1) * (rows + 3) + rows);
+        float *tiles = edge(4, rows * n);
+        bool right = true;
+        isa->transpose(dst, ldd, src, lds, rows, n);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < n; j++) right = right && dst[j * ldd + i] == src[i * lds + j];
+        for (int64_t j = 0; j < n - 1; j++)
+            for (int64_t i = rows; i < ldd; i++)
+                right = right && dst[j * ldd + i] == edge_value(1, (n - 1) * ldd + rows, j * ldd + i);
+        CHECK_MSG(right && edge_kept(1, (n - 1) * ldd + rows), "%s: %dx%d turned", isa->name, (int)rows, (int)n);
+        isa->panel(panel, wide, src, lds, rows, n);
+        for (int64_t i = 0; i < rows * wide; i++)
+            right = right && panel[i] == (i % wide < n ? src[i / wide * lds + i % wide] : 0.0f);
+        CHECK_MSG(right && edge_kept(2, rows * wide), "%s: a panel of %dx%d", isa->name, (int)rows, (int)n);
+        for (int64_t k0 = 0; k0 < n; k0 += 20) /* in pieces of k */
+            isa->tiles(tiles, n, k0, n - k0 < 20 ? n - k0 : 20, tall + k0 * (rows + 3), rows + 3, rows);
+        for (int64_t i = 0; i < rows;) {
+            const int64_t m = tp__tile_rows(rows - i, isa->mr);
+            for (int64_t at = 0; at < n * m; at++)
+                right = right && tiles[i * n + at] == tall[at / m * (rows + 3) + i + at % m];
+            i += m;
+        }
+        CHECK_MSG(right && edge_kept(4, rows * n), "%s: tiles of %dx%d", isa->name, (int)rows, (int)n);
+    }
+}
+TEST(matrices_are_packed) { for_widths(packing_of_width); }
+
+/* One row times a matrix, four dot products, a step of gradient descent. */
+static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
+{
+    static double want[5 * 140];
+    for (int64_t K = 1; K <= 9; K += 4)
+        for (int bits = 0; bits < 8; bits++) {
+            const int64_t ldb = n + 2;
+            const float *a = edge(0, (K - 1) * 3 + 1), *b = edge(1, (K - 1) * ldb + n), *bias = edge(2, n);
+            float *c = edge(3, n);
+            const tp__run run = {0, K};
+            tp__tile t;
+            memset(&t, 0, sizeof t);
+            t.a[0] = a, t.c[0] = c, t.run = &run, t.n_run = 1, t.m = 1, t.step = 3, t.ldb = ldb, t.b = b;
+            t.add = (bits & 1) != 0, t.relu = (bits & 2) != 0, t.bias = bits & 4 ? bias : NULL;
+            for (int64_t j = 0; j < n; j++) {
+                want[j] = (bits & 1 ? (double)c[j] : 0) + (bits & 4 ? (double)bias[j] : 0);
+                for (int64_t k = 0; k < K; k++) want[j] += (double)a[3 * k] * (double)b[k * ldb + j];
+                if (bits & 2 && want[j] < 0) want[j] = 0;
+            }
+            isa->row(&t, n);
+            CHECK_MSG(near_all(c, want, n, 2e-6) && edge_kept(3, n), "%s: a row of %d", isa->name, (int)n);
+        }
+    if (isa->dot4) {
+        const float *a = edge(0, n), *b[4];
+        float out[4];
+        for (int j = 0; j < 4; j++) {
+            b[j] = edge(1 + j, n);
+            want[j] = 0;
+            for (int64_t k = 0; k < n; k++) want[j] += (double)a[k] * (double)b[j][k];
+        }
+        isa->dot4(n, a, b, out);
+        CHECK_MSG(near_all(out, want, 4, 3e-6), "%s: four products of %d", isa->name, (int)n);
+    }
+    for (int64_t K = 0; K <= 4 && isa->descend; K += 2) {
+        const int64_t rows = 5, ldb = n + 1, gap = 2, step = 7, ldc = n;
+        const float *a = edge(0, 40), *b = edge(1, K ? (K - 1) * ldb + n : 0);
+        float *c = edge(2, rows * n);
+        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false};
+        for (int64_t i = 0; i < rows * n; i++) {
+            double s = 0;
+            for (int64_t k = 0; k < K; k++) s += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];
+            want[i] = (double)c[i] - 0.375 * s;
+        }
+        isa->descend(&e, rows, n, 0.375f);
+        CHECK_MSG(near_all(c, want, rows * n, 1e-6) && edge_kept(2, rows * n), "%s: descends %d", isa->name, (int)n);
+    }
+}
+TEST(few_rows_of_any_width) { for_widths(few_rows_of_width); }
+
+/* Rows to panels of two vectors, and rows of panels to where they belong. */
+TEST(rows_and_panels)
+{
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        const int64_t nr = 2 * d->isa->vw, gap = 3 * nr;
+        for (int64_t n = 1; n <= 70; n++) {
+            const int64_t panels = (n + nr - 1) / nr;
+            float *row = edge(0, panels * nr), *to = edge(1, (panels - 1) * gap + nr);
+            bool right = true;
+            tp__row_to_panels_of[d->isa->level](n, row, to, gap);
+            for (int64_t k = 0; k < panels * nr; k++) right = right && to[k / nr * gap + k % nr] == row[k];
+            CHECK_MSG(right && edge_kept(1, (panels - 1) * gap + nr), "%s: a row of %d", isa_names[i], (int)n);
+        }
+        const int64_t at[4] = {2 * nr, 0, 2 * nr, 5}; /* one row twice, two that overlap */
+        for (int64_t n = 0; n <= 4; n++) {
+            const float *panel = edge(0, n * nr);
+            float *y = edge(1, 3 * nr), before[96];
+            memcpy(before, y, (size_t)(3 * nr) * sizeof *y);
+            for (int64_t k = 0; k < n * nr; k++) before[at[k / nr] + k % nr] += panel[k];
+            tp__add_panel_rows_of[d->isa->level](n, panel, at, y);
+            CHECK_MSG(same_bits(before, y, 3 * nr) && edge_kept(1, 3 * nr), "%s: %d rows", isa_names[i], (int)n);
+        }
+        d->close(d);
+    }
 }
 #endif
 

@@ -1902,7 +1902,6 @@ static void tp__onnx_pool(tp__onnx *w)
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
     const char *x = tp__onnx_in(w, 0, form);
     tp__onnx_window(w, a->padding == TP_SAME, g.H, g.W, g.kh, g.kw, (int)g.sh, (int)g.sw, 1, 1, NULL, 0);
-    if (w->op->row == &tp__op_avg_pool) tp__onnx_int(w, "count_include_pad", 0);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, NULL, NULL);
 }
 static void tp__onnx_resize(tp__onnx *w)

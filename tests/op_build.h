@@ -78,7 +78,7 @@ static void built_free(built *b)
 /* ==== >>values ======================================================================================== */
 
 /* Are a and b equal up to tol, relative to the magnitude? Whole numbers must be equal. */
-static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a, const tp_tensor *b,
+TP_TEST__UNUSED static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a, const tp_tensor *b,
                          double tol)
 {
     char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];

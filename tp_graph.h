@@ -3523,6 +3523,8 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     TP__GRAPH_REQUIRE(NULL, f, tp_poison(NULL))
 
     tp_graph *g = f->graph;
+    TP__GRAPH_REQUIRE(g, in || f->n_spec == 0, &g->poison)
+
     if (!g->in_tower)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "a tower function is called outside a tower context: tp_tower_enter first");

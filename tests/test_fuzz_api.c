@@ -7,7 +7,7 @@
  *
  * A sequence is a function of its seed: it builds graphs, runs sessions and predictors, makes dataflows, trains, saves and
  * loads, with NULL, other graphs' nodes, wrong types and sizes among the arguments (in every other sequence), gives things
- * away twice, frees in any order that is allowed. At its end everything is freed and no block of the allocator is left. What
+ * away twice, frees in any order that is allowed; in every fourth one an allocation fails. At its end everything is freed and no block of the allocator is left. What
  * is freed is not used any more: that cannot be seen, and is no part of the rule of misuse. */
 #define TP_IMPLEMENTATION
 #include "../tp_train.h"
@@ -202,6 +202,63 @@ static void build_training(int g)
     tp_gradients(pick(g), xs, 2, dxs);
     keep(g, dxs[0]);
 }
+static tp_node *tower(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user, (void)g;
+    tp_node *y = chance(50) ? tp_fully_connected(in[0], "tower_fc", .units = 2) : tp_batch_norm(in[0], "tower_bn");
+    return bad() ? NULL : chance(20) ? tp_add(y, in[1]) : y;
+}
+static tp_node *replica(const tp_tower_context *t, void *user)
+{
+    tp_node *xs[1] = {tp_get_scalar_variable(t->graph, "replica", 0.5f)}, *ys[1] = {NULL};
+    tp_tower_all_reduce(t->graph, xs, bad() ? -1 : 1, chance(50), user ? (const char *)user : "replica", ys);
+    return bad() ? xs[0] : ys[0];
+}
+static void build_towers(int g)
+{
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = chance(50) ? "tower0" : name(), d.vs_name = bad() ? name() : NULL;
+    d.is_training = chance(50);
+    d.total = bad() ? -2 : 1;
+    d.index = bad() ? 3 : 0;
+    if (chance(30)) {
+        tp_towers_desc side;
+        memset(&side, 0, sizeof side);
+        side.n = bad() ? draw(9) - 4 : 1 + draw(2);
+        const int devices[5] = {0, bad() ? 7 : 0, 0, 0, -1};
+        side.devices = bad() ? NULL : devices;
+        side.own_variables = chance(30);
+        tp_node *out[5] = {NULL};
+        tp_build_on_towers(w.g[g], bad() ? NULL : &side, bad() ? NULL : replica, NULL, out);
+        keep(g, out[0]);
+        return;
+    }
+    tp_spec specs[2];
+    memset(specs, 0, sizeof specs);
+    for (int i = 0; i < 2; i++) {
+        specs[i].name = bad() ? name() : i ? "second" : "first";
+        specs[i].shape.ndim = 2;
+        specs[i].shape.dim[0] = TP_ANY, specs[i].shape.dim[1] = 2;
+    }
+    tp_node *in[2] = {pick(g), pick(g)};
+    tp_tower_func *f =
+        tp_tower_func_new(w.g[g], bad() ? NULL : tower, NULL, bad() ? NULL : specs, bad() ? draw(5) - 2 : 2);
+    for (int i = draw(3); i >= 0; i--) {
+        if (!bad()) tp_tower_enter(w.g[g], bad() ? NULL : &d);
+        keep(g, tp_tower_func_call(f, bad() ? NULL : in));
+        int n = 0;
+        tp_tower_collection(w.g[g], bad() ? NULL : TP_KEY_TRAINABLE_VARIABLES, bad() ? NULL : &n);
+        if (!bad()) tp_tower_leave(w.g[g]);
+    }
+    const tp_tower_handles h = tp_tower_func_towers(f, bad() ? (tp_towers)9 : (tp_towers)draw(3));
+    const tp_tower_handle *t = tp_tower_handles_at(h, draw(4) - 1);
+    keep(g, tp_tower_handle_get(t, chance(50) ? "first" : name()));
+    tp_tower_handles_find(h, name());
+    tp_tower_func_find(f, bad() ? NULL : "tower0");
+    tp_tower_func_signature(f, NULL);
+    tp_tower_func_tower(f, draw(5) - 2);
+}
 static void build_scope(int g)
 {
     if (w.scopes[g] && chance(50)) {
@@ -308,6 +365,42 @@ static void run_export(void)
     tp_buf_free(&text);
 }
 
+/* Another program would call it from a callback. */
+static tp_status ask(tp_hook *h, tp_run_request *r)
+{
+    tp_node *n = (tp_node *)h->user;
+    tp_request_fetch(r, bad() ? NULL : n);
+    return bad() ? tp_fail(TP_ERR, "as asked for") : TP_OK;
+}
+static tp_status answered(tp_hook *h, const tp_run_values *v)
+{
+    (void)h;
+    if (v->n) tp_tensor_size(v->value[0]);
+    return bad() ? tp_fail(TP_ERR, "as asked for") : TP_OK;
+}
+static void run_hooked(void)
+{
+    const int i = draw(SESSIONS);
+    if (!w.s[i] || w.of[i] < 0) return;
+    const int g = w.of[i];
+    tp_hook hook[2], *list[3] = {&hook[0], &hook[1], NULL};
+    memset(hook, 0, sizeof hook);
+    for (int k = 0; k < 2; k++)
+        hook[k].name = "fuzz", hook[k].user = pick(g), hook[k].before_run = ask, hook[k].after_run = answered;
+    tp_hooked_session *h = tp_hooked_session_new(bad() ? NULL : w.s[i], list, bad() ? draw(6) - 3 : draw(3));
+    for (int k = draw(4); k > 0; k--) {
+        tp_node *fetches[2] = {pick(g), pick(g)};
+        const tp_tensor *values[2];
+        tp_hooked_run(h, bad() ? NULL : fetches, bad() ? -1 : draw(3), bad() ? NULL : values);
+        if (chance(10)) tp_hooked_session_request_stop(h);
+        tp_hooked_session_should_stop(h);
+    }
+    tp_plan_info info;
+    tp_node *one = pick(g);
+    tp_exec_plan_info(tp_hooked_session_exec(h), &one, 1, bad() ? NULL : &info);
+    tp_hooked_session_free(h);
+}
+
 /* ==== >>data and training ============================================================================= */
 
 static tp_status point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
@@ -363,6 +456,54 @@ static void run_flow(void)
     }
 }
 
+/* An input source without a trainer. */
+static void run_input(void)
+{
+    tp_input_source *src = chance(20) ? tp_placeholder_input()
+                           : chance(50)
+                               ? tp_feed_input(.df = bad() ? NULL : flow(), .infinite = chance(50) ? TP_NO : TP_NONE)
+                               : tp_queue_input(.df = bad() ? NULL : flow(), .capacity = bad() ? -1 : draw(4),
+                                                .infinite = chance(50) ? TP_NO : TP_YES);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_spec specs[2];
+    memset(specs, 0, sizeof specs);
+    for (int i = 0; i < 2; i++) {
+        specs[i].name = i ? "second" : "first";
+        specs[i].shape.ndim = 2;
+        specs[i].shape.dim[0] = 3, specs[i].shape.dim[1] = bad() ? 7 : 2;
+    }
+    tp_node *in[2] = {NULL, NULL};
+    int n = 0;
+    const int order = draw(4);
+    if (order == 0) tp_input_get_tensors(src, in); /* too early */
+    tp_input_setup(bad() ? NULL : src, bad() ? NULL : g, bad() ? NULL : specs, bad() ? 2 : 1);
+    if (chance(10)) tp_input_setup(src, g, specs, 1);
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "tower0";
+    tp_tower_enter(g, &d);
+    tp_input_get_tensors(src, bad() ? NULL : in);
+    tp_node *y = tp_sum(in[0]);
+    tp_tower_leave(g);
+    tp_hook *const *hooks = tp_input_hooks(src, bad() ? NULL : &n);
+    if (tp_input_size(src) > 0 && chance(30)) tp_input_seek(src, bad() ? -3 : draw(9));
+    tp_session *s = tp_session_new(g, NULL);
+    tp_hooked_session *h = s ? tp_hooked_session_new(s, hooks, n) : NULL;
+    if (!bad()) tp_input_reset_state(src);
+    for (int k = draw(9); k > 0 && h; k--) {
+        const tp_tensor *value;
+        tp_hooked_run(h, &y, 1, &value);
+        if (chance(10)) tp_input_reset_state(src);
+        if (chance(5)) tp_input_seek(src, draw(9));
+    }
+    tp_input_failure(src, NULL);
+    tp_queue_input_size_ema(src);
+    tp_hooked_session_free(h);
+    if (chance(50)) tp_session_free(s), tp_input_free(src);
+    else tp_input_free(src), tp_session_free(s);
+    tp_graph_free(g);
+}
+
 static tp_node *model(tp_graph *g, tp_node *const *in, void *user)
 {
     (void)user;
@@ -385,9 +526,12 @@ static void run_training(void)
     spec.name = "x";
     spec.shape.ndim = 2;
     spec.shape.dim[0] = 3, spec.shape.dim[1] = bad() ? 5 : 2;
-    tp_callback *cb[4];
+    tp_callback *cb[5];
     int n = 0;
     cb[n++] = tp_cb_lambda(.trigger = nothing);
+    if (chance(30))
+        cb[n++] = tp_cb_inference_runner(.df = bad() ? NULL : flow(),
+                                         .inferencers = {tp_inf_scalar_stats(.names = {bad() ? name() : "cost"})});
     if (chance(50)) cb[n++] = tp_cb_periodic_trigger(tp_cb_lambda(.trigger = nothing), .every_k_steps = bad() ? -1 : 1);
     if (chance(50)) cb[n++] = tp_cb_model_saver(.checkpoint_dir = dir, .max_to_keep = 1);
     if (w.wild && chance(30)) {
@@ -467,13 +611,14 @@ static void step(void)
     const int what = draw(100);
     if (what < 55) {
         const int g = graph();
-        switch (draw(8)) {
+        switch (draw(10)) {
         case 0: build_source(g); break;
         case 1: build_layer(g); break;
         case 2: build_training(g); break;
         case 3: build_scope(g); break;
         case 4: build_shaped(g); break;
         case 5: build_binary(g); break;
+        case 6: build_towers(g); break;
         default: build_unary(g); break;
         }
         if (tp_graph_status(w.g[g]) != TP_OK && chance(60)) free_graph(g); /* nothing more comes of it */
@@ -481,8 +626,10 @@ static void step(void)
     else if (what < 80) run_values();
     else if (what < 85) run_predictor();
     else if (what < 87) run_export();
-    else if (what < 92) run_flow();
-    else if (what < 93) run_training();
+    else if (what < 90) run_flow();
+    else if (what < 91) run_training();
+    else if (what < 92) run_input();
+    else if (what < 94) run_hooked();
     else if (what < 95) run_files();
     else if (what < 97) free_flow();
     else free_one();
@@ -494,7 +641,7 @@ static bool sequence(uint64_t seed)
     for (int i = 0; i < SESSIONS; i++) w.of[i] = -1;
     w.seed = now_at = seed;
     w.wild = seed % 2 == 1;
-    tp_test_fail_after(0);
+    tp_test_fail_after(w.seed % 4 == 2 ? 1 + draw(3000) : 0); /* in every fourth one, memory is refused once */
     for (step_at = 0; step_at < STEPS; step_at++) step();
     const int order = draw(6);
     for (int k = 0; k < 3; k++) {

@@ -2280,6 +2280,206 @@ TEST(runs_that_are_refused_in_full)
     tp_graph_free(h);
 }
 
+/* ==== what it says, what it draws ====================================================================== */
+
+/* Element i of what a distribution gives to a variable of this name, by the formulas of >>variables. */
+static double initial(const tp_init *in, tp_shape s, uint64_t key, uint64_t i)
+{
+    double a = (double)in->a, b = (double)in->b, fan_in = 1, fan_out = 1;
+    int kind = in->kind;
+    if (kind == TP_INIT_VARIANCE_SCALING) {
+        const int64_t *d = s.dim;
+        const int n = s.ndim;
+        double field = 1;
+        for (int k = 0; k < n - 2; k++) field *= (double)d[k];
+        if (n == 1) fan_in = fan_out = (double)d[0];
+        if (n > 1) fan_in = field * (double)d[n - 2], fan_out = field * (double)d[n - 1];
+        const double fan = in->mode == TP_FAN_IN ? fan_in : in->mode == TP_FAN_OUT ? fan_out : (fan_in + fan_out) / 2;
+        const double sigma = sqrt((double)in->a / fan);
+        kind = in->distribution == TP_DIST_UNIFORM  ? TP_INIT_UNIFORM
+               : in->distribution == TP_DIST_NORMAL ? TP_INIT_NORMAL
+                                                    : TP_INIT_TRUNCATED_NORMAL;
+        b = kind == TP_INIT_UNIFORM ? sigma * sqrt(3) : kind == TP_INIT_NORMAL ? sigma : sigma / 0.87962566103423978;
+        a = kind == TP_INIT_UNIFORM ? -b : 0;
+    }
+    if (kind == TP_INIT_VALUES) return (double)in->values[i];
+    if (kind == TP_INIT_CONSTANT) return a;
+    if (kind == TP_INIT_UNIFORM) return a + (b - a) * (double)tp_random_uniform(key, 0, i);
+    double v = tp_random_normal(key, 0, i);
+    for (uint64_t k = 1; kind == TP_INIT_TRUNCATED_NORMAL && fabs(v) > 2; k++) v = tp_random_normal(key, k, i);
+    return a + b * v;
+}
+
+TEST(initial_values_by_their_formulas)
+{
+    enum { N = 20000 };
+    static float values[N];
+    for (int i = 0; i < N; i++) values[i] = (float)(i % 251) - 100;
+    tp_init in[32];
+    int n = 0;
+    in[n++] = tp_init_constant(-2.75f);
+    in[n++] = tp_init_zeros();
+    in[n++] = tp_init_ones();
+    in[n++] = tp_init_normal(3, 0.5f);
+    in[n++] = tp_init_truncated_normal(-1, 2);
+    in[n++] = tp_init_uniform(-3, 5);
+    in[n++] = tp_init_glorot_uniform();
+    in[n++] = tp_init_values(values, N);
+    for (int mode = TP_FAN_IN; mode <= TP_FAN_AVG; mode++)
+        for (int d = TP_DIST_TRUNCATED_NORMAL; d <= TP_DIST_UNIFORM; d++)
+            in[n++] = tp_init_variance_scaling(2, (tp_fan_mode)mode, (tp_distribution)d);
+    const tp_shape shape[] = {shape1(N), shape2(40, 500), shape4(4, 5, 10, 100), scalar(), shape1(1), shape1(8193)};
+    static const tp_dtype dtype[] = {TP_F32, TP_F64};
+    const uint64_t key = tp_random_key(7, tp_hash_name("conv0/W"));
+    for (int k = 0; k < n; k++)
+        for (int q = 0; q < TP_COUNT(shape); q++)
+            for (int w = 0; w < TP_COUNT(dtype); w++) {
+                tp_tensor t;
+                memset(&t, 0, sizeof t);
+                CHECK_OK(tp_tensor_resize(&t, dtype[w], shape[q]));
+                if (in[k].kind == TP_INIT_VALUES) in[k].n_values = tp_tensor_size(&t);
+                CHECK_OK(tp_init_fill(&in[k], 7, "conv0/W", &t));
+                int64_t wrong = 0;
+                for (int64_t i = 0; i < tp_tensor_size(&t); i += i < 600 ? 1 : 7) {
+                    const double v = initial(&in[k], shape[q], key, (uint64_t)i), is = tp_tensor_get(&t, i);
+                    wrong += !(fabs(is - v) <= 1e-6 * (fabs(v) + (in[k].kind > TP_INIT_CONSTANT ? 1 : 0)));
+                }
+                CHECK_MSG(wrong == 0, "kind %d, shape %d: %lld wrong", in[k].kind, q, (long long)wrong);
+                tp_tensor_free(&t);
+            }
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_tensor_resize(&t, TP_I32, shape1(3)));
+    tp_init wrong = tp_init_values(values, 2);
+    CHECK_ERR(tp_init_fill(&wrong, 7, "W", &t), TP_ERR_SHAPE, "'W' has 3 elements, its initial values are 2");
+    for (int kind = 0; kind <= TP_INIT_VALUES + 1; kind += TP_INIT_VALUES + 1) {
+        wrong.kind = kind;
+        CHECK_ERR(tp_init_fill(&wrong, 7, "W", &t), TP_ERR_ARG,
+                  kind ? "'W' has an initialiser of unknown kind 7" : "'W' has an initialiser of unknown kind 0");
+    }
+    wrong = tp_init_constant(-7.9f);
+    CHECK_OK(tp_init_fill(&wrong, 7, "W", &t));
+    CHECK(((int32_t *)t.data)[0] == -7 && ((int32_t *)t.data)[2] == -7);
+    tp_tensor_free(&t);
+}
+
+/* Not set: by the dtype. The seed of the graph is part of every value. */
+TEST(variables_without_an_initialiser)
+{
+    static const uint64_t seed[] = {0, 42, (uint64_t)TP_NONE, 7};
+    for (int i = 0; i < TP_COUNT(seed); i++) {
+        tp_graph_config gc;
+        memset(&gc, 0, sizeof gc);
+        gc.seed = seed[i];
+        tp_graph *g = tp_graph_new(&gc);
+        const uint64_t is = i == 0 ? 42 : i == 2 ? 0 : seed[i];
+        CHECK(tp_graph_seed(g) == is);
+        tp_init unset;
+        memset(&unset, 0, sizeof unset);
+        tp_node *w = tp_get_variable_as(g, "w", TP_DTYPE_UNSET, shape2(30, 20), unset),
+                *n = tp_get_variable_as(g, "n", TP_I64, shape1(3), unset);
+        CHECK(w->dtype == TP_F32);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_eval(s, w, &t));
+        const double limit = sqrt(6.0 / (30 + 20));
+        const uint64_t key = tp_random_key(is, tp_hash_name("w"));
+        for (int k = 0; k < 600; k++)
+            CHECK_NEAR(tp_tensor_get(&t, k), limit * (2 * (double)tp_random_uniform(key, 0, (uint64_t)k) - 1), 1e-6, 0);
+        tp_tensor_free(&t);
+        CHECK_NEAR(eval1(s, n), 0, 0, 0);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+TEST(a_graph_is_drawn_in_full)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, 4)), *part[2], *after[1];
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape2(1, 2), tp_init_ones());
+    tp_split(x, 2, 1, part);
+    tp_node *sum = tp_named(tp_sub(part[1], part[0]), "less");
+    after[0] = tp_assign_add(w, w, NULL);
+    tp_node *y = tp_named(tp_with_dependencies(sum, after, 1), "y");
+    static const char head[] = "digraph tp {\n  node [shape=box, fontsize=10];\n",
+                      first[] = "  n0 [label=\"x\\nplaceholder (?,4)\"];\n",
+                      second[] = "  n1 [label=\"w\\nvariable (1,2)\", shape=cylinder];\n",
+                      split[] = "  n2 [label=\"Split\\nsplit (?,2)\"];\n  n0 -> n2;\n",
+                      less[] = "  n3 [label=\"Sub\\nsub (?,2)\"];\n  n2 -> n3 [taillabel=\"1\"];\n  n2 -> n3;\n"
+                               "  n4 [label=\"less\\nidentity (?,2)\"];\n  n3 -> n4;\n",
+                      rest[] =
+                          "  n5 [label=\"AssignAdd\\nassign_add (1,2)\"];\n  n1 -> n5;\n"
+                          "  n1 -> n5 [style=dashed, dir=back];\n"
+                          "  n6 [label=\"Identity_1\\nidentity (?,2)\"];\n  n4 -> n6;\n  n5 -> n6 [style=dotted];\n"
+                          "  n7 [label=\"y\\nidentity (?,2)\"];\n  n6 -> n7;\n";
+    char whole[2048], some[2048];
+    snprintf(whole, sizeof whole, "%s%s%s%s%s%s}\n", head, first, second, split, less, rest);
+    snprintf(some, sizeof some, "%s%s%s%s}\n", head, first, split, less);
+    const struct {
+        tp_node *const *targets;
+        int n;
+        const char *want;
+    } c[] = {{NULL, 0, whole}, {&y, 1, whole}, {&y, 0, whole}, {&sum, 1, some}, {&sum, 1, some}};
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_buf out;
+        memset(&out, 0, sizeof out);
+        tp_graph_to_dot(g, c[i].targets, c[i].n, &out);
+        CHECK_STR(out.data, c[i].want);
+        tp_buf_free(&out);
+    }
+    tp_graph_free(g);
+}
+
+/* A plan of known steps: what is moved and computed follows from the shapes. */
+TEST(a_plan_is_printed_in_full)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, 64));
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape2(64, 32), tp_init_ones());
+    tp_node *y = tp_named(tp_mul(tp_matmul(x, w), tp_const(g, 3)), "scaled"), *fetch[2] = {tp_tanh(y), tp_sum(y)};
+    tp_node *four = tp_square(tp_const(g, 2)), *both[2] = {fetch[0], four};
+    static const char want[] =
+        "step  kernel                       output                  KiB moved        MFLOP         ms  node\n"
+        "   0  matmul                       (16,32)                      14.0        0.066          -  MatMul\n"
+        "   1  mul+tanh                     (16,32)                       6.0        0.001          -  Tanh\n"
+        "   2  reduce_sum                   ()                            2.0        0.001          -  Sum\n"
+        "3 kernels, 2 ops fused, 0 folded; arena 6.0 KiB, constants 0.0 KiB; 0.067 MFLOP, 22.0 KiB moved a run\n";
+    tp_session_config c = tp_default_session_config();
+    c.isa = "naive";
+    tp_session *s = tp_session_new(g, &c);
+    tp_exec *e = tp_session_exec(s);
+    static float data[16 * 64];
+    const tp_feed f = feed_f32(x, shape2(16, 64), data);
+    CHECK_OK(tp_session_run(s, &f, 1, fetch, 2, NULL));
+    tp_buf out;
+    memset(&out, 0, sizeof out);
+    CHECK_OK(tp_exec_print_plan(e, fetch, 2, &out));
+    CHECK_STR(out.data, want);
+    tp_plan_info info;
+    CHECK_OK(tp_exec_plan_info(e, fetch, 2, &info));
+    CHECK(info.n_steps == 3 && info.n_fused == 2 && info.n_folded == 0 && info.n_copies == 0 && !info.recorded);
+    CHECK_MSG(info.bytes == 4.0 * (16 * 64 + 64 * 32 + 16 * 32) + 4 * (3 * 16 * 32 + 1) + 4 * (16 * 32 + 1), "%g bytes",
+              info.bytes);
+    CHECK_MSG(info.flops == 2.0 * 16 * 64 * 32 + 2 * 16 * 32 + 16 * 32, "%g FLOPs", info.flops);
+    CHECK(info.arena_bytes == 4096 + 2048); /* x, later two results in its place; the product, later the third */
+    /* timed: milliseconds in the place of the dash; a fetch that is folded */
+    out.len = 0;
+    tp_exec_set_timing(e, true);
+    for (int i = 0; i < 2; i++) CHECK_OK(tp_session_run(s, &f, 1, both, 2, NULL));
+    tp_exec_set_timing(e, false);
+    CHECK_OK(tp_session_run(s, &f, 1, both, 2, NULL));
+    CHECK_OK(tp_exec_print_plan(e, both, 2, &out));
+    double ms = -1;
+    const char *line = strstr(out.data, "\n   0  matmul ");
+    CHECK(line && sscanf(line + 1, " 0 matmul (16,32) 14.0 0.066 %lf MatMul", &ms) == 1 && ms > 0 && ms < 1e4);
+    CHECK_HAS(out.data, "\n2 kernels, 2 ops fused, 1 folded; arena 6.0 KiB, constants 0.0 KiB; ");
+    tp_buf_free(&out);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

@@ -1,6 +1,9 @@
 /* Every row of the op table: against reference values, its gradient against finite differences, fast kernels against
  * naive loops, several threads against one. The cases stand in ref_ops_math.txt and ref_ops_nn.txt; ref_common.py
  * says how they are written. A row that no case uses fails the last test. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* for anonymous memory */
+#endif
 #define TP_IMPLEMENTATION
 #include "tp_graph.h"
 #include "tp_test.h"
@@ -134,6 +137,119 @@ TEST(fast_kernels_agree_with_naive_loops_and_threads_change_nothing)
     tp_set_log(NULL, NULL);
     free_cases(&l);
 }
+
+/* ==== >>memory ======================================================================================== */
+
+#ifndef _WIN32
+/* Memory between two pages that may not be touched: its first byte is the first of a page, or its last byte the last. */
+typedef struct fenced {
+    char *pages, *data;
+    size_t size, bytes;
+} fenced;
+
+static void fence(fenced *f, size_t bytes, bool at_end, size_t align)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page + 2 * page;
+    if (size != f->size) { /* else what is there serves again */
+        if (f->pages) munmap(f->pages, f->size);
+        f->pages = (char *)mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (!CHECK(f->pages != MAP_FAILED)) exit(1);
+        CHECK(mprotect(f->pages, page, PROT_NONE) == 0 && mprotect(f->pages + size - page, page, PROT_NONE) == 0);
+    }
+    f->size = size;
+    f->bytes = bytes;
+    f->data = at_end ? f->pages + size - page - (bytes + align - 1) / align * align : f->pages + page;
+    memset(f->data, 0xa5, bytes); /* no number that any test expects */
+}
+
+/* The kernel that the executor takes for these operands; NULL: none. */
+static tp_kernel_fn kernel_of(const tp_op *row, const tp_call *k)
+{
+    bool f64 = false, half = false;
+    const tp_operand *x = k->in;
+    for (int i = 0; i < k->n_in + k->n_out + k->n_var; i++) {
+        f64 = f64 || x[i].dtype == TP_F64;
+        half = half || x[i].dtype == TP_F16 || x[i].dtype == TP_BF16;
+    }
+    if (row->flags & TP_OP_ANY_DTYPE) return row->naive_f32;
+    if (half) return NULL; /* the executor converts */
+    return f64 ? row->naive_f64 : k->device->isa && row->fast ? row->fast : row->naive_f32;
+}
+
+/* One kernel with all its operands and its scratch behind fences; only output `alone` is wanted (-1: all). The outputs are
+ * what they should be, where the case says it, and the inputs are what they were. */
+static void call_fenced(const op_case *c, const tp_op *row, built *b, tp_device *d, bool at_end, int alone)
+{
+    tp_operand x[4 * MAX_VALUES];
+    static fenced f[4 * MAX_VALUES], scratch;
+    const uint64_t step = 0;
+    int64_t fault[2] = {0, 0};
+    const int n_out = b->op->n_out, n = c->n_in + n_out + c->n_var;
+    tp_call k;
+    memset(&k, 0, sizeof k);
+    memset(x, 0, sizeof x);
+    if (n > TP_COUNT(x)) return;
+    k.device = d, k.op = row, k.attrs = b->op->attrs, k.step = &step, k.fault = fault, k.fault_id = 1;
+    k.n_in = c->n_in, k.n_out = n_out, k.n_var = c->n_var;
+    k.in = x, k.out = x + c->n_in, k.var = x + c->n_in + n_out;
+    for (int i = 0; i < n; i++) {
+        const int o = i - c->n_in, v = o - n_out;
+        const tp_tensor *t = o < 0 ? &b->feed[i].value : v >= 0 ? &c->var[v] : NULL;
+        const bool unread = o < 0 && i < 32 && (row->shape_only >> i & 1u);
+        x[i].dtype = t ? t->dtype : b->op->out[o].dtype;
+        x[i].shape = t ? t->shape : b->op->out[o].shape;
+        const size_t size = tp_dtype_size(x[i].dtype), bytes = (size_t)tp_shape_size(&x[i].shape) * size;
+        fence(&f[i], bytes, at_end, size);
+        if (t && bytes) memcpy(f[i].data, t->data, bytes);
+        x[i].data = unread || (alone >= 0 && o >= 0 && v < 0 && o != alone) ? NULL : f[i].data;
+    }
+    const tp_kernel_fn kernel = kernel_of(row, &k);
+    fence(&scratch, kernel && row->scratch ? row->scratch(&k) : 0, at_end, 64);
+    k.scratch = scratch.bytes ? scratch.data : NULL;
+    k.scratch_bytes = scratch.bytes;
+    if (kernel) kernel(&k);
+    for (int i = 0; i < n && kernel; i++) {
+        tp_tensor t;
+        const int o = i - c->n_in;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, x[i].dtype, x[i].shape, f[i].data);
+        if (o < 0)
+            CHECK_MSG(f[i].bytes == 0 || memcmp(f[i].data, b->feed[i].value.data, f[i].bytes) == 0,
+                      "%s:%d: %s writes its input %d", c->file, c->line, c->op, i);
+        else if (o < n_out && x[i].data && c->out[o].dtype == x[i].dtype && !(row->flags & TP_OP_VIEW))
+            close_enough(c, "between fences", o, &t, &c->out[o], c->tol > 0 ? c->tol : 1e-5);
+    }
+}
+
+/* The plain loops in float and in double, and the fast kernels. */
+TEST(kernels_touch_nothing_but_their_operands)
+{
+    case_list l = all_cases();
+    tp_device *d[2];
+    d[0] = tp_cpu_device_new(1, "naive");
+    d[1] = tp_cpu_device_new(1, NULL);
+    tp_set_log(quiet, NULL);
+    for (int i = 0; i < l.n && CHECK(d[0] && d[1]); i++) {
+        const op_case *c = &l.item[i];
+        const tp_op *row = tp_op_find(c->op);
+        for (int kind = 0; row && kind < 3; kind++) {
+            built b;
+            if (kind < 2 && c->n_out == 0) continue; /* a large one */
+            if (build(c, row, kind == 1, false, &b) && b.op)
+                for (int at_end = 0; at_end < 2; at_end++) {
+                    call_fenced(c, row, &b, d[kind / 2], at_end != 0, -1);
+                    for (int o = 0; o < b.op->n_out && b.op->n_out > 1 && at_end && !c->n_var; o++)
+                        call_fenced(c, row, &b, d[kind / 2], true, o);
+                }
+            built_free(&b);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        if (d[i]) d[i]->close(d[i]);
+    tp_set_log(NULL, NULL);
+    free_cases(&l);
+}
+#endif
 
 /* ==== >>gradients ===================================================================================== */
 

@@ -994,6 +994,172 @@ TEST(each_mistake_is_a_sentence)
     }
 }
 
+/* ==== options ========================================================================================= */
+
+/* Optimizer `which` without a description, or with one that says what the defaults are said to be; NULL: no more. */
+static tp_optimizer *bare_or_spelled(int which, tp_node *lr, bool bare)
+{
+    const tp_sgd_desc sgd = {.at_ = TP_AT};
+    const tp_momentum_desc momentum = {.momentum = 0.9f, .use_nesterov = TP_NO};
+    const tp_nesterov_desc nesterov = {.momentum = 0.9f, .use_nesterov = TP_YES};
+    const tp_adam_desc adam = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
+    const tp_adamw_desc adamw = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .weight_decay = 0.01f};
+    const tp_rmsprop_desc rms = {.decay = 0.9f, .momentum = TP_ZERO, .epsilon = 1e-10f, .centered = TP_NO};
+    const tp_adagrad_desc adagrad = {.initial_accumulator_value = 0.1f};
+    const tp_adadelta_desc adadelta = {.rho = 0.95f, .epsilon = 1e-8f};
+    const tp_ftrl_desc ftrl = {.learning_rate_power = -0.5f,
+                               .initial_accumulator_value = 0.1f,
+                               .l1 = TP_ZERO,
+                               .l2 = TP_ZERO,
+                               .l2_shrinkage = TP_ZERO};
+    const tp_lamb_desc lamb = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-6f, .weight_decay = TP_ZERO};
+    const tp_loss_scale_desc scale = {.initial = 65536, .interval = 2000, .minimum = 1};
+    switch (which) {
+    case 0: return tp_sgd_(lr, bare ? NULL : &sgd);
+    case 1: return tp_momentum_(lr, bare ? NULL : &momentum);
+    case 2: return tp_nesterov_(lr, bare ? NULL : &nesterov);
+    case 3: return tp_adam_(lr, bare ? NULL : &adam);
+    case 4: return tp_adamw_(lr, bare ? NULL : &adamw);
+    case 5: return tp_rmsprop_(lr, bare ? NULL : &rms);
+    case 6: return tp_adagrad_(lr, bare ? NULL : &adagrad);
+    case 7: return tp_adadelta_(lr, bare ? NULL : &adadelta);
+    case 8: return tp_ftrl_(lr, bare ? NULL : &ftrl);
+    case 9: return tp_lamb_(lr, bare ? NULL : &lamb);
+    case 10: return tp_loss_scale_(tp_sgd_(lr, NULL), bare ? NULL : &scale);
+    default: return NULL;
+    }
+}
+
+/* What lies on the stack is no option of anybody's. */
+__attribute__((noinline)) static void dirty_the_stack(void)
+{
+    volatile unsigned char junk[4096];
+    for (size_t i = 0; i < sizeof junk; i++) junk[i] = (unsigned char)(0xc1 + i % 3);
+}
+
+TEST(without_a_description_each_is_as_its_defaults_say)
+{
+    double got[11][2][6];
+    for (int which = 0; which < 11; which++)
+        for (int bare = 0; bare < 2; bare++) {
+            tp_graph *g = graph();
+            tp_grad_var gv = {input(g, "g"), weight(g, "w", 0.5f)};
+            tp_node *lr = rate(g, 0.1f);
+            dirty_the_stack();
+            tp_optimizer *o = bare_or_spelled(which, lr, bare);
+            CHECK(o != NULL && ok(g));
+            tp_node *op = tp_apply_gradients(o, &gv, 1);
+            tp_session *s = ok(g) ? tp_session_new(g, NULL) : NULL;
+            for (int i = 0; s && i < 6; i++) {
+                const float v = (float)(i % 3) - 0.75f;
+                step(s, op, &gv.grad, &v, 1);
+                got[which][bare][i] = variable(s, "w");
+            }
+            tp_session_free(s);
+            done(g);
+        }
+    for (int which = 0; which < 11; which++)
+        for (int i = 0; i < 6; i++)
+            CHECK_MSG(got[which][0][i] == got[which][1][i],
+                      "optimizer %d, update %d: %.9g with its defaults, %.9g without", which, i, got[which][0][i],
+                      got[which][1][i]);
+}
+
+/* Options at the ends of what they may be: accepted up to there, and a sentence beyond. */
+typedef struct limit {
+    const char *part; /* of the sentence; NULL: accepted */
+    int which;        /* adam.. below */
+    float v[4];
+} limit;
+enum { MOMENTUM, NESTEROV, ADAM, ADAMW, RMSPROP, ADAGRAD, ADADELTA, FTRL, FTRL_L, LAMB, SCALE, ACCUM };
+static const limit limits[] = {
+    {NULL, MOMENTUM, {TP_ZERO}},
+    {NULL, MOMENTUM, {0.999999f}},
+    {"Momentum has .momentum 1: it is at least 0 and less than 1", MOMENTUM, {1}},
+    {"Momentum has .momentum -0.5: it is at least 0", MOMENTUM, {-0.5f}},
+    {"Momentum has .momentum nan: it is at least 0", MOMENTUM, {NAN}},
+    {"Momentum has .momentum 1: it is at least 0", NESTEROV, {1}},
+    {NULL, ADAM, {TP_ZERO, TP_ZERO, TP_ZERO}},
+    {"Adam has .beta1 1: it is at least 0 and less than 1", ADAM, {1}},
+    {"Adam has .beta1 -1: it is at least 0 and less than 1", ADAM, {-1}},
+    {"Adam has .beta2 1: it is at least 0 and less than 1", ADAM, {0, 1}},
+    {"Adam has .beta2 -1: it is at least 0 and less than 1", ADAM, {0, -1}},
+    {"Adam has .epsilon -1: it is not negative", ADAM, {0, 0, -1}},
+    {"Adam has .epsilon nan: it is not negative", ADAM, {0, 0, NAN}},
+    {NULL, ADAMW, {0, 0, 0, TP_ZERO}},
+    {"Adam has .weight_decay -1: it is not negative", ADAMW, {0, 0, 0, -1}},
+    {"Adam has .beta2 2: it is at least 0", ADAMW, {0, 2}},
+    {"Adam has .epsilon -2: it is not negative", ADAMW, {0, 0, -2}},
+    {NULL, LAMB, {TP_ZERO, TP_ZERO, TP_ZERO, TP_ZERO}},
+    {"LAMB has .beta1 1: it is at least 0", LAMB, {1}},
+    {"LAMB has .beta2 1: it is at least 0", LAMB, {0, 1}},
+    {"LAMB has .epsilon -1: it is not negative", LAMB, {0, 0, -1}},
+    {"LAMB has .weight_decay -1: it is not negative", LAMB, {0, 0, 0, -1}},
+    {NULL, RMSPROP, {TP_ZERO, TP_ZERO, TP_ZERO}},
+    {"RMSProp has .decay 1: it is at least 0", RMSPROP, {1}},
+    {"RMSProp has .momentum 1: it is at least 0", RMSPROP, {0, 1}},
+    {"RMSProp has .momentum -1: it is at least 0", RMSPROP, {0, -1}},
+    {"RMSProp has .epsilon -1: it is not negative", RMSPROP, {0, 0, -1}},
+    {"Adagrad has .initial_accumulator_value -1: it must be positive", ADAGRAD, {-1}},
+    {"Adagrad has .initial_accumulator_value 0: it must be positive", ADAGRAD, {TP_ZERO}},
+    {NULL, ADAGRAD, {1e-30f}},
+    {NULL, ADADELTA, {TP_ZERO}},
+    {"Adadelta has .rho 1: it is at least 0", ADADELTA, {1}},
+    {"Adadelta has .epsilon 0: it must be positive", ADADELTA, {0, TP_ZERO}},
+    {"Adadelta has .epsilon -1: it must be positive", ADADELTA, {0, -1}},
+    {NULL, FTRL, {TP_ZERO}},
+    {"Ftrl has .learning_rate_power 0.5: it is never positive", FTRL, {0.5f}},
+    {"Ftrl has .learning_rate_power nan: it is never positive", FTRL, {NAN}},
+    {"Ftrl has .initial_accumulator_value 0: it must be positive", FTRL, {0, TP_ZERO}},
+    {NULL, FTRL_L, {TP_ZERO, TP_ZERO, TP_ZERO}},
+    {"Ftrl has .l1 -1: it is not negative", FTRL_L, {-1}},
+    {"Ftrl has .l2 -1: it is not negative", FTRL_L, {0, -1}},
+    {"Ftrl has .l2_shrinkage -1: it is not negative", FTRL_L, {0, 0, -1}},
+    {NULL, SCALE, {1, 1, 1}},
+    {"LossScale has .initial -1: it must be positive", SCALE, {-1}},
+    {"LossScale has .initial 0: it must be positive", SCALE, {TP_ZERO}},
+    {"LossScale: interval is -1: it must be 1 or more", SCALE, {0, -1}},
+    {"LossScale has .minimum -1: it must be positive", SCALE, {0, 0, -1}},
+    {"LossScale has .minimum 0: it must be positive", SCALE, {0, 0, TP_ZERO}},
+    {NULL, ACCUM, {1}},
+    {"AccumGrad: niter is 0: it must be 1 or more", ACCUM, {0}},
+};
+
+static tp_optimizer *make_limit(const limit *l, tp_node *lr)
+{
+    const float *v = l->v;
+    switch (l->which) {
+    case MOMENTUM: return tp_momentum(lr, .momentum = v[0]);
+    case NESTEROV: return tp_nesterov(lr, .momentum = v[0]);
+    case ADAM: return tp_adam(lr, .beta1 = v[0], .beta2 = v[1], .epsilon = v[2]);
+    case ADAMW: return tp_adamw(lr, .beta1 = v[0], .beta2 = v[1], .epsilon = v[2], .weight_decay = v[3]);
+    case RMSPROP: return tp_rmsprop(lr, .decay = v[0], .momentum = v[1], .epsilon = v[2]);
+    case ADAGRAD: return tp_adagrad(lr, .initial_accumulator_value = v[0]);
+    case ADADELTA: return tp_adadelta(lr, .rho = v[0], .epsilon = v[1]);
+    case FTRL: return tp_ftrl(lr, .learning_rate_power = v[0], .initial_accumulator_value = v[1]);
+    case FTRL_L: return tp_ftrl(lr, .l1 = v[0], .l2 = v[1], .l2_shrinkage = v[2]);
+    case LAMB: return tp_lamb(lr, .beta1 = v[0], .beta2 = v[1], .epsilon = v[2], .weight_decay = v[3]);
+    case SCALE: return tp_loss_scale(tp_sgd(lr), .initial = v[0], .interval = (int)v[1], .minimum = v[2]);
+    default: return tp_accum_grad(tp_sgd(lr), (int)v[0]);
+    }
+}
+
+TEST(options_at_their_limits)
+{
+    for (int i = 0; i < TP_COUNT(limits); i++) {
+        tp_graph *g = graph();
+        tp_optimizer *o = make_limit(&limits[i], rate(g, 0.1f));
+        CHECK(o != NULL);
+        if (limits[i].part) {
+            CHECK_MSG(tp_graph_status(g) == TP_ERR_ARG, "%d (%s): status %d", i, limits[i].part,
+                      (int)tp_graph_status(g));
+            CHECK_HAS(tp_graph_error(g), limits[i].part);
+            if (limits[i].which != ACCUM) CHECK_HAS(tp_graph_error(g), "test_optim.c");
+        } else if (!ok(g)) CHECK_MSG(false, "limit %d was not accepted", i);
+        done(g);
+    }
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     tp_set_log(keep_log, NULL);

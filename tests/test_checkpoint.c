@@ -291,6 +291,34 @@ TEST(safetensors_flipped_bits_are_refused)
     tp_dict_free(&d);
 }
 
+/* As many checksums as tensors and one for the header, no more and no less; a file of ours has them. */
+TEST(safetensors_as_many_checksums_as_tensors)
+{
+    static const struct {
+        const char *metadata, *part;
+    } row[] = {{"\"tp.crc32c\":\"\"", "it has not one checksum for each tensor"},
+               {"\"tp.crc32c\":\"00000000\"", "it has not one checksum for each tensor"},
+               {"\"tp.crc32c\":\"000000000000000\"", "it has not one checksum for each tensor"},
+               {"\"tp.crc32c\":\"00000000000000000\"", "it has not one checksum for each tensor"},
+               {"\"tp.crc32c\":\"000000000000000000000000\"", "it has not one checksum for each tensor"},
+               {"\"format\":\"tp2\"", "it has not one checksum for each tensor"},
+               {"\"format\":\"tp2\",\"tp.crc32c\":\"\"", "it has not one checksum for each tensor"},
+               {"\"tp.crc32c\":\"0000000000000000\"", "its checksum does not match: use another copy"},
+               {"\"tp.crc32c\":1", "__metadata__ is no object of texts"}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        bytes b;
+        char header[300];
+        tp_dict d = {NULL, 0, 0};
+        snprintf(header, sizeof header,
+                 "{\"__metadata__\":{%s},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                 row[i].metadata);
+        safetensors_of(&b, header, 1);
+        CHECK_ERR(parse(&b, &d), TP_ERR_FORMAT, row[i].part);
+        CHECK_HAS(tp_last_error(), "x.safetensors");
+        tp_dict_free(&d);
+    }
+}
+
 TEST(safetensors_types_and_spelling)
 {
     static const struct {

@@ -1,5 +1,12 @@
 /* test_files.c - whole files, checksums, deflate, npy and npz; the oracle is numpy where a python with
  * numpy is found ($TP_TEST_PYTHON or python3), and the known bytes below everywhere. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdint.h>
+#ifndef TP__ZIP64_FROM
+static uint32_t zip64_from = 0xFFFFFFFFu; /* tests lower it */
+#define TP__ZIP64_FROM zip64_from
+#define ZIP64_LOWERS   1
+#endif
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */
 #include "../tp_tensor.h"
@@ -469,6 +476,78 @@ TEST(file_read)
     }
 }
 
+static size_t most_asked; /* by one allocation */
+static void *ask_malloc(size_t size, void *user)
+{
+    (void)user;
+    if (size > most_asked) most_asked = size;
+    return malloc(size);
+}
+static void *ask_realloc(void *p, size_t size, void *user)
+{
+    (void)user;
+    if (size > most_asked) most_asked = size;
+    return realloc(p, size);
+}
+static void ask_free(void *p, void *user)
+{
+    (void)user;
+    free(p);
+}
+
+/* Of a file whose size nobody knows no more memory is taken than twice what came, nor than the limit. */
+TEST(file_read_of_unknown_size)
+{
+    static const struct {
+        size_t n, limit, most;
+        bool fits;
+    } row[] = {{0, 0, 65537, true},
+               {65535, 0, 65537, true},
+               {65536, 0, 131073, true},
+               {300000, 0, 524289, true},
+               {300000, 300000, 300002, true},
+               {300001, 300000, 300002, false},
+               {299999, 300000, 300002, true},
+               {70000, 65000, 65538, false}};
+    static char sent[300001];
+    for (size_t i = 0; i < sizeof sent; i++) sent[i] = (char)noise(i);
+    if (!tp_file_exists("/dev/fd/0")) TEST_SKIP("no /dev/fd");
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        int ends[2];
+        char name[64], *data;
+        size_t size;
+        if (!CHECK(pipe(ends) == 0)) return;
+        const pid_t child = fork();
+        if (child == 0) {
+            signal(SIGPIPE, SIG_IGN);
+            close(ends[0]);
+            for (size_t at = 0; at < row[i].n;) {
+                const ssize_t put = write(ends[1], sent + at, row[i].n - at);
+                if (put <= 0) break;
+                at += (size_t)put;
+            }
+            _exit(0);
+        }
+        close(ends[1]);
+        snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+        const tp_allocator ask = {ask_malloc, ask_realloc, ask_free, NULL};
+        most_asked = 0;
+        tp_set_allocator(&ask);
+        const tp_status s = tp_file_read(name, false, row[i].limit, &data, &size);
+        tp_set_allocator(NULL);
+        if (row[i].fits) CHECK(s == TP_OK && size == row[i].n && memcmp(data, sent, size) == 0 && data[size] == 0);
+        else {
+            char sentence[100];
+            snprintf(sentence, sizeof sentence, "is larger than the %d bytes allowed", (int)row[i].limit);
+            CHECK_ERR(s, TP_ERR_FORMAT, sentence);
+        }
+        CHECK_MSG(most_asked <= row[i].most, "%d bytes: %.0f were asked for", (int)row[i].n, (double)most_asked);
+        free(data);
+        close(ends[0]);
+        CHECK(child > 0 && waitpid(child, NULL, 0) == child);
+    }
+}
+
 TEST(make_dirs)
 {
     const char *dir = tp_test_tmpdir();
@@ -839,6 +918,12 @@ TEST(npy_headers)
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "'<c8'"},
         {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "''"},
         {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "structured"},
+        {"{'descr': ('x', '<f4'), 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "structured"},
+        {"{'descr': 5, 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "the npy header is damaged"},
+        {"{'descr': '<i\\x34', 'fortran_order': False, 'shape': (1,)}", TP_ERR_FORMAT, "the npy header is damaged"},
+        {"{'descr': '<i", TP_ERR_FORMAT, "the npy header is damaged"},
+        {"{'descr': '<i44', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "type '<i44'"},
+        {"{'descr': '<i3', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "type '<i3'"},
     };
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -851,6 +936,25 @@ TEST(npy_headers)
         CHECK_MSG(s == bad[i].code && strstr(tp_last_error(), bad[i].part), "%s: %s: %s", bad[i].dict,
                   tp_status_name(s), tp_last_error());
     }
+    /* the largest counts: room is reckoned in the type that elements become, int64 for int32 */
+    static const struct {
+        const char *dict, *part;
+    } large[] = {
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1152921504606846975,)}", "promises 4611686018427387900"},
+        {"{'descr': '<i4', 'fortran_order': False, 'shape': (1152921504606846976,)}", "impossibly large"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (1152921504606846975,)}", "promises 2305843009213693950"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (1152921504606846976,)}", "impossibly large"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2305843009213693951,)}", "promises 9223372036854775804"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2305843009213693952,)}", "impossibly large"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2305843009213693951)}", "promises 922337203685477580"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (4611686018427387903,)}", "promises 9223372036854775806"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (4611686018427387904,)}", "impossibly large"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (922337203685477579,)}", "promises 922337203685477579"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (9223372036854775799,)}", "promises 9223372036854775799"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (9223372036854775808,)}", "too large"},
+    };
+    for (int i = 0; i < TP_COUNT(large) && sizeof(size_t) == 8; i++)
+        CHECK_ERR(parse_npy(large[i].dict, "05000000", &t), TP_ERR_FORMAT, large[i].part);
     /* versions 2 and 3, and one that nobody knows */
     uint8_t raw[256];
     bytes b;
@@ -912,6 +1016,112 @@ TEST(npz_known_bytes)
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
 }
+
+#ifdef ZIP64_LOWERS
+static uint64_t le(const char *p, int n)
+{
+    uint64_t v = 0;
+    while (n-- > 0) v = v << 8 | (unsigned char)p[n];
+    return v;
+}
+
+/* Is `data` the zip file of these arrays, field by field, as PKWARE's APPNOTE says, with 64-bit fields from `from` on? */
+static void check_zip(const tp_dict *d, bool compress, const char *data, size_t size, uint64_t from)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "x.npy");
+    const char *const end = data + size - 22;
+    if (!CHECK(size > 22 && le(end, 4) == 0x06054b50 && le(end + 4, 4) == 0 && le(end + 20, 2) == 0)) return;
+    CHECK(le(end + 8, 2) == (uint64_t)d->n && le(end + 10, 2) == (uint64_t)d->n);
+    uint64_t n_directory = le(end + 12, 4), begin = le(end + 16, 4);
+    const bool located = size >= 42 + 56 && le(end - 20, 4) == 0x07064b50;
+    if (located) {
+        const char *wide = end - 20 - 56;
+        CHECK(le(end - 16, 4) == 0 && le(end - 12, 8) == (uint64_t)(wide - data) && le(end - 4, 4) == 1);
+        CHECK(le(wide, 4) == 0x06064b50 && le(wide + 4, 8) == 44 && le(wide + 12, 2) == 45 && le(wide + 14, 2) == 45);
+        CHECK(le(wide + 16, 8) == 0 && le(wide + 24, 8) == (uint64_t)d->n && le(wide + 32, 8) == (uint64_t)d->n);
+        CHECK(n_directory == (le(wide + 40, 8) < from ? le(wide + 40, 8) : 0xFFFFFFFFu));
+        CHECK(begin == (le(wide + 48, 8) < from ? le(wide + 48, 8) : 0xFFFFFFFFu));
+        n_directory = le(wide + 40, 8), begin = le(wide + 48, 8);
+    }
+    CHECK(located == (begin >= from || n_directory >= from));
+    CHECK(begin + n_directory + (located ? 76 : 0) + 22 == size);
+    uint64_t at = 0, next = begin;
+    for (int i = 0; i < d->n && next < size; i++) {
+        char *npy = NULL;
+        size_t usize = 0;
+        CHECK_OK(tp_npy_save(path, &d->item[i].value));
+        if (!CHECK_OK(tp_file_read(path, false, 0, &npy, &usize))) return;
+        const char *c = data + next, *l = data + at, *x = c + 46 + strlen(d->item[i].name) + 4;
+        const uint64_t name = strlen(d->item[i].name) + 4, xlen = le(c + 30, 2), crc = tp_crc32(0, npy, usize);
+        uint64_t csize = le(c + 20, 4), u = le(c + 24, 4), local = le(c + 42, 4), used = 4;
+        CHECK(le(c, 4) == 0x02014b50 && le(c + 4, 2) == 0x0314 && le(c + 8, 2) == 0 && le(c + 12, 4) == 0x00210000);
+        CHECK(le(c + 10, 2) == (compress ? 8 : 0) && le(c + 16, 4) == crc && le(c + 28, 2) == name);
+        CHECK(le(c + 32, 4) == 0 && le(c + 36, 2) == 0 && le(c + 38, 4) == 0x81800000u);
+        CHECK(memcmp(c + 46, d->item[i].name, name - 4) == 0 && memcmp(c + 42 + name, ".npy", 4) == 0);
+        CHECK((u == 0xFFFFFFFFu) == (usize >= from));
+        if (u == 0xFFFFFFFFu) u = le(x + used, 8), used += 8;
+        if (csize == 0xFFFFFFFFu) csize = le(x + used, 8), used += 8, CHECK(csize >= from);
+        else CHECK(csize < from);
+        CHECK((local == 0xFFFFFFFFu) == (at >= from));
+        if (local == 0xFFFFFFFFu) local = le(x + used, 8), used += 8;
+        CHECK(u == usize && local == at && (compress || csize == usize) && xlen == (used > 4 ? used : 0));
+        if (used > 4) CHECK(le(x, 2) == 1 && le(x + 2, 2) == used - 4);
+        /* the local header: its sizes are known after the array is written, so it has room for 64 bits where it may need it */
+        const bool wide = le(l + 28, 2) == 20;
+        CHECK(le(c + 6, 2) == (wide || xlen ? 45 : 20) && le(l + 4, 2) == (wide ? 45 : 20));
+        CHECK(le(l, 4) == 0x04034b50 && memcmp(l + 6, c + 8, 8) == 0 && le(l + 14, 4) == crc);
+        CHECK(wide || (le(l + 28, 2) == 0 && le(l + 18, 4) == csize && le(l + 22, 4) == usize));
+        CHECK(le(l + 26, 2) == name && memcmp(l + 30, c + 46, name) == 0);
+        if (wide) CHECK(le(l + 18, 4) == 0xFFFFFFFFu && le(l + 22, 4) == 0xFFFFFFFFu);
+        if (wide) CHECK(le(l + 30 + name, 2) == 1 && le(l + 32 + name, 2) == 16);
+        if (wide) CHECK(le(l + 34 + name, 8) == usize && le(l + 42 + name, 8) == csize);
+        CHECK(wide ? usize + usize / 1024 + 2048 >= from : usize < from && csize < from);
+        if (!compress) CHECK(memcmp(l + 30 + name + (wide ? 20 : 0), npy, usize) == 0);
+        at += 30 + name + (wide ? 20 : 0) + csize;
+        next += 46 + name + xlen;
+        tp_free(npy);
+    }
+    CHECK(at == begin && next == begin + n_directory);
+}
+
+/* Sizes and offsets on both sides of where 64-bit fields begin, which is 4 GiB when no test lowers it. */
+TEST(npz_zip64_field_by_field)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    static const int counts[] = {0, 700, 842, 843, 844, 845, 846, 1866, 1867, 1868, 1870, 1871, 1872, 1873, 2500, 1};
+    for (int i = 0; i < TP_COUNT(counts); i++) {
+        char name[20];
+        snprintf(name, sizeof name, "%0*d", i % 5 + 1, i);
+        tp_tensor *t = tp_dict_add(&d, name);
+        if (!CHECK(t != NULL)) return;
+        *t = ramp(TP_U8, 1, counts[i], 0, 0);
+        for (int k = 0; k < counts[i] && i % 4; k++) ((uint8_t *)t->data)[k] = (uint8_t)noise((uint64_t)k);
+    }
+    uint64_t begin = 0, directory = 0;
+    for (int round = 0; round < 8; round++)
+        for (int compress = 0; compress < 2; compress++) {
+            /* first to see where the directory is; then at it, after it, at its size, after it; then among the arrays */
+            const uint64_t from[] = {0xFFFFFFFFu, begin, begin + 1, directory, directory + 1, 2000, 1001, 200};
+            char *data;
+            size_t size;
+            if (round >= 1 && round <= 4 && compress) continue; /* the places are those of stored ones */
+            zip64_from = (uint32_t)from[round];
+            const tp_status s = tp_npz_save(path, &d, compress != 0);
+            zip64_from = 0xFFFFFFFFu;
+            if (!CHECK_OK(s) || !CHECK_OK(tp_file_read(path, false, 0, &data, &size))) return;
+            check_zip(&d, compress != 0, data, size, from[round]);
+            if (round == 0 && !compress) directory = le(data + size - 10, 4), begin = le(data + size - 6, 4);
+            tp_free(data);
+            CHECK_OK(tp_npz_load(path, &back));
+            CHECK(back.n == d.n);
+            for (int i = 0; i < d.n && i < back.n; i++)
+                CHECK(strcmp(back.item[i].name, d.item[i].name) == 0 && same(&back.item[i].value, &d.item[i].value));
+        }
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+#endif
 
 static void fill_dict(tp_dict *d)
 {
@@ -1401,6 +1611,60 @@ TEST(we_read_numpys)
     CHECK_ERR(tp_npy_load(tp_test_path(dir, "o.npy"), &o), TP_ERR_UNSUPPORTED, "pickle");
     tp_tensor_free(&o);
     tp_dict_free(&d);
+}
+
+/* ==== >>varints ======================================================================================== */
+
+/* Seven bits a byte, the lowest first; what is cut off, longer than ten bytes or larger than 64 bits is bad, whatever stands
+ * behind the end. */
+TEST(varints)
+{
+    static const uint64_t value[] = {0,
+                                     1,
+                                     127,
+                                     128,
+                                     129,
+                                     16383,
+                                     16384,
+                                     0x7FFFFFFF,
+                                     0x80000000u,
+                                     0xFFFFFFFFu,
+                                     (uint64_t)1 << 62,
+                                     (uint64_t)1 << 63,
+                                     UINT64_MAX};
+    for (int i = 0; i < TP_COUNT(value); i++) {
+        uint8_t text[12];
+        int n = 0;
+        uint64_t rest = value[i];
+        for (; rest > 127; rest >>= 7) text[n++] = (uint8_t)(rest | 128);
+        text[n++] = (uint8_t)rest;
+        memset(text + n, 1, sizeof text - (size_t)n);
+        for (int cut = 0; cut <= n + 1; cut++) {
+            tp__pb p;
+            memset(&p, 0, sizeof p);
+            p.at = text, p.end = text + cut;
+            const uint64_t v = tp__pb_get_varint(&p);
+            CHECK_MSG(p.bad == (cut < n) && v == (cut < n ? 0 : value[i]), "%llu of %d bytes",
+                      (unsigned long long)value[i], cut);
+            CHECK(p.at <= p.end && (cut < n || p.at == text + n));
+        }
+    }
+    static const struct {
+        uint8_t last;
+        int n;
+        bool good;
+    } longest[] = {{0, 10, true}, {1, 10, true}, {2, 10, false}, {127, 10, false}, {1, 11, false}, {0, 9, true}};
+    for (int i = 0; i < TP_COUNT(longest); i++) {
+        uint8_t text[12];
+        memset(text, 0x80, sizeof text);
+        text[longest[i].n - 1] = longest[i].last;
+        tp__pb p;
+        memset(&p, 0, sizeof p);
+        p.at = text, p.end = text + longest[i].n;
+        const uint64_t v = tp__pb_get_varint(&p);
+        CHECK_MSG(p.bad == !longest[i].good, "%d bytes that end in %d", longest[i].n, longest[i].last);
+        CHECK(p.bad || v == (uint64_t)longest[i].last << 7 * (longest[i].n - 1));
+    }
 }
 
 TEST_MAIN()

@@ -1201,7 +1201,10 @@ typedef struct tp__apply_attrs {
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
 #define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* operands of a fused chain from memory; as many results */
+#define TP__MAX_EXT   24 /* operands of the ops of a fused chain, all together; as many results */
+#if TP__MAX_REG < TP__MAX_EXT || TP__MAX_INSTR < TP__MAX_EXT
+#error "each operand of a chain may need a register, and each op has an operand"
+#endif
 
 enum { TP__FROM_EXT, TP__FROM_OUT, TP__FROM_REG };
 
@@ -5962,7 +5965,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = (const tp_operation *)c->g->op.item[id];
     const int at = c->position[id];
-    if (g->n == TP__MAX_INSTR || g->n_operand + o->n_in > TP__MAX_EXT || g->n + 1 > TP__MAX_EXT) return false;
+    if (g->n_operand + o->n_in > TP__MAX_EXT) return false;
     if (tp__device_of(c, (const tp_operation *)c->g->op.item[g->op[0]]) != tp__device_of(c, o)) return false;
     if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
         return false;
@@ -6469,6 +6472,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
     tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
     int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT], last_use[TP__MAX_INSTR], reg_of[TP__MAX_INSTR] = {0};
+    /* one is free whenever it is asked for: each is taken for the operand of a member, TP__MAX_EXT at most */
     bool reg_busy[TP__MAX_REG] = {false};
     const int v0 = c->first_value[grp->op[0]];
     prog->shape = c->value[v0].type.shape;
@@ -6521,8 +6525,6 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
     }
     for (int e = 0; e < prog->n_ext; e++)
         if (prog->ext[e].how != TP__DIRECT) {
-            if (prog->n_reg == TP__MAX_REG)
-                return tp_fail(TP_ERR_UNSUPPORTED, "'%s': a fused chain ran out of registers", name);
             reg_busy[prog->n_reg] = true;
             prog->ext[e].reg = prog->n_reg++;
         }
@@ -6556,17 +6558,13 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
         if (last_use[m] < 0) stored = true;
         if (!stored) {
             int r = 0;
-            while (r < TP__MAX_REG && reg_busy[r]) r++;
-            if (r == TP__MAX_REG) stored = true;
-            else {
-                reg_busy[r] = true;
-                reg_of[m] = r;
-                ins->to = TP__FROM_REG;
-                ins->out = r;
-                if (r >= prog->n_reg) prog->n_reg = r + 1;
-            }
-        }
-        if (stored) {
+            while (reg_busy[r]) r++;
+            reg_busy[r] = true;
+            reg_of[m] = r;
+            ins->to = TP__FROM_REG;
+            ins->out = r;
+            if (r >= prog->n_reg) prog->n_reg = r + 1;
+        } else {
             ins->to = TP__FROM_OUT;
             ins->out = prog->n_out;
             prog->out_size[prog->n_out] = ins->out_size;

@@ -2480,6 +2480,293 @@ TEST(a_plan_is_printed_in_full)
     tp_graph_free(g);
 }
 
+/* ==== more than fits at once =========================================================================== */
+
+/* Each choice takes a row and a column, which are laid out in registers, and its result another one, until it is added: as many
+ * as a chain has, and more, so that there are several chains. Sizes around the pieces in which a chain works. */
+TEST(chains_of_as_many_values_as_registers_and_more)
+{
+    static const int64_t rows[] = {1, 8, 64, 65, 1025};
+    for (int q = 0; q < TP_COUNT(rows); q++)
+        for (int n = 2; n <= 11; n++) {
+            tp_graph *g = tp_graph_new(NULL);
+            const int64_t R = rows[q], C = 8;
+            tp_node *in[22], *sum[11];
+            static float data[22][1025];
+            tp_feed f[22];
+            const tp_tensor *out = NULL;
+            for (int i = 0; i < 2 * n; i++) {
+                char name[8];
+                snprintf(name, sizeof name, "x%d", i);
+                const tp_shape s = i % 2 ? shape2(1, C) : shape2(R, 1);
+                in[i] = tp_placeholder(g, name, TP_F32, s);
+                for (int k = 0; k < (i % 2 ? C : R); k++) data[i][k] = (float)((k * 5 + i * 3) % 17 - 8);
+                f[i] = feed_f32(in[i], s, data[i]);
+            }
+            tp_node *which = tp_greater(in[0], in[1]), *y = NULL;
+            for (int i = 0; i < n; i++) sum[i] = tp_select(which, in[2 * i], in[2 * i + 1]);
+            for (int i = 0; i < n; i++) y = y ? tp_sub(y, sum[i]) : sum[i];
+            tp_session *s = tp_session_new(g, NULL);
+            int64_t wrong = 0;
+            if (CHECK_OK(tp_session_run(s, f, 2 * n, &y, 1, &out)))
+                for (int64_t k = 0; k < R * C; k++) {
+                    double v = 0;
+                    for (int i = 0; i < n; i++) {
+                        const bool row = data[0][k / C] > data[1][k % C];
+                        const double x = (double)(row ? data[2 * i][k / C] : data[2 * i + 1][k % C]);
+                        v = i ? v - x : x;
+                    }
+                    wrong += tp_tensor_get(out, k) != v;
+                }
+            CHECK_MSG(wrong == 0, "%d choices of (%lld,8): %lld wrong", n, (long long)R, (long long)wrong);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+}
+
+/* What a chain tells to a kernel of another device, which runs it here by each op's formula, element by element. */
+static int own_chains, own_instrs;
+static double own_operand(const tp_call *k, const tp__instr *s, int a, double *const *reg, int64_t i)
+{
+    const tp__program *p = (const tp__program *)k->attrs;
+    const int w = s->in[a];
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (s->from[a] == TP__FROM_REG) return reg[w][i];
+    const tp_operand *o = s->from[a] == TP__FROM_OUT ? &k->out[w] : &k->in[w];
+    tp_tensor_view(&t, o->dtype, o->shape, o->data);
+    if (s->from[a] == TP__FROM_OUT) return tp_tensor_get(&t, i);
+    const tp__ext *e = &p->ext[w];
+    CHECK(e->size == (int)tp_dtype_size(o->dtype));
+    int64_t at = 0, rest = i;
+    for (int d = p->shape.ndim - 1; d >= 0; d--) {
+        at += rest % p->shape.dim[d] * e->stride[d];
+        rest /= p->shape.dim[d];
+    }
+    const int64_t by = e->how == TP__DIRECT  ? i
+                       : e->how == TP__SPLAT ? 0
+                       : e->how == TP__INNER ? i % e->period
+                       : e->how == TP__OUTER ? i / e->inner % e->period
+                                             : at;
+    CHECK(by == at && (e->reg >= 0) == (e->how != TP__DIRECT) && e->reg < p->n_reg);
+    return tp_tensor_get(&t, at);
+}
+static void own_chain(const tp_call *k)
+{
+    const tp__program *p = (const tp__program *)k->attrs;
+    double *reg[TP__MAX_REG];
+    own_chains++;
+    CHECK(p->n == tp_shape_size(&p->shape) && p->n_ext == k->n_in && p->n_out == k->n_out);
+    for (int i = 0; i < TP__MAX_REG; i++) reg[i] = (double *)calloc((size_t)p->n + 1, sizeof **reg);
+    for (int j = 0; j < p->n_instr; j++) {
+        const tp__instr *s = &p->instr[j];
+        const bool to_out = s->to == TP__FROM_OUT;
+        own_instrs++;
+        CHECK(s->out_size == (int)tp_dtype_size(s->out_dtype) && (to_out || s->out < p->n_reg));
+        if (to_out) CHECK(p->out_size[s->out] == s->out_size && k->out[s->out].dtype == s->out_dtype);
+        for (int64_t i = 0; i < p->n; i++) {
+            double x[4] = {0, 0, 0, 0}, y = NAN;
+            for (int a = 0; a < s->n_in; a++) x[a] = own_operand(k, s, a, reg, i);
+            const char *op = s->row->name;
+            if (strcmp(op, "add") == 0) y = x[0] + x[1];
+            if (strcmp(op, "mul") == 0) y = x[0] * x[1];
+            if (strcmp(op, "neg") == 0) y = -x[0];
+            if (strcmp(op, "greater") == 0) y = x[0] > x[1];
+            if (strcmp(op, "select") == 0) y = x[0] != 0 ? x[1] : x[2];
+            if (strcmp(op, "affine") == 0)
+                y = x[0] * (double)((const tp__affine_attrs *)s->attrs)->scale +
+                    (double)((const tp__affine_attrs *)s->attrs)->offset;
+            if (strcmp(op, "cast") == 0) {
+                const tp__cast_attrs *c = (const tp__cast_attrs *)s->attrs;
+                CHECK(c->from == s->dtype && c->to == s->out_dtype);
+                y = c->to == TP_I32 ? trunc(x[0]) : x[0];
+            } else CHECK(s->out_dtype == (strcmp(op, "greater") == 0 ? TP_BOOL : s->dtype));
+            if (!to_out) reg[s->out][i] = y;
+            else {
+                tp_tensor t;
+                memset(&t, 0, sizeof t);
+                tp_tensor_view(&t, s->out_dtype, p->shape, k->out[s->out].data);
+                tp_tensor_set(&t, i, y);
+            }
+        }
+    }
+    for (int i = 0; i < TP__MAX_REG; i++) free(reg[i]);
+}
+
+TEST(a_kernel_of_ones_own_for_chains)
+{
+    tp_device *d = tp_cpu_device_new(1, NULL);
+    CHECK(d && tp_device_add_kernel(d, "fused", own_chain) == TP_OK);
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_shape s[5] = {tp_make_shape(2, 3, 4, 5), tp_make_shape(1, 3, 1, 5), tp_make_shape(3, 1, 1),
+                           tp_make_shape(5), tp_make_shape(2, 1, 1, 1)};
+    tp_node *x[5], *fetch[4];
+    tp_feed f[5];
+    float data[5][120];
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%d", i);
+        x[i] = tp_placeholder(g, name, TP_F32, s[i]);
+        for (int k = 0; k < 120; k++) data[i][k] = (float)((k * 7 + i * 5) % 23 - 11) / 4;
+        f[i] = feed_f32(x[i], s[i], data[i]);
+    }
+    tp_node *a = tp_add(tp_mul(x[0], x[1]), x[2]), *b = tp_affine(tp_neg(a), 0.5f, 0.25f);
+    tp_node *more = tp_greater(a, x[3]);
+    fetch[0] = tp_select(more, b, tp_add(a, x[4]));
+    fetch[1] = tp_cast(tp_affine(fetch[0], 4, 0), TP_I32);
+    fetch[2] = more;
+    fetch[3] = tp_mul(tp_cast(fetch[1], TP_F64), tp_const_as(g, TP_F64, 0.125));
+    tp_session_config c = tp_default_session_config();
+    c.devices = &d, c.n_devices = 1;
+    tp_session *session = tp_session_new(g, &c);
+    const tp_tensor *out[4];
+    if (CHECK_OK(tp_session_run(session, f, 5, fetch, 4, out)))
+        for (int i = 0; i < 120; i++) {
+            const int d3 = i % 5, d1 = i / 20 % 3, d0 = i / 60;
+            const double A = (double)data[0][i] * (double)data[1][d1 * 5 + d3] + (double)data[2][d1];
+            const bool is_more = A > (double)data[3][d3];
+            const double y = is_more ? -A * 0.5 + 0.25 : A + (double)data[4][d0];
+            CHECK(tp_tensor_get(out[2], i) == (is_more ? 1 : 0));
+            CHECK_NEAR(tp_tensor_get(out[0], i), y, 1e-5, 1e-6);
+            CHECK(tp_tensor_get(out[1], i) == trunc(4 * tp_tensor_get(out[0], i)));
+            CHECK(tp_tensor_get(out[3], i) == 0.125 * tp_tensor_get(out[1], i));
+        }
+    CHECK_MSG(own_chains == 1 && own_instrs == 11, "%d chains of %d ops", own_chains, own_instrs);
+    tp_session_free(session);
+    tp_graph_free(g);
+    d->close(d);
+}
+
+/* A hook that asks for much, and feeds much. */
+typedef struct greedy {
+    tp_hook hook;
+    tp_node *fetch[80], *feed[20];
+    tp_tensor value[20];
+    int n_fetch, n_feed, first, calls;
+    double sum;
+} greedy;
+static tp_status ask(tp_hook *h, tp_run_request *r)
+{
+    greedy *q = (greedy *)h->user;
+    for (int i = 0; i < q->n_fetch; i++) {
+        const int at = tp_request_fetch(r, q->fetch[i]);
+        if (at < 0) return TP_OK; /* the run ends by itself */
+        CHECK(at == i);
+    }
+    for (int i = 0; i < q->n_feed; i++)
+        if (tp_request_feed(r, q->feed[i], &q->value[i]) != TP_OK) return TP_OK;
+    return TP_OK;
+}
+static tp_status look(tp_hook *h, const tp_run_values *v)
+{
+    greedy *q = (greedy *)h->user;
+    CHECK(v->n == q->n_fetch);
+    q->calls++;
+    q->sum = 0;
+    for (int i = 0; i < v->n; i++) q->sum += (i + 1) * tp_tensor_get(v->value[i], 0);
+    return TP_OK;
+}
+
+TEST(hooks_ask_for_as_much_as_they_want)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x[20], *y[40];
+    static float data[20];
+    greedy q[3];
+    memset(q, 0, sizeof q);
+    tp_hook *hooks[3];
+    for (int i = 0; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%d", i);
+        x[i] = tp_placeholder(g, name, TP_F32, scalar());
+        data[i] = (float)(i + 1);
+        greedy *who = &q[i < 9 ? 0 : 2]; /* two feed, the one between asks for nothing */
+        who->feed[who->n_feed] = x[i];
+        tp_tensor_view(&who->value[who->n_feed++], TP_F32, scalar(), &data[i]);
+    }
+    for (int i = 0; i < 40; i++) y[i] = tp_affine(x[i % 20], i < 20 ? 1 : 10, 0);
+    for (int i = 0; i < 3; i++) {
+        q[i].hook.user = &q[i], q[i].hook.before_run = i == 1 ? NULL : ask, q[i].hook.after_run = look;
+        hooks[i] = &q[i].hook;
+        q[i].n_fetch = i == 0 ? 33 : i == 1 ? 0 : 80;
+        for (int k = 0; k < q[i].n_fetch; k++) q[i].fetch[k] = y[(k * 7 + i) % 40];
+    }
+    tp_session *s = tp_session_new(g, NULL);
+    double want[3] = {0, 0, 0};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < q[i].n_fetch; k++) {
+            const int at = (k * 7 + i) % 40;
+            want[i] += (k + 1) * (double)data[at % 20] * (at < 20 ? 1 : 10);
+        }
+    int failures = 0;
+    bool failed = true;
+    for (long n = 1; failed && n < 3000; n++) { /* each allocation of three runs fails once */
+        tp_test_fail_after(n);
+        tp_hooked_session *h = tp_hooked_session_new(s, hooks, 3);
+        const tp_tensor *out[40];
+        tp_status st = h ? TP_OK : TP_ERR_NOMEM;
+        for (int run = 0; run < 3 && st == TP_OK; run++) {
+            memset(out, 0, sizeof out);
+            st = tp_hooked_run(h, y, 40, out);
+            for (int i = 0; st == TP_OK && i < 40; i++)
+                CHECK(tp_tensor_get(out[i], 0) == (double)data[i % 20] * (i < 20 ? 1 : 10));
+            for (int i = 0; st == TP_OK && i < 3; i++) CHECK(q[i].sum == want[i]);
+        }
+        failed = tp_test_alloc_failed();
+        CHECK(st == (failed ? TP_ERR_NOMEM : TP_OK));
+        failures += failed;
+        tp_test_alloc_reset();
+        tp_hooked_session_free(h);
+    }
+    CHECK_MSG(failures > 10 && !failed, "%d allocations", failures);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+typedef struct wrong_hook {
+    int which;
+    tp_node *x;
+} wrong_hook;
+static tp_status ask_for_nothing(tp_hook *h, tp_run_request *r)
+{
+    const int which = ((const wrong_hook *)h->user)->which;
+    tp_tensor t;
+    float one = 1;
+    tp_tensor_view(&t, TP_F32, scalar(), &one);
+    tp_node *x = ((const wrong_hook *)h->user)->x;
+    if (which == 0) CHECK(tp_request_fetch(r, NULL) == -1);
+    if (which == 1) CHECK(tp_request_feed(r, NULL, &t) == TP_ERR_ARG);
+    if (which == 2) CHECK(tp_request_feed(r, x, NULL) == TP_ERR_ARG);
+    if (which == 3)
+        for (int i = 0; i < 2; i++) CHECK(tp_request_feed(r, x, &t) == (i ? TP_ERR_ARG : TP_OK));
+    return which == 4 ? tp_fail(TP_ERR_IO, "the hook's own") : TP_OK;
+}
+TEST(hooks_that_fail_end_the_run)
+{
+    static const char *const sentence[5] = {
+        "a hook asks for a node that does not exist", "a hook feeds a node or a value that does not exist",
+        "a hook feeds a node or a value that does not exist", "two hooks feed 'x' in one run", "the hook's own"};
+    for (int i = 0; i < 5; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, scalar()), *c = tp_const(g, 2);
+        wrong_hook user = {i, x};
+        tp_hook h;
+        memset(&h, 0, sizeof h);
+        h.user = &user, h.before_run = ask_for_nothing;
+        tp_hook *list = &h;
+        tp_session *s = tp_session_new(g, NULL);
+        tp_hooked_session *session = tp_hooked_session_new(s, &list, 1);
+        CHECK(tp_hooked_run(session, &c, 1, NULL) == (i == 4 ? TP_ERR_IO : TP_ERR_ARG));
+        CHECK_STR(tp_last_error(), sentence[i]);
+        CHECK(tp_exec_random_step(tp_hooked_session_exec(session)) == 0); /* nothing ran */
+        tp_node *none = NULL;
+        CHECK_ERR(tp_hooked_run(session, &none, 1, NULL), TP_ERR_ARG, "that does not exist");
+        tp_hooked_session_free(session);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

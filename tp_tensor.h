@@ -1625,13 +1625,23 @@ static int tp__os_thread_start(tp__os_thread *t, void *(*fn)(void *), void *user
     return err;
 }
 
+#ifdef __linux__
+/* So many of n processors a container's quota gives time for: "max 100000", or microseconds in each so many. */
+static long tp__os_quota(const char *text, long n)
+{
+    char *end;
+    const long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
+    return quota > 0 && period > 0 && (quota - 1) / period + 1 < n ? (long)((quota - 1) / period + 1) : n;
+}
+#endif
+
 /* The processors this process may use: those online, less what the affinity mask and a container's quota take. */
 static int tp__os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 1) n = 1;
 #ifdef __linux__
-    char text[8192], *end;
+    char text[8192];
     tp__os_peek("/proc/self/status", text, sizeof text);
     const char *c = strstr(text, "\nCpus_allowed:");
     long allowed = 0;
@@ -1641,8 +1651,7 @@ static int tp__os_processors(void)
     }
     if (allowed > 0 && allowed < n) n = allowed;
     tp__os_peek("/sys/fs/cgroup/cpu.max", text, sizeof text);
-    const long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
-    if (quota > 0 && period > 0 && (quota - 1) / period + 1 < n) n = (long)((quota - 1) / period + 1);
+    n = tp__os_quota(text, n);
 #endif
     return n < INT_MAX ? (int)n : INT_MAX;
 }
@@ -5210,7 +5219,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
                 e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
                 e.c = out + row0 * ldc + panel * p->nr;
-                tp__even_product_of[isa->level](&e, rows, tp__min64(g->N - panel * p->nr, p->nr));
+                tp__even_product_of[isa->level](&e, rows, p->nr); /* panels are whole here */
             }
             i = rows;
         }

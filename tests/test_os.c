@@ -310,4 +310,43 @@ TEST(tf_over_itself)
     CHECK(value_of(TF, path) == 9 && tp_test_files_in(dir) == 6);
 }
 
+/* ==== >>machine ======================================================================================= */
+
+#ifdef __linux__
+/* As the kernel writes cpu.max: microseconds of all processors together, in each so many. */
+TEST(a_quota_of_processors)
+{
+    static const struct {
+        const char *text;
+        long n, want;
+    } row[] = {{"max 100000\n", 8, 8},     {"", 8, 8},
+               {"100000 100000\n", 8, 1},  {"100001 100000\n", 8, 2},
+               {"99999 100000\n", 8, 1},   {"50000 100000\n", 8, 1},
+               {"1 100000\n", 8, 1},       {"750000 100000\n", 8, 8},
+               {"700000 100000\n", 8, 7},  {"700001 100000\n", 8, 8},
+               {"9000000 100000\n", 8, 8}, {"150000 50000\n", 8, 3},
+               {"0 100000\n", 8, 8},       {"-1 100000\n", 8, 8},
+               {"100000 0\n", 8, 8},       {"100000 -1\n", 8, 8},
+               {"100000", 8, 8},           {"200000 100000\n", 1, 1}};
+    for (int i = 0; i < TP_COUNT(row); i++)
+        CHECK_MSG(tp__os_quota(row[i].text, row[i].n) == row[i].want, "'%s' of %ld: %ld", row[i].text, row[i].n,
+                  tp__os_quota(row[i].text, row[i].n));
+}
+#endif
+
+/* The beginning of a file, as much as there is room for; nothing of one that is not there. */
+TEST(peeking_into_a_file)
+{
+    char text[8] = "old", path[600];
+    snprintf(path, sizeof path, "%s/f", tp_test_tmpdir());
+    tp__os_peek(path, text, sizeof text);
+    CHECK_STR(text, "");
+    tp_test_write(path, "1234567890", 10);
+    tp__os_peek(path, text, sizeof text);
+    CHECK_STR(text, "1234567");
+    tp_test_write(path, "12", 2);
+    tp__os_peek(path, text, sizeof text);
+    CHECK_STR(text, "12");
+}
+
 TEST_MAIN()

@@ -1,14 +1,17 @@
 /* test_tensor.c - the ground floor: errors, log, memory, dtypes, shapes, tensors, random numbers, threads,
  * devices */
+#define _GNU_SOURCE /* sched_setaffinity */
 #define TP_IMPLEMENTATION
 #include "../tp_tensor.h"
 #include "tp_test.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <limits.h>
 #include <sys/wait.h>
 #if !defined(TP_NO_THREADS)
 #include <pthread.h>
+#include <sched.h>
 #endif
 
 /* ==== >>status ======================================================================================== */
@@ -455,6 +458,33 @@ TEST(logger_dir)
     tp_set_log(NULL, NULL);
 }
 
+/* Only the log file of the present directory is open, and none after it was forgotten. */
+TEST(logger_closes_its_files)
+{
+    static log_seen seen;
+    tp_set_log(log_into, &seen);
+    const char *top = tp_test_tmpdir();
+    const int free_one = open("/dev/null", O_RDONLY);
+    close(free_one);
+    CHECK_OK(tp_logger_set_dir(tp_test_path(top, "a"), 0));
+    const int free_two = open("/dev/null", O_RDONLY);
+    close(free_two);
+    CHECK(free_two > free_one);
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(tp_logger_set_dir(tp_test_path(top, i % 2 ? "a" : "b"), 'k'));
+        int held[2];
+        for (int k = 0; k < 2; k++) held[k] = open("/dev/null", O_RDONLY);
+        CHECK_MSG(held[0] <= free_two && held[1] <= free_two + 1, "%d and %d were free, before it was %d", held[0],
+                  held[1], free_two);
+        for (int k = 0; k < 2; k++) CHECK(close(held[k]) == 0);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    const int again = open("/dev/null", O_RDONLY);
+    CHECK_MSG(again == free_one, "%d is free, before it was %d", again, free_one);
+    close(again);
+    tp_set_log(NULL, NULL);
+}
+
 /* ==== >>alloc ========================================================================================= */
 
 TEST(allocator_edges)
@@ -514,6 +544,104 @@ TEST(arena)
     CHECK(tp_arena_alloc(&a, SIZE_MAX - 4) == NULL);
     tp_arena_free(&a);
     CHECK(a.used == 0 && tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+/* What was handed out is counted in sixteens. Blocks are few: they double, and what is large has one of its own, behind
+ * which the open one goes on. */
+TEST(arena_takes_few_blocks)
+{
+    tp_arena a = {NULL, 0};
+    size_t used = 0;
+    tp_test_fail_after(0);
+    for (int i = 0; i < 20000; i++) {
+        const size_t n = (size_t)(i * 7919 % 120);
+        if (!CHECK(tp_arena_alloc(&a, n) != NULL)) break;
+        used += n < 1 ? 16 : (n + 15) / 16 * 16;
+        if (!CHECK(a.used == used)) break;
+    }
+    CHECK_MSG(tp_test_alloc_count() <= 10, "%ld blocks", tp_test_alloc_count()); /* 4 KiB to 1 MiB: 9 and one more */
+    const long before = tp_test_alloc_count();
+    char *small = (char *)tp_arena_alloc(&a, 16), *large = (char *)tp_arena_alloc(&a, 5000000),
+         *next = (char *)tp_arena_alloc(&a, 16);
+    CHECK(large && tp_test_alloc_count() == before + 1 && next == small + 16);
+    tp_arena_free(&a);
+    CHECK(tp_test_live_blocks() == 0);
+    large = (char *)tp_arena_alloc(&a, 3000); /* the first of an arena */
+    CHECK(large && a.used == 3008);
+    memset(large, 1, 3000);
+    tp_arena_free(&a);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_arena_free(NULL);
+    tp_test_alloc_reset();
+}
+
+/* A size that no machine has is refused by a sentence that names it. */
+TEST(sentences_of_impossible_sizes)
+{
+    static const size_t size[] = {SIZE_MAX, (size_t)PTRDIFF_MAX + 1, PTRDIFF_MAX, (size_t)PTRDIFF_MAX - 8,
+                                  (size_t)PTRDIFF_MAX - 31};
+    char want[100];
+    tp_test_fail_after(0);
+    for (int i = 0; i < (sizeof(size_t) > 4 ? TP_COUNT(size) : 2); i++) {
+        tp_arena a = {NULL, 0};
+        snprintf(want, sizeof want, "out of memory: %zu bytes were asked for", size[i]);
+        CHECK(tp_malloc(size[i]) == NULL);
+        CHECK_STR(tp_last_error(), want);
+        CHECK(tp_realloc(NULL, size[i]) == NULL);
+        CHECK_STR(tp_last_error(), want);
+        CHECK(tp_alloc_aligned(size[i]) == NULL);
+        CHECK_STR(tp_last_error(), want);
+        CHECK(tp_arena_alloc(&a, size[i]) == NULL && a.used == 0);
+        CHECK_STR(tp_last_error(), want);
+        void *p = tp_malloc(8);
+        CHECK(tp_realloc(p, size[i]) == NULL);
+        CHECK_STR(tp_last_error(), want);
+        tp_free(p);
+        CHECK(tp_calloc(1, size[i]) == NULL);
+        CHECK_STR(tp_last_error(), want);
+    }
+    CHECK(tp_calloc(SIZE_MAX, 2) == NULL);
+    snprintf(want, sizeof want, "out of memory: %zu elements of 2 bytes were asked for", SIZE_MAX);
+    CHECK_STR(tp_last_error(), want);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+/* It grows by doubling, and asks for nothing while there is room. */
+TEST(buf_grows_by_doubling)
+{
+    tp_buf b = {NULL, 0, 0, false};
+    static char text[70000];
+    memset(text, 'x', sizeof text);
+    tp_test_fail_after(0);
+    tp_buf_printf(&b, "%s", "");
+    CHECK(b.data == NULL && b.cap == 0 && tp_test_alloc_count() == 0);
+    for (size_t n = 1; n <= 66000; n++) {
+        if (n % 2) tp_buf_put(&b, text, 1);
+        else tp_buf_printf(&b, "%c", 'x');
+        size_t cap = 32;
+        while (cap < n + 1) cap *= 2; /* with its 0 */
+        if (!CHECK(b.len == n && b.data[n] == 0 && b.cap == cap)) break;
+    }
+    CHECK(memcmp(b.data, text, 66000) == 0);
+    CHECK_MSG(tp_test_alloc_count() == 13, "%ld allocations", tp_test_alloc_count()); /* 32 to 131072 */
+    tp_buf_free(&b);
+    tp_buf_put(&b, text, 31);
+    CHECK(b.cap == 32);
+    tp_buf_free(&b);
+    tp_buf_put(&b, text, 32);
+    CHECK(b.cap == 64);
+    tp_buf_free(&b);
+    tp_buf_put(&b, text, 66000); /* at once */
+    CHECK(b.cap == 131072 && b.len == 66000 && b.data[66000] == 0);
+    tp_buf_put(&b, text, SIZE_MAX / 2);
+    CHECK(b.failed && b.len == 66000);
+    tp_buf_printf(&b, "more");
+    CHECK(b.len == 66000);
+    tp_buf_free(&b);
+    tp_buf_free(NULL);
+    CHECK(b.len == 0 && b.cap == 0 && tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
 }
 
@@ -970,6 +1098,39 @@ TEST(pool_runs_each_chunk_once)
     tp_pool_free(all);
 }
 
+#if defined(__linux__) && !defined(TP_NO_THREADS)
+/* One thread for each processor that the process may use: those it is not kept away from, nor given too little time for. */
+TEST(pool_of_as_many_threads_as_processors)
+{
+    cpu_set_t may;
+    CPU_ZERO(&may);
+    if (!CHECK(sched_getaffinity(0, sizeof may, &may) == 0)) return;
+    long n = CPU_COUNT(&may);
+    char line[100] = "";
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
+    double quota, period;
+    if (f && fgets(line, sizeof line, f) && sscanf(line, "%lf %lf", &quota, &period) == 2 &&
+        ceil(quota / period) < (double)n)
+        n = (long)ceil(quota / period);
+    if (f) fclose(f);
+    tp_pool *p = tp_pool_new(0);
+    CHECK_MSG(tp_pool_threads(p) == (n > 1024 ? 1024 : n), "%d threads for %ld processors", tp_pool_threads(p), n);
+    tp_pool_free(p);
+    const pid_t child = fork();
+    if (child == 0) { /* kept to one */
+        size_t cpu = 0;
+        while (!CPU_ISSET(cpu, &may)) cpu++;
+        CPU_ZERO(&may);
+        CPU_SET(cpu, &may);
+        if (sched_setaffinity(0, sizeof may, &may) != 0) _exit(2);
+        p = tp_pool_new(0);
+        _exit(tp_pool_threads(p) == 1 ? 0 : 1);
+    }
+    int status = 1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) != 1);
+}
+#endif
+
 static void add_one(void *user, int64_t chunk)
 {
     (void)chunk;
@@ -1143,13 +1304,24 @@ TEST(cpu_device)
     CHECK(d->find_kernel(d, "mine") == kernel_b && d->find_kernel(d, "other") == kernel_a);
     CHECK_ERR(tp_device_add_kernel(d, "", kernel_a), TP_ERR_ARG, "name");
     CHECK_ERR(tp_device_add_kernel(d, "x", NULL), TP_ERR_ARG, "function");
+    char longest[65];
+    memset(longest, 'n', 64);
+    longest[64] = 0;
+    CHECK_ERR(tp_device_add_kernel(d, longest, kernel_b), TP_ERR_ARG,
+              "device cpu:0: a kernel needs a function and an op's name of 1 to 63 bytes");
+    CHECK(d->find_kernel(d, longest) == NULL);
+    longest[63] = 0;
+    CHECK_OK(tp_device_add_kernel(d, longest, kernel_b));
+    CHECK(d->find_kernel(d, longest) == kernel_b);
     tp_status st = TP_OK;
-    for (int i = 0; i < 10000 && st == TP_OK; i++) {
+    int added = 0;
+    for (; added < 10000 && st == TP_OK; added++) {
         char name[32];
-        snprintf(name, sizeof name, "op%d", i);
+        snprintf(name, sizeof name, "op%d", added);
         st = tp_device_add_kernel(d, name, kernel_a);
     }
-    CHECK_ERR(st, TP_ERR_NOMEM, "no room");
+    CHECK_ERR(st, TP_ERR_NOMEM, "device cpu:0: no room for a kernel of 'op253', 256 were added already");
+    CHECK(added == 254 && d->find_kernel(d, "op252") == kernel_a && d->find_kernel(d, "op253") == NULL);
 
     static counts c;
     memset(&c, 0, sizeof c);

@@ -47,6 +47,21 @@ static void write_type(const tp_node *n, char *text, size_t size)
              tp_shape_text(&n->shape, t));
 }
 
+static void read_attrs(op_case *c, const char *row, const char *attrs)
+{
+    char text[512];
+    memset(c, 0, sizeof *c);
+    c->file = "test_op_rules.c";
+    snprintf(c->op, sizeof c->op, "%s", row);
+    snprintf(text, sizeof text, "%s", attrs);
+    for (char *a = text; *a;) {
+        char *end = strchr(a, ';');
+        if (end) *end = 0;
+        snprintf(c->attr[c->n_attr++], sizeof c->attr[0], "%.250s", a);
+        a = end ? end + 1 : a + strlen(a);
+    }
+}
+
 static void check_rule(const rule *r)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -54,18 +69,9 @@ static void check_rule(const rule *r)
     tp_dtype dtype;
     tp_shape s;
     int n_in = 0, n_var = 0;
-    char name[16], got[2048] = "", attrs_text[512];
+    char name[16], got[2048] = "";
     op_case c;
-    memset(&c, 0, sizeof c);
-    c.file = "test_op_rules.c";
-    snprintf(c.op, sizeof c.op, "%s", r->row);
-    snprintf(attrs_text, sizeof attrs_text, "%s", r->attrs);
-    for (char *a = attrs_text; *a;) {
-        char *end = strchr(a, ';');
-        if (end) *end = 0;
-        snprintf(c.attr[c.n_attr++], sizeof c.attr[0], "%.250s", a);
-        a = end ? end + 1 : a + strlen(a);
-    }
+    read_attrs(&c, r->row, r->attrs);
     const char *p = r->in;
     for (; read_type(&p, &dtype, &s); n_in++) {
         snprintf(name, sizeof name, "x%d", n_in);
@@ -718,5 +724,113 @@ static const rule variables[] = {
 };
 RULES(variables)
 /* clang-format on */
+
+/* ==== >>work ========================================================================================== */
+
+/* Operations that a row counts for these inputs, outputs and, behind the bar, variables: 2 for each product and sum of
+ * what is a sum of products, and what the loops do for each element elsewhere. */
+typedef struct work {
+    const char *row, *attrs, *in, *out;
+    double count;
+} work;
+
+static int read_operands(const char **p, tp_operand *x)
+{
+    int n = 0;
+    tp_dtype dtype;
+    tp_shape s;
+    for (; read_type(p, &dtype, &s); n++) {
+        memset(&x[n], 0, sizeof x[n]);
+        x[n].dtype = dtype;
+        x[n].shape = s;
+    }
+    while (**p == ' ' || **p == '|') (*p)++;
+    return n;
+}
+
+/* clang-format off */
+static const work works[] = {
+    {"add", "", "f32(4,5) f32(5)", "f32(4,5)", 20},
+    {"reduce_sum", "", "f32(4,5)", "f32()", 20},
+    {"reduce_mean", "axes 0;n_axes 1", "f32(4,5)", "f32(5)", 20},
+    {"reduce_max", "", "f32(4,5)", "f32()", 20},
+    {"reduce_min", "", "f32(4,5)", "f32()", 20},
+    {"reduce_prod", "", "f32(4,5)", "f32()", 20},
+    {"reduce_all", "", "bool(4,5)", "bool()", 20},
+    {"sum_to_like", "", "f32(4,5) f32(5)", "f32(5)", 20},
+    {"add_n", "", "f32(4,5) f32(4,5) f32(4,5)", "f32(4,5)", 40},
+    {"all_reduce", "", "f32(4,5) f32(4,5) f32(4,5)", "f32(4,5) f32(4,5) f32(4,5)", 60},
+    {"l2_loss", "", "f32(4,5)", "f32()", 40},
+    {"global_norm", "", "f32(4,5) f32(3)", "f32()", 46},
+    {"zero_fraction", "", "f32(4,5)", "f32()", 20},
+    {"argmax", "axis 0", "f32(4,5)", "i64(5)", 20},
+    {"top_k", "k 3", "f32(4,5)", "f32(4,3) i32(4,3)", 60},
+    {"in_top_k", "k 3", "f32(4,5) i32(4)", "bool(4)", 20},
+    {"reshape", "", "f32(4,5)", "f32(20)", 0},
+    {"transpose", "", "f32(4,5)", "f32(5,4)", 0},
+    {"size_ratio", "", "f32(4,5) f32(5)", "f32()", 0},
+    {"gather", "", "f32(4,5) i32(2)", "f32(2,5)", 0},
+    {"gather_grad", "", "f32(2,5) i32(2) f32(4,5)", "f32(4,5)", 10},
+    {"pad_grad", "before 1", "f32(5,5) f32(4,5)", "f32(4,5)", 25},
+    {"tile_grad", "multiples 2 1", "f32(8,5) f32(4,5)", "f32(4,5)", 40},
+    {"matmul", "", "f32(3,4) f32(4,5)", "f32(3,5)", 2.0 * 3 * 4 * 5},
+    {"matmul", "transpose_a 1;transpose_b 1", "f32(4,3) f32(5,4)", "f32(3,5)", 2.0 * 3 * 4 * 5},
+    {"matmul", "", "f32(6,1,3,4) f32(7,4,5)", "f32(6,7,3,5)", 2.0 * 6 * 7 * 3 * 4 * 5},
+    {"conv2d", "padding 1;groups 2", "f32(2,8,9,4) f32(3,5,2,6)", "f32(2,8,9,6)", 2.0 * 2 * 8 * 9 * 3 * 5 * 2 * 6},
+    {"conv2d", "padding 2;data_format 2;stride_h 2", "f32(2,4,8,9) f32(3,5,4,6)", "f32(2,6,3,5)", 2.0 * 2 * 3 * 5 * 3 * 5 * 4 * 6},
+    {"conv2d_input_grad", "padding 2", "f32(2,6,5,6) f32(3,5,4,6) f32(2,8,9,4)", "f32(2,8,9,4)", 2.0 * 2 * 6 * 5 * 3 * 5 * 4 * 6},
+    {"conv2d_filter_grad", "padding 2", "f32(2,8,9,4) f32(2,6,5,6) f32(3,5,4,6)", "f32(3,5,4,6)", 2.0 * 2 * 6 * 5 * 3 * 5 * 4 * 6},
+    {"max_pool", "size_h 2;size_w 3", "f32(2,8,9,4)", "f32(2,4,3,4) u8(2,4,3,4)", 2.0 * 4 * 3 * 4 * 6},
+    {"avg_pool", "size_h 2;size_w 3", "f32(2,8,9,4)", "f32(2,4,3,4)", 2.0 * 4 * 3 * 4 * 6},
+    {"resize_grad", "out_h 4;out_w 4", "f32(1,4,4,3) f32(1,2,2,3)", "f32(1,2,2,3)", 48},
+    {"bilinear_sampler", "", "f32(1,4,4,3) f32(1,2,2,2)", "f32(1,2,2,3)", 8 * 12},
+    {"batch_norm", "axis 1", "f32(7,3) f32(3) f32(3)", "f32(7,3) f32(3) f32(3) f32(3)", 8 * 21},
+    {"layer_norm", "", "f32(7,3) f32(3) f32(3)", "f32(7,3) f32(7) f32(7)", 8 * 21},
+    {"softmax", "", "f32(7,3)", "f32(7,3)", 5 * 21},
+    {"sparse_softmax_cross_entropy", "", "f32(7,3) i32(7)", "f32(7) f32(7,3)", 5 * 21},
+    {"ctc_loss", "", "f32(9,2,5) i32(2,4) i32(2) i32(2)", "f32(2) f32(9,2,5)", 9 * 2 * 5 * 6 + 9 * 2 * 4 * 40},
+    {"lstm", "", "f32(7,2,3) f32(8,20) f32(20) f32(2,5) f32(2,5)", "f32(7,2,5) f32(2,5) f32(2,5) f32(7,2,20) f32(7,2,5)", 2.0 * 4 * 5 * (3 + 5) * 7 * 2},
+    {"lstm", "", "f32(9,3) f32(8,20) f32(20) f32(2,5) f32(2,5) i32(7,2)", "f32(7,2,5) f32(2,5) f32(2,5) f32(7,2,20) f32(7,2,5)", 2.0 * 4 * 5 * (9 * 3 + 7 * 2 * 5)},
+    {"lstm_grad", "", "f32(7,2,5) f32(2,5) f32(2,5) f32(7,2,3) f32(8,20) f32(2,5) f32(2,5) f32(7,2,5) f32(7,2,20) f32(7,2,5)", "f32(7,2,3) f32(8,20) f32(20) f32(2,5) f32(2,5)", 4.0 * 4 * 5 * (3 + 5) * 7 * 2},
+    {"lstm_grad", "", "f32(7,2,5) f32(2,5) f32(2,5) f32(9,3) f32(8,20) f32(2,5) f32(2,5) f32(7,2,5) f32(7,2,20) f32(7,2,5) i32(7,2)", "f32(7,2,3) f32(8,20) f32(20) f32(2,5) f32(2,5) f32(9,3)", 4.0 * 4 * 5 * (9 * 3 + 7 * 2 * 5)},
+    {"gru", "", "f32(7,2,3) f32(8,10) f32(10) f32(8,5) f32(5) f32(2,5)", "f32(7,2,5) f32(2,5) f32(7,2,15)", 2.0 * 3 * 5 * (3 + 5) * 7 * 2},
+    {"gru", "", "f32(9,3) f32(8,10) f32(10) f32(8,5) f32(5) f32(2,5) i32(7,2)", "f32(7,2,5) f32(2,5) f32(7,2,15)", 2.0 * 3 * 5 * (9 * 3 + 7 * 2 * 5)},
+    {"gru_grad", "", "f32(7,2,5) f32(2,5) f32(7,2,3) f32(8,10) f32(8,5) f32(2,5) f32(7,2,5) f32(7,2,15)", "f32(7,2,3) f32(8,10) f32(10) f32(8,5) f32(5) f32(2,5)", 4.0 * 3 * 5 * (3 + 5) * 7 * 2},
+    {"attention", "heads 2", "f32(3,5,8) f32(3,7,8) f32(3,7,8)", "f32(3,5,8) f32(3,2,5)", 4.0 * 3 * 5 * 7 * 8},
+    {"attention_grad", "heads 2", "f32(3,5,8) f32(3,5,8) f32(3,7,8) f32(3,7,8) f32(3,5,8) f32(3,2,5)", "f32(3,5,8) f32(3,7,8) f32(3,7,8)", 10.0 * 3 * 5 * 7 * 8},
+    {"apply_gradient_descent", "n 2", "f32(2) f32(3) f32() | f32(2) f32(3)", "bool(0)", 2 * 5},
+    {"apply_momentum", "n 1;kind 1", "f32(5) f32() | f32(5) f32(5)", "bool(0)", 4 * 5},
+    {"apply_adam", "n 2;kind 2", "f32(5) f32(2) f32() f32() f32() | f32(5) f32(2) f32(5) f32(2) f32(5) f32(2)", "bool(0)", 10 * 7},
+};
+/* clang-format on */
+
+TEST(work_of_each_row)
+{
+    for (int i = 0; i < TP_COUNT(works); i++) {
+        const work *w = &works[i];
+        const tp_op *row = tp_op_find(w->row);
+        tp_operand x[3 * MAX_VALUES];
+        op_case c;
+        tp_call k;
+        memset(&k, 0, sizeof k);
+        read_attrs(&c, w->row, w->attrs);
+        const char *in = w->in, *out = w->out;
+        k.n_in = read_operands(&in, x);
+        k.in = x;
+        k.out = x + k.n_in;
+        k.n_out = read_operands(&out, x + k.n_in);
+        k.var = x + k.n_in + k.n_out;
+        k.n_var = read_operands(&in, x + k.n_in + k.n_out);
+        if (!CHECK_MSG(row != NULL, "there is no row '%s'", w->row)) continue;
+        void *attrs = calloc(row->attr_size + 1, 1);
+        if (attrs && fill_attrs(&c, row, false, attrs)) {
+            k.op = row;
+            k.attrs = attrs;
+            const double got = row->flops ? row->flops(&k) : (double)tp_shape_size(&k.out[0].shape);
+            CHECK_MSG(got == w->count, "%s %s: %g, expected %g", w->row, w->in, got, w->count);
+        }
+        free(attrs);
+    }
+}
 
 TEST_MAIN()

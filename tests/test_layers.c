@@ -1374,6 +1374,168 @@ TEST(memory_may_run_out_anywhere)
     tp_set_log(NULL, NULL);
 }
 
+/* ==== what each layer makes =========================================================================== */
+
+/* y's shape, and the variables in the order in which they were made: name, shape, "!" if it is not trained. */
+static void made(int line, tp_graph *g, const tp_node *y, const char *shape, const char *vars)
+{
+    char t[TP_SHAPE_TEXT], got[2048] = "";
+    if (!CHECK_MSG(tp_graph_status(g) == TP_OK, "line %d: %s", line, tp_graph_error(g))) return;
+    CHECK_MSG(strcmp(tp_shape_text(&y->shape, t), shape) == 0, "line %d: shape %s, expected %s", line, t, shape);
+    for (int i = 0; i < tp_graph_n_variables(g); i++) {
+        const tp_variable *v = tp_graph_variable(g, i);
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s%s%s", *got ? " " : "", v->name,
+                 tp_shape_text(&v->shape, t), v->trainable ? "" : "!");
+    }
+    CHECK_MSG(strcmp(got, vars) == 0, "line %d: variables %s, expected %s", line, got, vars);
+}
+
+/* Of a graph of its own, with inputs to choose from. */
+#define MAKES(shape_, vars_, ...)                                                                      \
+    do {                                                                                               \
+        tp_graph *g = tower(true);                                                                     \
+        tp_node *x = image(g, 8, 8, 4), *chw = image(g, 4, 8, 6), *open = image(g, TP_ANY, TP_ANY, 4); \
+        tp_node *flat = tp_placeholder(g, "flat", TP_F32, tp_make_shape(TP_ANY, 10));                  \
+        tp_node *seq = tp_placeholder(g, "seq", TP_F32, tp_make_shape(TP_ANY, 5, 6));                  \
+        tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(TP_ANY));                        \
+        (void)x, (void)chw, (void)open, (void)flat, (void)seq, (void)ids;                              \
+        made(__LINE__, g, __VA_ARGS__, shape_, vars_);                                                 \
+        done(g);                                                                                       \
+    } while (0)
+
+TEST(convolutions_and_poolings_make_this)
+{
+    MAKES("(?,8,8,7)", "w/W(3,3,4,7) w/b(7)", tp_conv2d(x, "w", .filters = 7, .kernel_size = 3));
+    MAKES("(?,1,1,7)", "w/W(8,8,4,7) w/b(7)", tp_conv2d(x, "w", .filters = 7, .kernel_size = 8, .padding = TP_VALID));
+    MAKES("(?,1,6,7)", "w/W(8,3,4,7) w/b(7)",
+          tp_conv2d(x, "w", .filters = 7, .kernel_size = 8, .kernel_size_w = 3, .padding = TP_VALID));
+    MAKES("(?,6,1,7)", "w/W(3,8,4,7) w/b(7)",
+          tp_conv2d(x, "w", .filters = 7, .kernel_size = 3, .kernel_size_w = 8, .padding = TP_VALID));
+    MAKES("(?,2,6,7)", "w/W(3,3,4,7) w/b(7)",
+          tp_conv2d(x, "w", .filters = 7, .kernel_size = 3, .padding = TP_VALID, .dilation_rate = 3,
+                    .dilation_rate_w = 1));
+    MAKES("(?,1,1,7)", "w/W(2,2,4,7) w/b(7)",
+          tp_conv2d(x, "w", .filters = 7, .kernel_size = 2, .padding = TP_VALID, .dilation_rate = 7));
+    MAKES("(?,4,3,7)", "w/W(3,3,4,7) w/b(7)",
+          tp_conv2d(x, "w", .filters = 7, .kernel_size = 3, .strides = 2, .strides_w = 3));
+    MAKES("(?,3,3,7)", "w/W(3,3,4,7)",
+          tp_conv2d(x, "w", .filters = 7, .kernel_size = 3, .strides = 3, .use_bias = TP_NO));
+    MAKES("(?,8,8,8)", "w/W(1,1,1,8) w/b(8)", tp_conv2d(x, "w", .filters = 8, .kernel_size = 1, .split = 4));
+    MAKES("(?,7,4,3)", "w/W(2,4,4,7) w/b(7)",
+          tp_conv2d(chw, "w", .filters = 7, .kernel_size = 2, .kernel_size_w = 4, .strides = 2, .data_format = TP_NCHW,
+                    .padding = TP_SAME));
+    MAKES("(?,?,?,7)", "w/W(9,9,4,7) w/b(7)",
+          tp_conv2d(open, "w", .filters = 7, .kernel_size = 9, .padding = TP_VALID));
+    MAKES("(?,8,8,2)", "w/W(1,1,4,2) w/bn/gamma(2) w/bn/beta(2) w/bn/mean/EMA(2)! w/bn/variance/EMA(2)!",
+          tp_conv2d(x, "w", .filters = 2, .kernel_size = 1, .use_bias = TP_NO, .activation = tp_bn_relu));
+    MAKES("(?,16,24,5)", "w/W(3,3,5,4) w/b(5)",
+          tp_conv2d_transpose(x, "w", .filters = 5, .kernel_size = 3, .strides = 2, .strides_w = 3));
+    MAKES("(?,17,16,5)", "w/W(3,1,5,4) w/b(5)",
+          tp_conv2d_transpose(x, "w", .filters = 5, .kernel_size = 3, .kernel_size_w = 1, .strides = 2,
+                              .padding = TP_VALID));
+    MAKES("(?,10,12,4)", "w/W(3,5,4,4)",
+          tp_conv2d_transpose(x, "w", .filters = 4, .kernel_size = 3, .kernel_size_w = 5, .padding = TP_VALID,
+                              .use_bias = TP_NO));
+    MAKES("(?,5,16,12)", "w/W(2,2,5,4) w/b(5)",
+          tp_conv2d_transpose(chw, "w", .filters = 5, .kernel_size = 2, .strides = 2, .data_format = TP_NCHW));
+    MAKES("(?,8,8,4)", "w/W(3,3,4,1)", tp_depthwise_conv2d(x, "w", .kernel_size = 3));
+    MAKES(
+        "(?,1,1,12)", "w/W(8,8,4,3) w/b(12)",
+        tp_depthwise_conv2d(x, "w", .kernel_size = 8, .depth_multiplier = 3, .use_bias = TP_YES, .padding = TP_VALID));
+    MAKES("(?,8,8,3)", "w/W(2,3,4,2)",
+          tp_depthwise_conv2d(chw, "w", .kernel_size = 2, .kernel_size_w = 3, .depth_multiplier = 2, .strides_w = 2,
+                              .strides = 1, .data_format = TP_NCHW));
+    MAKES("(?,4,4,4)", "", tp_max_pooling(x, "w", .pool_size = 2));
+    MAKES("(?,1,1,4)", "", tp_max_pooling(x, "w", .pool_size = 8));
+    MAKES("(?,4,2,4)", "", tp_avg_pooling(x, "w", .pool_size = 2, .pool_size_w = 4));
+    MAKES("(?,3,3,4)", "", tp_max_pooling(x, "w", .pool_size = 2, .strides = 3));
+    MAKES("(?,3,7,4)", "", tp_avg_pooling(x, "w", .pool_size = 2, .strides = 3, .strides_w = 1));
+    MAKES("(?,8,8,4)", "", tp_max_pooling(x, "w", .pool_size = 9, .strides = 1, .padding = TP_SAME));
+    MAKES("(?,4,4,3)", "", tp_avg_pooling(chw, "w", .pool_size = 2, .data_format = TP_NCHW));
+    MAKES("(?,4)", "", tp_global_avg_pooling(x, "w"));
+    MAKES("(?,4)", "", tp_global_avg_pooling(chw, "w", .data_format = TP_NCHW));
+    MAKES("(?,16,24,4)", "", tp_fixed_unpooling(x, "w", .shape = 2, .shape_w = 3));
+    MAKES("(?,4,8,6)", "", tp_fixed_unpooling(chw, "w", .shape = 1, .data_format = TP_NCHW));
+    MAKES("(?,8,8,4)", "", tp_caffe_bilinear_upsample(x, "w", .shape = 1));
+    MAKES("(?,4,24,18)", "", tp_caffe_bilinear_upsample(chw, "w", .shape = 3, .data_format = TP_NCHW));
+}
+
+TEST(the_other_layers_make_this)
+{
+    const float any = 1.5f;
+    MAKES("(?,3)", "w/W(256,3) w/b(3)", tp_fully_connected(x, "w", .units = 3));
+    MAKES("(?,3)", "w/W(10,3)", tp_fully_connected(flat, "w", .units = 3, .use_bias = TP_NO));
+    MAKES("(?,3)", "w/W(1,3) w/b(3)", tp_fully_connected(tp_cast(ids, TP_F32), "w", .units = 3));
+    MAKES("(?,8,8,4)", "w/gamma(4) w/beta(4) w/mean/EMA(4)! w/variance/EMA(4)!", tp_batch_norm(x, "w"));
+    MAKES("(?,10)", "w/mean/EMA(10)! w/variance/EMA(10)!", tp_batch_norm(flat, "w", .scale = TP_NO, .center = TP_NO));
+    MAKES("(?,4,8,6)", "w/gamma(4) w/mean/EMA(4)! w/variance/EMA(4)!",
+          tp_batch_norm(chw, "w", .data_format = TP_NCHW, .center = TP_NO));
+    MAKES("(?,4,8,6)", "w/beta(6) w/mean/EMA(6)! w/variance/EMA(6)!",
+          tp_batch_norm(chw, "w", .axis = 3, .scale = TP_NO, .data_format = TP_NCHW));
+    MAKES("(?,8,8,4)", "w/gamma(8) w/beta(8) w/mean/EMA(8)! w/variance/EMA(8)!", tp_batch_norm(x, "w", .axis = 1));
+    MAKES("(?,8,8,4)", "", tp_dropout(x, "w", .rate = TP_ZERO));
+    MAKES("(?,8,8,4)", "", tp_dropout(x, "w", .keep_prob = 1));
+    MAKES("(?,10)", "w/gamma(10) w/beta(10)", tp_layer_norm(flat, "w"));
+    MAKES("(?,4,8,6)", "w/gamma(4)", tp_layer_norm(chw, "w", .data_format = TP_NCHW, .center = TP_NO));
+    MAKES("(?,8,8,4)", "w/beta(4)", tp_instance_norm(x, "w", .scale = TP_NO));
+    MAKES("(?,8,8,4)", "w/gamma(4) w/beta(4)", tp_group_norm(x, "w", .groups = 4));
+    MAKES("(?,4,8,6)", "w/gamma(4) w/beta(4)", tp_group_norm(chw, "w", .groups = 1, .data_format = TP_NCHW));
+    MAKES("(?,10)",
+          "w/moving_mean(10)! w/moving_variance(10)! w/renorm_mean(10)! w/renorm_mean_weight()! w/renorm_stddev(10)! "
+          "w/renorm_stddev_weight()! w/gamma(10) w/beta(10)",
+          tp_batch_renorm(flat, "w", .rmax = 1, .dmax = TP_ZERO));
+    MAKES("(?,10)", "w/alpha()", tp_prelu(flat, "w"));
+    MAKES("(?,8,8,2)", "", tp_maxout(x, "w", .num_unit = 2));
+    MAKES("(?,1)", "", tp_maxout(flat, "w", .num_unit = 10));
+    MAKES("(?,10)", "", tp_maxout(flat, "w", .num_unit = 1));
+    MAKES("(?,20)", "", tp_concat_with(flat, "w", .tensor = flat, .dim = 1));
+    MAKES("(?,8,8,12)", "", tp_concat_with(x, "w", .tensors = (tp_node *[]){x, x}, .n_tensors = 2, .dim = -1));
+    MAKES("(?,10)", "", tp_softmax_layer(flat, "w"));
+    MAKES("(?,10)", "w/invtemp()", tp_softmax_layer(flat, "w", .use_temperature = TP_YES, .temperature_init = any));
+    MAKES("(?,5)", "w/W(9,5)", tp_embedding(ids, "w", .vocab = 9, .units = 5));
+    MAKES("(?,5,3)", "w/kernel(9,12) w/bias(12)", tp_lstm(seq, "w", .units = 3));
+    MAKES("(?,5,3)", "w/kernel(9,12) w/bias(12)", tp_lstm(seq, "w", .units = 3, .time_major = TP_YES));
+    MAKES("(?,5,3)", "w/gates/kernel(9,6) w/gates/bias(6) w/candidate/kernel(9,3) w/candidate/bias(3)",
+          tp_gru(seq, "w", .units = 3));
+    MAKES("(?,3)", "w/kernel(13,12) w/bias(12)", tp_basic_lstm_cell(flat, "w", .units = 3));
+    MAKES("(?,3)", "w/gates/kernel(13,6) w/gates/bias(6) w/candidate/kernel(13,3) w/candidate/bias(3)",
+          tp_gru_cell(flat, "w", .units = 3));
+    MAKES("(?,5,6)", "w/Wq(6,6) w/bq(6) w/Wk(6,6) w/bk(6) w/Wv(6,6) w/bv(6) w/Wo(6,6) w/bo(6)",
+          tp_multi_head_attention(seq, "w", .heads = 6));
+    MAKES("(?,5,4)", "w/Wq(6,4) w/Wk(6,4) w/Wv(6,4) w/Wo(4,4)",
+          tp_multi_head_attention(seq, "w", .heads = 1, .units = 4, .use_bias = TP_NO));
+    MAKES("(?,16,16,1)", "", tp_depth_to_space(x, 2, TP_NHWC));
+    MAKES("(?,1,16,12)", "", tp_depth_to_space(chw, 2, TP_NCHW));
+    MAKES("(?,4,4,16)", "", tp_space_to_depth(x, 2, TP_NHWC));
+    MAKES("(?,16,4,3)", "", tp_space_to_depth(chw, 2, TP_NCHW));
+    MAKES("(?,8,8,4)", "", tp_space_to_depth(x, 1, TP_NHWC));
+}
+
+/* A layer's variables under all their keys; what is asked for in vain is compared with what there is. */
+TEST(variables_of_a_layer_by_their_keys)
+{
+    static const char *const keys[] = {"gamma", "beta", "mean", "variance", "moving_mean", "moving_variance"};
+    static const char *const names[] = {"w/gamma",        "w/beta",     "w/mean/EMA",
+                                        "w/variance/EMA", "w/mean/EMA", "w/variance/EMA"};
+    tp_graph *g = tower(true);
+    tp_node *y = tp_batch_norm(image(g, 8, 8, 4), "w");
+    for (int i = 0; i < TP_COUNT(keys); i++) CHECK_STR(tp_node_name(tp_layer_variable(y, keys[i])), names[i]);
+    CHECK(ok(g) && tp_is_poison(tp_layer_variable(y, "gama")));
+    CHECK_HAS(tp_graph_error(g), "layer 'w' has no variable 'gama'; did you mean 'gamma'?");
+    done(g);
+    g = tower(true);
+    y = tp_multi_head_attention(tp_placeholder(g, "seq", TP_F32, tp_make_shape(TP_ANY, 5, 6)), "att", .heads = 2);
+    static const char *const of_attention[] = {"Wq", "bq", "Wk", "bk", "Wv", "bv", "Wo", "bo"};
+    for (int i = 0; i < TP_COUNT(of_attention); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "att/%s", of_attention[i]);
+        CHECK_STR(tp_node_name(tp_layer_variable(y, of_attention[i])), name);
+    }
+    CHECK(ok(g) && tp_is_poison(tp_layer_variable(y, "zzzzzzzz")));
+    CHECK(strstr(tp_graph_error(g), "did you mean") == NULL);
+    done(g);
+}
+
 /* ==== a network learns ================================================================================ */
 
 TEST(gradients_flow_through_every_layer)

@@ -363,6 +363,55 @@ TEST(lstm_is_its_cell_unrolled)
         }
 }
 
+/* A sequence of no steps, or of no samples: the last state is the first one, and so are their gradients; the weights have none. */
+static void nothing_to_go_through(bool lstm, int64_t T, int64_t B, bool batch_major, tp_dtype dtype, const char *isa)
+{
+    enum { I = 3, H = 5 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *xs[6], *y, *h = NULL, *c = NULL, *grads[6], *fetch[10];
+    const int n = lstm ? 5 : 6;
+    xs[0] = batch_major ? normal(g, dtype, 3, B, T, I, 1) : normal(g, dtype, 3, T, B, I, 1);
+    xs[1] = normal(g, dtype, 2, I + H, lstm ? 4 * H : 2 * H, 0, 1);
+    xs[2] = normal(g, dtype, 1, lstm ? 4 * H : 2 * H, 0, 0, 1);
+    xs[3] = lstm ? normal(g, dtype, 2, B, H, 0, 1) : normal(g, dtype, 2, I + H, H, 0, 1);
+    xs[4] = lstm ? normal(g, dtype, 2, B, H, 0, 1) : normal(g, dtype, 1, H, 0, 0, 1);
+    xs[5] = normal(g, dtype, 2, B, H, 0, 1);
+    if (lstm) y = tp_nn_lstm(xs[0], xs[1], xs[2], xs[3], xs[4], 1, batch_major, &h, &c);
+    else y = c = tp_nn_gru(xs[0], xs[1], xs[2], xs[3], xs[4], xs[5], batch_major, &h);
+    tp_node *w = normal(g, dtype, 2, B, H, 0, 1);
+    tp_node *loss = tp_add(tp_sum(y), tp_sum(tp_mul(h, w)));
+    if (lstm) loss = tp_add(loss, tp_affine(tp_sum(tp_mul(c, w)), 2, 0));
+    tp_gradients(loss, xs, n, grads);
+    const tp_tensor *v[10];
+    fetch[0] = h, fetch[1] = c, fetch[2] = xs[lstm ? 3 : 5], fetch[3] = xs[4], fetch[4] = w;
+    for (int i = 1; i < n; i++) fetch[4 + i] = grads[i];
+    tp_session_config sc = tp_default_session_config();
+    sc.isa = isa;
+    sc.threads = 2;
+    tp_session *s = tp_session_new(g, &sc);
+    if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 4 + n, v))) {
+        const int first = lstm ? 3 : 5; /* whose gradient is that of the first h */
+        CHECK(tp_tensor_size(v[0]) == B * H && (lstm || tp_tensor_size(v[1]) == 0));
+        for (int64_t e = 0; e < B * H; e++) {
+            CHECK(tp_tensor_get(v[0], e) == tp_tensor_get(v[2], e));
+            CHECK(tp_tensor_get(v[4 + first], e) == tp_tensor_get(v[4], e));
+            if (lstm) CHECK(tp_tensor_get(v[1], e) == tp_tensor_get(v[3], e));
+            if (lstm) CHECK(tp_tensor_get(v[8], e) == 2 * tp_tensor_get(v[4], e));
+        }
+        for (int i = 1; i < (lstm ? 3 : 5); i++)
+            for (int64_t e = 0; e < tp_tensor_size(v[4 + i]); e++) CHECK(tp_tensor_get(v[4 + i], e) == 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_sequence_of_nothing)
+{
+    for (int i = 0; i < 32; i++)
+        nothing_to_go_through((i & 1) != 0, i & 2 ? 0 : 4, i & 2 ? 40 : 0, (i & 4) != 0, i & 8 ? TP_F64 : TP_F32,
+                              i & 16 ? "naive" : NULL);
+}
+
 TEST(lstm_cell_by_hand)
 {
     for (int forget = 0; forget < 2; forget++) {

@@ -4468,7 +4468,7 @@ static bool tp__re_is_word(uint32_t c, unsigned flags)
     if (c < 128) return tp__re_is_letter(c) || tp__re_is_digit((char)c) || c == '_';
     if (flags & TP__RE_A) return false;
     if (c < 0xc0) return strchr(latin, (int)c) != NULL;
-    return c != 0xd7 && c != 0xf7 && (c < 0x2000 || c > 0x2bff) && (c < 0x3000 || c > 0x3004) &&
+    return c != 0xd7 && c != 0xf7 && c != 0x1680 && (c < 0x2000 || c > 0x2bff) && (c < 0x3000 || c > 0x3004) &&
            (c < 0xd800 || c > 0xf8ff) && (c < 0x1f000 || c > 0x1faff);
 }
 

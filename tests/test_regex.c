@@ -186,6 +186,163 @@ TEST(bytes_that_are_no_utf8)
     says('f', "....", "\xf0\x80\x80\x80", "0,4");
 }
 
+/* ==== every character of Latin-1, and edges beyond ==================================================== */
+
+static const char *utf8(uint32_t c, char s[5])
+{
+    int n = 0;
+    if (c < 0x80) s[n++] = (char)c;
+    else {
+        const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        s[n++] = (char)((more == 1 ? 0xc0u : more == 2 ? 0xe0u : 0xf0u) | c >> (6 * more));
+        for (int i = more - 1; i >= 0; i--) s[n++] = (char)(0x80u | (c >> (6 * i) & 0x3fu));
+    }
+    s[n] = 0;
+    return s;
+}
+static bool is_one_of(uint32_t c, const uint32_t (*range)[2])
+{
+    bool yes = false;
+    for (; (*range)[1]; range++) yes = yes || (c >= (*range)[0] && c <= (*range)[1]);
+    return yes;
+}
+static bool takes(const tp_regex *re, uint32_t c)
+{
+    char s[5];
+    bool found = false;
+    CHECK_OK(tp_regex_fullmatch(re, utf8(c, s), &found, NULL, 0));
+    return found;
+}
+
+/* What Python 3.11 says of \w, \s and \d, with and without flag a. */
+TEST(classes_of_characters)
+{
+    static const uint32_t word[][2] = {{'0', '9'},         {'A', 'Z'},
+                                       {'_', '_'},         {'a', 'z'},
+                                       {0xaa, 0xaa},       {0xb2, 0xb3},
+                                       {0xb5, 0xb5},       {0xb9, 0xba},
+                                       {0xbc, 0xbe},       {0xc0, 0xd6},
+                                       {0xd8, 0xf6},       {0xf8, 0x100},
+                                       {0x1ffc, 0x1ffc},   {0x2c00, 0x2c00},
+                                       {0x3005, 0x3005},   {0x4e00, 0x4e00},
+                                       {0xd7a3, 0xd7a3},   {0xf900, 0xf900},
+                                       {0x10000, 0x10000}, {0x1eebb, 0x1eebb},
+                                       {0x20000, 0x20000}, {0, 0}},
+                          space[][2] = {{9, 13},
+                                        {28, 32},
+                                        {0x85, 0x85},
+                                        {0xa0, 0xa0},
+                                        {0x1680, 0x1680},
+                                        {0x2000, 0x200a},
+                                        {0x2028, 0x2029},
+                                        {0x202f, 0x202f},
+                                        {0x205f, 0x205f},
+                                        {0x3000, 0x3000},
+                                        {0, 0}},
+                          digit[][2] = {{'0', '9'}, {0, 0}},
+                          ascii_word[][2] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}, {0, 0}},
+                          ascii_space[][2] = {{9, 13}, {32, 32}, {0, 0}};
+    static const uint32_t beyond[] = {0x100,  0x1ffc, 0x2000,  0x200a,  0x200b,  0x2027,  0x2028,  0x2029,
+                                      0x202a, 0x202e, 0x202f,  0x2030,  0x205e,  0x205f,  0x2060,  0x2bff,
+                                      0x2c00, 0x3000, 0x3001,  0x3004,  0x3005,  0x4e00,  0xd7a3,  0xe000,
+                                      0xf8ff, 0xf900, 0x10000, 0x1eebb, 0x1f000, 0x1faff, 0x20000, 0x1680};
+    static const struct {
+        char letter;
+        const uint32_t (*all)[2], (*ascii)[2];
+    } k[] = {{'w', word, ascii_word}, {'s', space, ascii_space}, {'d', digit, digit}};
+    for (int i = 0; i < TP_COUNT(k); i++)
+        for (int form = 0; form < 8; form++) { /* in a set or not, with flag a, negated */
+            const bool set = form & 1, ascii = form & 2, not = form & 4;
+            char pattern[16];
+            tp_regex *re = NULL;
+            snprintf(pattern, sizeof pattern, "%s%s\\%c%s", ascii ? "(?a)" : "", set ? "[" : "",
+                     not ? k[i].letter - 32 : k[i].letter, set ? "]" : "");
+            if (!CHECK_OK(tp_regex_new(pattern, &re))) continue;
+            for (uint32_t c = 1; c < 256 + TP_COUNT(beyond); c++) {
+                const uint32_t is = c < 256 ? c : beyond[c - 256];
+                CHECK_MSG(takes(re, is) == (is_one_of(is, ascii ? k[i].ascii : k[i].all) != not ),
+                          "%s takes U+%04X: %d", pattern, (unsigned)is, takes(re, is));
+            }
+            tp_regex_free(re);
+        }
+}
+
+/* Latin-1 has each letter of A to Z, and of U+00C0 to U+00DE but the multiplication sign, 32 places on once more. */
+TEST(letters_whose_case_is_ignored)
+{
+    for (uint32_t a = 1; a < 256; a++)
+        for (int form = 0; form < 3; form++) {
+            static const char *const forms[] = {"(?i)\\x%02x", "(?i)[\\x%02x]", "(?i)[^\\x%02x]"};
+            char pattern[24];
+            tp_regex *re = NULL;
+            snprintf(pattern, sizeof pattern, forms[form], (unsigned)a);
+            if (!CHECK_OK(tp_regex_new(pattern, &re))) continue;
+            int wrong = 0;
+            for (uint32_t b = 1; b < 256; b += form ? 3 : 1) {
+                uint32_t low[2] = {a, b};
+                for (int i = 0; i < 2; i++) {
+                    const bool upper =
+                        (low[i] >= 'A' && low[i] <= 'Z') || (low[i] >= 0xc0 && low[i] <= 0xde && low[i] != 0xd7);
+                    low[i] += upper ? 32 : 0;
+                }
+                wrong += takes(re, b) != ((low[0] == low[1]) != (form == 2));
+            }
+            CHECK_MSG(wrong == 0, "%s: %d wrong", pattern, wrong);
+            tp_regex_free(re);
+        }
+}
+
+/* What is no UTF-8, byte by byte: too long a form, a surrogate, beyond the last character, cut off. Each byte of it is a
+ * character of its own. */
+TEST(the_edges_of_utf8)
+{
+    static const struct {
+        const char *text;
+        int characters;
+    } t[] = {
+        {"\x7f", 1},
+        {"\x80", 1},
+        {"\xc1\xbf", 2},
+        {"\xc2\x80", 1},
+        {"\xdf\xbf", 1},
+        {"\xe0\x9f\xbf", 3},
+        {"\xe0\xa0\x80", 1},
+        {"\xed\x9f\xbf", 1},
+        {"\xed\xa0\x80", 3},
+        {"\xed\xbf\xbf", 3},
+        {"\xee\x80\x80", 1},
+        {"\xef\xbf\xbf", 1},
+        {"\xf0\x8f\xbf\xbf", 4},
+        {"\xf0\x90\x80\x80", 1},
+        {"\xf4\x8f\xbf\xbf", 1},
+        {"\xf4\x90\x80\x80", 4},
+        {"\xf5\x80\x80\x80", 4},
+        {"\xff", 1},
+        {"\xc2", 1},
+        {"\xe1\x80", 2},
+        {"\xf1\x80\x80", 3},
+        {"\xe1\x80\x7f", 3},
+        {"\xf1\x80\x80\xc0", 4},
+        {"\xc2\x41", 2},
+    };
+    for (int i = 0; i < TP_COUNT(t); i++)
+        for (int n = 1; n <= 5; n++) {
+            char pattern[16];
+            tp_regex *re = NULL;
+            bool found = false;
+            snprintf(pattern, sizeof pattern, "(?s).{%d}", n);
+            if (!CHECK_OK(tp_regex_new(pattern, &re))) continue;
+            CHECK_OK(tp_regex_fullmatch(re, t[i].text, &found, NULL, 0));
+            CHECK_MSG(found == (n == t[i].characters), "%d: %d characters: %d", i, n, found);
+            tp_regex_free(re);
+            snprintf(pattern, sizeof pattern, "(?s)(?<=^.{%d})$", n); /* and from behind */
+            if (!CHECK_OK(tp_regex_new(pattern, &re))) continue;
+            CHECK_OK(tp_regex_search(re, t[i].text, &found, NULL, 0));
+            CHECK_MSG(found == (n == t[i].characters), "%d: %d characters from behind: %d", i, n, found);
+            tp_regex_free(re);
+        }
+}
+
 TEST(groups_have_names)
 {
     tp_regex *re = NULL;

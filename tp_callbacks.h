@@ -1995,7 +1995,7 @@ TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n)
 
 static struct tp__history *tp__history_find(const tp_monitors *m, const char *name)
 {
-    for (int i = 0; m && i < m->n_history; i++)
+    for (int i = 0; i < m->n_history; i++)
         if (strcmp(m->history[i].name, name) == 0) return &m->history[i];
     return NULL;
 }
@@ -2175,7 +2175,7 @@ TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, 
         char text[TP__NEAREST_TEXT];
         memset(&near, 0, sizeof near);
         near.wanted = name;
-        for (int i = 0; m && i < m->n_history; i++) tp__nearest_try(&near, m->history[i].name);
+        for (int i = 0; i < m->n_history; i++) tp__nearest_try(&near, m->history[i].name);
         return tp_fail(TP_ERR_NAME, "No available data for the key: %s%s", name, tp__nearest_text(&near, text));
     }
     *stat = h->stat[h->n - 1];

@@ -200,6 +200,11 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     tp__vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     if (c->status != TP_OK) return c->status;
+    const tp_graph *g = c->g[c->side];
+    if (g && tp_graph_status(g) == TP_ERR_NOMEM) { /* what it could not make looks like another mistake */
+        st = TP_ERR_NOMEM;
+        snprintf(text, sizeof text, "%s", tp_graph_error(g));
+    }
     snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
     return c->status = tp_fail(st, "%s", c->sentence);
 }
@@ -2863,7 +2868,7 @@ static void tp__import_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanW
 }
 
 /* -- If: the branch that is taken, built in its place */
-static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph);
+static void tp__oi_nodes(tp__oi *c, tp__pb graph);
 static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
 static void tp__import_if(tp__on *n)
 {
@@ -3089,7 +3094,7 @@ static tp_status tp__oi_scratch(tp__oi *c, bool reset)
 }
 
 /* Build the node, on the current side; a mistake the graph has found becomes the import's. */
-static tp_status tp__on_build(tp__on *n)
+static void tp__on_build(tp__on *n)
 {
     tp__oi *c = n->c;
     tp_graph *g = c->g[c->side];
@@ -3107,14 +3112,13 @@ static tp_status tp__on_build(tp__on *n)
         else if (y && c->side && tp_shape_size(&y->shape) > TP__IMPORT_MOST)
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives too many numbers", n->op);
     }
-    return c->status;
 }
 
 /* Build it beside the graph and compute what it gives. */
-static tp_status tp__on_fold(tp__on *n)
+static void tp__on_fold(tp__on *n)
 {
     tp__oi *c = n->c;
-    if (tp__oi_scratch(c, false) != TP_OK) return c->status;
+    if (tp__oi_scratch(c, false) != TP_OK) return;
     const int first = tp_graph_n_operations(c->g[1]);
     c->side = 1;
     tp__on_build(n);
@@ -3128,7 +3132,6 @@ static tp_status tp__on_fold(tp__on *n)
         n->set[i] = c->status == TP_OK;
         n->made[i] = NULL;
     }
-    return c->status;
 }
 
 /* Inputs for one trial run of the operator: the k-th unknown size is replaced by guess + k step, so that the result shows where
@@ -3152,13 +3155,13 @@ static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, 
 }
 
 /* Sizes of which some are unknown: computed for two different ones; what differs depends on them. */
-static tp_status tp__on_fold_sizes(tp__on *n)
+static void tp__on_fold_sizes(tp__on *n)
 {
     static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair for each symbol */
     tp__oi *c = n->c;
     tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__oi_alloc(c, (size_t)n->n_out, sizeof *first);
-    if (!stand || !first) return c->status;
+    if (!stand || !first) return;
     for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {
         n->in = stand;
         if (tp__on_guess(n, in, stand, guess[pass], step[pass])) tp__on_fold(n);
@@ -3186,7 +3189,6 @@ static tp_status tp__on_fold_sizes(tp__on *n)
         }
         tp_tensor_free(&first[i]);
     }
-    return c->status;
 }
 
 static const tp__import_row *tp__import_find(const char *op)
@@ -3288,13 +3290,12 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     return c->status;
 }
 
-static tp_status tp__oi_nodes(tp__oi *c, tp__pb graph)
+static void tp__oi_nodes(tp__oi *c, tp__pb graph)
 {
     tp__pb_field f;
     while (c->status == TP_OK && tp__pb_next(&graph, &f))
         if (f.number == 1 && f.wire == 2) tp__oi_node_msg(c, f.sub);
     if (graph.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
-    return c->status;
 }
 
 static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)

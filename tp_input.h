@@ -501,7 +501,6 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
 {
     TP__REQUIRE(df, TP_ERR_ARG)
 
-    if (!df) return tp_fail(TP_ERR_ARG, "tp_df_restart: the dataflow is NULL");
     if (pass < 0) return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     if (!df->restart && df->state_ != TP__DF_FRESH)
         return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function", df->name);
@@ -519,7 +518,6 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
 {
     TP__REQUIRE(df && dp, TP_ERR_ARG)
 
-    if (!df) return tp_fail(TP_ERR_ARG, "tp_df_next: the dataflow is NULL");
     if (df->state_ == TP__DF_FRESH) {
         tp_status st = tp_df_restart(df, 0);
         if (st != TP_OK) return st;
@@ -534,7 +532,7 @@ TP_DEF int64_t tp_df_size(tp_dataflow *df)
 {
     TP__REQUIRE(df, -1)
 
-    const int64_t n = df && df->size ? df->size(df) : -1;
+    const int64_t n = df->size ? df->size(df) : -1;
     return n < 0 ? -1 : n;
 }
 
@@ -2381,12 +2379,11 @@ TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *
 TP_DEF bool tp_input_setup_done(const tp_input_source *s)
 {
     TP__REQUIRE(s, false)
-    return s && s->setup_done;
+    return s->setup_done;
 }
 
 static tp_status tp__input_ready(const tp_input_source *s, const char *what)
 {
-    if (!s) return tp_fail(TP_ERR_ARG, "%s: the input source is NULL: its constructor found no memory", what);
     return s->setup_done ? TP_OK : tp_fail(TP_ERR_STATE, "%s: %s comes after tp_input_setup", s->name, what);
 }
 
@@ -2413,8 +2410,6 @@ TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)
 {
     TP__REQUIRE(s && consumed >= 0, TP_ERR_ARG)
 
-    if (!s) return tp_fail(TP_ERR_ARG, "tp_input_seek: the input source is NULL");
-    if (consumed < 0) return tp_fail(TP_ERR_ARG, "%s: cannot seek to datapoint %lld", s->name, (long long)consumed);
     if (s->seek) return s->seek(s, consumed);
     if (consumed == 0) return TP_OK;
     return tp_fail(TP_ERR_UNSUPPORTED, "%s cannot go back to datapoint %lld: its data are not repeatable", s->name,
@@ -2425,7 +2420,7 @@ TP_DEF int64_t tp_input_size(tp_input_source *s)
 {
     TP__REQUIRE(s, -1)
 
-    const int64_t n = s && s->size ? s->size(s) : -1;
+    const int64_t n = s->size ? s->size(s) : -1;
     return n < 0 ? -1 : n;
 }
 
@@ -2434,8 +2429,6 @@ TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n)
     if (n) *n = 0;
     TP__REQUIRE(s && n, NULL)
 
-    *n = 0;
-    if (!s) return NULL;
     if (!s->hook && s->hooks && s->hooks(s, &s->hook, &s->n_hook) != TP_OK) return NULL;
     *n = s->n_hook;
     return s->hook;
@@ -2895,7 +2888,7 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 {
     TP__REQUIRE(s, 0)
 
-    return s && s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
+    return s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
 }
 
 TP__COLD_END

@@ -2767,6 +2767,232 @@ TEST(hooks_that_fail_end_the_run)
     }
 }
 
+/* ==== names ============================================================================================ */
+
+/* A name that is taken gets the first suffix that is free; scopes and operations share the names. */
+TEST(names_get_the_first_free_suffix)
+{
+    static const char *const steps[][2] = {
+        /* "+": a node of this name; ">": a scope of this name is opened and closed; "=": into exactly this scope; then the name */
+        {"+x", "x"},       {"+x", "x_1"}, {"+x_2", "x_2"}, {"+x", "x_3"},     {"+x_1", "x_1_1"},
+        {">x", "x_4"},     {">s", "s"},   {"+s", "s_1"},   {">s", "s_2"},     {"+s/y", "s/y"},
+        {"+s/y", "s/y_1"}, {"=s", "s"},   {"=new", "new"}, {">new", "new_1"}, {"+a b(c).d-e/f", "a b(c).d-e/f"},
+        {"+X", "X"},       {"+_", "_"},   {"+9", "9"},
+    };
+    tp_graph *g = tp_graph_new(NULL);
+    for (int i = 0; i < TP_COUNT(steps); i++) {
+        const char *name = steps[i][0] + 1;
+        char exact[64];
+        if (steps[i][0][0] == '+') {
+            tp_node *n = tp_placeholder(g, name, TP_F32, scalar());
+            CHECK_STR(tp_node_name(n), steps[i][1]);
+            CHECK(tp_graph_find(g, steps[i][1]) == n && tp_graph_find_operation(g, steps[i][1]) == n->op);
+            continue;
+        }
+        snprintf(exact, sizeof exact, "%s%s", name, steps[i][0][0] == '=' ? "/" : "");
+        tp_name_scope_push(g, exact);
+        CHECK_STR(tp_name_scope(g), steps[i][1]);
+        tp_name_scope_push(g, i % 2 ? "" : NULL); /* the root, from anywhere */
+        CHECK_STR(tp_name_scope(g), "");
+        tp_name_scope_pop(g);
+        tp_name_scope_pop(g);
+        CHECK_STR(tp_name_scope(g), "");
+    }
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_graph_free(g);
+}
+
+TEST(nodes_are_found_by_name_and_output)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(12)), *part[12];
+    TP_NAME_SCOPE(g, "p") tp_split(x, 12, 0, part);
+    static const struct {
+        const char *name;
+        int output; /* of p/Split; -1: none, 100: x */
+    } t[] = {{"p/Split", 0},   {"p/Split:0", 0}, {"p/Split:1", 1},  {"p/Split:9", 9},  {"p/Split:10", -1},
+             {"p/Split:", -1}, {":0", -1},       {"p/Split:a", -1}, {"p/Split:/", -1}, {"p/Split::", -1},
+             {"p/Splitt", -1}, {"p/Spli", -1},   {"Split", -1},     {"", -1},          {"x", 100},
+             {"x:0", 100},     {"x:1", -1},      {"x:00", -1},      {"x0", -1},        {"p", -1}};
+    for (int i = 0; i < TP_COUNT(t); i++)
+        CHECK_MSG(tp_graph_find(g, t[i].name) == (t[i].output < 0      ? NULL
+                                                  : t[i].output == 100 ? x
+                                                                       : part[t[i].output]),
+                  "%s", t[i].name);
+    CHECK(tp_graph_find_operation(g, "p/Split:0") == NULL); /* an operation has no output */
+    tp_node *w = tp_get_variable_as(g, "v/w", TP_F32, scalar(), tp_init_zeros());
+    const tp_variable *v = tp_node_variable(w);
+    CHECK(v && tp_find_variable(g, "v/w") == v && tp_find_variable(g, "v/w:0") == v);
+    CHECK(!tp_find_variable(g, "v/w:1") && !tp_find_variable(g, "w") && !tp_find_variable(g, "x"));
+    CHECK(v->graph == g && v->node == w && v->id == 0 && v->device == 0 && v->trainable && !v->local);
+    CHECK(tp_graph_n_variables(g) == 1 && tp_graph_variable(g, 0) == v && tp_node_variable(x) == NULL);
+    CHECK(tp_graph_n_operations(g) == 3 && tp_graph_operation(g, 1) == part[0]->op && part[0]->op->id == 1);
+    tp_graph_free(g);
+}
+
+/* The distance of two words, with neighbours swapped, by the whole table. */
+static int distance(const char *a, const char *b)
+{
+    static int d[40][40];
+    const int n = (int)strlen(a), m = (int)strlen(b);
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = i + j;
+                continue;
+            }
+            int least = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < least) least = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < least) least = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < least)
+                least = d[i - 2][j - 2] + 1;
+            d[i][j] = least;
+        }
+    return d[n][m];
+}
+
+/* What is meant is the nearest name, of which a third is another at most, or the last part of which is what was asked for. */
+TEST(what_is_meant_is_the_nearest_name)
+{
+    int guessed = 0, nothing_near = 0;
+    for (uint64_t i = 0; i < 600; i++) {
+        char word[4][24], want[64] = "nothing";
+        const char *names[3];
+        for (uint64_t k = 0; k < 4; k++) { /* of few letters, so that they are near to each other */
+            const int n = 1 + (int)(tp_random_uniform(i, 1, k) * 11);
+            for (int q = 0; q < n; q++)
+                word[k][q] = q > 0 && q < n - 1 && tp_random_uniform(i, k + 2, 100 + (uint64_t)q) < 0.15f
+                                 ? '/'
+                                 : (char)('a' + (int)(tp_random_uniform(i, k + 2, (uint64_t)q) * 3));
+            word[k][n] = 0;
+        }
+        for (int k = 0; k < 3; k++) {
+            names[k] = word[k + 1];
+            for (int q = 0; q < k; q++)
+                if (strcmp(names[q], names[k]) == 0) word[k + 1][0] = (char)('x' + k);
+        }
+        if (strcmp(word[0], names[0]) == 0 || strcmp(word[0], names[1]) == 0 || strcmp(word[0], names[2]) == 0)
+            continue;
+        int best = 99;
+        for (int k = 0; k < 3; k++) {
+            const int a = (int)strlen(word[0]), b = (int)strlen(names[k]), longer = a > b ? a : b,
+                      over = longer - (a > b ? b : a);
+            const char *whole = a > b ? word[0] : names[k], *part = a > b ? names[k] : word[0];
+            const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
+            const int d = last ? 1 : distance(word[0], names[k]);
+            if (!last && d > longer / 3 + (a < 3)) continue;
+            if (d < best) snprintf(want, sizeof want, "; did you mean '%s'?", names[k]);
+            if (d < best) best = d;
+        }
+        CHECK_MSG(strcmp(meant(word[0], names, 3), want) == 0, "'%s' of '%s', '%s', '%s': %s, not %s", word[0],
+                  names[0], names[1], names[2], meant(word[0], names, 3), want);
+        guessed += best < 99, nothing_near += best == 99;
+    }
+    CHECK_MSG(guessed > 50 && nothing_near > 100, "%d guessed, %d not", guessed, nothing_near);
+    /* names of 127 characters are compared, longer ones are not */
+    for (int n = 126; n <= 129; n++) {
+        char a[160], b[160], want[200];
+        const char *name = b;
+        memset(a, 'a', sizeof a);
+        memset(b, 'a', sizeof b);
+        a[n] = b[n] = 0;
+        b[n / 2] = 'b';
+        snprintf(want, sizeof want, "; did you mean '%s'?", b);
+        CHECK_STR(meant(a, &name, 1), n < 128 ? want : "nothing");
+    }
+}
+
+/* ==== plans that are kept ============================================================================== */
+
+TEST(the_plan_that_was_not_used_for_longest_goes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(TP_ANY)), *y[40];
+    for (int i = 0; i < 40; i++) y[i] = tp_affine(x, (float)i, 1);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_exec *e = tp_session_exec(s);
+    static const float v[64] = {1, 2, 3};
+    const tp_tensor *out = NULL;
+    tp_plan_info info;
+    const tp_feed f = feed_f32(x, shape1(3), v);
+    for (int i = 0; i < 32; i++) CHECK_OK(tp_session_run(s, &f, 1, &y[i], 1, &out));
+    CHECK_OK(tp_session_run(s, &f, 1, &y[0], 1, &out)); /* now number 1 is the oldest */
+    for (int i = 0; i < 32; i++) CHECK_OK(tp_exec_plan_info(e, &y[i], 1, &info));
+    for (int i = 32; i < 35; i++) {
+        CHECK_OK(tp_session_run(s, &f, 1, &y[i], 1, &out));
+        CHECK(tp_tensor_get(out, 2) == 3 * i + 1);
+    }
+    for (int i = 0; i < 40; i++) {
+        const bool there = i == 0 || (i > 3 && i < 35);
+        CHECK_MSG(tp_exec_plan_info(e, &y[i], 1, &info) == (there ? TP_OK : TP_ERR_STATE), "%d", i);
+    }
+    for (int round = 0; round < 2; round++) /* and what is gone is made again */
+        for (int i = 0; i < 40; i++) {
+            CHECK_OK(tp_session_run(s, &f, 1, &y[i], 1, &out));
+            CHECK(tp_tensor_get(out, 2) == 3 * i + 1);
+        }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Plans are of shapes and of what is fed; what is told is of the one that ran last. */
+TEST(a_plan_for_each_shape_and_each_way_to_feed)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)), *h = tp_square(x), *y = tp_neg(h);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_constant(7)), *two[2] = {y, w},
+            *swapped[2] = {w, y};
+    tp_session *s = tp_session_new(g, NULL);
+    tp_exec *e = tp_session_exec(s);
+    static float v[24];
+    for (int i = 0; i < 24; i++) v[i] = (float)(i + 1);
+    tp_plan_info info;
+    const tp_tensor *out[2];
+    static const int64_t shape[][2] = {{2, 3}, {3, 2}, {6, 1}, {4, 6}, {2, 3}, {0, 5}, {1, 1}};
+    for (int i = 0; i < TP_COUNT(shape); i++)
+        for (int way = 0; way < 4; way++) { /* x; its square; both orders of the fetches */
+            const tp_feed f = feed_f32(way == 1 ? h : x, shape2(shape[i][0], shape[i][1]), v);
+            tp_node *const *fetch = way == 3 ? swapped : two;
+            CHECK_OK(tp_session_run(s, &f, 1, fetch, 2, out));
+            const tp_tensor *of = out[way == 3];
+            const int64_t n = shape[i][0] * shape[i][1];
+            CHECK(of->shape.dim[0] == shape[i][0] && of->shape.dim[1] == shape[i][1] &&
+                  tp_tensor_get(out[way != 3], 0) == 7);
+            for (int64_t k = 0; k < n; k++)
+                CHECK(tp_tensor_get(of, k) == -(double)v[k] * (way == 1 ? 1 : (double)v[k]));
+            CHECK_OK(tp_exec_plan_info(e, fetch, 2, &info));
+            CHECK_MSG(info.flops == (double)n * (way == 1 ? 1 : 2) && info.n_fused == (way == 1 ? 1 : 2), "%g FLOPs",
+                      info.flops);
+        }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* The random step numbers runs: the same step, the same numbers. */
+TEST(a_random_step_is_repeated)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *noise = tp_rand_uniform(g, shape1(5), 0, 1), *other = tp_rand_uniform(g, shape1(5), 0, 1);
+    tp_node *both[2] = {noise, other};
+    tp_session *s = tp_session_new(g, NULL);
+    tp_exec *e = tp_session_exec(s);
+    for (int round = 0; round < 2; round++) {
+        tp_exec_set_random_step(e, 10);
+        for (uint64_t step = 10; step < 14; step++) {
+            const tp_tensor *out[2];
+            CHECK(tp_exec_random_step(e) == step);
+            CHECK_OK(tp_session_run(s, NULL, 0, both, 2, out));
+            for (int k = 0; k < 2; k++) {
+                const uint64_t key = tp_random_key(42, tp_hash_name(tp_node_name(both[k])));
+                for (uint64_t i = 0; i < 5; i++)
+                    CHECK(((const float *)out[k]->data)[i] == tp_random_uniform(key, step, i));
+            }
+        }
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

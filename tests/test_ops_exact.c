@@ -459,8 +459,8 @@ TEST(reversed_along_every_set_of_axes)
 static tp_node *make_concat(tp_node *const *x, const void *how) { return tp_concat(x, 3, *(const int *)how); }
 static tp_node *make_stack(tp_node *const *x, const void *how) { return tp_stack(x, 3, *(const int *)how); }
 
-static const int64_t joined[][6] = {{1, 4},        {2, 3, 5},       {2, 0, 2},   {3, 2, 3, 4},
-                                    {3, 70, 1, 3}, {4, 2, 3, 1, 2}, {2, 1500, 9}};
+static const int64_t joined[][6] = {{1, 4},        {2, 3, 5},       {2, 0, 2},  {3, 2, 3, 4},
+                                    {3, 70, 1, 3}, {4, 2, 3, 1, 2}, {2, 600, 9}};
 
 TEST(concatenated_along_every_axis)
 {
@@ -762,6 +762,309 @@ TEST(gathered_rows)
                 m.source[e] = (int64_t)tp_tensor_get(&at, e / width) * width + e % width;
             check_mapping(&m, make_gather, &at, i + 100 * wide);
             tp_tensor_free(&at);
+        }
+}
+
+/* ==== >>sums of several values, of squares, along an axis ============================================== */
+
+TEST(sums_of_several_values)
+{
+    static const int64_t sizes[] = {1, 7, 1023, 1024, 1025, 16384, 16385, 40000};
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
+    for (int i = 0; i < TP_COUNT(sizes); i++)
+        for (int k = 0; k < (sizes[i] < 2000 ? 4 : 1); k++) {
+            sheet *s = sheet_new(i % 2 == 1);
+            const tp_shape shape = tp_make_shape_n(1, &sizes[i]);
+            const bool real = tp_dtype_is_float(dtypes[k]);
+            tp_tensor *t[5], *sum[5], *each[4];
+            tp_node *x[5], *y[4];
+            for (int a = 0; a < 5; a++) {
+                x[a] = feed(s, dtypes[k], shape, &t[a]);
+                fill(t[a], -400, 800, (uint64_t)(i * 10 + a));
+            }
+            for (int n = 1; n < 6; n++) sum[n - 1] = expect(s, tp_add_n(x, n), dtypes[k], shape, "add_n", n);
+            tp_all_reduce(x, 4, false, y);
+            for (int a = 0; a < 4; a++) each[a] = expect(s, y[a], dtypes[k], shape, "all_reduce", a);
+            tp_all_reduce(x, 4, real, y);
+            tp_tensor *mean = expect(s, y[2], dtypes[k], shape, "all_reduce, mean", 2);
+            for (int64_t e = 0; e < sizes[i]; e++) {
+                double v = 0;
+                for (int a = 0; a < 5; a++) {
+                    v += tp_tensor_get(t[a], e);
+                    tp_tensor_set(sum[a], e, v);
+                    if (a != 3) continue;
+                    for (int q = 0; q < 4; q++) tp_tensor_set(each[q], e, v);
+                    tp_tensor_set(mean, e, real ? v / 4 : v);
+                }
+            }
+            settle(s);
+        }
+}
+
+TEST(sums_of_squares)
+{
+    static const int64_t sizes[] = {0, 1, 5, 1000, 16384, 32768, 33000, 100001};
+    for (int k = 0; k < 2; k++) {
+        sheet *s = sheet_new(k == 1);
+        const tp_dtype dtype = k ? TP_F64 : TP_F32;
+        tp_tensor *t;
+        tp_node *x[TP_COUNT(sizes)];
+        double all = 0;
+        for (int i = 0; i < TP_COUNT(sizes); i++) {
+            double sum = 0, zeros = 0;
+            const tp_shape shape = tp_make_shape_n(1, &sizes[i]), scalar = tp_make_shape_n(0, NULL);
+            x[i] = feed(s, dtype, shape, &t);
+            fill(t, -3, 4, (uint64_t)i + 1);
+            for (int64_t e = 0; e < sizes[i]; e++) {
+                sum += tp_tensor_get(t, e) * tp_tensor_get(t, e);
+                zeros += tp_tensor_get(t, e) == 0;
+            }
+            all += sum;
+            tp_tensor_set(expect(s, tp_l2_loss(x[i]), dtype, scalar, "l2_loss", i), 0, sum / 2);
+            tp_tensor_set(expect(s, tp_global_norm(&x[i], 1), dtype, scalar, "global_norm", i), 0, sqrt(sum));
+            tp_tensor_set(expect(s, tp_global_norm(x, i + 1), dtype, scalar, "global_norm of all", i), 0, sqrt(all));
+            if (sizes[i])
+                tp_tensor_set(expect(s, tp_zero_fraction(x[i]), dtype, scalar, "zero_fraction", i), 0,
+                              zeros / (double)sizes[i]);
+        }
+        settle(s);
+    }
+}
+
+static const int64_t lined[][5] = {{1, 9}, {2, 3, 5}, {3, 2, 4, 3}, {2, 1, 6}, {3, 20, 3, 10}, {2, 3300, 5}, {2, 0, 3}};
+
+TEST(sums_along_an_axis)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
+    for (int i = 0; i < TP_COUNT(lined); i++)
+        for (int k = 0; k < (i == 5 ? 1 : 4); k++) {
+            sheet *s = sheet_new((i + k) % 2 == 1);
+            const tp_shape shape = shape_of(lined[i]);
+            tp_tensor *t, *w;
+            tp_node *x = feed(s, dtypes[k], shape, &t), *weight = feed(s, dtypes[k], shape, &w);
+            fill(t, -99, 99, (uint64_t)i);
+            fill(w, -9, 9, (uint64_t)i + 50);
+            for (int how = i == 5 ? 4 : 0; how < 4 * shape.ndim; how++) { /* of the long one its short axis */
+                const int axis = how / 4;
+                const bool exclusive = (how & 1) != 0, reverse = (how & 2) != 0;
+                tp_node *y = tp_cumsum(x, how % 3 ? axis : axis - shape.ndim, exclusive, reverse), *dx = NULL;
+                tp_tensor *want = expect(s, y, dtypes[k], shape, "cumsum", how), *back = NULL;
+                if (tp_dtype_is_float(dtypes[k])) {
+                    tp_gradients(tp_sum(tp_mul(y, weight)), &x, 1, &dx);
+                    back = expect(s, dx, dtypes[k], shape, "gradient of cumsum", how);
+                }
+                int64_t index[TP_MAX_DIMS] = {0};
+                for (int64_t e = 0; e < tp_tensor_size(t); e++) {
+                    int64_t other[TP_MAX_DIMS];
+                    double sum = 0, sum_back = 0;
+                    memcpy(other, index, sizeof other);
+                    for (other[axis] = 0; other[axis] < shape.dim[axis]; other[axis]++) {
+                        const int64_t d = reverse ? other[axis] - index[axis] : index[axis] - other[axis];
+                        if (d > 0 || (d == 0 && !exclusive)) sum += tp_tensor_get(t, flat(&shape, other));
+                        if (d < 0 || (d == 0 && !exclusive)) sum_back += tp_tensor_get(w, flat(&shape, other));
+                    }
+                    tp_tensor_set(want, e, sum);
+                    if (back) tp_tensor_set(back, e, sum_back);
+                    next_index(index, &shape);
+                }
+            }
+            settle(s);
+        }
+}
+
+/* ==== >>which ones =================================================================================== */
+
+TEST(the_first_of_the_largest)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
+    for (int i = 0; i + 1 < TP_COUNT(lined); i++)
+        for (int k = 0; k < 4; k++) {
+            sheet *s = sheet_new((i + k) % 2 == 1);
+            const tp_shape shape = shape_of(lined[i]);
+            tp_tensor *t;
+            tp_node *x = feed(s, dtypes[k], shape, &t);
+            fill(t, -3, 0, (uint64_t)i + 9); /* many ties */
+            if (k < 2 && i % 2) tp_tensor_set(t, tp_tensor_size(t) / 2, NAN);
+            for (int axis = 0; axis < shape.ndim; axis++) {
+                tp_shape y = shape;
+                for (int d = axis; d + 1 < y.ndim; d++) y.dim[d] = y.dim[d + 1];
+                y.ndim--;
+                tp_tensor *want = expect(s, tp_argmax(x, axis), TP_I64, y, "argmax", axis);
+                int64_t index[TP_MAX_DIMS] = {0};
+                for (int64_t e = 0; e < tp_tensor_size(want); e++) {
+                    int64_t at[TP_MAX_DIMS], best = 0;
+                    for (int d = 0; d < shape.ndim; d++) at[d] = d < axis ? index[d] : d > axis ? index[d - 1] : 0;
+                    double most = NAN;
+                    for (at[axis] = 0; at[axis] < shape.dim[axis]; at[axis]++) {
+                        const double v = tp_tensor_get(t, flat(&shape, at));
+                        if (at[axis] > 0 && !(v > most) && !(isnan(v) && !isnan(most))) continue;
+                        if (at[axis] > 0 && isnan(most)) continue; /* the first NaN stays */
+                        best = at[axis];
+                        most = v;
+                    }
+                    tp_tensor_set(want, e, (double)best);
+                    next_index(index, &y);
+                }
+            }
+            settle(s);
+        }
+}
+
+/* The k largest of each row by repeated search, the place of each, and whether a label is among them. */
+static void check_top_k(tp_dtype dtype, int64_t rows, int64_t n, int k, int64_t detail)
+{
+    sheet *s = sheet_new(detail % 2 == 1);
+    const int64_t dims[2] = {rows, n}, out[2] = {rows, k};
+    tp_tensor *t, *label, *w;
+    tp_node *x = feed(s, dtype, tp_make_shape_n(2, dims), &t), *at, *dx = NULL,
+            *l = feed(s, detail % 3 ? TP_I32 : TP_I64, tp_make_shape_n(1, dims), &label),
+            *weight = feed(s, dtype, tp_make_shape_n(2, out), &w);
+    fill(t, -4, 4, (uint64_t)detail);
+    fill(label, -1, (int)n, (uint64_t)detail + 1); /* some outside */
+    fill(w, 1, 90, (uint64_t)detail + 2);
+    if (detail % 4 == 0) tp_tensor_set(t, n / 2, NAN);
+    if (detail % 4 == 1) tp_tensor_set(t, n - 1, INFINITY);
+    tp_node *y = tp_top_k(x, k, &at);
+    tp_gradients(tp_sum(tp_mul(y, weight)), &x, 1, &dx);
+    tp_tensor *value = expect(s, y, dtype, tp_make_shape_n(2, out), "top_k", detail),
+              *place = expect(s, at, TP_I32, tp_make_shape_n(2, out), "places of top_k", detail),
+              *back = expect(s, dx, dtype, tp_make_shape_n(2, dims), "gradient of top_k", detail),
+              *in = expect(s, tp_in_top_k(x, l, k), TP_BOOL, tp_make_shape_n(1, dims), "in_top_k", detail);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int j = 0; j < k; j++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < n; i++) {
+                bool taken = false;
+                for (int q = 0; q < j; q++) taken = taken || (int64_t)tp_tensor_get(place, r * k + q) == i;
+                const double v = tp_tensor_get(t, r * n + i), m = best < 0 ? 0 : tp_tensor_get(t, r * n + best);
+                if (!taken && (best < 0 || v > m || (isnan(v) && !isnan(m)))) best = i;
+            }
+            tp_tensor_set(value, r * k + j, tp_tensor_get(t, r * n + best));
+            tp_tensor_set(place, r * k + j, (double)best);
+            tp_tensor_set(back, r * n + best, tp_tensor_get(w, r * k + j));
+        }
+        const int64_t c = (int64_t)tp_tensor_get(label, r);
+        int larger = 0;
+        for (int64_t i = 0; i < n && c >= 0 && c < n; i++)
+            larger += tp_tensor_get(t, r * n + i) > tp_tensor_get(t, r * n + c);
+        tp_tensor_set(in, r, c >= 0 && c < n && isfinite(tp_tensor_get(t, r * n + c)) && larger < k);
+    }
+    settle(s);
+}
+
+TEST(the_k_largest)
+{
+    for (int i = 0; i < 16; i++) check_top_k(i & 1 ? TP_F64 : TP_F32, 1 + i % 5, 6 + i % 3, 1 + i % 6, i);
+}
+
+TEST(all_and_any_over_every_set_of_axes)
+{
+    static const int64_t shapes[][5] = {{1, 7}, {2, 3, 4}, {3, 2, 3, 2}, {4, 3, 1, 4, 2}};
+    for (int i = 0; i < 4 * TP_COUNT(shapes); i++) {
+        sheet *s = sheet_new(i % 2 == 1);
+        tp_tensor *t;
+        const tp_shape shape = shape_of(shapes[i / 4]);
+        tp_node *x = feed(s, TP_BOOL, shape, &t);
+        for (int64_t e = 0; e < tp_tensor_size(t); e++) /* mostly true, mostly false, one alone of either */
+            tp_tensor_set(t, e,
+                          i % 4 == 0   ? e % 5 != 0
+                          : i % 4 == 1 ? e % 5 == 0
+                                       : (e + 1 == tp_tensor_size(t)) == (i % 4 == 2));
+        for (unsigned mask = 1; mask < 1u << shape.ndim; mask++) {
+            int axes[4], n = 0;
+            tp_shape kept = shape;
+            for (int d = 0; d < shape.ndim; d++)
+                if (mask >> d & 1u) axes[n++] = d, kept.dim[d] = 1;
+            tp_tensor *all = expect(s, tp_reduce_all(x, axes, n, true), TP_BOOL, kept, "all", (int64_t)mask),
+                      *any = expect(s, tp_reduce_any(x, axes, n, true), TP_BOOL, kept, "any", (int64_t)mask);
+            int64_t index[TP_MAX_DIMS] = {0};
+            for (int64_t e = 0; e < tp_tensor_size(all); e++) tp_tensor_set(all, e, 1);
+            for (int64_t e = 0; e < tp_tensor_size(t); e++) {
+                int64_t at[TP_MAX_DIMS];
+                for (int d = 0; d < shape.ndim; d++) at[d] = (mask >> d & 1u) ? 0 : index[d];
+                tp_tensor_set(tp_tensor_get(t, e) != 0 ? any : all, flat(&kept, at), tp_tensor_get(t, e));
+                next_index(index, &shape);
+            }
+        }
+        settle(s);
+    }
+}
+
+/* ==== >>element by element ============================================================================ */
+
+typedef double (*by_hand)(double a, double b);
+static double hand_add(double a, double b) { return a + b; }
+static double hand_sub(double a, double b) { return a - b; }
+static double hand_mul(double a, double b) { return a * b; }
+static double hand_max(double a, double b) { return a > b ? a : b; }
+static double hand_min(double a, double b) { return a < b ? a : b; }
+static double hand_sqdiff(double a, double b) { return (a - b) * (a - b); }
+static double hand_floordiv(double a, double b) { return b == 0 ? 0 : floor(a / b); }
+static double hand_mod(double a, double b) { return b == 0 ? 0 : a - floor(a / b) * b; }
+static double hand_greater(double a, double b) { return a > b; }
+static double hand_greater_equal(double a, double b) { return a >= b; }
+static double hand_less(double a, double b) { return a < b; }
+static double hand_less_equal(double a, double b) { return a <= b; }
+static double hand_equal(double a, double b) { return a == b; }
+static double hand_not_equal(double a, double b) { return a != b; }
+static const struct {
+    tp_node *(*fn)(tp_node *a, tp_node *b);
+    by_hand hand;
+    const char *name;
+    bool yes_or_no;
+} two_operands[] = {{tp_add, hand_add, "add", false},
+                    {tp_sub, hand_sub, "sub", false},
+                    {tp_mul, hand_mul, "mul", false},
+                    {tp_maximum, hand_max, "maximum", false},
+                    {tp_minimum, hand_min, "minimum", false},
+                    {tp_squared_difference, hand_sqdiff, "squared_difference", false},
+                    {tp_floordiv, hand_floordiv, "floordiv", false},
+                    {tp_mod, hand_mod, "mod", false},
+                    {tp_greater, hand_greater, "greater", true},
+                    {tp_greater_equal, hand_greater_equal, "greater_equal", true},
+                    {tp_less, hand_less, "less", true},
+                    {tp_less_equal, hand_less_equal, "less_equal", true},
+                    {tp_equal, hand_equal, "equal", true},
+                    {tp_not_equal, hand_not_equal, "not_equal", true}};
+
+TEST(operations_on_two_values_of_every_shape)
+{
+    static const int64_t pairs[][2][5] = {{{1, 5}, {1, 5}},       {{0}, {2, 3, 4}},
+                                          {{2, 3, 1}, {2, 1, 4}}, {{3, 5, 1, 3}, {2, 20, 1}},
+                                          {{2, 70, 1}, {1, 9}},   {{3, 2, 1, 300}, {3, 1, 40, 1}},
+                                          {{2, 0, 3}, {1, 3}},    {{1, 40000}, {1, 1}}};
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
+    for (int i = 0; i < TP_COUNT(pairs); i++)
+        for (int k = 0; k < (i == 7 ? 1 : 4); k++) {
+            sheet *s = sheet_new((i + k) % 2 == 1);
+            const tp_shape a = shape_of(pairs[i][0]), b = shape_of(pairs[i][1]);
+            tp_shape y = a.ndim > b.ndim ? a : b;
+            tp_tensor *ta, *tb;
+            tp_node *xa = feed(s, dtypes[k], a, &ta), *xb = feed(s, dtypes[k], b, &tb);
+            fill(ta, -7, 7, (uint64_t)i + 3);
+            fill(tb, -3, 3, (uint64_t)i + 4);
+            for (int64_t e = 0; e < tp_tensor_size(tb) && k < 2; e++) /* what reals give for 0 is another matter */
+                if (tp_tensor_get(tb, e) == 0) tp_tensor_set(tb, e, 5);
+            for (int d = 1; d <= y.ndim; d++) {
+                const int64_t p = d <= a.ndim ? a.dim[a.ndim - d] : 1, q = d <= b.ndim ? b.dim[b.ndim - d] : 1;
+                y.dim[y.ndim - d] = p == 1 ? q : p;
+            }
+            for (int f = 0; f < TP_COUNT(two_operands); f++) {
+                const bool yes_or_no = two_operands[f].yes_or_no;
+                tp_tensor *want =
+                    expect(s, two_operands[f].fn(xa, xb), yes_or_no ? TP_BOOL : dtypes[k], y, two_operands[f].name, i);
+                int64_t index[TP_MAX_DIMS] = {0};
+                for (int64_t e = 0; e < tp_tensor_size(want); e++) {
+                    int64_t ia[TP_MAX_DIMS], ib[TP_MAX_DIMS];
+                    for (int d = 0; d < a.ndim; d++) ia[d] = a.dim[d] == 1 ? 0 : index[d + y.ndim - a.ndim];
+                    for (int d = 0; d < b.ndim; d++) ib[d] = b.dim[d] == 1 ? 0 : index[d + y.ndim - b.ndim];
+                    tp_tensor_set(
+                        want, e,
+                        two_operands[f].hand(tp_tensor_get(ta, flat(&a, ia)), tp_tensor_get(tb, flat(&b, ib))));
+                    next_index(index, &y);
+                }
+            }
+            settle(s);
         }
 }
 

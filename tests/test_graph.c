@@ -2993,6 +2993,366 @@ TEST(a_random_step_is_repeated)
     tp_graph_free(g);
 }
 
+/* ==== summaries ======================================================================================== */
+
+/* Each type of summary: its tag, its kind, and the number that it is of. x has 3 of 8 zeros. */
+TEST(a_summary_of_each_type)
+{
+    static const float v[8] = {0, 1, -2, 3, 0, 4, -5, 0};
+    static const struct {
+        int type;
+        const char *suffix;
+        int kind;
+        double value; /* NAN: of x itself */
+    } t[] = {{TP_SUMMARY_SCALAR, "-summary", TP_SUMMARY_SCALAR, NAN},
+             {TP_SUMMARY_HISTOGRAM, "-histogram", TP_SUMMARY_HISTOGRAM, NAN},
+             {TP_SUMMARY_IMAGE, "", TP_SUMMARY_IMAGE, NAN},
+             {TP_SUMMARY_SPARSITY, "-sparsity", TP_SUMMARY_SCALAR, 3.0 / 8},
+             {TP_SUMMARY_MEAN, "-mean", TP_SUMMARY_SCALAR, 1.0 / 8},
+             {TP_SUMMARY_RMS, "-rms", TP_SUMMARY_SCALAR, 2.6220221204253788}}; /* the root of 55/8 */
+    for (int all = 0; all < 3; all++) { /* each alone; all of them; in another collection */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(2, 4)), *fetch[6];
+        const tp_tensor *out[6];
+        const char *const collection = all == 2 ? "mine" : NULL;
+        int n = 0, sum = 0;
+        for (int i = 0; i < 6; i++) sum += t[i].type;
+        CHECK(sum == 63);
+        for (int i = 0; i < 6 && !all; i++) tp_add_tensor_summary(x, t[i].type, "y", NULL);
+        if (all) tp_add_tensor_summary(x, sum, all == 2 ? "y" : NULL, collection);
+        tp_node *const *made = tp_collection(g, collection ? collection : TP_KEY_SUMMARIES, &n);
+        if (!CHECK_MSG(n == 6, "%d summaries", n)) break;
+        memcpy(fetch, made, sizeof fetch);
+        tp_collection(g, TP_KEY_SUMMARIES, &n);
+        CHECK(n == (all == 2 ? 0 : 6));
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_feed f = feed_f32(x, shape2(2, 4), v);
+        CHECK_OK(tp_session_run(s, &f, 1, fetch, 6, out));
+        for (int i = 0; i < 6; i++) {
+            char tag[32];
+            /* the image's has the name itself, which x has already */
+            snprintf(tag, sizeof tag, "%s%s", all == 1 ? t[i].kind == TP_SUMMARY_IMAGE ? "x_1" : "x" : "y",
+                     t[i].suffix);
+            CHECK_STR(tp_summary_info(fetch[i])->tag, tag);
+            CHECK_STR(tp_node_name(fetch[i]), tag);
+            CHECK(tp_summary_info(fetch[i])->kind == t[i].kind);
+            CHECK_NEAR(tp_tensor_get(out[i], 0), isnan(t[i].value) ? 0 : t[i].value, 1e-7, 1e-6);
+            CHECK(tp_tensor_size(out[i]) == (isnan(t[i].value) ? 8 : 1));
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* Summaries are of the main training tower and of what is in no tower. */
+TEST(summaries_count_in_the_main_tower_only)
+{
+    for (int kind = 0; kind < 4; kind++) { /* no tower, the main one, the second, inference */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(2, 4)), *c = tp_named(tp_const(g, 1), "c");
+        variable_of(g, "W");
+        int n = 0, moving = 0;
+        if (kind) enter(g, "t", kind == 2 ? "t" : NULL, kind < 3, kind == 2, 2);
+        tp_add_tensor_summary(x, TP_SUMMARY_MEAN, NULL, NULL);
+        tp_add_activation_summary(x, TP_SUMMARY_RMS, "a", NULL);
+        tp_add_param_summary(g, NULL, TP_SUMMARY_HISTOGRAM);
+        tp_add_moving_summary_n(&c, 1, NULL);
+        tp_collection(g, TP_KEY_SUMMARIES, &n);
+        tp_collection(g, TP_KEY_MOVING_SUMMARY_OPS, &moving);
+        CHECK_MSG(n == (kind < 2 ? 4 : 0) && moving == (kind < 2 ? 1 : 0), "%d: %d, %d", kind, n, moving);
+        CHECK(tp_graph_n_variables(g) == (kind < 2 ? 3 : 1));
+        if (kind) tp_tower_leave(g);
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+        tp_graph_free(g);
+    }
+}
+
+/* b = d b + (1-d) x, y = b / (1 - d^n); names without the tower; two at once, in collections of one's own. */
+TEST(moving_summaries_by_their_formula)
+{
+    static const struct {
+        float decay;
+        double is;
+    } d[] = {{0, 0.95f}, {0.5f, 0.5}, {TP_ZERO, 0}};
+    static const float v[4] = {3, -1, 7, 2};
+    static const char *const stripped[][2] = {
+        {"tower0/x", "x"},        {"a/tower12/x", "a/x"}, {"tower/x", "tower/x"}, {"tower1x/y", "tower1x/y"},
+        {"tower1/tower2/x", "x"}, {"tower1", "tower1"},   {"xtower3/y", "xy"},    {"towertower4/z", "towerz"}};
+    for (int i = 0; i < TP_COUNT(d); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "tower0/x", TP_F32, scalar()),
+                *two[2] = {x, tp_placeholder(g, "y", TP_F64, scalar())};
+        tp_moving_summary_desc md;
+        memset(&md, 0, sizeof md);
+        md.decay = d[i].decay, md.collection = "ops", md.summary_collection = "seen";
+        tp_add_moving_summary_n(two, 2, &md);
+        int n = 0, seen = 0, none = 0;
+        tp_node *const *ops = tp_collection(g, "ops", &n), *const *tags = tp_collection(g, "seen", &seen), *fetch[2];
+        tp_collection(g, TP_KEY_MOVING_SUMMARY_OPS, &none);
+        if (!CHECK(n == 2 && seen == 2 && none == 0)) continue;
+        tp_collection(g, TP_KEY_SUMMARIES, &none);
+        CHECK(none == 0);
+        CHECK_STR(tp_summary_info(tags[0])->tag, "x-summary");
+        CHECK_STR(tp_summary_info(tags[1])->tag, "y-summary");
+        static const char *const names[4] = {"EMA/x/biased", "EMA/x/local_step", "EMA/y/biased", "EMA/y/local_step"};
+        for (int k = 0; k < 4; k++) {
+            const tp_variable *w = tp_graph_variable(g, k);
+            CHECK_STR(w->name, names[k]);
+            CHECK(w->local && !w->trainable && w->dtype == TP_F32 && w->shape.ndim == 0);
+        }
+        fetch[0] = ops[0], fetch[1] = ops[1];
+        tp_session *s = tp_session_new(g, NULL);
+        double biased[2] = {0, 0}, power = 1;
+        for (int step = 0; step < 4; step++) {
+            const double y = 10 * (double)v[3 - step];
+            tp_feed f[2];
+            const tp_tensor *out[2];
+            f[0] = feed_f32(x, scalar(), &v[step]);
+            f[1] = f[0], f[1].node = two[1];
+            tp_tensor_view(&f[1].value, TP_F64, scalar(), &y);
+            CHECK_OK(tp_session_run(s, f, 2, fetch, 2, out));
+            power *= d[i].is;
+            for (int k = 0; k < 2; k++) {
+                biased[k] = d[i].is * biased[k] + (1 - d[i].is) * (k ? y : (double)v[step]);
+                CHECK_NEAR(tp_tensor_get(out[k], 0), biased[k] / (1 - power), 2e-6, 2e-6);
+            }
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    for (int i = 0; i < TP_COUNT(stripped); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, stripped[i][0], TP_F32, scalar());
+        char name[64];
+        tp_add_moving_summary_n(&x, 1, NULL);
+        snprintf(name, sizeof name, "EMA/%s/biased", stripped[i][1]);
+        CHECK_MSG(tp_find_variable(g, name) != NULL, "%s: %s", stripped[i][0], tp_graph_variable(g, 0)->name);
+        tp_graph_free(g);
+    }
+    /* where variables are only reused there is a warning instead */
+    heard[0] = 0;
+    tp_set_log(hear, NULL);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, scalar());
+    push_scope(g, NULL, TP_REUSE_YES);
+    tp_add_moving_summary_n(&x, 1, NULL);
+    tp_set_log(NULL, NULL);
+    CHECK_STR(heard, "the moving summary of 'x' is ignored: its variable scope only reuses variables\n");
+    CHECK(tp_graph_n_variables(g) == 0 && tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+/* ==== variables and collections ======================================================================== */
+
+static tp_node *scaled_sum(tp_node *w, float scale) { return tp_affine(tp_sum(w), scale, 0); }
+
+TEST(variables_join_their_collections)
+{
+    for (int i = 0; i < 16; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const bool local = i & 1, untrained = i & 2, more = i & 4, regular = i & 8;
+        tp_variable_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = "w", d.shape = shape1(3), d.init = tp_init_constant(2), d.local = local;
+        d.trainable = untrained ? TP_NO : i & 4 ? TP_YES : TP_UNSET;
+        d.collection = more ? "more" : NULL;
+        d.regularizer.fn = scaled_sum;
+        d.regularizer.scale = regular ? 0.5f : 0;
+        TP_NAME_SCOPE(g, "any") { tp_get_variable(g, &d); }
+        const tp_variable *v = tp_find_variable(g, "w");
+        CHECK(v && v->local == local && v->trainable == !untrained);
+        static const char *const keys[] = {TP_KEY_GLOBAL_VARIABLES,      TP_KEY_LOCAL_VARIABLES,
+                                           TP_KEY_TRAINABLE_VARIABLES,   "more",
+                                           TP_KEY_REGULARIZATION_LOSSES, TP_KEY_MODEL_VARIABLES};
+        const int want[] = {!local, local, !untrained, more, regular, 0};
+        tp_node *loss = NULL;
+        for (int k = 0; k < TP_COUNT(keys); k++) {
+            int n = 7;
+            tp_node *const *item = tp_collection(g, keys[k], &n);
+            CHECK_MSG(n == want[k] && (n == 0 || k == 4 || item[0] == v->node), "%d: %d in %s", i, n, keys[k]);
+            if (k == 4 && n) loss = item[0];
+        }
+        CHECK(!loss == !regular);
+        if (loss) {
+            tp_session *s = tp_session_new(g, NULL);
+            CHECK_STR(tp_node_name(loss), "any/Regularizer/Affine");
+            CHECK_NEAR(eval1(s, loss), 0.5 * 2 * 3, 0, 0);
+            tp_session_free(s);
+        }
+        tp_graph_free(g);
+    }
+}
+
+/* Getters are asked from the inside out; what one changes the next one sees. */
+static char asked[64];
+static tp_node *letter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    const size_t n = strlen(asked);
+    asked[n] = *(const char *)user, asked[n + 1] = 0;
+    d->init.a = d->init.a * 10 + (float)(asked[n] - 'a');
+    tp_node *v = tp_getter_next(call, d);
+    asked[strlen(asked)] = (char)(*(const char *)user - 32);
+    return tp_affine(v, 1, 0.5f);
+}
+TEST(getters_are_asked_from_the_inside_out)
+{
+    memset(asked, 0, sizeof asked);
+    tp_graph *g = tp_graph_new(NULL);
+    static char names[] = "bcd";
+    for (int i = 0; i < 3; i++) {
+        tp_variable_scope_desc d = scope_desc(i == 1 ? "s" : NULL, 0);
+        d.getter = letter, d.getter_user = &names[i];
+        tp_variable_scope_push(g, &d);
+        push_scope(g, NULL, 0); /* without one */
+    }
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_constant(1));
+    CHECK_STR(asked, "dcbBCD");
+    const tp_variable *v = tp_find_variable(g, "s/w");
+    if (CHECK(v && tp_graph_n_variables(g) == 1)) {
+        tp_session *s = tp_session_new(g, NULL);
+        CHECK_NEAR(eval1(s, v->node), 1321, 0, 0);
+        CHECK_NEAR(eval1(s, w), 1322.5, 0, 0);
+        tp_session_free(s);
+    }
+    /* freezing something that is not a variable any more */
+    heard[0] = 0;
+    tp_set_log(hear, NULL);
+    tp_freeze_variables_push(g, false, true);
+    tp_node *y = tp_get_variable_as(g, "y", TP_F32, scalar(), tp_init_constant(0));
+    tp_set_log(NULL, NULL);
+    char want[128];
+    snprintf(want, sizeof want, "freeze_variables: '%s' is a tensor that another getter made\n", tp_node_name(y));
+    CHECK_STR(heard, want);
+    CHECK(!tp_find_variable(g, "s/y")->trainable && !in_collection(g, TP_KEY_MODEL_VARIABLES, "s/y"));
+    tp_graph_free(g);
+}
+
+/* A variable that is asked for twice under freezing is in the collection once. */
+TEST(what_is_frozen_twice_is_listed_once)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    push_scope(g, NULL, TP_REUSE_AUTO);
+    tp_freeze_variables_push(g, false, true);
+    tp_node *a = variable_of(g, "a"), *b = variable_of(g, "b");
+    CHECK(variable_of(g, "a") == a && variable_of(g, "b") == b && variable_of(g, "a") == a);
+    int n = 0;
+    tp_node *const *model = tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
+    CHECK(n == 2 && model[0] == a && model[1] == b);
+    tp_graph_free(g);
+}
+
+TEST(the_table_of_ops_by_number_and_name)
+{
+    int n = 0;
+    const tp_op *row;
+    CHECK(tp_op_registry(-1) == NULL && tp_op_find("no such op") == NULL && tp_op_find("") == NULL);
+    for (; (row = tp_op_registry(n)) != NULL; n++) CHECK_MSG(tp_op_find(row->name) == row, "%s", row->name);
+    CHECK(n > 100);
+    for (int i = n; i < n + 5; i++) CHECK(tp_op_registry(i) == NULL);
+    static const char *const sources[3] = {"placeholder", "constant", "variable"};
+    for (int i = 0; i < 3; i++) CHECK_STR(tp_op_registry(n - 3 + i)->name, sources[i]);
+}
+
+/* ==== gradients ======================================================================================== */
+
+TEST(gradients_as_nodes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, scalar()), *w = tp_placeholder(g, "w", TP_F32, scalar());
+    tp_node *i = tp_placeholder(g, "i", TP_I32, scalar());
+    const tp_at here = {"model.c", 7}, there = {"train.c", 9};
+    tp_graph_set_at(g, here);
+    tp_node *y = NULL;
+    TP_NAME_SCOPE(g, "fc") y = tp_named(tp_mul(x, w), "out");
+    tp_graph_set_at(g, there);
+    tp_node *z = tp_add(tp_tanh(y), y), *newer = tp_square(x), *dy = tp_const(g, 3);
+    tp_node *to[6] = {w, x, y, z, newer, i}, *d[6];
+    TP_NAME_SCOPE(g, "losses") tp_gradients_from(z, dy, to, 6, d);
+    CHECK(d[0] && d[1] && d[2] && d[3] == dy && d[4] == NULL && d[5] == NULL);
+    CHECK_STR(tp_name_scope(g), "");
+    CHECK_STR(tp_node_name(d[0]), "gradients/fc/Mul_grad/Mul_1");
+    CHECK_STR(tp_node_name(d[1]), "gradients/fc/Mul_grad/Mul");
+    CHECK(d[0]->op->at.file && strcmp(d[0]->op->at.file, "model.c") == 0 &&
+          d[0]->op->at.line == 7); /* of what it is of */
+    tp_node *again = NULL;
+    tp_gradients(z, &x, 1, &again);
+    CHECK_STR(tp_node_name(again), "gradients_1/fc/Mul_grad/Mul");
+    tp_node *ones[1];
+    tp_gradients(z, &z, 1, ones); /* of itself: ones */
+    tp_node *last = tp_const(g, 1);
+    CHECK(last->op->at.line == 9);
+    tp_session *s = tp_session_new(g, NULL);
+    const float v[2] = {0.5f, -1.5f};
+    tp_feed f[2];
+    f[0] = feed_f32(x, scalar(), &v[0]), f[1] = feed_f32(w, scalar(), &v[1]);
+    tp_node *fetch[5] = {d[0], d[1], d[2], again, ones[0]};
+    const tp_tensor *out[5];
+    CHECK_OK(tp_session_run(s, f, 2, fetch, 5, out));
+    const double t = tanh(-0.75), slope = 1 - t * t + 1;
+    CHECK_NEAR(tp_tensor_get(out[0], 0), 3 * slope * 0.5, 1e-5, 0);
+    CHECK_NEAR(tp_tensor_get(out[1], 0), 3 * slope * -1.5, 1e-5, 0);
+    CHECK_NEAR(tp_tensor_get(out[2], 0), 3 * slope, 1e-5, 0);
+    CHECK_NEAR(tp_tensor_get(out[3], 0), slope * -1.5, 1e-5, 0);
+    CHECK(tp_tensor_get(out[4], 0) == 1);
+    tp_session_free(s);
+    /* nothing to do, and nothing that can be done */
+    const int n_op = tp_graph_n_operations(g);
+    tp_node *none[2] = {x, x};
+    tp_gradients(newer, &w, 1, none);
+    CHECK(none[0] == NULL && none[1] == x);
+    tp_gradients(tp_poison(g), to, 2, none);
+    CHECK(none[0] == NULL && none[1] == NULL);
+    to[1] = tp_poison(g);
+    tp_gradients(z, to, 2, none);
+    CHECK(none[0] == NULL && none[1] == NULL && tp_graph_n_operations(g) <= n_op + 1); /* the ones of newer */
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_graph_free(g);
+}
+
+/* What reads a value for its shape alone passes no gradient, at any input up to the 32nd and beyond. */
+TEST(gradients_do_not_flow_through_shapes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(4)), *w = tp_placeholder(g, "w", TP_F32, shape1(4)), *d[2],
+            *to[2] = {x, w};
+    tp_gradients(tp_mul(tp_zeros_like(x), w), to, 2, d);
+    CHECK(d[0] == NULL && d[1] != NULL);
+    tp_gradients(tp_reshape_like(tp_square(x), w), to, 2, d);
+    CHECK(d[0] != NULL && d[1] == NULL);
+    tp_node *xs[40], *dx[40];
+    for (int i = 0; i < 40; i++) xs[i] = tp_affine(x, (float)i, 0);
+    tp_gradients(tp_add_n(xs, 40), xs, 40, dx);
+    for (int i = 0; i < 40; i++) CHECK(dx[i] != NULL);
+    tp_graph_free(g);
+}
+
+TEST(what_depends_on_what)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_const(g, 1), *b = tp_neg(a), *c = tp_const(g, 2), *d = tp_add(b, c),
+            *e = tp_with_dependencies(c, &b, 1);
+    tp_node *const all[5] = {a, b, c, d, e};
+    static const bool depends[5][5] = {/* row on column */
+                                       {1, 0, 0, 0, 0},
+                                       {1, 1, 0, 0, 0},
+                                       {0, 0, 1, 0, 0},
+                                       {1, 1, 1, 1, 0},
+                                       {1, 1, 1, 0, 1}};
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 5; i++)
+            for (int k = 0; k < 5; k++)
+                CHECK_MSG(tp_depends_on(&all[i], 1, all[k]->op) == depends[i][k], "%d on %d", i, k);
+    tp_node *const some[3] = {NULL, c, b}, *const less[3] = {NULL, NULL, a};
+    CHECK(tp_depends_on(some, 3, a->op) && tp_depends_on(some, 2, c->op) && !tp_depends_on(some, 2, a->op));
+    CHECK(tp_depends_on(less, 3, a->op) && !tp_depends_on(less, 3, c->op) && !tp_depends_on(less, 2, a->op));
+    CHECK(!tp_depends_on(NULL, 0, a->op) && !tp_depends_on(all, 0, a->op) && !tp_depends_on(all, 5, tp_poison(g)->op));
+    tp_node *const *lists[2] = {some, less};
+    const int n[2] = {2, 3};
+    CHECK(tp_dependency_of_fetches(lists, n, 2, a->op) && !tp_dependency_of_fetches(lists, n, 1, a->op));
+    CHECK(tp_dependency_of_fetches(lists, n, 1, c->op) && !tp_dependency_of_fetches(lists, n, 0, c->op));
+    tp_graph_free(g);
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

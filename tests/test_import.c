@@ -466,7 +466,7 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
     for (int i = 0; i < TP_COUNT(odd); i++) {
         snprintf(text, sizeof text, "mode=linear%s", odd[i].attributes);
         resize_model(text, odd[i].sizes, odd[i].n, 1, 1);
-        CHECK(refused(&file, NULL, "y: "));
+        CHECK(refused(&file, NULL, "Resize needs to know dimension 2"));
     }
 }
 

@@ -3107,48 +3107,79 @@ template <class T> static void tp__run_top_k(const tp_call *k)
 }
 static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_top_k<T>(k);); }
 
-/* take_last */
-template <class T>
-TP_KERNEL tp__take_last_kernel(const T *x, const int32_t *index, T *y, int64_t total, int64_t n, int64_t m)
+/* Integers that name rows: of gather, of one_hot, of the last axis. */
+typedef struct tp__indices {
+    const void *data;
+    bool wide; /* int64 */
+    int64_t n, rows;
+} tp__indices;
+static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
 {
-    TP_EACH(i, total) y[i] = x[i / m * n + index[i]];
+    tp__indices s = {x->data, x->dtype == TP_I64, tp__size(x), rows};
+    return s;
+}
+__device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
+{
+    return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
+}
+/* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
+__device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
+{
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
+    for (int64_t i = 0; i <= met; i++) {
+        const int64_t row = tp__row_of(s, i);
+        if (row >= 0 && row < s.rows) continue;
+        tp__report(f, row);
+        return;
+    }
+}
+/* take_last */
+template <class T> TP_KERNEL tp__take_last_kernel(const T *x, tp__indices s, T *y, int64_t m, tp__fault f)
+{
+    TP_EACH(i, s.n)
+    {
+        const int64_t at = tp__row_of(s, i);
+        const bool inside = at >= 0 && at < s.rows;
+        if (!inside) tp__report_index(s, i, f);
+        y[i] = inside ? x[i / m * s.rows + at] : T();
+    }
 }
 static void tp__take_last_cuda(const tp_call *k)
 {
-    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
-    const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], total = tp__size(&k->out[0]);
-    TP_SIZES(k->in[0].dtype, TP_RUN(k, (tp__take_last_kernel<T>), total, (const T *)k->in[0].data,
-                                    (const int32_t *)k->in[1].data, (T *)k->out[0].data, total, n, m););
+    const tp_shape *x = &k->in[0].shape, *o = &k->out[0].shape;
+    const tp__indices s = tp__indices_of(&k->in[1], x->dim[x->ndim - 1]);
+    const int64_t m = o->dim[o->ndim - 1];
+    TP_SIZES(k->in[0].dtype, TP_RUN(k, (tp__take_last_kernel<T>), s.n, (const T *)k->in[0].data, s, (T *)k->out[0].data,
+                                    m, tp__fault_of(k)););
 }
 /* put_last: zeros; then the first of those that go to one place adds up all of them, in order. */
 template <class T> TP_KERNEL tp__put_last_zeros(T *y, int64_t total)
 {
     TP_EACH(i, total) tp__put(y, i, (tp__real<T>)0);
 }
-template <class T>
-TP_KERNEL tp__put_last_kernel(const T *dy, const int32_t *index, T *y, int64_t total, int64_t m, int64_t n)
+template <class T> TP_KERNEL tp__put_last_kernel(const T *dy, tp__indices s, T *y, int64_t m, tp__fault f)
 {
-    TP_EACH(i, total)
+    TP_EACH(i, s.n)
     {
-        const int64_t row = i / m, end = (row + 1) * m;
-        const int32_t to = index[i];
-        bool first = true;
-        for (int64_t j = row * m; j < i && first; j++) first = index[j] != to;
+        const int64_t row = i / m, end = (row + 1) * m, to = tp__row_of(s, i);
+        bool first = to >= 0 && to < s.rows;
+        if (!first) tp__report_index(s, i, f);
+        for (int64_t j = row * m; j < i && first; j++) first = tp__row_of(s, j) != to;
         if (!first) continue;
         tp__real<T> sum = 0;
         for (int64_t j = i; j < end; j++)
-            if (index[j] == to) sum += tp__get(dy, j);
-        tp__put(y, row * n + to, sum);
+            if (tp__row_of(s, j) == to) sum += tp__get(dy, j);
+        tp__put(y, row * s.rows + to, sum);
     }
 }
 static void tp__put_last_cuda(const tp_call *k)
 {
-    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
-    const int64_t m = s->dim[s->ndim - 1], n = o->dim[o->ndim - 1], total = tp__size(&k->in[0]),
-                  zeros = tp__size(&k->out[0]);
+    const tp_shape *x = &k->in[0].shape, *o = &k->out[0].shape;
+    const tp__indices s = tp__indices_of(&k->in[1], o->dim[o->ndim - 1]);
+    const int64_t m = x->dim[x->ndim - 1], zeros = tp__size(&k->out[0]);
     TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__put_last_zeros<T>), zeros, (T *)k->out[0].data, zeros);
-             TP_RUN(k, (tp__put_last_kernel<T>), total, (const T *)k->in[0].data, (const int32_t *)k->in[1].data,
-                    (T *)k->out[0].data, total, m, n););
+             TP_RUN(k, (tp__put_last_kernel<T>), s.n, (const T *)k->in[0].data, s, (T *)k->out[0].data, m,
+                    tp__fault_of(k)););
 }
 
 /* in_top_k: how many are strictly larger */
@@ -3854,31 +3885,6 @@ static void tp__tile_grad_cuda(const tp_call *k)
 }
 
 /* -- gather */
-typedef struct tp__indices {
-    const void *data;
-    bool wide; /* int64 */
-    int64_t n, rows;
-} tp__indices;
-static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
-{
-    tp__indices s = {x->data, x->dtype == TP_I64, tp__size(x), rows};
-    return s;
-}
-__device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
-{
-    return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
-}
-/* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
-__device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
-{
-    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
-    for (int64_t i = 0; i <= met; i++) {
-        const int64_t row = tp__row_of(s, i);
-        if (row >= 0 && row < s.rows) continue;
-        tp__report(f, row);
-        return;
-    }
-}
 template <class T> TP_KERNEL tp__gather_units(T *y, const T *params, tp__indices s, tp__divisor width, tp__fault f)
 {
     const int64_t n = s.n * width.d, step = (int64_t)gridDim.x * blockDim.x * 4;

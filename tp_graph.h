@@ -11748,7 +11748,16 @@ TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 
 /* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
  *   Of ties the lower index comes first; NaNs come before all. dx: dy put back to where it was taken from.
- * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last */
+ * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last
+ *   An index outside fails the run. */
+#ifdef TP__FIRST_PASS
+static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
+{
+    const bool is = index >= 0 && index < n;
+    if (!is) tp_kernel_fault(k, index);
+    return is;
+}
+#endif
 #ifndef TP__PASS_INT
 /* Does element i come before element j? */
 static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
@@ -11785,8 +11794,9 @@ static void TP__F(tp__take_last)(const tp_call *k)
     const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
     const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
     const int32_t *index = (const int32_t *)k->in[1].data;
-    for (int64_t i = 0; i < rows * m; i++)
-        ((real *)k->out[0].data)[i] = ((const real *)k->in[0].data)[i / m * n + index[i]];
+    const real *x = (const real *)k->in[0].data;
+    real *y = (real *)k->out[0].data;
+    for (int64_t i = 0; i < rows * m; i++) y[i] = tp__one_of_last(k, index[i], n) ? x[i / m * n + index[i]] : 0;
 }
 static void TP__F(tp__put_last)(const tp_call *k)
 {
@@ -11795,7 +11805,8 @@ static void TP__F(tp__put_last)(const tp_call *k)
     const int32_t *index = (const int32_t *)k->in[1].data;
     real *y = (real *)k->out[0].data;
     for (int64_t i = 0; i < rows * n; i++) y[i] = 0;
-    for (int64_t i = 0; i < rows * m; i++) y[i / m * n + index[i]] += ((const real *)k->in[0].data)[i];
+    for (int64_t i = 0; i < rows * m; i++)
+        if (tp__one_of_last(k, index[i], n)) y[i / m * n + index[i]] += ((const real *)k->in[0].data)[i];
 }
 #endif
 #ifdef TP__ROWS
@@ -11836,11 +11847,12 @@ static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
 static void tp__take_last_grad(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
 static const tp_op tp__op_take_last =
     TP__ROW("take_last", "TakeLast", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__infer_last, tp__take_last_grad,
-            TP__KERNELS(tp__take_last_f32, tp__take_last_f64, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+            TP__KERNELS(tp__take_last_f32, tp__take_last_f64, NULL), tp__flops_none, NULL, 0, NULL,
+            "index %lld is outside the last axis");
 static void tp__put_last_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
-static const tp_op tp__op_put_last =
-    TP__ROW("put_last", "PutLast", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__infer_last, tp__put_last_grad,
-            TP__KERNELS(tp__put_last_f32, tp__put_last_f64, NULL), tp__flops_of_input, NULL, 4u, NULL, NULL);
+static const tp_op tp__op_put_last = TP__ROW("put_last", "PutLast", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__infer_last,
+                                             tp__put_last_grad, TP__KERNELS(tp__put_last_f32, tp__put_last_f64, NULL),
+                                             tp__flops_of_input, NULL, 4u, NULL, "index %lld is outside the last axis");
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
 {
     tp_node *in[3];

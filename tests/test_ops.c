@@ -627,6 +627,15 @@ TEST(bad_values_fail_the_run)
     CHECK_OK(tp_session_run(session, feed, 1, &checked, 1, &y));
     CHECK(tp_session_run(session, feed, 2, &rows, 1, &y) < 0);
     CHECK_HAS(tp_last_error(), "index 3 is outside");
+    for (int bad = -1; bad <= 3; bad += 4) { /* of the last axis too, there and back */
+        tp_node *in[3] = {x, i, x}, *there = tp_apply(g, tp_op_find("take_last"), in, 2, NULL);
+        tp_node *back = tp_apply(g, tp_op_find("put_last"), in, 3, NULL);
+        char sentence[80];
+        snprintf(sentence, sizeof sentence, "index %d is outside the last axis", bad);
+        index[1] = bad;
+        CHECK_ERR(tp_session_run(session, feed, 2, &there, 1, &y), TP_ERR_NUMERIC, sentence);
+        CHECK_ERR(tp_session_run(session, feed, 2, &back, 1, &y), TP_ERR_NUMERIC, sentence);
+    }
     index[1] = 2;
     if (CHECK_OK(tp_session_run(session, feed, 2, &rows, 1, &y))) CHECK_NEAR(tp_tensor_get(y, 1), 2, 0, 0);
     tp_session_free(session);

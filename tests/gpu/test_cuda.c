@@ -1318,6 +1318,10 @@ TEST(faults_tell_the_first_element)
     both_fail(tp_check_numerics(feed[0].node, "loss"), feed, 1, "element 60001 is NaN or infinite");
     both_fail(tp_gather(tp_rand_uniform(g, tp_make_shape(9, 2), 0.0f, 1.0f), feed[1].node), feed + 1, 1,
               "index -4 is outside");
+    tp_node *last[3] = {feed[0].node, feed[1].node, tp_rand_uniform(g, tp_make_shape(9), 0.0f, 1.0f)};
+    both_fail(tp_apply(g, tp_op_find("put_last"), last, 3, NULL), feed, 2, "index -4 is outside the last axis");
+    last[0] = last[2];
+    both_fail(tp_apply(g, tp_op_find("take_last"), last, 2, NULL), feed + 1, 1, "index -4 is outside the last axis");
     tp_graph_free(g);
     free(x);
     free(index);

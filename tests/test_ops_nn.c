@@ -98,6 +98,277 @@ TEST(dropout_keeps_scales_and_gives_its_mask_to_the_gradient)
     tp_graph_free(g);
 }
 
+/* -- numbers of a stream, and optimizers' steps, element by element */
+
+/* A row's kernel for these operands: in double, or the fast one, or the plain loop. */
+static void call_kernel(const tp_op *row, tp_device *d, const void *attrs, tp_operand *x, int n_in, int n_out,
+                        int n_var, uint64_t key, uint64_t step)
+{
+    tp_call k;
+    memset(&k, 0, sizeof k);
+    k.device = d, k.op = row, k.attrs = attrs, k.key = key, k.step = &step;
+    k.n_in = n_in, k.n_out = n_out, k.n_var = n_var;
+    k.in = x, k.out = x + n_in, k.var = x + n_in + n_out;
+    k.scratch_bytes = row->scratch ? row->scratch(&k) : 0;
+    k.scratch = malloc(k.scratch_bytes + 1);
+    const bool f64 = x[n_in + n_out + n_var - 1].dtype == TP_F64;
+    if (f64) row->naive_f64(&k);
+    else if (row->fast && d->isa) row->fast(&k);
+    else row->naive_f32(&k);
+    free(k.scratch);
+}
+
+static void operand(tp_operand *x, tp_tensor *t, tp_dtype dtype, int64_t n)
+{
+    CHECK_OK(tp_tensor_resize(t, dtype, n < 0 ? tp_make_shape_n(0, NULL) : shape1(n)));
+    x->data = t->data;
+    x->dtype = dtype;
+    x->shape = t->shape;
+}
+
+static tp_device *opened(int i) /* 0: plain loops, 1: fast on one thread, 2: on three */
+{
+    tp_device *d = tp_cpu_device_new(i == 2 ? 3 : 1, i == 0 ? "naive" : NULL);
+    CHECK(d != NULL);
+    return d;
+}
+
+TEST(every_number_of_a_stream)
+{
+    static const int64_t sizes[] = {1, 3, 4, 1023, 1024, 1026, 8193, 20001};
+    static const char *const attr_of_random[] = {"kind", "a", "b"};
+    const uint64_t key = tp_random_key(42, 4711), step = 12;
+    for (int i = 0; i < 3 * TP_COUNT(sizes); i++)
+        for (int f64 = 0; f64 < 2; f64++) {
+            const tp_op *random = tp_op_find("random"), *dropout = tp_op_find("dropout");
+            tp_device *d = opened(i % 3);
+            const int64_t n = sizes[i / 3];
+            const tp_dtype dtype = f64 ? TP_F64 : TP_F32;
+            tp_operand x[2];
+            tp_tensor t[2];
+            memset(t, 0, sizeof t);
+            operand(&x[0], &t[0], dtype, n);
+            for (int kind = 0; kind < 3; kind++) { /* uniform, normal, truncated normal */
+                int64_t room[32] = {0};
+                unsigned char *attrs = (unsigned char *)room;
+                CHECK(random->attr_size <= sizeof room);
+                for (const tp_attr *a = random->attr; a->name; a++) {
+                    const float v[3] = {0, -2, 3}; /* from -2 to 3; mean -2, deviation 3 */
+                    for (int q = 0; q < 3; q++)
+                        if (strcmp(a->name, attr_of_random[q]) == 0 && q) memcpy(attrs + a->offset, &v[q], sizeof v[q]);
+                    if (strcmp(a->name, "kind") == 0) memcpy(attrs + a->offset, &kind, sizeof kind);
+                }
+                call_kernel(random, d, attrs, x, 0, 1, 0, key, step);
+                for (int64_t e = 0; e < n; e++) {
+                    double v = kind ? tp_random_normal(key, step, (uint64_t)e)
+                                    : (double)tp_random_uniform(key, step, (uint64_t)e);
+                    for (uint64_t q = 1; kind == 2 && fabs(v) > 2; q++)
+                        v = tp_random_normal(key, step + (q << 40), (uint64_t)e);
+                    v = kind ? -2 + 3 * v : -2 + 5 * v;
+                    if (!CHECK_NEAR(tp_tensor_get(&t[0], e), v, f64 ? 1e-14 : 1e-6, 0)) break;
+                }
+            }
+            const float rate = 0.3f;
+            operand(&x[0], &t[0], dtype, n);
+            operand(&x[1], &t[1], dtype, n);
+            for (int64_t e = 0; e < n; e++) tp_tensor_set(&t[0], e, (double)(e % 7) - 3);
+            call_kernel(dropout, d, &rate, x, 1, 1, 0, key, step);
+            for (int64_t e = 0; e < n; e++) {
+                const bool kept = tp_random_uniform(key, step, (uint64_t)e) >= rate;
+                const double scale = f64 ? 1 / (1 - (double)rate) : (double)(1 / (1 - rate));
+                if (!CHECK_NEAR(tp_tensor_get(&t[1], e), kept ? tp_tensor_get(&t[0], e) * scale : 0, 1e-14, 1e-7))
+                    break;
+            }
+            for (int q = 0; q < 2; q++) tp_tensor_free(&t[q]);
+            d->close(d);
+        }
+}
+
+/* One step of each optimizer for one element, by the formulas of tp_graph.h; s: its slots. Of LAMB: r. */
+static double stepped(const char *row, double w, double g, double *s, double lr)
+{
+    /* options are float32; p1, p2: the powers of beta */
+    const double a = (double)0.9f, b = 0.75, eps = (double)0.01f, p1 = 0.6, p2 = 0.7, decay = (double)0.1f;
+    if (!strcmp(row, "gradient_descent")) return w - lr * g;
+    if (!strcmp(row, "momentum")) {
+        s[0] = a * s[0] + g;
+        return w - lr * s[0];
+    }
+    if (!strcmp(row, "nesterov")) {
+        s[0] = a * s[0] + g;
+        return w - lr * (g + a * s[0]);
+    }
+    if (!strcmp(row, "adam") || !strcmp(row, "adamw")) {
+        if (row[4]) w -= lr * decay * w;
+        s[0] += (1 - a) * (g - s[0]);
+        s[1] += (1 - b) * (g * g - s[1]);
+        return w - lr * sqrt(1 - p2) / (1 - p1) * s[0] / (sqrt(s[1]) + eps);
+    }
+    if (!strcmp(row, "rmsprop") || !strcmp(row, "centered")) {
+        s[0] = a * s[0] + (1 - a) * g * g;
+        if (*row == 'c') s[2] = a * s[2] + (1 - a) * g;
+        s[1] = b * s[1] + lr * g / sqrt(s[0] - (*row == 'c' ? s[2] * s[2] : 0) + eps);
+        return w - s[1];
+    }
+    if (!strcmp(row, "adagrad")) {
+        s[0] += g * g;
+        return w - lr * g / sqrt(s[0]);
+    }
+    if (!strcmp(row, "adadelta")) {
+        s[0] = a * s[0] + (1 - a) * g * g;
+        const double d = g * sqrt(s[1] + eps) / sqrt(s[0] + eps);
+        s[1] = a * s[1] + (1 - a) * d * d;
+        return w - lr * d;
+    }
+    s[0] += (1 - a) * (g - s[0]);
+    s[1] += (1 - b) * (g * g - s[1]);
+    return s[0] / (1 - p1) / (sqrt(s[1] / (1 - p2)) + eps) + decay * w;
+}
+
+/* What weights and their slots are before: under a root, the third is less than the first. */
+static double before(int slot, int64_t e)
+{
+    return slot == 0 ? (double)(e % 11) / 8 - 0.5 : slot == 3 ? (double)(e % 5) / 8 : (double)(e % 5 + 1) / 2;
+}
+
+/* Three variables, of which one is cut into pieces, and one step that a predicate stops. */
+static void one_step(const char *name, const char *row_name, int slots, int scalars, int kind, tp_device *d,
+                     tp_dtype dtype)
+{
+    enum { N = 3, MOST = 4 * N };
+    static const int64_t sizes[N] = {16385, 1, 700};
+    const tp_op *row = tp_op_find(row_name);
+    int64_t room[32] = {0};
+    unsigned char *attrs = (unsigned char *)room;
+    const int n = N;
+    const float value[4] = {0.9f, 0.75f, 0.01f, 0.1f};
+    const bool nesterov = !strcmp(name, "nesterov");
+    for (const tp_attr *a = row->attr; a->name; a++) {
+        if (!strcmp(a->name, "n")) memcpy(attrs + a->offset, &n, sizeof n);
+        if (!strcmp(a->name, "kind")) memcpy(attrs + a->offset, &kind, sizeof kind);
+        if (!strcmp(a->name, "a")) memcpy(attrs + a->offset, &value[0], sizeof(float));
+        if (!strcmp(a->name, "b")) memcpy(attrs + a->offset, &value[1], sizeof(float));
+        if (!strcmp(a->name, "epsilon")) memcpy(attrs + a->offset, &value[2], sizeof(float));
+        if (!strcmp(a->name, "decay") && (!strcmp(name, "adamw") || !strcmp(name, "lamb")))
+            memcpy(attrs + a->offset, &value[3], sizeof(float));
+        if (!strcmp(a->name, "nesterov")) memcpy(attrs + a->offset, &nesterov, sizeof nesterov);
+    }
+    tp_tensor t[N + 3 + 2 + MOST];
+    tp_operand x[N + 3 + 2 + MOST];
+    memset(t, 0, sizeof t);
+    memset(x, 0, sizeof x);
+    const int pred = N + scalars, out = pred + 1, var = out + 1, n_var = N * (1 + slots);
+    static const double scalar[3] = {0.25, 0.6, 0.7};
+    for (int i = 0; i < N; i++) operand(&x[i], &t[i], dtype, sizes[i]);
+    for (int i = 0; i < scalars; i++) {
+        operand(&x[N + i], &t[N + i], dtype, -1);
+        tp_tensor_set(&t[N + i], 0, scalar[i]);
+    }
+    operand(&x[pred], &t[pred], TP_BOOL, -1);
+    operand(&x[out], &t[out], TP_BOOL, 0);
+    for (int i = 0; i < n_var; i++) operand(&x[var + i], &t[var + i], dtype, sizes[i % N]);
+    for (int stopped = 1; stopped >= 0; stopped--) {
+        double norm[N][2] = {{0, 0}, {0, 0}, {0, 0}};
+        for (int i = 0; i < N; i++)
+            for (int64_t e = 0; e < sizes[i]; e++) {
+                tp_tensor_set(&t[i], e, (double)(e % 13) / 4 - 1.5);
+                for (int q = 0; q <= slots; q++) tp_tensor_set(&t[var + q * N + i], e, before(q, e));
+            }
+        tp_tensor_set(&t[pred], 0, !stopped);
+        call_kernel(row, d, attrs, x, pred + 1, 1, n_var, 0, 0);
+        for (int pass = strcmp(name, "lamb") ? 1 : 0; pass < 2; pass++) /* lamb: the norms come first */
+            for (int i = 0; i < N; i++)
+                for (int64_t e = 0; e < sizes[i]; e++) {
+                    double s[3];
+                    for (int q = 0; q < 3; q++) s[q] = before(q + 1, e);
+                    const double g = tp_tensor_get(&t[i], e), w = before(0, e);
+                    const double r = stepped(name, w, g, s, 0.25);
+                    double v = r;
+                    if (!strcmp(name, "lamb")) {
+                        if (pass == 0) norm[i][0] += w * w, norm[i][1] += r * r;
+                        v = w - 0.25 * sqrt(norm[i][0] / norm[i][1]) * r;
+                    }
+                    if (pass == 0) continue;
+                    const double tol = dtype == TP_F64 ? 1e-12 : 3e-6;
+                    bool ok = CHECK_NEAR(tp_tensor_get(&t[var + i], e), stopped ? w : v, tol, tol);
+                    for (int q = 0; q < slots; q++)
+                        ok = CHECK_NEAR(tp_tensor_get(&t[var + (q + 1) * N + i], e), stopped ? before(q + 1, e) : s[q],
+                                        tol, tol) &&
+                             ok;
+                    if (!ok) {
+                        CHECK_MSG(false, "%s, variable %d, element %lld", name, i, (long long)e);
+                        e = sizes[i];
+                    }
+                }
+    }
+    for (int i = 0; i < TP_COUNT(t); i++) tp_tensor_free(&t[i]);
+}
+
+TEST(every_optimizer_steps_by_its_formula)
+{
+    static const struct {
+        const char *name, *row;
+        int slots, scalars, kind;
+    } rules[] = {{"gradient_descent", "apply_gradient_descent", 0, 1, 0},
+                 {"momentum", "apply_momentum", 1, 1, 1},
+                 {"nesterov", "apply_momentum", 1, 1, 1},
+                 {"adam", "apply_adam", 2, 3, 2},
+                 {"adamw", "apply_adam", 2, 3, 2},
+                 {"rmsprop", "apply_rmsprop", 2, 1, 3},
+                 {"centered", "apply_rmsprop", 3, 1, 4},
+                 {"adagrad", "apply_adagrad", 1, 1, 5},
+                 {"adadelta", "apply_adadelta", 2, 1, 6},
+                 {"lamb", "apply_lamb", 2, 3, 8}};
+    for (int i = 0; i < 3; i++) {
+        tp_device *d = opened(i);
+        for (int r = 0; r < TP_COUNT(rules); r++)
+            for (int f64 = 0; f64 < (i ? 1 : 2); f64++)
+                one_step(rules[r].name, rules[r].row, rules[r].slots, rules[r].scalars, rules[r].kind, d,
+                         f64 ? TP_F64 : TP_F32);
+        d->close(d);
+    }
+}
+
+TEST(variables_are_written_by_their_formulas)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32, TP_I64};
+    for (int k = 0; k < 4; k++)
+        for (int stopped = 0; stopped < 2; stopped++) {
+            tp_graph *g = tp_graph_new(NULL);
+            const bool real = tp_dtype_is_float(dtypes[k]);
+            tp_node *x = tp_placeholder(g, "x", dtypes[k], shape1(5)), *var[4], *op[4], *pred = NULL;
+            tp_node *yes = tp_placeholder(g, "yes", TP_BOOL, tp_make_shape_n(0, NULL));
+            static const char *const names[] = {"assign", "add", "sub", "average"};
+            if (stopped || k % 2) pred = yes;
+            for (int i = 0; i < 4; i++)
+                var[i] = tp_get_variable_as(g, names[i], dtypes[k], shape1(5), tp_init_constant(10));
+            op[0] = tp_assign(var[0], x, pred);
+            op[1] = tp_assign_add(var[1], x, pred);
+            op[2] = tp_assign_sub(var[2], x, pred);
+            if (real) op[3] = tp_assign_moving_average(var[3], x, 0.75f, pred);
+            tp_tensor t;
+            memset(&t, 0, sizeof t);
+            CHECK_OK(tp_tensor_resize(&t, dtypes[k], shape1(5)));
+            for (int e = 0; e < 5; e++) tp_tensor_set(&t, e, 4 * e - 6);
+            const uint8_t go = !stopped;
+            tp_feed f[2];
+            const tp_tensor *v[4];
+            memset(f, 0, sizeof f);
+            f[0].node = x, f[1].node = yes;
+            tp_tensor_view(&f[0].value, dtypes[k], shape1(5), t.data);
+            tp_tensor_view(&f[1].value, TP_BOOL, tp_make_shape_n(0, NULL), &go);
+            tp_session *s = tp_session_new(g, NULL);
+            if (CHECK_OK(tp_session_run(s, f, pred ? 2 : 1, op, real ? 4 : 3, v)))
+                for (int e = 0; e < 5; e++) {
+                    const double n = 4 * e - 6, want[4] = {n, 10 + n, 10 - n, 0.75 * 10 + 0.25 * n};
+                    for (int i = 0; i < (real ? 4 : 3); i++) CHECK(tp_tensor_get(v[i], e) == (stopped ? 10 : want[i]));
+                }
+            tp_session_free(s);
+            tp_tensor_free(&t);
+            tp_graph_free(g);
+        }
+}
+
 TEST(a_label_outside_the_classes_fails_the_run)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -251,6 +251,162 @@ TEST(kernels_touch_nothing_but_their_operands)
 }
 #endif
 
+/* ==== >>functions of reals ============================================================================ */
+
+typedef tp_node *(*unary)(tp_node *x);
+static tp_node *low_cut(tp_node *x) { return tp_clip(x, -0.5f, 2.25f); }
+static tp_node *straight(tp_node *x) { return tp_affine(x, -2.5f, 0.75f); }
+static tp_node *leaking(tp_node *x) { return tp_leaky_relu(x, 0.25f); }
+static double at_low_cut(double x) { return x < -0.5 ? -0.5 : x > 2.25 ? 2.25 : x; }
+static double at_straight(double x) { return -2.5 * x + 0.75; }
+static double at_leaking(double x) { return x > 0 ? x : 0.25 * x; }
+static double at_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double at_softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
+static double at_elu(double x) { return x > 0 ? x : expm1(x); }
+static double at_relu(double x) { return 0 > x ? 0 : x; }
+static double at_square(double x) { return x * x; }
+static double at_rsqrt(double x) { return 1 / sqrt(x); }
+static double at_reciprocal(double x) { return 1 / x; }
+static double at_neg(double x) { return -x; }
+static double at_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+static double at_gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2.0))); }
+static double at_silu(double x) { return x / (1 + exp(-x)); }
+static double at_selu(double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * expm1(x)); }
+static const struct {
+    const char *name;
+    unary fn;
+    double (*at)(double x);
+    double tol; /* of what a float is, in parts of 2^-23 */
+} functions[] = {{"sin", tp_sin, sin, 1},
+                 {"cos", tp_cos, cos, 1},
+                 {"asin", tp_asin, asin, 1},
+                 {"acos", tp_acos, acos, 1},
+                 {"atan", tp_atan, atan, 1},
+                 {"exp", tp_exp, exp, 2},
+                 {"ln", tp_ln, log, 2},
+                 {"erf", tp_erf, erf, 4},
+                 {"tanh", tp_tanh, tanh, 4},
+                 {"sigmoid", tp_sigmoid, at_sigmoid, 4},
+                 {"softplus", tp_softplus, at_softplus, 6},
+                 {"elu", tp_elu, at_elu, 6},
+                 {"relu", tp_relu, at_relu, 0},
+                 {"leaky_relu", leaking, at_leaking, 0},
+                 {"square", tp_square, at_square, 1},
+                 {"sqrt", tp_sqrt, sqrt, 1},
+                 {"rsqrt", tp_rsqrt, at_rsqrt, 2},
+                 {"reciprocal", tp_reciprocal, at_reciprocal, 1},
+                 {"neg", tp_neg, at_neg, 0},
+                 {"abs", tp_abs, fabs, 0},
+                 {"sign", tp_sign, at_sign, 0},
+                 {"floor", tp_floor, floor, 0},
+                 {"ceil", tp_ceil, ceil, 0},
+                 {"round", tp_round, rint, 0},
+                 {"clip", low_cut, at_low_cut, 0},
+                 {"affine", straight, at_straight, 4},
+                 {"gelu", tp_gelu, at_gelu, 0},
+                 {"silu", tp_silu, at_silu, 0},
+                 {"selu", tp_selu, at_selu, 0}};
+
+/* Numbers of every size and sign, halves and whole ones, and what is no number. */
+static int kinds_of_numbers(float *x)
+{
+    static const float some[] = {0,     0.5f,    1,       1.5f,  2,     2.5f,        3,      4.75f,      5,     7,
+                                 8,     0.25f,   0.75f,   1e-3f, 1e-7f, 1e-20f,      1e-36f, 1e-30f,     0.1f,  0.3f,
+                                 0.9f,  0.99f,   1.01f,   11,    17.3f, 31,          87,     88.9f,      103,   200,
+                                 1234,  65537,   999999,  1e6f,  3e6f,  16777216,    1e10f,  3e18f,      1e30f, 3e38f,
+                                 0.26f, 0.2679f, 0.7071f, 1.57f, 3.14f, 1.41421354f, 4.71f,  0.70710677f};
+    int n = 0;
+    for (int i = 0; i < TP_COUNT(some); i++) x[n++] = some[i], x[n++] = -some[i];
+    x[n++] = INFINITY, x[n++] = -INFINITY, x[n++] = NAN;
+    for (int i = 0; i < 300; i++) x[n++] = (float)(i - 150) * 0.0731f;
+    return n;
+}
+
+/* Is v what a float should hold of `want`, up to `tol` units in the last place? What is smaller than all normal numbers may be 0. */
+static bool is_float_of(float v, double want, double tol)
+{
+    if (isnan(want)) return isnan(v);
+    const double most = 3.4028235677973366e38, size = fabs(want);
+    if (size >= most) return isinf(v) && (v > 0) == (want > 0);
+    if (size > 3.4e38 && isinf(v)) return (v > 0) == (want > 0);
+    if (size < 1.1754944e-38) return fabs((double)v) <= 1.1754945e-38;
+    return fabs((double)v - want) <= (tol + 0.5) * size / 8388608.0;
+}
+
+TEST(functions_of_every_kind_of_number)
+{
+    enum { MOST = 500 };
+    static float x[MOST];
+    const int64_t n = kinds_of_numbers(x);
+    for (int fast = 0; fast < 2; fast++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *in = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &n)), *y[TP_COUNT(functions)];
+        const tp_tensor *v[TP_COUNT(functions)];
+        for (int f = 0; f < TP_COUNT(functions); f++) y[f] = functions[f].fn(in);
+        tp_session *s = open_session(g, 1, fast ? NULL : "naive");
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = in;
+        tp_tensor_view(&feed.value, TP_F32, in->shape, x);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, y, TP_COUNT(functions), v)))
+            for (int f = 0; f < TP_COUNT(functions); f++)
+                for (int i = 0; i < n; i++) {
+                    const double want = functions[f].at((double)x[i]);
+                    const float got = ((const float *)v[f]->data)[i];
+                    /* of several roundings, of which one may cancel; and what a composed one does with no numbers */
+                    const bool composed =
+                        functions[f].fn == tp_gelu || functions[f].fn == tp_selu || functions[f].fn == tp_silu;
+                    if (composed && !isfinite(x[i])) continue;
+                    const bool ok = composed ? fabs((double)got - want) <= 1e-6 * (1 + fabs(want)) || isinf(got)
+                                             : is_float_of(got, want, functions[f].tol);
+                    if (!ok && functions[f].fn == straight && fabs((double)got - want) < 3e-7) continue;
+                    CHECK_MSG(ok, "%s(%.9g) is %.9g, expected %.9g (%s)", functions[f].name, (double)x[i], (double)got,
+                              want, fast ? "fast" : "naive");
+                }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* Bases and exponents of every kind, against the C library's pow. */
+TEST(pow_of_every_kind_of_number)
+{
+    static const float some[] = {0,        1,        2,     3,       5,       7,     0.5f,   0.25f, 1.5f,
+                                 2.5f,     0.333f,   7.3f,  8,       100,     1e-3f, 1e-30f, 1e30f, 16777215,
+                                 16777216, 33554432, 65537, 0.9999f, 1.0001f, 1e10f, 20.25f, 127,   150};
+    enum { N = 2 * TP_COUNT(some) + 3 };
+    float base[N], x[N * N], y[N * N];
+    int n = 0;
+    for (int i = 0; i < TP_COUNT(some); i++) base[n++] = some[i], base[n++] = -some[i];
+    base[n++] = INFINITY, base[n++] = -INFINITY, base[n++] = NAN;
+    for (int i = 0; i < N * N; i++) x[i] = base[i / N], y[i] = base[i % N];
+    const int64_t size = N * N;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_placeholder(g, "a", TP_F32, tp_make_shape_n(1, &size)),
+            *b = tp_placeholder(g, "b", TP_F32, tp_make_shape_n(1, &size)), *p[2];
+    p[0] = tp_pow(a, b);
+    p[1] = tp_pow(tp_cast(a, TP_F64), tp_cast(b, TP_F64));
+    tp_session *s = open_session(g, 1, NULL);
+    tp_feed feed[2];
+    const tp_tensor *v[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = a, feed[1].node = b;
+    tp_tensor_view(&feed[0].value, TP_F32, a->shape, x);
+    tp_tensor_view(&feed[1].value, TP_F32, a->shape, y);
+    if (CHECK_OK(tp_session_run(s, feed, 2, p, 2, v)))
+        for (int i = 0; i < size; i++) {
+            const double want = pow((double)x[i], (double)y[i]);
+            const float got = ((const float *)v[0]->data)[i];
+            CHECK_MSG(is_float_of(got, want, 0.01) && (want != 0 || !signbit(got) == !signbit(want)),
+                      "%.9g ^ %.9g is %.9g, expected %.9g", (double)x[i], (double)y[i], (double)got, want);
+            const double in_double = tp_tensor_get(v[1], i);
+            CHECK_MSG(in_double == want || (isnan(want) && isnan(in_double)) || fabs(want) < 2.3e-308,
+                      "%.9g ^ %.9g is %.17g in double, expected %.17g", (double)x[i], (double)y[i], in_double, want);
+        }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* ==== >>gradients ===================================================================================== */
 
 /* Random weights as a fed placeholder of n's shape. */

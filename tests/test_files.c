@@ -347,6 +347,373 @@ TEST(deflate_round_trips)
     free(p);
 }
 
+/* -- streams made here, by RFC 1951 alone: any Huffman codes, any lengths and distances ------------------------ */
+
+typedef struct stream {
+    uint8_t p[40000];
+    size_t n; /* whole bytes */
+    unsigned nbits;
+    uint8_t want[300000]; /* what comes out */
+    size_t size;
+    uint64_t draws;
+} stream;
+
+static uint32_t draw(stream *s, uint32_t below) { return noise(s->draws++) % below; }
+
+static void put_bits(stream *s, uint32_t v, unsigned n)
+{
+    for (; n > 0; n--, v >>= 1) {
+        if (s->nbits == 0) s->p[s->n++] = 0;
+        s->p[s->n - 1] |= (uint8_t)((v & 1) << s->nbits);
+        s->nbits = (s->nbits + 1) % 8;
+    }
+}
+
+typedef struct prefix_code {
+    int length[320]; /* of one size with code: gcc 12 -O1 loses writes where they are not */
+    uint32_t code[320];
+} prefix_code;
+
+/* Canonical codes of these lengths, as section 3.2.2 makes them. */
+static void number_codes(prefix_code *c, int n)
+{
+    uint32_t count[16] = {0}, next[16] = {0};
+    for (int i = 0; i < n; i++) count[c->length[i]]++;
+    count[0] = 0;
+    for (int bits = 1; bits <= 15; bits++) next[bits] = 2 * (next[bits - 1] + count[bits - 1]);
+    for (int i = 0; i < n; i++)
+        if (c->length[i]) c->code[i] = next[c->length[i]]++;
+}
+static void put_code(stream *s, const prefix_code *c, int symbol)
+{
+    CHECK(c->length[symbol] > 0);
+    for (int i = c->length[symbol]; i-- > 0;) put_bits(s, c->code[symbol] >> i & 1, 1);
+}
+
+/* A complete code for `used` of the n symbols, the last of which is `must` if that is not negative; codes of up to `most` bits. */
+static void draw_code(stream *s, prefix_code *c, int n, int used, int most, int must)
+{
+    uint8_t leaf[320] = {1, 1};
+    int leaves = 2;
+    memset(c, 0, sizeof *c);
+    while (leaves < used) { /* split a leaf: now and then the deepest one */
+        int i = (int)draw(s, (uint32_t)leaves);
+        for (int k = 0; k < leaves && draw(s, 3) == 0; k++) i = leaf[k] > leaf[i] && leaf[k] < most ? k : i;
+        if (leaf[i] >= most) continue;
+        leaf[leaves++] = ++leaf[i];
+    }
+    for (int k = 0; k < leaves; k++) {
+        int symbol = must >= 0 && k == 0 ? must : (int)draw(s, (uint32_t)n);
+        while (c->length[symbol]) symbol = (symbol + 1) % n;
+        c->length[symbol] = leaf[k];
+    }
+    number_codes(c, n);
+}
+
+static void fixed_codes(prefix_code *lit, prefix_code *dist)
+{
+    for (int i = 0; i < 288; i++) lit->length[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
+    for (int i = 0; i < 32; i++) dist->length[i] = 5;
+    number_codes(lit, 288);
+    number_codes(dist, 32);
+}
+
+/* The lengths of both codes, themselves in a code and with runs. */
+static void put_lengths(stream *s, const prefix_code *lit, const prefix_code *dist)
+{
+    static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+    uint8_t all[320], symbol[320], more[320];
+    prefix_code c;
+    int nlit = 286, ndist = 30, n = 0, ncode = 19;
+    while (nlit > 257 && !lit->length[nlit - 1]) nlit--;
+    while (ndist > 1 && !dist->length[ndist - 1]) ndist--;
+    for (int i = 0; i < nlit; i++) all[i] = (uint8_t)lit->length[i];
+    for (int i = 0; i < ndist; i++) all[nlit + i] = (uint8_t)dist->length[i];
+    for (int i = 0; i < nlit + ndist; n++) {
+        int run = 1, most;
+        while (i + run < nlit + ndist && all[i + run] == all[i]) run++;
+        const bool again = i > 0 && all[i - 1] == all[i] && run >= 3 && draw(s, 4) > 0;
+        symbol[n] = again                                        ? 16
+                    : all[i] == 0 && run >= 11 && draw(s, 4) > 0 ? 18
+                    : all[i] == 0 && run >= 3                    ? 17
+                                                                 : all[i];
+        most = symbol[n] == 16 ? 6 : symbol[n] == 17 ? 10 : 138;
+        const int least = symbol[n] == 18 ? 11 : 3;
+        run = run < most ? run : most;
+        if (draw(s, 2)) run = least + (int)draw(s, (uint32_t)(run < least ? 1 : run - least + 1));
+        more[n] = (uint8_t)(run - least);
+        i += symbol[n] < 16 ? 1 : run;
+    }
+    draw_code(s, &c, 19, 19, 7, -1); /* all 19 have a code */
+    while (draw(s, 2) && ncode > 19) ncode--;
+    put_bits(s, (uint32_t)nlit - 257, 5);
+    put_bits(s, (uint32_t)ndist - 1, 5);
+    put_bits(s, (uint32_t)ncode - 4, 4);
+    for (int i = 0; i < ncode; i++) put_bits(s, (uint32_t)c.length[order[i]], 3);
+    for (int i = 0; i < n; i++) {
+        put_code(s, &c, symbol[i]);
+        if (symbol[i] >= 16) put_bits(s, more[i], symbol[i] == 16 ? 2 : symbol[i] == 17 ? 3 : 7);
+    }
+}
+
+/* Tables of section 3.2.5, computed: the extra bits and the least value of a symbol. */
+static int length_of(int symbol, unsigned *extra)
+{
+    const int k = symbol - 257;
+    *extra = k < 8 || k == 28 ? 0 : (unsigned)k / 4 - 1;
+    return k == 28 ? 258 : k < 8 ? k + 3 : ((4 + k % 4) << *extra) + 3;
+}
+static size_t distance_of(int symbol, unsigned *extra)
+{
+    *extra = symbol < 4 ? 0 : (unsigned)symbol / 2 - 1;
+    return symbol < 4 ? (size_t)symbol + 1 : ((size_t)(2 + symbol % 2) << *extra) + 1;
+}
+
+static void put_literal(stream *s, const prefix_code *lit, int byte)
+{
+    put_code(s, lit, byte);
+    s->want[s->size++] = (uint8_t)byte;
+}
+
+/* `tokens` literals and copies, of whichever symbols there are, and the end of the block. */
+static void put_tokens(stream *s, const prefix_code *lit, const prefix_code *dist, int tokens)
+{
+    for (int i = 0; i < tokens && s->size < sizeof s->want - 258 && s->n < sizeof s->p - 600; i++) {
+        int symbol = (int)draw(s, 286), d = (int)draw(s, 30);
+        while (!lit->length[symbol] || symbol == 256) symbol = (symbol + 1) % 286;
+        if (symbol < 256) {
+            put_literal(s, lit, symbol);
+            continue;
+        }
+        unsigned extra, far;
+        int tries = 0;
+        while (tries++ < 30 && (!dist->length[d] || distance_of(d, &far) > s->size)) d = (d + 1) % 30;
+        if (tries > 30) continue;
+        const uint32_t x = draw(s, 1u << (length_of(symbol, &extra), extra)),
+                       y = draw(s, 1u << (distance_of(d, &far), far));
+        const size_t distance = distance_of(d, &far) + y;
+        if (distance > s->size) continue;
+        put_code(s, lit, symbol);
+        put_bits(s, x, extra);
+        put_code(s, dist, d);
+        put_bits(s, y, far);
+        for (size_t k = 0; k < (size_t)length_of(symbol, &extra) + x; k++, s->size++)
+            s->want[s->size] = s->want[s->size - distance];
+    }
+    put_code(s, lit, 256);
+}
+
+static void put_block(stream *s, int type, bool last)
+{
+    prefix_code lit, dist;
+    put_bits(s, last, 1);
+    put_bits(s, (uint32_t)type, 2);
+    if (type == 0) {
+        const size_t n = draw(s, 3) ? draw(s, 300) : 0;
+        s->nbits = 0;
+        put_bits(s, (uint32_t)n | (uint32_t)(n ^ 0xFFFF) << 16, 32);
+        for (size_t i = 0; i < n; i++) put_bits(s, s->want[s->size++] = (uint8_t)draw(s, 256), 8);
+        return;
+    }
+    if (type == 1) {
+        fixed_codes(&lit, &dist);
+    } else {
+        const int used = (int)draw(s, 4), nlit = used == 0 ? 286 : used == 1 ? 20 : 2 + (int)draw(s, 285);
+        draw_code(s, &lit, 286, nlit, 15, 256);
+        draw_code(s, &dist, 30, 2 + (int)draw(s, 29), 15, (int)draw(s, 4));
+        put_lengths(s, &lit, &dist);
+    }
+    put_tokens(s, &lit, &dist, 30 + (int)draw(s, 600));
+}
+
+static void check_stream(const stream *s, int number)
+{
+    uint8_t *in = (uint8_t *)malloc(s->n), *out = (uint8_t *)malloc(s->size ? s->size : 1); /* of exactly their sizes */
+    char *p = NULL;
+    size_t size = 0, used = 0;
+    memcpy(in, s->p, s->n);
+    if (CHECK_MSG(tp_inflate(in, s->n, out, s->size) == TP_OK, "stream %d: %s", number, tp_last_error()))
+        CHECK_MSG(s->size == 0 || memcmp(out, s->want, s->size) == 0, "stream %d", number);
+    if (s->size) CHECK_ERR(tp_inflate(in, s->n, out, s->size - 1), TP_ERR_FORMAT, "it holds more bytes than allowed");
+    if (CHECK_OK(tp_inflate_alloc(in, s->n, s->size ? s->size : 1, &p, &size, &used)))
+        CHECK(size == s->size && used == s->n && memcmp(p, s->want, size) == 0);
+    tp_free(p);
+    CHECK_ERR(tp_inflate(in, s->n - 1, out, s->size), TP_ERR_FORMAT, "it is cut short");
+    free(in);
+    free(out);
+}
+
+TEST(inflate_any_codes)
+{
+    static stream s;
+    uint64_t seed = 0;
+    for (int i = 0; i < 60; i++) {
+        s.n = s.size = 0, s.nbits = 0, s.draws = seed += 1000000;
+        const int blocks = 1 + i % 4;
+        for (int k = 0; k < blocks; k++) put_block(&s, i < 8 ? 2 : (int)draw(&s, 3), k == blocks - 1);
+        check_stream(&s, i);
+    }
+    /* every length and every distance, each extreme of its extra bits, from far and over itself */
+    prefix_code lit, dist;
+    fixed_codes(&lit, &dist);
+    s.n = s.size = 0, s.nbits = 0;
+    put_bits(&s, 3, 3);
+    for (int i = 0; i < 400; i++) put_literal(&s, &lit, (int)draw(&s, 256));
+    for (int symbol = 285; symbol > 256; symbol--) /* the longest first: far copies find something */
+        for (int d = 0; d < 30; d++)
+            for (int high = 0; high < 2; high++) {
+                unsigned extra, far;
+                const int length = length_of(symbol, &extra) + (high ? (1 << extra) - 1 : 0);
+                const size_t distance = distance_of(d, &far) + (high ? ((size_t)1 << far) - 1 : 0);
+                if (distance > s.size || s.size > sizeof s.want - 300) continue;
+                put_code(&s, &lit, symbol);
+                put_bits(&s, high ? (1u << extra) - 1 : 0, extra);
+                put_code(&s, &dist, d);
+                put_bits(&s, high ? (1u << far) - 1 : 0, far);
+                for (int k = 0; k < length; k++, s.size++) s.want[s.size] = s.want[s.size - distance];
+            }
+    put_code(&s, &lit, 256);
+    CHECK(s.size > 100000);
+    check_stream(&s, -1);
+}
+
+/* Codes with holes: only no distance at all, or one code of one bit. */
+TEST(inflate_codes_with_holes)
+{
+    static const struct {
+        uint8_t literal[3], distance[2]; /* bits of 'a', 'b' and the end; of distances 1 and 2 */
+        bool good;
+    } row[] = {{{1, 2, 2}, {0, 0}, true},  {{1, 2, 2}, {1, 0}, true},   {{1, 2, 2}, {0, 1}, true},
+               {{1, 2, 2}, {1, 1}, true},  {{1, 2, 2}, {2, 0}, false},  {{1, 2, 2}, {2, 1}, false},
+               {{1, 0, 1}, {1, 1}, true},  {{0, 0, 1}, {1, 1}, true},   {{0, 0, 2}, {1, 1}, false},
+               {{1, 2, 3}, {1, 1}, false}, {{2, 2, 2}, {1, 1}, false},  {{1, 1, 1}, {1, 1}, false},
+               {{1, 2, 0}, {1, 1}, false}, {{15, 1, 2}, {1, 1}, false}, {{1, 2, 2}, {15, 0}, false}};
+    static stream s;
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int behind = 0; behind < 400; behind += 399) { /* near the end of the input, and far from it */
+            prefix_code lit, dist;
+            memset(&lit, 0, sizeof lit);
+            memset(&dist, 0, sizeof dist);
+            s.n = s.size = 0, s.nbits = 0, s.draws = 5;
+            lit.length['a'] = row[i].literal[0], lit.length['b'] = row[i].literal[1],
+            lit.length[256] = row[i].literal[2];
+            dist.length[0] = row[i].distance[0], dist.length[1] = row[i].distance[1];
+            put_bits(&s, 4 | !behind, 3);
+            put_lengths(&s, &lit, &dist);
+            if (row[i].good) {
+                number_codes(&lit, 286);
+                for (int k = 0; k < 5 && lit.length['a']; k++) put_literal(&s, &lit, 'a');
+                put_code(&s, &lit, 256);
+                if (behind) put_block(&s, 1, true);
+                check_stream(&s, i);
+                continue;
+            }
+            put_bits(&s, 0, 8);
+            for (int k = 0; k < behind; k++) put_bits(&s, 0, 8);
+            uint8_t out[1000];
+            CHECK_ERR(tp_inflate(s.p, s.n, out, sizeof out), TP_ERR_FORMAT, "it contains an impossible code");
+        }
+}
+
+/* What is wrong is found where much input and room is left, too. */
+TEST(inflate_hostile_in_the_middle)
+{
+    static const struct {
+        int literals, symbol, distance; /* under the fixed code */
+        const char *part;
+    } row[] = {{0, 257, 0, "before its beginning"},
+               {1, 257, 1, "before its beginning"},
+               {3, 257, 3, "before its beginning"},
+               {400, 257, 17, "before its beginning"},
+               {5, 286, 0, "impossible code"},
+               {5, 287, 0, "impossible code"},
+               {5, 257, 30, "impossible code"},
+               {5, 257, 31, "impossible code"},
+               {1, 285, 0, NULL},
+               {3, 257, 2, NULL}};
+    static stream s;
+    static uint8_t out[2000];
+    prefix_code lit, dist;
+    fixed_codes(&lit, &dist);
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int behind = 0; behind < 2; behind++) {
+            unsigned extra, far = 0;
+            s.n = s.size = 0, s.nbits = 0;
+            put_bits(&s, 3, 3);
+            for (int k = 0; k < row[i].literals; k++) put_literal(&s, &lit, k & 255);
+            put_code(&s, &lit, row[i].symbol);
+            if (row[i].symbol < 286) put_bits(&s, 0, (length_of(row[i].symbol, &extra), extra));
+            put_code(&s, &dist, row[i].distance);
+            if (row[i].distance < 30) distance_of(row[i].distance, &far);
+            put_bits(&s, (1u << far) - 1, far);
+            const size_t before = s.size;
+            for (int k = 0; k < (behind ? 600 : 0); k++) put_literal(&s, &lit, 'x');
+            put_code(&s, &lit, 256);
+            const size_t copied = row[i].symbol == 285 ? 258 : 3;
+            if (row[i].part) CHECK_ERR(tp_inflate(s.p, s.n, out, sizeof out), TP_ERR_FORMAT, row[i].part);
+            else CHECK_OK(tp_inflate(s.p, s.n, out, s.size + copied));
+            for (size_t k = before; k < before + copied && !row[i].part; k++)
+                CHECK(out[k] == out[k - (size_t)row[i].distance - 1]);
+        }
+}
+
+/* Bits that a copy takes under the fixed code. */
+static size_t copy_bits(size_t length, size_t distance)
+{
+    unsigned extra, far;
+    int symbol = 257, d = 0;
+    while (symbol < 285 && (size_t)length_of(symbol + 1, &extra) <= length) symbol++;
+    while (d < 29 && distance_of(d + 1, &far) <= distance) d++;
+    length_of(symbol, &extra), distance_of(d, &far);
+    return (symbol < 280 ? 7u : 8u) + extra + 5 + far;
+}
+
+/* Data of one period, whose bytes differ: as many copies of 258 bytes as fit into each block of 32 KiB, then one of the rest. */
+TEST(deflate_finds_the_longest_copies)
+{
+    static const size_t period[] = {1, 2, 3, 4, 5, 7, 33, 100, 143},
+                        size[] = {1, 2, 3, 4, 200, 258, 259, 1000, 32768, 32769, 70000};
+    static uint8_t p[70000];
+    for (int i = 0; i < TP_COUNT(period); i++)
+        for (int k = 0; k < TP_COUNT(size); k++) {
+            size_t bits = 0;
+            for (size_t at = 0; at < size[k]; at++) p[at] = (uint8_t)(at % period[i]);
+            for (size_t start = 0; start < size[k]; start += 32768) {
+                size_t left = size[k] - start < 32768 ? size[k] - start : 32768;
+                const size_t literals = start ? 0 : left < period[i] ? left : period[i];
+                bits += 3 + 8 * literals + 7;
+                left -= literals;
+                bits += left / 258 * copy_bits(258, period[i]);
+                left %= 258;
+                bits += left < 3 ? 8 * left : copy_bits(left, period[i]);
+            }
+            tp_buf out = {NULL, 0, 0, false};
+            CHECK_OK(tp_deflate(p, size[k], &out));
+            CHECK_MSG(out.len <= (bits + 7) / 8, "%d bytes of period %d became %d, not %d", (int)size[k],
+                      (int)period[i], (int)out.len, (int)((bits + 7) / 8));
+            tp_buf_free(&out);
+            deflate_round(p, size[k], (bits + 7) / 8);
+        }
+}
+
+/* Without copies: bytes from 144 on take nine bits. A block is stored where that is shorter: it takes 3 bits, up to 7 to the
+ * next byte and 32 that say how long it is. */
+TEST(deflate_stores_what_is_shorter_so)
+{
+    for (int last = 120; last <= 255; last++) {
+        uint8_t p[100];
+        size_t bits = 3 + 7;
+        for (int i = 0; i < 100; i++) p[i] = (uint8_t)(last - i); /* no three bytes twice */
+        for (int i = 0; i < 100; i++) bits += p[i] < 144 ? 8 : 9;
+        tp_buf out = {NULL, 0, 0, false};
+        CHECK_OK(tp_deflate(p, 100, &out));
+        CHECK_MSG(out.len == (bits > 8 * 100 + 42 ? 5 + 100 : (bits + 7) / 8), "up to %d: %d bytes", last,
+                  (int)out.len);
+        tp_buf_free(&out);
+        deflate_round(p, 100, 106);
+    }
+}
+
 /* ==== >>gzip ========================================================================================== */
 
 static void put_gzip(bytes *b, int flags, const void *data, size_t n)

@@ -290,4 +290,497 @@ TEST(constructors_run_out_of_memory_anywhere)
     tp_set_log(NULL, NULL);
 }
 
+/* ==== >>mistakes ====================================================================================== */
+
+static tp_status refused_setters(int kind, int what)
+{
+    tp_cb_hyper_param_setter_desc s;
+    tp_cb_human_hyper_param_setter_desc h;
+    tp_cb_scheduled_hyper_param_setter_desc c;
+    tp_cb_hyper_param_setter_with_func_desc f;
+    tp_cb_stat_monitor_param_setter_desc m;
+    tp_callback *cb = NULL;
+    memset(&s, 0, sizeof s), memset(&h, 0, sizeof h), memset(&c, 0, sizeof c);
+    memset(&f, 0, sizeof f), memset(&m, 0, sizeof m);
+    tp_hyper_param *p = what == 9 ? NULL : own_param();
+    if (what == 8 && p) p->get_value = NULL;
+    if (what == 7 && p) p->set_value = NULL;
+    switch (kind) {
+    case SETTER:
+        s.param = p, s.fn = what == 0 ? NULL : do_param, s.user = folder, s.release = do_release;
+        cb = tp_cb_hyper_param_setter_(&s);
+        break;
+    case HUMAN:
+        h.param = p;
+        cb = tp_cb_human_hyper_param_setter_(&h);
+        break;
+    case SCHEDULE:
+        c.param = p;
+        c.n_schedule = what == 0 ? -1 : what == 1 ? TP_MAX_SCHEDULE + 1 : 2;
+        c.schedule[0].at = 5, c.schedule[1].at = what == 2 ? 5 : 6;
+        c.interp = what == 3 ? 2 : what == 4 ? -1 : 0;
+        cb = tp_cb_scheduled_hyper_param_setter_(&c);
+        break;
+    case FUNC:
+        f.param = p, f.fn = what == 0 ? NULL : do_func;
+        cb = tp_cb_hyper_param_setter_with_func_(&f);
+        break;
+    default:
+        m.param = p, m.fn = what == 0 ? NULL : do_stat, m.stat_name = what == 1 ? NULL : "cost";
+        m.last_k = what == 2 ? 0 : 1;
+        cb = tp_cb_stat_monitor_param_setter_(&m);
+    }
+    const tp_status st = tp_callback_status(cb);
+    tp_callback_free(cb);
+    return st;
+}
+
+/* A wrapper, or what else takes numbers and names, with one option wrong. */
+static tp_callback *refused(int which)
+{
+    tp_cb_periodic_trigger_desc t;
+    tp_cb_enable_if_desc e;
+    tp_cb_periodic_callback_desc p;
+    tp_cb_run_op_desc r;
+    tp_cb_merge_all_summaries_desc s;
+    tp_cb_process_tensors_desc v;
+    tp_cb_dump_tensors_desc d;
+    tp_cb_simple_moving_average_desc w;
+    tp_cb_progress_bar_desc b;
+    tp_cb_estimated_time_left_desc l;
+    tp_cb_model_saver_desc m;
+    tp_cb_min_saver_desc best;
+    tp_monitor_tf_event_writer_desc ev;
+    tp_monitor *monitor = NULL;
+    memset(&t, 0, sizeof t), memset(&e, 0, sizeof e), memset(&p, 0, sizeof p), memset(&r, 0, sizeof r);
+    memset(&s, 0, sizeof s), memset(&v, 0, sizeof v), memset(&d, 0, sizeof d), memset(&w, 0, sizeof w);
+    memset(&b, 0, sizeof b), memset(&l, 0, sizeof l), memset(&m, 0, sizeof m), memset(&best, 0, sizeof best);
+    memset(&ev, 0, sizeof ev);
+    switch (which) {
+    case 0: t.cb = lambda(); return tp_cb_periodic_trigger_(&t);
+    case 1: t.cb = lambda(), t.every_k_steps = -1, t.every_k_epochs = 1; return tp_cb_periodic_trigger_(&t);
+    case 2: t.cb = lambda(), t.every_k_steps = 1, t.every_k_epochs = -1; return tp_cb_periodic_trigger_(&t);
+    case 3: e.cb = lambda(); return tp_cb_enable_if_(&e);
+    case 4: p.cb = lambda(); return tp_cb_periodic_callback_(&p);
+    case 5: p.cb = lambda(), p.every_k_steps = -1, p.every_k_epochs = 1; return tp_cb_periodic_callback_(&p);
+    case 6: p.cb = lambda(), p.every_k_steps = 1, p.every_k_epochs = -1; return tp_cb_periodic_callback_(&p);
+    case 7: return tp_cb_run_op_(&r);
+    case 8: s.period = -1; return tp_cb_merge_all_summaries_(&s);
+    case 9: v.fn = do_tensors; return tp_cb_process_tensors_(&v);
+    case 10: v.names[0] = "cost"; return tp_cb_process_tensors_(&v);
+    case 11: return tp_cb_tensor_printer_(&d);
+    case 12: return tp_cb_dump_tensors_(&d);
+    case 13: w.names[0] = "cost"; return tp_cb_simple_moving_average_(&w);
+    case 14: w.window_size = 1; return tp_cb_simple_moving_average_(&w);
+    case 15: l.last_k_epochs = -1; return tp_cb_estimated_time_left_(&l);
+    case 16: l.last_k_epochs = 1000001; return tp_cb_estimated_time_left_(&l);
+    case 17: return tp_cb_send_stat(NULL);
+    case 18: m.max_to_keep = -2; return tp_cb_model_saver_(&m);
+    case 19: m.keep_checkpoint_every_n_hours = -1; return tp_cb_model_saver_(&m);
+    case 20: m.format = (tp_checkpoint_format)3; return tp_cb_model_saver_(&m);
+    case 21: m.format = (tp_checkpoint_format)-1; return tp_cb_model_saver_(&m);
+    case 22: return tp_cb_min_saver_(&best);
+    case 23: best.monitor_stat = ""; return tp_cb_max_saver_(&best);
+    case 24: return tp_cb_hook(NULL);
+    case 25: ev.max_queue = -2, monitor = tp_monitor_tf_event_writer_(&ev); return &monitor->cb;
+    case 26: ev.flush_secs = -1, monitor = tp_monitor_tf_event_writer_(&ev); return &monitor->cb;
+    default: return NULL;
+    }
+}
+
+TEST(wrong_options_are_sentences)
+{
+    static const char *const sentence[] = {"PeriodicTrigger: give every_k_steps, every_k_epochs or before_train",
+                                           "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train",
+                                           "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train",
+                                           "EnableCallbackIf: .pred is missing",
+                                           "PeriodicCallback: give every_k_steps or every_k_epochs",
+                                           "PeriodicCallback: give every_k_steps or every_k_epochs",
+                                           "PeriodicCallback: give every_k_steps or every_k_epochs",
+                                           "RunOp: give .op, .fn or .op_name",
+                                           "MergeAllSummaries: .period is -1",
+                                           "ProcessTensors: give at least one tensor name",
+                                           "ProcessTensors: .fn is missing",
+                                           "TensorPrinter: give at least one tensor name",
+                                           "DumpTensors: give at least one tensor name",
+                                           "SimpleMovingAverage: .window_size is 0",
+                                           "SimpleMovingAverage: give at least one tensor name",
+                                           "EstimatedTimeLeft: .last_k_epochs is -1",
+                                           "EstimatedTimeLeft: .last_k_epochs is 1000001",
+                                           "SendStat: the command is NULL",
+                                           "ModelSaver: .max_to_keep is -2 and .keep_checkpoint_every_n_hours 0",
+                                           "ModelSaver: .max_to_keep is 0 and .keep_checkpoint_every_n_hours -1",
+                                           "ModelSaver: .format is 3, not one of TP_CHECKPOINT_...",
+                                           "ModelSaver: .format is -1, not one of TP_CHECKPOINT_...",
+                                           "MinSaver: .monitor_stat is missing",
+                                           "MaxSaver: .monitor_stat is missing",
+                                           "HookToCallback: the hook is NULL",
+                                           "TFEventWriter: .max_queue is -2, .flush_secs 0",
+                                           "TFEventWriter: .max_queue is 0, .flush_secs -1"};
+    static const struct {
+        int kind, what;
+        const char *sentence;
+    } setters[] = {{SETTER, 0, "HyperParamSetter: .fn is missing"},
+                   {SETTER, 9, "HyperParamSetter: which parameter? Give the name of a variable, or .param"},
+                   {SETTER, 8, "HyperParamSetter: a parameter needs get_value and set_value"},
+                   {SETTER, 7, "HyperParamSetter: a parameter needs get_value and set_value"},
+                   {HUMAN, 9, "HumanHyperParamSetter: which parameter?"},
+                   {HUMAN, 8, "HumanHyperParamSetter: a parameter needs"},
+                   {SCHEDULE, 0, "ScheduledHyperParamSetter: give a .schedule"},
+                   {SCHEDULE, 1, "ScheduledHyperParamSetter"},
+                   {SCHEDULE, 2, "ScheduledHyperParamSetter: 5 is in the schedule twice"},
+                   {SCHEDULE, 3, "ScheduledHyperParamSetter: give a .schedule"},
+                   {SCHEDULE, 4, "ScheduledHyperParamSetter: give a .schedule"},
+                   {FUNC, 0, "HyperParamSetterWithFunc: .fn is missing"},
+                   {FUNC, 9, "HyperParamSetterWithFunc: which parameter?"},
+                   {STAT, 0, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
+                   {STAT, 1, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
+                   {STAT, 2, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
+                   {STAT, 9, "StatMonitorParamSetter: which parameter?"}};
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    quiet();
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    for (int i = 0; i < TP_COUNT(sentence); i++) {
+        tp_test_fail_after(0);
+        released = 0;
+        tp_callback *cb = refused(i);
+        const tp_status st = tp_callback_status(cb);
+        CHECK_MSG(st == TP_ERR_ARG && strstr(tp_last_error(), sentence[i]), "%d: %s, '%s'", i, tp_status_name(st),
+                  tp_last_error());
+        CHECK_MSG(released == (i < 7), "%d: %d", i, released); /* what was wrapped is freed at once */
+        tp_train_state train;
+        memset(&train, 0, sizeof train);
+        CHECK_MSG(tp_callback_setup_graph(cb, &train) == TP_ERR_ARG && strstr(tp_last_error(), sentence[i]), "%d", i);
+        tp_callback_free(cb);
+        CHECK_MSG(tp_test_live_blocks() == 0, "%d", i);
+    }
+    for (int i = 0; i < TP_COUNT(setters); i++) {
+        tp_test_fail_after(0);
+        released = 0;
+        const tp_status st = refused_setters(setters[i].kind, setters[i].what);
+        CHECK_MSG(st == TP_ERR_ARG && strstr(tp_last_error(), setters[i].sentence), "setter %d: %s, '%s'", i,
+                  tp_status_name(st), tp_last_error());
+        CHECK(released == (setters[i].kind == SETTER));
+        CHECK_MSG(tp_test_live_blocks() == 0, "setter %d", i);
+    }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+/* Data given twice, or not at all, or no inferencers: what was handed over is freed. */
+TEST(wrong_options_of_an_inference_runner)
+{
+    static const char *const sentence[] = {"InferenceRunner: give a dataflow or .input, not both",
+                                           "InferenceRunner: the data are missing: give a dataflow or .input",
+                                           "InferenceRunner: give at least one inferencer",
+                                           "InferenceRunner: .inferencers holds at most 32",
+                                           "ScalarStats: give at least one name",
+                                           NULL};
+    quiet();
+    for (int i = 0; i < TP_COUNT(sentence); i++) {
+        tp_cb_inference_runner_desc d;
+        tp_inf_scalar_stats_desc scalars;
+        tp_feed_input_desc feed;
+        tp_df_fake_desc fake;
+        tp_spec spec;
+        memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&feed, 0, sizeof feed);
+        memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
+        spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
+        fake.specs = &spec, fake.n = 1, fake.size = 3;
+        tp_test_fail_after(0);
+        scalars.names[0] = i == 4 ? NULL : "cost";
+        if (i != 1) d.df = tp_df_fake_(&fake);
+        feed.df = i == 0 ? tp_df_fake_(&fake) : NULL;
+        if (i == 0) d.input = tp_feed_input_(&feed);
+        const int n = i == 2 ? 0 : i == 3 ? TP_MAX_NAMES + 1 : 1;
+        for (int k = 0; k < n; k++) d.inferencers[k] = tp_inf_scalar_stats_(&scalars);
+        tp_callback *cb = tp_cb_inference_runner_(&d);
+        const tp_status st = tp_callback_status(cb);
+        if (sentence[i])
+            CHECK_MSG(st == TP_ERR_ARG && strstr(tp_last_error(), sentence[i]), "%d: %s, '%s'", i, tp_status_name(st),
+                      tp_last_error());
+        else CHECK(st == TP_OK);
+        tp_callback_free(cb);
+        CHECK_MSG(tp_test_live_blocks() == 0, "%d", i);
+    }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== >>hooks ========================================================================================= */
+
+/* A training of no data, whose graph is what its callbacks make. */
+static tp_status train_with(tp_callback *const *cb, int n, tp_monitor *const *monitor, int64_t steps, int64_t epochs,
+                            void (*look)(tp_trainer *t))
+{
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = cb, d.n_callbacks = n;
+    d.monitors = monitor, d.n_monitors = monitor ? 1 : 0;
+    d.steps_per_epoch = steps, d.max_epoch = epochs;
+    tp_trainer *t = tp_noop_trainer();
+    const tp_status st = tp_train(t, &d);
+    if (look && st == TP_OK) look(t);
+    tp_trainer_free(t);
+    return st;
+}
+
+static double counted;
+static void read_counter(tp_trainer *t)
+{
+    tp_tensor v;
+    memset(&v, 0, sizeof v);
+    tp_train_state *s = &t->state;
+    if (CHECK_OK(tp_session_read(s->session, tp_find_variable(s->graph, "counter"), &v)))
+        counted = tp_tensor_get(&v, 0);
+    tp_tensor_free(&v);
+}
+static tp_node *count_one(tp_graph *g, void *user)
+{
+    CHECK(user == folder);
+    return tp_named(tp_assign_add(tp_get_scalar_variable(g, "counter", 0), tp_const(g, 1), NULL), "increment");
+}
+static tp_status make_counter(tp_callback *cb)
+{
+    count_one(cb->train->graph, folder);
+    return TP_OK;
+}
+
+/* An op runs before training, at each trigger, with each step, as it is asked for; by its function or its name. */
+TEST(an_op_runs_when_it_should)
+{
+    const int steps = 3, epochs = 4;
+    for (int way = 0; way < 16; way++) {
+        const bool before = way & 1, trigger = way & 2, step = way & 4, by_name = way & 8;
+        tp_cb_run_op_desc r;
+        tp_cb_lambda_desc l;
+        tp_callback *cb[2];
+        memset(&r, 0, sizeof r), memset(&l, 0, sizeof l);
+        l.setup_graph = make_counter, l.name = "Mine";
+        r.run_before = before ? (by_name ? TP_YES : 0) : TP_NO; /* the first two are so by default, the third is not */
+        r.run_as_trigger = trigger ? (by_name ? TP_YES : 0) : TP_NO;
+        r.run_step = step ? TP_YES : by_name ? TP_NO : 0;
+        r.verbose = by_name ? TP_YES : 0;
+        if (by_name) r.op_name = "Mine/increment:0";
+        else r.fn = count_one, r.user = folder;
+        int n = 0;
+        if (by_name) cb[n++] = tp_cb_lambda_(&l);
+        cb[n++] = tp_cb_run_op_(&r);
+        quiet();
+        counted = -1;
+        CHECK_OK(train_with(cb, n, NULL, steps, epochs, read_counter));
+        const int runs = before + trigger * epochs + step * steps * epochs;
+        CHECK_MSG(counted == runs, "way %d: %g", way, counted);
+        int lines = 0;
+        for (const char *p = logged; (p = strstr(p, "Running Op Mine/increment ...\n")) != NULL; p++) lines++;
+        CHECK_MSG(lines == (by_name ? runs : 0), "way %d: %d lines", way, lines);
+    }
+    tp_cb_run_op_desc r;
+    memset(&r, 0, sizeof r);
+    r.op_name = "nothing";
+    tp_callback *cb = tp_cb_run_op_(&r);
+    TEST_MAY_ERROR("");
+    CHECK_ERR(train_with(&cb, 1, NULL, 1, 1, NULL), TP_ERR_NAME, "Tensor nothing not found in the graph");
+    tp_set_log(NULL, NULL);
+}
+
+/* A monitor that writes down what it is told: "a=1@3". */
+static char told[4000];
+static tp_status tell(tp_monitor *m, const char *name, const tp_stat *stat)
+{
+    const size_t n = strlen(told);
+    (void)m;
+    snprintf(told + n, sizeof told - n, "%s%s=%g@%d", n ? " " : "", name, stat->value, (int)stat->step);
+    return TP_OK;
+}
+static tp_monitor *teller(void)
+{
+    tp_monitor *m = tp_monitor_new("Teller", 0);
+    if (m) m->process_scalar = tell;
+    told[0] = 0;
+    return m;
+}
+static tp_status make_summary(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    tp_add_tensor_summary(tp_cast(tp_const(g, 7), TP_F32), TP_SUMMARY_SCALAR, "a", NULL);
+    tp_add_tensor_summary(tp_cast(tp_const(g, 9), TP_F32), TP_SUMMARY_SCALAR, "b", "mine");
+    return TP_OK;
+}
+
+TEST(summaries_come_when_they_should)
+{
+    const int steps = 5, epochs = 2;
+    for (int way = 0; way < 24; way++) {
+        const int period = way % 6;
+        const bool alone = way / 6 % 2, mine = way / 12;
+        tp_cb_merge_all_summaries_desc s;
+        tp_cb_lambda_desc l;
+        tp_callback *cb[2];
+        char want[4000] = "", name[64];
+        memset(&s, 0, sizeof s), memset(&l, 0, sizeof l);
+        l.setup_graph = make_summary, l.name = "Mine";
+        s.period = period, s.run_alone = alone ? TP_YES : TP_NO, s.key = mine ? "mine" : NULL;
+        cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_merge_all_summaries_(&s);
+        tp_monitor *m = teller();
+        quiet();
+        CHECK_OK(train_with(cb, 2, &m, steps, epochs, NULL));
+        for (int i = 0; i < steps * epochs; i++) {
+            const bool in_period = period && (i % steps + 1) % period == 0, last = i % steps == steps - 1;
+            /* with the step once; alone after each period, and at the end of the epoch */
+            for (int k = 0; k < (alone ? in_period + last : in_period || last); k++) {
+                const size_t n = strlen(want);
+                snprintf(name, sizeof name, "Mine/%s=%d", mine ? "b" : "a", mine ? 9 : 7);
+                snprintf(want + n, sizeof want - n, "%s%s@%d", n ? " " : "", name, i + 1);
+            }
+        }
+        CHECK_STR(told, want);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* The trigger of a group is that of its members; names of the graph that a group's or a proxy's members make are theirs. */
+static tp_status name_here(tp_callback *cb)
+{
+    tp_named(tp_const(cb->train->graph, 1), "here");
+    return TP_OK;
+}
+static int n_triggered;
+static tp_status count_trigger(tp_callback *cb)
+{
+    (void)cb;
+    n_triggered++;
+    return TP_OK;
+}
+static void find_names(tp_trainer *t)
+{
+    tp_graph *g = t->state.graph;
+    CHECK(tp_graph_find(g, "One/here") && tp_graph_find(g, "Two/here") && tp_graph_find(g, "Three/here"));
+    CHECK(!tp_graph_find(g, "here"));
+}
+TEST(members_of_groups)
+{
+    tp_cb_lambda_desc l;
+    tp_cb_periodic_trigger_desc p;
+    tp_callback *member[2], *cb[2];
+    memset(&l, 0, sizeof l), memset(&p, 0, sizeof p);
+    l.trigger = count_trigger, l.setup_graph = name_here;
+    l.name = "One", member[0] = tp_cb_lambda_(&l);
+    l.name = "Two", member[1] = tp_cb_lambda_(&l);
+    p.cb = tp_cb_group(member, 2);
+    p.every_k_epochs = 2;
+    cb[0] = tp_cb_periodic_trigger_(&p);
+    l.name = "Three", cb[1] = tp_cb_proxy(tp_cb_lambda_(&l));
+    CHECK_STR(cb[0]->name, "Proxy-Callbacks");
+    CHECK_STR(cb[1]->name, "Proxy-Three");
+    CHECK(!cb[0]->chief_only && cb[1]->chief_only && cb[0]->n_inner == 1 && cb[0]->inner[0]->n_inner == 2);
+    n_triggered = 0;
+    quiet();
+    CHECK_OK(train_with(cb, 2, NULL, 1, 5, find_names));
+    CHECK(n_triggered == 2 * 2 + 5); /* after epochs 2 and 4, and after each */
+    tp_set_log(NULL, NULL);
+}
+
+/* -- values of steps, by hand */
+
+/* A graph with scalars a and b and a vector v, for setup_graph. */
+static tp_train_state by_hand(tp_graph *g, tp_monitors *m)
+{
+    tp_train_state train;
+    memset(&train, 0, sizeof train);
+    train.graph = g, train.monitors = m, train.starting_epoch = 1, train.max_epoch = 10, train.steps_per_epoch = 4;
+    train.is_chief = true;
+    if (m) m->cb.train = NULL;
+    return train;
+}
+static double value_of_step(int step, int which) { return which ? 100.0 - step * step : (double)(step * 7 % 5); }
+static void give_values(tp_callback *cb, int step)
+{
+    double v[2];
+    tp_tensor t[2];
+    const tp_tensor *value[2];
+    tp_run_values all;
+    memset(t, 0, sizeof t);
+    for (int i = 0; i < 2; i++) {
+        v[i] = value_of_step(step, i);
+        tp_tensor_view(&t[i], TP_F64, tp_make_shape_n(0, NULL), &v[i]);
+        value[i] = &t[i];
+    }
+    all.value = value, all.n = 2;
+    CHECK_OK(tp_callback_after_run(cb, &all));
+}
+
+/* Means of the last values, of two scalars; saved after any step and loaded into a new one, it goes on alike. Of another window
+ * nothing is taken over. */
+TEST(moving_averages_by_hand)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_named(tp_const(g, 0), "a"), tp_named(tp_const(g, 0), "b");
+    tp_named(tp_fill_like(tp_placeholder(g, "v", TP_F32, tp_make_shape(2)), 0), "vector");
+    for (int window = 1; window < 6; window++)
+        for (int cut = 0; cut < 13; cut++)
+            for (int other = 0; other < 2; other++) {
+                tp_cb_simple_moving_average_desc d;
+                tp_dict saved;
+                tp_monitor *m = teller();
+                tp_monitors *all = tp_monitors_new(&m, 1);
+                tp_train_state train = by_hand(g, all);
+                char want[2000] = "";
+                memset(&d, 0, sizeof d), memset(&saved, 0, sizeof saved);
+                CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+                d.names[0] = "a", d.names[1] = "b", d.window_size = window;
+                tp_callback *cb = tp_cb_simple_moving_average_(&d);
+                CHECK_OK(tp_callback_setup_graph(cb, &train));
+                int seen_from = 1;
+                for (int step = 1; step <= 12; step++) {
+                    if (step == cut + 1) {
+                        CHECK_OK(tp_callback_save_state(cb, &saved, "p/"));
+                        const tp_tensor *seen = tp_dict_find(&saved, "p/seen"),
+                                        *ring = tp_dict_find(&saved, "p/window");
+                        CHECK(seen && tp_tensor_get(seen, 0) == cut);
+                        CHECK(ring && tp_tensor_size(ring) == 2 * (cut < window ? cut : window));
+                        tp_callback_free(cb);
+                        d.window_size = window + 2 * other;
+                        cb = tp_cb_simple_moving_average_(&d);
+                        CHECK_OK(tp_callback_setup_graph(cb, &train));
+                        CHECK_OK(tp_callback_load_state(cb, &saved, "p/"));
+                        if (other && cut > window) seen_from = step;      /* of another window: it begins anew */
+                        if (other && cut <= window && cut) seen_from = 1; /* not full: the values are those */
+                    }
+                    train.global_step = step;
+                    give_values(cb, step);
+                    CHECK_OK(tp_callback_trigger_step(cb));
+                    const int w = d.window_size;
+                    for (int i = 0; i < 2 && step % w == 0; i++) {
+                        double sum = 0;
+                        int n = 0;
+                        for (int k = step; k > step - w && k >= seen_from; k--) sum += value_of_step(k, i), n++;
+                        const size_t at = strlen(want);
+                        snprintf(want + at, sizeof want - at, "%s%s/SMA=%g@%d", at ? " " : "", i ? "b" : "a", sum / n,
+                                 step);
+                    }
+                }
+                CHECK_STR(told, want);
+                tp_dict_free(&saved);
+                tp_callback_free(cb);
+                tp_callback_free(&all->cb);
+                tp_monitor_free(m);
+            }
+    tp_cb_simple_moving_average_desc d;
+    tp_train_state train = by_hand(g, NULL);
+    memset(&d, 0, sizeof d);
+    d.names[0] = "a", d.names[1] = "vector", d.window_size = 2;
+    tp_callback *cb = tp_cb_simple_moving_average_(&d);
+    CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_SHAPE, "SimpleMovingAverage: 'vector' is not a scalar");
+    tp_callback_free(cb);
+    tp_cb_progress_bar_desc b;
+    memset(&b, 0, sizeof b);
+    b.names[0] = "a", b.names[1] = "vector";
+    cb = tp_cb_progress_bar_(&b);
+    CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_SHAPE,
+              "ProgressBar can only print scalars, 'vector' is not one");
+    tp_callback_free(cb);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

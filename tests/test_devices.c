@@ -20,10 +20,28 @@ typedef struct block {
     char *data;
     size_t bytes;
 } block;
+struct remote;
+typedef struct entry { /* a kernel; or a copy to a device from another; or a sum */
+    tp_call call;
+    tp_device *to, *from;
+    void *dst;
+    const void *src;
+    size_t bytes;
+    struct together *sum;
+} entry;
 typedef struct recording {
-    tp_call call[MAX_CALLS];
-    int n;
+    entry at[MAX_CALLS];
+    struct remote *joined[4];
+    int n, n_joined;
 } recording;
+typedef struct together { /* what all_reduce was asked for */
+    tp_device *d[4];
+    const void *in[4];
+    void *out[4];
+    int n;
+    int64_t count;
+    bool mean;
+} together;
 typedef struct delivery {
     void *to;
     char *data;
@@ -42,6 +60,16 @@ typedef struct remote {
     delivery late[MAX_LATE];
     int n_late;
 } remote;
+
+/* A device may fail at any call: call number fail_call of all devices does. fatal: the run cannot go on without it. */
+static int device_calls, fail_call;
+static bool failed_fatally;
+static tp_status gone(bool fatal)
+{
+    if (++device_calls != fail_call) return TP_OK;
+    failed_fatally = fatal;
+    return tp_fail(TP_ERR_IO, "call %d: the device is gone", device_calls);
+}
 
 static void remote_open(tp_device *d, int protection)
 {
@@ -90,12 +118,15 @@ static tp_status remote_move(tp_device *d, void *dst, const void *src, size_t by
 static tp_status remote_upload(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     ((remote *)d->impl)->uploads++;
-    return remote_move(d, dst, src, bytes);
+    const tp_status st = gone(true);
+    return st == TP_OK ? remote_move(d, dst, src, bytes) : st;
 }
 static tp_status remote_download(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     remote *r = (remote *)d->impl;
     r->downloads++;
+    const tp_status st = gone(true);
+    if (st != TP_OK) return st;
     if (r->n_late == MAX_LATE) return remote_move(d, dst, src, bytes);
     delivery *l = &r->late[r->n_late++];
     l->to = dst, l->bytes = bytes, l->data = (char *)malloc(bytes + 1);
@@ -105,6 +136,8 @@ static tp_status remote_stage(tp_device *d, const void *src, size_t bytes, int *
 {
     remote *r = (remote *)d->impl;
     if (++r->stages == r->fail_stage) return tp_fail(TP_ERR_NOMEM, "no room to stage");
+    const tp_status st = gone(true);
+    if (st != TP_OK) return st;
     for (*number = 0; *number < 4 && r->staged[*number];) ++*number;
     if (!CHECK(*number < 4) || !(r->staged[*number] = (char *)malloc(bytes))) return TP_ERR_NOMEM;
     memcpy(r->staged[*number], src, bytes);
@@ -116,20 +149,40 @@ static tp_status remote_unstage(tp_device *d, int number, void *dst)
 {
     remote *r = (remote *)d->impl;
     if (!CHECK(number >= 0 && number < 4 && r->staged[number])) return TP_ERR_ARG;
-    const tp_status st = dst ? remote_move(d, dst, r->staged[number], r->staged_bytes[number]) : TP_OK;
+    tp_status st = gone(true);
+    if (st == TP_OK && dst) st = remote_move(d, dst, r->staged[number], r->staged_bytes[number]);
     free(r->staged[number]);
     r->staged[number] = NULL;
     r->waiting--;
     return st;
 }
+static entry *record_entry(remote *r)
+{
+    entry *e = CHECK(r->now->n < MAX_CALLS) ? &r->now->at[r->now->n++] : &r->now->at[0];
+    memset(e, 0, sizeof *e);
+    return e;
+}
+static tp_status copy_now(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
+{
+    remote_open(from, PROT_READ);
+    remote_open(d, PROT_READ | PROT_WRITE);
+    if (bytes) memcpy(dst, src, bytes);
+    remote_open(d, PROT_NONE);
+    remote_open(from, PROT_NONE);
+    return TP_OK;
+}
 static tp_status remote_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
+    remote *r = (remote *)d->impl;
     CHECK(!d->host && !from->host && d != from);
-    ((remote *)d->impl)->peer_copies++;
-    remote_open(from, PROT_READ);
-    const tp_status st = remote_move(d, dst, src, bytes);
-    remote_open(from, PROT_NONE);
-    return st;
+    const tp_status st = gone(!r->now);
+    if (st != TP_OK) return st;
+    r->peer_copies++;
+    if (!r->now) return copy_now(d, dst, from, src, bytes);
+    CHECK(((remote *)from->impl)->now == r->now);
+    entry *e = record_entry(r);
+    e->to = d, e->from = from, e->dst = dst, e->src = src, e->bytes = bytes;
+    return TP_OK;
 }
 static void remote_run(const tp_call *k)
 {
@@ -152,8 +205,53 @@ static void remote_launch(const tp_call *k)
         remote_run(k);
         return;
     }
-    if (CHECK(r->now->n < MAX_CALLS)) r->now->call[r->now->n++] = *k;
+    record_entry(r)->call = *k;
 }
+/* The last one first: not the order of the inputs. */
+static void sum_now(const together *s)
+{
+    for (int i = 0; i < s->n; i++) remote_open(s->d[i], PROT_READ | PROT_WRITE);
+    for (int64_t k = 0; k < s->count; k++) {
+        float v = 0;
+        for (int i = s->n - 1; i >= 0; i--) v += ((const float *)s->in[i])[k];
+        for (int i = 0; i < s->n; i++) ((float *)s->out[i])[k] = s->mean ? v / (float)s->n : v;
+    }
+    for (int i = 0; i < s->n; i++) remote_open(s->d[i], PROT_NONE);
+}
+static int device_sums;
+static tp_status remote_all_reduce(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
+                                   tp_dtype dtype, bool mean)
+{
+    remote *r = (remote *)d[0]->impl;
+    const tp_status st = gone(!r->now);
+    if (st != TP_OK) return st;
+    CHECK(n <= 4 && dtype == TP_F32);
+    device_sums++;
+    together *s = (together *)calloc(1, sizeof *s);
+    if (!s) return TP_ERR_NOMEM;
+    s->n = n, s->count = count, s->mean = mean;
+    for (int i = 0; i < n; i++) s->d[i] = d[i], s->in[i] = in[i], s->out[i] = out[i];
+    if (r->now) record_entry(r)->sum = s;
+    else {
+        sum_now(s);
+        free(s);
+    }
+    return TP_OK;
+}
+/* d joins the recording of the other, or the other leaves d's. */
+static tp_status remote_after(tp_device *d, tp_device *other)
+{
+    remote *r = (remote *)d->impl, *o = (remote *)other->impl;
+    const tp_status st = gone(!r->now && !o->now);
+    if (st != TP_OK) return st;
+    if (o->now && !r->now) {
+        r->now = o->now;
+        if (CHECK(r->now->n_joined < 4)) r->now->joined[r->now->n_joined++] = r;
+    } else if (o->now) o->now = NULL;
+    return TP_OK;
+}
+static int currents; /* device to be current, as was said last */
+static void remote_make_current(tp_device *d) { currents = d->name[7]; }
 static tp_kernel_fn remote_find(tp_device *d, const char *op)
 {
     (void)d, (void)op;
@@ -162,30 +260,41 @@ static tp_kernel_fn remote_find(tp_device *d, const char *op)
 static tp_status remote_wait(tp_device *d)
 {
     remote *r = (remote *)d->impl;
+    const tp_status st = gone(true);
     CHECK(r->now == NULL);
     for (int i = 0; i < r->n_late; i++) {
         if (r->late[i].bytes) memcpy(r->late[i].to, r->late[i].data, r->late[i].bytes);
         free(r->late[i].data);
     }
     r->n_late = 0;
-    return TP_OK;
+    return st;
 }
 static tp_status remote_record_begin(tp_device *d)
 {
     remote *r = (remote *)d->impl;
     CHECK(r->now == NULL);
     if (r->fail_begin) return tp_fail(TP_ERR_UNSUPPORTED, "no tape");
+    const tp_status st = gone(false);
+    if (st != TP_OK) return st;
     r->now = (recording *)calloc(1, sizeof *r->now);
     return r->now ? TP_OK : TP_ERR_NOMEM;
+}
+static void recording_free(recording *rec)
+{
+    for (int i = 0; i < rec->n; i++) free(rec->at[i].sum);
+    free(rec);
 }
 static tp_status remote_record_end(tp_device *d, void **out)
 {
     remote *r = (remote *)d->impl;
     recording *now = r->now;
+    tp_status st = gone(false);
     r->now = NULL;
-    if (r->fail_end) {
-        free(now);
-        return tp_fail(TP_ERR, "the tape tore");
+    for (int i = 0; i < now->n_joined; i++) now->joined[i]->now = NULL;
+    if (r->fail_end) st = tp_fail(TP_ERR, "the tape tore");
+    if (st != TP_OK) {
+        recording_free(now);
+        return st;
     }
     r->records++;
     *out = now;
@@ -193,16 +302,23 @@ static tp_status remote_record_end(tp_device *d, void **out)
 }
 static tp_status remote_replay(tp_device *d, void *p)
 {
-    recording *rec = (recording *)p;
+    const recording *rec = (const recording *)p;
     CHECK(((remote *)d->impl)->now == NULL);
+    const tp_status st = gone(true);
+    if (st != TP_OK) return st;
     ((remote *)d->impl)->replays++;
-    for (int i = 0; i < rec->n; i++) remote_run(&rec->call[i]);
+    for (int i = 0; i < rec->n; i++) {
+        const entry *e = &rec->at[i];
+        if (e->sum) sum_now(e->sum);
+        else if (e->to) copy_now(e->to, e->dst, e->from, e->src, e->bytes);
+        else remote_run(&e->call);
+    }
     return TP_OK;
 }
 static void remote_record_free(tp_device *d, void *p)
 {
     ((remote *)d->impl)->freed++;
-    free(p);
+    recording_free((recording *)p);
 }
 static void remote_close(tp_device *d)
 {
@@ -871,6 +987,171 @@ TEST(what_lies_on_a_device_is_fetched_without_running_there)
     }
     tp_session_free(s);
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+
+/* Every call of a device may fail: the run says so, in the device's words, and the next one is as if nothing had been. Two
+ * devices, with and without a way between them, with NCCL and without, recorded where that is possible. */
+typedef struct two {
+    tp_graph *g;
+    tp_node *x, *fetch[4];
+} two;
+enum { PAIR = 4200 }; /* enough to be staged */
+
+static two two_new(void)
+{
+    two p;
+    tp_node *a, *b, *sums[2], *in[2];
+    p.g = tp_graph_new(NULL);
+    p.x = tp_placeholder(p.g, "x", TP_F32, tp_make_shape(PAIR));
+    a = tp_square(p.x);
+    TP_DEVICE(p.g, 1)
+    {
+        p.fetch[0] = tp_get_variable_as(p.g, "w", TP_F32, tp_make_shape(PAIR), tp_init_constant(2));
+        b = tp_add(a, p.fetch[0]);
+    }
+    p.fetch[1] = tp_sum(b);
+    in[0] = a, in[1] = b;
+    tp_all_reduce(in, 2, true, sums);
+    p.fetch[2] = sums[1];
+    p.fetch[3] = tp_neg(sums[0]);
+    return p;
+}
+static bool two_right(const tp_tensor *const *value, const float *x)
+{
+    const float *w = (const float *)value[0]->data, *mean = (const float *)value[2]->data,
+                *less = (const float *)value[3]->data;
+    float all = 0, wrong = 0; /* whole numbers and halves, which a float holds */
+    for (int i = 0; i < PAIR; i++) {
+        const float a = x[i] * x[i];
+        all += a + 2;
+        wrong += fabsf(w[i] - 2) + fabsf(mean[i] - (a + 1)) + fabsf(less[i] + (a + 1));
+    }
+    return wrong == 0 && tp_tensor_get(value[1], 0) == (double)all;
+}
+/* Three runs of which one call fails, and one run more; false: there was no such call any more. */
+static bool two_runs(const two *p, int kind, int fail, int *recorded)
+{
+    const bool peer = kind & 1, nccl = kind & 2, joins = kind & 4;
+    static float data[PAIR];
+    remote *r[2];
+    tp_device *d[2];
+    for (int i = 0; i < 2; i++) {
+        r[i] = remote_new(peer);
+        d[i] = &r[i]->d;
+        d[i]->name[7] = (char)('0' + i);
+        d[i]->stage = remote_stage, d[i]->unstage = remote_unstage;
+        d[i]->all_reduce = remote_all_reduce;
+        d[i]->after = joins ? remote_after : NULL;
+        d[i]->make_current = remote_make_current;
+    }
+    tp_session_config c = tp_default_session_config();
+    c.devices = d, c.n_devices = 2, c.nccl_all_reduce = nccl;
+    device_calls = 0, fail_call = fail, failed_fatally = false;
+    tp_session *s = tp_session_new(p->g, &c);
+    CHECK_MSG(s || failed_fatally, "%s", tp_last_error());
+    for (int run = 0; s && run < 4; run++) {
+        const tp_tensor *value[4];
+        tp_feed f;
+        memset(&f, 0, sizeof f);
+        f.node = p->x;
+        for (int i = 0; i < PAIR; i++) data[i] = (float)((i + run) % 8);
+        tp_tensor_view(&f.value, TP_F32, tp_make_shape(PAIR), data);
+        const bool before = device_calls >= fail;
+        device_sums = 0;
+        failed_fatally = false;
+        const tp_status st = tp_session_run(s, &f, 1, p->fetch, 4, value);
+        const bool hit = !before && device_calls >= fail && failed_fatally;
+        CHECK_MSG(st == (hit ? TP_ERR_IO : TP_OK) && (!hit || strstr(tp_last_error(), "the device is gone")),
+                  "kind %d, call %d, run %d: %s", kind, fail, run, st == TP_OK ? "nothing is said" : tp_last_error());
+        if (st == TP_OK) CHECK_MSG(two_right(value, data), "kind %d, call %d, run %d: wrong values", kind, fail, run);
+        if (run == 0) CHECK(hit || device_sums == nccl);
+        tp_plan_info info;
+        if (tp_exec_plan_info(tp_session_exec(s), p->fetch, 4, &info) == TP_OK) *recorded = info.recorded;
+        CHECK(r[0]->waiting == 0 && r[1]->waiting == 0); /* nothing stays staged */
+    }
+    const bool more = device_calls >= fail;
+    fail_call = 0;
+    if (s && *recorded) CHECK(currents == '0' || currents == '1');
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    return more;
+}
+TEST(every_call_of_a_device_may_fail)
+{
+    said[0] = 0;
+    tp_set_log(hear, NULL);
+    two p = two_new();
+    for (int kind = 0; kind < 8; kind++) {
+        const bool each = kind == 0 || kind == 7; /* of the others all calls succeed */
+        int fail = each ? 1 : 499, recorded = 0;
+        while (two_runs(&p, kind, fail, &recorded) && fail < 500) fail++;
+        CHECK_MSG(fail > 40 && fail < 500, "kind %d: %d calls", kind, fail - 1);
+        /* without a failure it is recorded, where the devices reach each other and can wait for each other */
+        CHECK_MSG(recorded == ((kind & 1) && (kind & 4)), "kind %d: %d", kind, recorded);
+    }
+    tp_set_log(NULL, NULL);
+    tp_graph_free(p.g);
+}
+
+/* What a sum by NCCL needs: values on different devices, none of the host, each with NCCL. */
+TEST(sums_by_nccl_where_they_can_be)
+{
+    for (int kind = 0; kind < 4; kind++) { /* both remote; the same device; one of the host; without NCCL */
+        remote *r[2] = {remote_new(true), remote_new(true)};
+        tp_device *cpu = tp_cpu_device_new(1, NULL), *d[2] = {&r[0]->d, kind == 2 ? cpu : &r[1]->d};
+        for (int i = 0; i < 2; i++) r[i]->d.all_reduce = kind == 3 && i == 1 ? NULL : remote_all_reduce;
+        r[1]->d.name[7] = '1';
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x[2], *y[2];
+        for (int i = 0; i < 2; i++)
+            TP_DEVICE(g, kind == 1 ? 0 : i) x[i] = tp_affine(tp_const(g, (float)(i + 1)), 10, 0);
+        tp_all_reduce(x, 2, false, y);
+        tp_session_config c = tp_default_session_config();
+        c.devices = d, c.n_devices = 2, c.nccl_all_reduce = true;
+        tp_session *s = tp_session_new(g, &c);
+        const tp_tensor *value = NULL;
+        device_sums = 0;
+        const tp_status st = tp_session_run(s, NULL, 0, &y[1], 1, &value);
+        if (kind == 3) {
+            CHECK(st == TP_ERR_UNSUPPORTED);
+            CHECK_STR(tp_last_error(),
+                      "'AllReduce' is to be summed by NCCL, as .nccl_all_reduce says, but remote:1 was built "
+                      "without it");
+        } else if (CHECK_OK(st)) CHECK(tp_tensor_get(value, 0) == 30 && device_sums == (kind == 0));
+        tp_session_free(s);
+        cpu->close(cpu);
+        for (int i = 0; i < 2; i++) r[i]->d.close(&r[i]->d);
+        tp_graph_free(g);
+    }
+}
+
+static tp_kernel_fn no_tanh(tp_device *d, const char *op)
+{
+    return strcmp(op, "fused") == 0 ? NULL : remote_find(d, op);
+}
+TEST(devices_that_lack_something)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    remote *r = remote_new(false);
+    tp_device *d[2] = {&r->d, NULL};
+    r->d.find_kernel = no_tanh;
+    tp_node *y = tp_named(tp_tanh(tp_const(g, 1)), "y");
+    tp_session_config c = tp_default_session_config();
+    c.devices = d, c.n_devices = 1;
+    tp_session *s = tp_session_new(g, &c);
+    CHECK_ERR(tp_session_run(s, NULL, 0, &y, 1, NULL), TP_ERR_UNSUPPORTED,
+              "device remote:0 has no kernel for 'fused' (node 'Tanh')");
+    tp_session_free(s);
+    CHECK_STR(tp_last_error(), "device remote:0 has no kernel for 'fused' (node 'Tanh')");
+    c.n_devices = 2;
+    CHECK(tp_session_new(g, &c) == NULL);
+    CHECK_STR(tp_last_error(), "device 1 of the session is missing or was built with another version of tp");
+    c.n_devices = 1;
+    r->d.abi = TP_ABI + 1;
+    CHECK(tp_session_new(g, &c) == NULL);
+    CHECK_STR(tp_last_error(), "device 0 of the session is missing or was built with another version of tp");
+    r->d.close(&r->d);
     tp_graph_free(g);
 }
 

@@ -783,4 +783,318 @@ TEST(moving_averages_by_hand)
     tp_graph_free(g);
 }
 
+/* ==== >>parameters ==================================================================================== */
+
+static char hyper_path[400];
+static double stat_of(int epoch) { return (double)((epoch * 5) % 7) - 0.25 * epoch; }
+
+/* One setter of a kind, of a parameter at *field. */
+static tp_callback *setter_of(int kind, int way, double *field)
+{
+    tp_cb_human_hyper_param_setter_desc h;
+    tp_cb_scheduled_hyper_param_setter_desc c;
+    tp_cb_stat_monitor_param_setter_desc m;
+    memset(&h, 0, sizeof h), memset(&c, 0, sizeof c), memset(&m, 0, sizeof m);
+    tp_hyper_param *p = tp_param_field("lr", field, TP_F64);
+    if (kind == HUMAN) {
+        h.param = p;
+        return tp_cb_human_hyper_param_setter_(&h);
+    }
+    if (kind == SCHEDULE) {
+        const tp_schedule_point point[] = {{7, -2}, {2, 1}, {4, 5}};
+        memcpy(c.schedule, point, sizeof point);
+        c.param = p, c.interp = way & 1, c.step_based = way & 2 ? TP_YES : TP_NO;
+        return tp_cb_scheduled_hyper_param_setter_(&c);
+    }
+    m.param = p, m.stat_name = "cost", m.fn = do_stat, m.last_k = 1 + way % 4, m.reverse = way & 4 ? TP_YES : TP_NO;
+    m.threshold = way & 8 ? 0.5 : 0;
+    return tp_cb_stat_monitor_param_setter_(&m);
+}
+/* What the parameter should be after an epoch, from what it was; state: the statistics since the last change. */
+static double after_epoch(int kind, int way, int epoch, double now, double *state, int *n)
+{
+    if (kind == HUMAN) return epoch >= 5 ? 3 : epoch >= 2 ? 2 : now;
+    if (kind == SCHEDULE) {
+        const int at = way & 2 ? 3 * epoch : epoch; /* three steps an epoch; those in it were set as well */
+        double value = now;
+        for (int t = way & 2 ? at - 2 : at; t <= at; t++) {
+            if (t == 2) value = 1;
+            else if (t == 4) value = 5;
+            else if (t == 7) value = -2;
+            else if ((way & 1) && t > 2 && t < 4) value = 1 + (t - 2) / 2.0 * 4;
+            else if ((way & 1) && t > 4 && t < 7) value = 5 + (t - 4) / 3.0 * -7;
+        }
+        return value;
+    }
+    const int k = 1 + way % 4;
+    const double threshold = way & 8 ? 0.5 : 0;
+    bool better = false;
+    state[(*n)++] = stat_of(epoch);
+    if (*n < k) return now;
+    for (int i = *n - k + 1; i < *n; i++)
+        better |= way & 4 ? state[i] > state[*n - k] + threshold : state[i] < state[*n - k] - threshold;
+    if (better) return now;
+    *n = 0;
+    return now * 0.5;
+}
+
+/* Each sets what it should; saved after any epoch, and loaded into a new one, it goes on alike. */
+TEST(setters_go_on_after_a_resume)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(hyper_path, sizeof hyper_path, "%s/hyper.txt", folder);
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    for (int kind = HUMAN; kind <= STAT; kind++)
+        for (int way = 0; way < (kind == HUMAN ? 1 : kind == SCHEDULE ? 4 : 16) && kind != FUNC; way++)
+            for (int cut = 0; cut < 10; cut += kind == STAT ? 3 : 1) {
+                double field = 0.75, want = 0.75, state[16];
+                int n_state = 0;
+                tp_dict saved;
+                memset(&saved, 0, sizeof saved);
+                quiet();
+                remove(hyper_path);
+                tp_monitors *all = tp_monitors_new(NULL, 0);
+                tp_train_state train = by_hand(NULL, all);
+                train.steps_per_epoch = 3, train.local_step = 2;
+                CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+                tp_callback *cb = setter_of(kind, way, &field);
+                CHECK_OK(tp_callback_setup_graph(cb, &train));
+                CHECK_OK(tp_callback_before_train(cb));
+                for (int epoch = 1; epoch <= 9; epoch++) {
+                    if (epoch == cut + 1) { /* another process */
+                        CHECK_OK(tp_callback_save_state(cb, &saved, "p/"));
+                        tp_callback_free(cb);
+                        field = -1;
+                        cb = setter_of(kind, way, &field);
+                        CHECK_OK(tp_callback_setup_graph(cb, &train));
+                        CHECK_OK(tp_callback_load_state(cb, &saved, "p/"));
+                        CHECK_MSG(field == want, "kind %d, way %d: %g, not %g", kind, way, field, want);
+                        cb->resumed = true;
+                        CHECK_OK(tp_callback_before_train(cb));
+                        CHECK_MSG(field == want, "kind %d, way %d: %g, not %g", kind, way, field, want);
+                    }
+                    train.epoch_num = epoch;
+                    if (epoch == 2) CHECK(tp_test_write(hyper_path, "lr: 2\n", 6));
+                    if (epoch == 5) CHECK(tp_test_write(hyper_path, "other: 7\n lr:3 \n", 16));
+                    for (int step = 0; step < 3; step++) {
+                        train.global_step = 3 * (epoch - 1) + step + 1;
+                        CHECK_OK(tp_callback_trigger_step(cb));
+                    }
+                    CHECK_OK(tp_monitors_put_scalar(all, "cost", stat_of(epoch)));
+                    CHECK_OK(tp_callback_trigger_epoch(cb));
+                    want = after_epoch(kind, way, epoch, want, state, &n_state);
+                    if (!CHECK_MSG(fabs(field - want) < 1e-12, "kind %d, way %d, cut %d, epoch %d: %g, not %g", kind,
+                                   way, cut, epoch, field, want))
+                        break;
+                }
+                tp_dict_free(&saved);
+                tp_callback_free(cb);
+                tp_callback_free(&all->cb);
+            }
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== >>progress ====================================================================================== */
+
+static void nap(double seconds)
+{
+    struct timespec t;
+    t.tv_sec = 0, t.tv_nsec = (long)(seconds * 1e9);
+    nanosleep(&t, NULL);
+}
+static double last_told(const char *name)
+{
+    const char *p = told, *at = NULL;
+    char key[100];
+    snprintf(key, sizeof key, "%s=", name);
+    while ((p = strstr(p, key)) != NULL) at = p += strlen(key);
+    return at ? tp_parse_double(at, NULL) : -1;
+}
+
+/* Steps and samples a second, of the time between before_epoch and after_epoch, or up to a trigger within an epoch. */
+TEST(throughput_by_hand)
+{
+    for (int samples = 0; samples < 9; samples += 8) {
+        tp_cb_throughput_tracker_desc d;
+        tp_monitor *m = teller();
+        tp_monitors *all = tp_monitors_new(&m, 1);
+        tp_train_state train = by_hand(NULL, all);
+        const char *name = samples ? "Throughput (samples/sec)" : "Throughput (steps/sec)";
+        memset(&d, 0, sizeof d);
+        d.samples_per_step = samples;
+        CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+        tp_callback *cb = tp_cb_throughput_tracker_(&d);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        train.global_step = 100;
+        CHECK_OK(tp_callback_before_train(cb));
+        CHECK_OK(tp_callback_trigger(cb)); /* nothing was timed */
+        CHECK_STR(told, "");
+        for (int epoch = 0; epoch < 3; epoch++) {
+            const int steps = 5 * (epoch + 1);
+            const double a = tp_time();
+            CHECK_OK(tp_callback_before_epoch(cb));
+            const double b = tp_time();
+            nap(0.004);
+            train.global_step += steps;
+            const double c = tp_time();
+            if (epoch == 1) CHECK_OK(tp_callback_trigger(cb)); /* within the epoch: the clock goes on */
+            else CHECK_OK(tp_callback_after_epoch(cb));
+            const double e = tp_time();
+            if (epoch != 1) nap(0.003), CHECK_OK(tp_callback_trigger(cb));
+            const double seconds = steps * (samples ? samples : 1) / last_told(name);
+            CHECK_MSG(seconds >= (c - b) * (1 - 1e-5) && seconds <= (e - a) * (1 + 1e-5), "%d: %g is not in [%g,%g]",
+                      epoch, seconds, c - b, e - a);
+            if (epoch == 1) {
+                const double f = tp_time();
+                nap(0.003);
+                train.global_step += 4;
+                const double g = tp_time();
+                CHECK_OK(tp_callback_after_epoch(cb));
+                const double h = tp_time();
+                CHECK_OK(tp_callback_trigger(cb));
+                const double more = 4 * (samples ? samples : 1) / last_told(name);
+                CHECK_MSG(more >= (g - f) * (1 - 1e-5) && more <= (h - c) * (1 + 1e-5), "%g is not in [%g,%g]", more,
+                          g - f, h - c);
+            }
+        }
+        tp_callback_free(cb);
+        tp_callback_free(&all->cb);
+        tp_monitor_free(m);
+    }
+}
+
+static double middle_or_mean(const double *v, int n, bool median)
+{
+    double sorted[8], sum = 0;
+    for (int i = 0; i < n; i++) {
+        int j = i;
+        for (; j > 0 && sorted[j - 1] > v[i]; j--) sorted[j] = sorted[j - 1];
+        sorted[j] = v[i];
+        sum += v[i] / n;
+    }
+    return !median ? sum : n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* What is left is the mean or the median of the last epochs, times the epochs that are left. */
+TEST(estimates_of_the_time_left)
+{
+    static const double naps[] = {0.008, 0.001, 0.005, 0.0005, 0.003, 0.001};
+    for (int way = 0; way < 6; way++) {
+        const int k = 1 + way / 2;
+        const bool median = way % 2;
+        tp_cb_estimated_time_left_desc d;
+        tp_train_state train = by_hand(NULL, NULL);
+        double low[8], high[8], begun, ended;
+        memset(&d, 0, sizeof d);
+        d.last_k_epochs = k == 3 ? 0 : k; /* 5 */
+        d.median = median ? (way > 2 ? TP_YES : 0) : TP_NO;
+        tp_callback *cb = tp_cb_estimated_time_left_(&d);
+        const int window = k == 3 ? 5 : k;
+        train.max_epoch = 6;
+        quiet();
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        begun = tp_time();
+        CHECK_OK(tp_callback_before_train(cb));
+        ended = tp_time();
+        for (int i = 0; i < 6; i++) {
+            nap(naps[i]);
+            const double now = tp_time();
+            logged[0] = 0;
+            train.epoch_num = i + 1;
+            CHECK_OK(tp_callback_trigger_epoch(cb));
+            const double then = tp_time();
+            low[i] = now - ended, high[i] = then - begun;
+            begun = now, ended = then;
+            const int n = i + 1 < window ? i + 1 : window, left = 6 - (i + 1);
+            const char *text = strstr(logged, "Estimated Time Left: ");
+            CHECK((text != NULL) == (left > 0));
+            if (!text) continue;
+            const double said = tp_parse_double(text + 21, NULL);
+            const double least = left * middle_or_mean(low + i + 1 - n, n, median),
+                         most = left * middle_or_mean(high + i + 1 - n, n, median);
+            CHECK_MSG(said >= least * 0.994 && said <= most * 1.006, "way %d, epoch %d: %g is not in [%g,%g]", way,
+                      i + 1, said, least, most);
+            CHECK_HAS(text, " second");
+        }
+        tp_callback_free(cb);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* Files of every step, with what was asked for under its names. */
+static tp_status make_values(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    tp_named(tp_cast(tp_get_global_step_var(g), TP_F32), "step");
+    tp_named(tp_const(g, 2.5f), "half");
+    return TP_OK;
+}
+TEST(tensors_of_every_step_are_dumped)
+{
+    tp_cb_dump_tensors_desc d;
+    tp_cb_lambda_desc l;
+    tp_callback *cb[2];
+    char path[400];
+    memset(&d, 0, sizeof d), memset(&l, 0, sizeof l);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    quiet();
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    l.setup_graph = make_values, l.name = "Mine";
+    d.names[0] = "Mine/half", d.names[1] = "Mine/step:0";
+    cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_dump_tensors_(&d);
+    CHECK_OK(train_with(cb, 2, NULL, 2, 2, NULL));
+    for (int step = 0; step < 6; step++) {
+        tp_dict all;
+        memset(&all, 0, sizeof all);
+        snprintf(path, sizeof path, "%s/DumpTensor-%d.npz", folder, step);
+        CHECK_MSG(tp_file_exists(path) == (step >= 1 && step <= 4), "%d", step);
+        if (!tp_file_exists(path) || !CHECK_OK(tp_npz_load(path, &all))) continue;
+        const tp_tensor *half = tp_dict_find(&all, "Mine/half"), *at = tp_dict_find(&all, "Mine/step:0");
+        CHECK(all.n == 2 && half && tp_tensor_get(half, 0) == 2.5 && half->shape.ndim == 0);
+        CHECK(at && (tp_tensor_get(at, 0) == step - 1 || tp_tensor_get(at, 0) == step)); /* read beside the increment */
+        tp_dict_free(&all);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* A saver of collections saves their variables, each once, and nothing else of the model. */
+static tp_status make_variables(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    tp_node *a = tp_get_scalar_variable(g, "a", 1), *b = tp_get_scalar_variable(g, "b", 2),
+            *c = tp_get_scalar_variable(g, "c", 3);
+    tp_collection_add(g, "first", a), tp_collection_add(g, "first", b), tp_collection_add(g, "second", b);
+    (void)c;
+    return TP_OK;
+}
+TEST(savers_of_collections)
+{
+    tp_cb_model_saver_desc d;
+    tp_cb_lambda_desc l;
+    tp_callback *cb[2];
+    for (int way = 0; way < 4; way++) {
+        tp_dict all;
+        char path[400];
+        memset(&d, 0, sizeof d), memset(&l, 0, sizeof l), memset(&all, 0, sizeof all);
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        quiet();
+        l.setup_graph = make_variables, l.name = "Mine";
+        d.checkpoint_dir = folder;
+        if (way == 1) d.var_collections[0] = "second";
+        if (way == 2) d.var_collections[0] = "second", d.var_collections[1] = "first";
+        if (way == 3) d.var_collections[0] = "nothing";
+        cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_model_saver_(&d);
+        CHECK_OK(train_with(cb, 2, NULL, 2, 1, NULL));
+        snprintf(path, sizeof path, "%s/model-2.npz", folder);
+        if (!CHECK_OK(tp_npz_load(path, &all))) continue;
+        CHECK((tp_dict_find(&all, "a") != NULL) == (way == 0 || way == 2));
+        CHECK((tp_dict_find(&all, "b") != NULL) == (way < 3));
+        CHECK((tp_dict_find(&all, "c") != NULL) == (way == 0));
+        CHECK((tp_dict_find(&all, "global_step") != NULL) == (way == 0));
+        CHECK(tp_dict_find(&all, "tp:epoch") != NULL);
+        tp_dict_free(&all);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 TEST_MAIN()

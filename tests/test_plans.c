@@ -1030,4 +1030,255 @@ TEST(gradient_descent_takes_a_product_over_only_where_it_may)
     check_fusions(f, TP_COUNT(f));
 }
 
+/* -- chains: an op joins the chain of an operand, which then runs at its place; nothing may need it before */
+static tp_node *backwards(tp_node *x) { return tp_reverse(x, NULL, 0); } /* no op of chains */
+static void chain_of_two(scene *s) { want(s, tp_tanh(tp_neg(s->x))); }
+static void chain_named(scene *s) { want(s, tp_tanh(tp_named(tp_neg(s->x), "name"))); }
+static void chain_reshaped(scene *s) { want(s, tp_tanh(tp_reshape_to(tp_neg(s->m), tp_make_shape(16, 8)))); }
+static void chain_wanted(scene *s) { want(s, tp_tanh(want(s, tp_neg(s->x)))); }
+static void chain_read_before(scene *s)
+{
+    tp_node *y = tp_neg(s->m);
+    want(s, backwards(y));
+    want(s, tp_tanh(y));
+}
+static void chain_read_after(scene *s)
+{
+    tp_node *y = tp_neg(s->m);
+    want(s, tp_tanh(y));
+    want(s, backwards(y));
+}
+static void chain_read_before_by_name(scene *s)
+{
+    tp_node *y = tp_neg(s->m);
+    want(s, backwards(tp_named(y, "name")));
+    want(s, tp_tanh(y));
+}
+static void chain_waited_for(scene *s)
+{
+    tp_node *y = tp_neg(s->x);
+    want(s, waiting(tp_sum(s->m), y));
+    want(s, tp_tanh(y));
+}
+static void chain_of_variable(scene *s)
+{
+    tp_node *y = tp_neg(s->gamma);
+    want(s, tp_tanh(y));
+    want(s, bump(s));
+}
+static void chain_of_written_variable(scene *s)
+{
+    tp_node *y = tp_neg(s->gamma);
+    want(s, bump(s));
+    want(s, tp_tanh(y));
+}
+static void chain_of_written_name(scene *s)
+{
+    tp_node *y = tp_add(tp_named(s->gamma, "name"), s->vec);
+    want(s, bump(s));
+    want(s, tp_tanh(y));
+}
+static void chain_beside_a_writer(scene *s) /* of another variable */
+{
+    tp_node *y = tp_neg(s->beta);
+    want(s, bump(s));
+    want(s, tp_tanh(y));
+}
+static void chain_elsewhere(scene *s)
+{
+    tp_node *y = tp_neg(s->m);
+    TP_DEVICE(s->g, 1) { want(s, tp_tanh(y)); }
+}
+static void chain_broadcast(scene *s) { want(s, tp_add(s->m, tp_neg(s->vec))); }
+static void chain_fork(scene *s) /* one group: both join it, and what adds them up */
+{
+    tp_node *y = tp_neg(s->m);
+    want(s, tp_add(tp_tanh(y), tp_exp(y)));
+}
+static void two_chains(scene *s) { want(s, tp_add(tp_tanh(s->m), tp_exp(s->m))); }
+static void chain_across_types(scene *s)
+{
+    want(s, tp_cast(tp_greater(tp_neg(s->m), tp_const_as(s->g, s->dtype, 0)), TP_I32));
+}
+static void chain_with_views(scene *s, int n)
+{
+    tp_node *y = tp_neg(s->m), *view[70];
+    for (int i = 0; i < n; i++) view[i] = tp_reshape_to(y, i % 2 ? tp_make_shape(16, 8) : tp_make_shape(128));
+    want(s, tp_tanh(y));
+    want(s, tp_sum(view[0]));
+    want(s, tp_sum(view[n - 1]));
+}
+static void chain_with_a_few_views(scene *s) { chain_with_views(s, 3); }
+static void chain_with_many_views(scene *s) { chain_with_views(s, 70); }
+
+TEST(chains_end_where_something_is_in_between)
+{
+    static const fusion f[] = {
+        F32(chain_of_two, 1, 2),
+        F32(chain_named, 1, 2),
+        F32(chain_reshaped, 2, 2),
+        F32(chain_wanted, 1, 2),
+        F32(chain_read_before, 3, 2),
+        F32(chain_read_after, 2, 2),
+        F32(chain_read_before_by_name, 3, 2),
+        F32(chain_waited_for, 3, 2),
+        F32(chain_of_variable, 2, 2),
+        F32(chain_of_written_variable, 3, 2),
+        F32(chain_of_written_name, 3, 2),
+        F32(chain_beside_a_writer, 2, 2),
+        F32(chain_elsewhere, 3, 2),
+        F32(chain_broadcast, 2, 2),
+        F32(chain_fork, 1, 4),
+        F32(two_chains, 2, 3),
+        F32(chain_across_types, 1, 3),
+        F32(chain_with_a_few_views, 3, 2),
+        F32(chain_with_many_views, 3, 2),
+        F64(chain_of_two, 1, 2),
+        F64(chain_of_written_variable, 3, 2),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+/* -- what is computed when the plan is made */
+static tp_node *known(const scene *s, int64_t n)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_tensor_resize(&t, s->dtype, tp_make_shape(n)));
+    for (int64_t i = 0; i < n; i++) tp_tensor_set(&t, i, (double)(i % 13) - 6);
+    tp_node *c = tp_constant(s->g, &t);
+    tp_tensor_free(&t);
+    return c;
+}
+static void folds_a_product(scene *s)
+{
+    tp_node *a = tp_reshape_to(known(s, 64), tp_make_shape(8, 8)); /* a view, which is folded too */
+    want(s, tp_add(tp_reshape_to(s->m, tp_make_shape(2, 8, 8)), tp_relu(tp_matmul(a, a))));
+}
+static void folds_four_megabytes(scene *s) { want(s, tp_sum(tp_neg(known(s, 1 << 20)))); }
+static void folds_no_more(scene *s) { want(s, tp_sum(tp_neg(known(s, (1 << 20) + 1)))); }
+static void folds_nothing_fed(scene *s) { want(s, tp_tanh(feed_also(s, tp_neg(known(s, 16))))); }
+static void folds_nothing_random(scene *s) { want(s, tp_nn_dropout(known(s, 16), 0.5f)); }
+static void folds_nothing_that_waits(scene *s) { want(s, tp_tanh(waiting(known(s, 16), tp_sum(s->m)))); }
+static void folds_by_shape(scene *s) { want(s, tp_add(tp_zeros_like(known(s, 16)), s->vec)); }
+static void folds_two_of_three(scene *s)
+{
+    want(s, tp_add(tp_neg(known(s, 16)), tp_mul(s->vec, tp_exp(known(s, 16)))));
+}
+static void folds_an_output(scene *s)
+{
+    tp_node *part[2];
+    tp_split(known(s, 32), 2, 0, part);
+    want(s, tp_add(part[1], s->vec));
+}
+
+TEST(what_is_known_is_computed_when_the_plan_is_made)
+{
+    static const struct {
+        void (*build)(scene *s);
+        int folded, steps;
+        size_t bytes; /* of constants, folded or not */
+    } c[] = {
+        {folds_a_product, 2, 1, 64 * 4 * 2},
+        {folds_four_megabytes, 2, 0, (4 << 20) + 4},
+        {folds_no_more, 0, 2, 0},
+        {folds_nothing_fed, 0, 1, 0},
+        {folds_nothing_random, 0, 1, 0},
+        {folds_two_of_three, 2, 1, 2 * 16 * 4},
+        {folds_an_output, 1, 1, 2 * 16 * 4}, /* the first output is always made */
+    };
+    tp_plan_info p, q;
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        const uint64_t h = play(c[i].build, TP_F32, "naive", false, &p);
+        CHECK(play(c[i].build, TP_F32, "naive", true, &q) == h);
+        CHECK_MSG(p.n_folded == c[i].folded && p.n_steps == c[i].steps && q.n_folded == c[i].folded &&
+                      p.constant_bytes == c[i].bytes,
+                  "%d: %d folded (%d without fusion), %d steps, %zu bytes", i, p.n_folded, q.n_folded, p.n_steps,
+                  p.constant_bytes);
+    }
+    play(folds_nothing_that_waits, TP_F32, "naive", false, &p);
+    CHECK_MSG(p.n_steps == 2 && p.n_folded == 0, "%d steps, %d folded", p.n_steps, p.n_folded);
+    play(folds_by_shape, TP_F32, "naive", false, &p);
+    CHECK_MSG(p.n_steps == 2 && p.n_folded == 0, "%d steps, %d folded", p.n_steps, p.n_folded);
+}
+
+/* -- results over what dies */
+typedef struct lying {
+    tp_graph *g;
+    tp_node *x, *fetch[4];
+    int n;
+} lying;
+static tp_node *over(lying *s, tp_node *n) { return s->fetch[s->n++] = n; }
+/* x, of 1024 floats, lives on: there is a sum of it in the end. */
+static void over_operand(lying *s) { over(s, tp_sum(tp_tanh(backwards(s->x)))); }
+static void over_the_second(lying *s) { over(s, tp_sum(tp_sub(s->x, backwards(s->x)))); }
+static void over_wanted(lying *s) { over(s, tp_tanh(over(s, backwards(s->x)))); }
+static void over_read_later(lying *s)
+{
+    tp_node *y = backwards(s->x), *z = tp_tanh(y);
+    over(s, tp_sum(y));
+    over(s, tp_sum(z));
+}
+static void over_larger(lying *s) { over(s, tp_sum(tp_cast(backwards(s->x), TP_F64))); }
+static void over_of_a_type(lying *s) { over(s, tp_sum(tp_cast(backwards(s->x), TP_I32))); }
+static void over_two(lying *s) /* both results of a chain: one over the operand */
+{
+    tp_node *t = tp_tanh(backwards(s->x)), *u = tp_neg(t);
+    over(s, tp_sum(backwards(t)));
+    over(s, tp_sum(u));
+}
+static void over_read_again(lying *s) /* the operand is read after the first result is there */
+{
+    tp_node *y = backwards(s->x), *t = tp_tanh(y), *u = tp_add(t, y);
+    over(s, tp_add(tp_sum(backwards(t)), tp_sum(backwards(u))));
+}
+static void over_fed(lying *s) { over(s, tp_sum(tp_tanh(s->x))); }
+static void over_view(lying *s) { over(s, tp_sum(tp_tanh(tp_reshape_to(backwards(s->x), tp_make_shape(32, 32))))); }
+static void over_variable(lying *s)
+{
+    over(s, tp_sum(tp_tanh(tp_get_variable_as(s->g, "v", TP_F32, tp_make_shape(1024), tp_init_ones()))));
+}
+
+TEST(results_lie_over_operands_that_die)
+{
+    static const struct {
+        void (*build)(lying *s);
+        double places; /* of 4 KiB, beside scalars */
+    } c[] = {
+        {over_operand, 2}, {over_the_second, 2}, {over_wanted, 3},   {over_read_later, 3},
+        {over_larger, 4},  {over_of_a_type, 2},  {over_two, 4},      {over_read_again, 4},
+        {over_fed, 2},     {over_view, 2},       {over_variable, 2},
+    };
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        lying s;
+        memset(&s, 0, sizeof s);
+        s.g = tp_graph_new(NULL);
+        s.x = tp_placeholder(s.g, "x", TP_F32, tp_make_shape(1024));
+        c[i].build(&s);
+        over(&s, tp_sum(s.x));
+        const tp_plan_info p = plan_of(s.g, "naive", false, s.x, tp_make_shape(1024), NULL, s.fetch, s.n);
+        CHECK_MSG(p.arena_bytes >= (size_t)(c[i].places * 4096) && p.arena_bytes < (size_t)(c[i].places * 4096) + 512,
+                  "%d: %zu bytes, not %g times 4096", i, p.arena_bytes, c[i].places);
+        tp_graph_free(s.g);
+    }
+}
+
+TEST(values_in_a_row_share_two_places_exactly)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 16)), *y = x, *z = x;
+    for (int i = 0; i < 9; i++) y = tp_transpose(y, NULL, 0);
+    tp_plan_info p = plan_of(g, "naive", false, x, tp_make_shape(64, 16), NULL, &y, 1);
+    CHECK_MSG(p.arena_bytes == 2 * 64 * 16 * 4, "%zu bytes", p.arena_bytes);
+    /* each half as long as the one before: the next lies where there is room, beside the last */
+    for (int i = 0; i < 5; i++) {
+        tp_node *half[2];
+        tp_split(z, 2, 0, half);
+        z = half[0];
+    }
+    p = plan_of(g, "naive", false, x, tp_make_shape(64, 16), NULL, &z, 1);
+    CHECK_MSG(p.arena_bytes == (64 + 32) * 16 * 4, "%zu bytes", p.arena_bytes);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

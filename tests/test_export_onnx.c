@@ -904,6 +904,165 @@ TEST(graphs_of_any_length)
     }
 }
 
+/* ==== >>folding ======================================================================================= */
+
+/* Exported as it is, folded, with all identities, for opset 17: each gives what the session gave. The nodes that are `op` when
+ * it is folded. */
+static int in_every_way(const char *name, tp_graph *g, tp_node *x, int64_t unknown, tp_node *const *y, int n,
+                        const char *op)
+{
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    int counted = -1;
+    fill(&feed, x, unknown, 0);
+    for (int way = 0; s && way < 4; way++) {
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.fold = way == 1, d.keep_identities = way == 2, d.opset = way == 3 ? 17 : 0;
+        model *m = export_model(name, s, &feed, 1, y, n, &d);
+        if (m && way == 1) counted = count(m, op);
+        if (m) CHECK(m->opset == (way == 3 ? 17 : 13));
+        if (m) free_model(m);
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+    return counted;
+}
+
+/* A border becomes the padding of a convolution only where it is of zeros, around the picture, and for this convolution. */
+TEST(borders_that_fold_and_borders_that_do_not)
+{
+    static const struct {
+        int64_t before[4], after[4]; /* of N, H, W, C */
+        float value;
+        int mode, same, twice, seen, folds;
+    } list[] = {{{0, 1, 2, 0}, {0, 2, 1, 0}, 0, TP_PAD_CONSTANT, 0, 0, 0, 1},
+                {{0, 0, 3, 0}, {0, 1, 0, 0}, 0, TP_PAD_CONSTANT, 0, 0, 0, 1},
+                {{0, 1, 2, 0}, {0, 2, 1, 0}, 0.5f, TP_PAD_CONSTANT, 0, 0, 0, 0},
+                {{0, 1, 2, 0}, {0, 2, 1, 0}, 0, TP_PAD_REFLECT, 0, 0, 0, 0},
+                {{0, 1, 2, 0}, {0, 2, 1, 0}, 0, TP_PAD_CONSTANT, 1, 0, 0, 0},
+                {{0, 1, 2, 0}, {0, 2, 1, 0}, 0, TP_PAD_CONSTANT, 0, 1, 0, 0},
+                {{0, 1, 2, 0}, {0, 2, 1, 0}, 0, TP_PAD_CONSTANT, 0, 0, 1, 0},
+                {{1, 1, 2, 0}, {0, 2, 1, 0}, 0, TP_PAD_CONSTANT, 0, 0, 0, 0},
+                {{0, 1, 2, 0}, {1, 2, 1, 0}, 0, TP_PAD_CONSTANT, 0, 0, 0, 0},
+                {{0, 1, 2, 1}, {0, 2, 1, 0}, 0, TP_PAD_CONSTANT, 0, 0, 0, 0},
+                {{0, 1, 2, 0}, {0, 2, 1, 1}, 0, TP_PAD_CONSTANT, 0, 0, 0, 0}};
+    for (int k = 0; k < TP_COUNT(list); k++)
+        for (int nchw = 0; nchw < 2; nchw++) {
+            const int64_t channels = 2 + list[k].before[3] + list[k].after[3], dim[4] = {3, 2, channels, 4};
+            static const int order[4] = {0, 3, 1, 2};
+            int64_t before[4], after[4];
+            for (int d = 0; d < 4; d++) {
+                before[d] = list[k].before[nchw ? order[d] : d];
+                after[d] = list[k].after[nchw ? order[d] : d];
+            }
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x =
+                tp_placeholder(g, "x", TP_F32, nchw ? tp_make_shape(TP_ANY, 2, 7, 6) : tp_make_shape(TP_ANY, 7, 6, 2));
+            tp_node *p = tp_pad(x, before, after, list[k].mode, list[k].value), *w = numbers(g, 4, dim), *y[3];
+            tp_conv2d_attrs a;
+            int n = 0;
+            memset(&a, 0, sizeof a);
+            a.padding = list[k].same ? TP_SAME : TP_VALID, a.data_format = nchw ? TP_NCHW : TP_NHWC, a.stride_h = 2;
+            y[n++] = tp_named(tp_relu(tp_nn_conv2d(p, w, &a)), "first");
+            if (list[k].twice) y[n++] = tp_named(tp_neg(tp_nn_conv2d(p, w, &a)), "second");
+            if (list[k].seen) y[n++] = p;
+            char name[64];
+            snprintf(name, sizeof name, "border_%d_%d", k, nchw);
+            const int left = in_every_way(name, g, x, 2, y, n, "Pad");
+            if (list[k].mode == TP_PAD_CONSTANT) CHECK_MSG(left == !list[k].folds, "%s: %d", name, left);
+        }
+    /* a border that is the filter, not the picture */
+    const int64_t one[4] = {1, 1, 1, 2}, none[4] = {0, 0, 0, 0}, more[4] = {1, 1, 0, 0}, six[4] = {1, 5, 5, 1};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 1, 1, 2));
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.padding = TP_VALID;
+    tp_node *w = tp_pad(numbers(g, 4, one), none, more, TP_PAD_CONSTANT, 0);
+    tp_node *y = tp_nn_conv2d(tp_mul(tp_reduce_sum(x, NULL, 0, true), numbers(g, 4, six)), w, &a);
+    CHECK(in_every_way("border_of_a_filter", g, x, 1, &y, 1, "Pad") == 0);
+}
+
+/* A norm becomes part of the convolution before it where all its numbers are constant, along its channels. */
+TEST(norms_that_fold_and_norms_that_do_not)
+{
+    for (int way = 0; way < 32; way++) {
+        const bool nchw = way & 1, bias = way & 2, fed = way & 4, seen = way & 8, across = way & 16;
+        const int64_t dim[4] = {2, 3, 3, 5}, five = 5, wide = nchw ? 6 : 7;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, nchw ? tp_make_shape(2, 3, 7, 6) : tp_make_shape(2, 7, 6, 3)),
+                *v[4], *y[2];
+        tp_node *zero = tp_affine(tp_reduce_sum(x, NULL, 0, false), 0, 0), *w = numbers(g, 4, dim);
+        tp_conv2d_attrs a;
+        int n = 0;
+        memset(&a, 0, sizeof a);
+        a.data_format = nchw ? TP_NCHW : TP_NHWC;
+        tp_node *c = tp_nn_conv2d(x, w, &a);
+        if (bias) c = tp_nn_bias_add(c, numbers(g, 1, &five), nchw ? TP_NCHW : TP_NHWC);
+        for (int i = 0; i < 4; i++)
+            v[i] = tp_affine(numbers(g, 1, across ? &wide : &five), (float)(i + 1), -0.125f * (float)i);
+        if (fed) v[way / 8 % 4] = tp_add(v[way / 8 % 4], zero);
+        const int axis = across ? (nchw ? 3 : 1) : (nchw ? 1 : 3);
+        y[n++] = tp_named(tp_relu(tp_nn_batch_norm_infer(c, v[0], v[1], v[2], v[3], axis, 0.01f)), "normed");
+        if (seen) y[n++] = tp_named(tp_neg(c), "seen");
+        char name[64];
+        snprintf(name, sizeof name, "norm_%d", way);
+        const int left = in_every_way(name, g, x, 0, y, n, "BatchNormalization");
+        CHECK_MSG(left == (fed || seen || across), "%s: %d", name, left);
+    }
+}
+
+/* Pictures flattened after a convolution: their product with constant rows takes the rows in another order; everything else that
+ * sees them sees them in theirs. */
+TEST(flattened_pictures)
+{
+    static const int64_t size[][3] = {{4, 3, 2}, {1, 1, 5}, {4, 3, 1}, {1, 6, 2}, {5, 1, 2}};
+    for (int k = 0; k < TP_COUNT(size); k++)
+        for (int way = 0; way < 16; way++) {
+            const int64_t *d = size[k], rest = d[0] * d[1] * d[2], eye[4] = {1, 1, d[2], d[2]}, rows[2] = {rest, 3},
+                          columns[2] = {3, rest}, flat[2] = {TP_ANY, rest}, known[2] = {2, rest};
+            const bool as_reshape = way & 1, twice = way & 2, bias = way & 4, both = way & 8;
+            const int64_t three = 3;
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, d[0], d[1], d[2])), *y[4];
+            tp_conv2d_attrs a;
+            int n = 0;
+            memset(&a, 0, sizeof a);
+            tp_node *h = tp_relu(tp_nn_conv2d(x, numbers(g, 4, eye), &a));
+            tp_node *f = as_reshape ? tp_reshape_to(h, tp_make_shape_n(2, both ? known : flat)) : tp_batch_flatten(h);
+            tp_node *p = tp_matmul(f, numbers(g, 2, rows));
+            if (bias) p = tp_nn_bias_add(p, numbers(g, 1, &three), TP_NHWC);
+            y[n++] = tp_named(p, "product");
+            if (twice) y[n++] = tp_named(tp_matmul_ex(f, numbers(g, 2, columns), false, true), "other");
+            if (both) y[n++] = tp_named(tp_neg(f), "flat");
+            char name[64];
+            snprintf(name, sizeof name, "flattened_%d_%d", k, way);
+            in_every_way(name, g, x, 2, y, n, "Gemm");
+        }
+}
+
+/* Shapes of values that are there with channels first, and known nowhere. */
+TEST(shapes_of_pictures_of_unknown_size)
+{
+    const int64_t eye[4] = {1, 1, 2, 2}, twice[4] = {1, 2, 1, 3};
+    for (int way = 0; way < 2; way++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, way ? TP_ANY : 3, 2)), *y[6];
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        tp_node *h = tp_nn_conv2d(x, numbers(g, 4, eye), &a);
+        y[0] = tp_named(tp_fill_like(h, 2.5f), "filled");
+        y[1] = tp_named(tp_reshape_like(tp_batch_flatten(x), h), "back");
+        y[2] = tp_named(tp_tile(h, twice), "tiled");
+        y[3] = tp_named(tp_softmax(h), "soft");
+        y[4] = tp_named(tp_log_softmax(h), "log");
+        y[5] = tp_named(tp_argmax(h, 3), "most");
+        in_every_way(way ? "shapes_open" : "shapes", g, x, 3, y, 6, "Shape");
+    }
+}
+
 /* ==== >>graphs ======================================================================================== */
 
 /* Constants and middles as outputs, one weight used twice, transposes of the user's that meet ours, several outputs of an op,

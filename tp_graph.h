@@ -5397,6 +5397,13 @@ static tp_status tp__plan_infer(tp__compiler *c)
     tp_type *in = NULL;
     int cap = 0;
     tp_status st = TP_OK;
+    for (int i = 0; i < c->plan->n_feed; i++) {
+        char t[TP_SHAPE_TEXT];
+        const tp_shape *s = &c->plan->feed_type[i].shape;
+        if (!tp__shape_fits(s))
+            return tp_fail(TP_ERR_SHAPE, "'%s' is fed with the shape %s, larger than any memory",
+                           c->plan->feed[i]->op->name, tp_shape_text(s, t));
+    }
     for (int id = 0; id < c->n_op && st == TP_OK; id++) {
         const tp_operation *o = (const tp_operation *)c->g->op.item[id];
         if (!c->shape_need[id]) continue;
@@ -5434,12 +5441,6 @@ static tp_status tp__plan_infer(tp__compiler *c)
         if ((st = tp__infer_types(&s)) != TP_OK) break;
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
-            if (c->fed[v] >= 0 && !tp__shape_fits(&c->value[v].type.shape)) {
-                char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "'%s' is fed with the shape %s, larger than any memory", o->name,
-                             tp_shape_text(&c->value[v].type.shape, t));
-                break;
-            }
             if (c->fed[v] >= 0) continue;
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {

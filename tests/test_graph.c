@@ -3353,6 +3353,233 @@ TEST(what_depends_on_what)
     tp_graph_free(g);
 }
 
+/* ==== rows of one's own that do not fit ================================================================= */
+
+static tp_status shape_unknown(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    s->out[0].shape.dim[0] = TP_ANY;
+    return TP_OK;
+}
+static tp_status shape_same(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static tp_status shape_in_runs_only(tp_infer *s) /* when all is known it says no */
+{
+    s->out[0] = s->in[0];
+    return tp_shape_known(&s->in[0].shape) ? tp_infer_fail(s, TP_ERR_SHAPE, "three is too %s", "much") : TP_OK;
+}
+
+TEST(plans_that_cannot_be_made_in_full)
+{
+    static tp_op row[4];
+    const struct {
+        const char *from;
+        tp_dtype dtype;
+        tp_status status;
+        const char *sentence;
+    } c[] = {
+        {"neg", TP_F32, TP_ERR_SHAPE, "the shape of 'Mine' is still (?) when everything is fed"},
+        {"neg", TP_F32, TP_ERR_SHAPE, "Mine: three is too much"},
+        {"softmax", TP_F64, TP_ERR_UNSUPPORTED, "'mine' cannot run on float64 (node 'Mine')"},
+        {"tanh", TP_I32, TP_ERR_DTYPE, "'Mine' (mine) does not work on int32"},
+    };
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        row[i] = *tp_op_find(c[i].from);
+        row[i].name = "mine", row[i].label = "Mine";
+        if (i == 0) row[i].infer = shape_unknown;
+        if (i == 1) row[i].infer = shape_in_runs_only;
+        if (i == 2) row[i].naive_f64 = NULL;
+        if (i == 3) row[i].infer = shape_same;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", c[i].dtype, shape1(TP_ANY)), *y = tp_apply(g, &row[i], &x, 1, NULL);
+        if (!CHECK_MSG(tp_graph_status(g) == TP_OK, "%d: %s", i, tp_graph_error(g))) continue;
+        tp_session *s = tp_session_new(g, NULL);
+        const double v[3] = {0, 0, 0};
+        tp_feed f;
+        memset(&f, 0, sizeof f);
+        f.node = x;
+        tp_tensor_view(&f.value, c[i].dtype, shape1(3), v);
+        CHECK(tp_session_run(s, &f, 1, &y, 1, NULL) == c[i].status);
+        CHECK_STR(tp_last_error(), c[i].sentence);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    /* a fault of a row that has no sentence for it; what one tensor may hold */
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)),
+            *y = tp_placeholder(g, "y", TP_F32, shape2(TP_ANY, TP_ANY));
+    tp_node *fetch[2] = {tp_named(tp_add(x, y), "z"), tp_sum(x)};
+    tp_session *s = tp_session_new(g, NULL);
+    const int64_t n[2] = {1 << 21, 1 << 20};
+    float *zeros = (float *)calloc((size_t)n[0], sizeof *zeros);
+    tp_feed f[2];
+    f[0] = feed_f32(x, shape2(n[0], 1), zeros), f[1] = feed_f32(y, shape2(1, n[1]), zeros);
+    CHECK(tp_session_run(s, f, 2, fetch, 1, NULL) == TP_ERR_SHAPE);
+    CHECK_STR(tp_last_error(), "'Add' would have shape (2097152,1048576), too large for any memory");
+    f[0] = feed_f32(x, shape2(0, INT64_MAX), zeros); /* nobody infers what is fed */
+    CHECK(tp_session_run(s, f, 1, &fetch[1], 1, NULL) == TP_ERR_SHAPE);
+    CHECK_STR(tp_last_error(), "'x' is fed with the shape (0,9223372036854775807), larger than any memory");
+    free(zeros);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(what_is_freed_twice_is_told)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_exec *e = tp_exec_new(s);
+    tp_fail(TP_ERR, "nothing yet");
+    tp_session_free(s);
+    tp_graph_free(g);
+    CHECK_STR(tp_last_error(), "nothing yet");
+    tp_session_free(s);
+    CHECK_STR(tp_last_error(), "tp_session_free: this session was freed already; it stays until what runs in it is");
+    tp_graph_free(g);
+    CHECK_STR(tp_last_error(), "tp_graph_free: this graph was freed already; it stays until its sessions are");
+    CHECK(tp_exec_random_step(e) == 0);
+    tp_exec_free(e);
+    tp_session_free(NULL);
+    tp_graph_free(NULL);
+}
+
+/* A tower alone has what all towers have; two values at once, in place. */
+TEST(the_only_tower_shares_with_itself)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x[3] = {tp_const(g, 1), tp_const(g, 2), tp_const(g, 3)}, *y[3] = {NULL, NULL, NULL};
+    enter(g, "t", NULL, true, 0, 1);
+    const int n = tp_graph_n_operations(g);
+    tp_tower_all_reduce(g, x, 3, true, "Mean", y);
+    CHECK(y[0] == x[0] && y[1] == x[1] && y[2] == x[2]);
+    tp_tower_all_reduce(g, x, 2, false, "Sum", x);
+    CHECK(x[0] == y[0] && x[1] == y[1] && tp_graph_n_operations(g) == n);
+    x[1] = tp_poison(g);
+    tp_tower_all_reduce(g, x, 3, false, "Sum", y); /* one is poison: so are all */
+    CHECK(tp_is_poison(y[0]) && tp_is_poison(y[1]) && tp_is_poison(y[2]) && tp_graph_status(g) == TP_OK);
+    tp_tower_leave(g);
+    tp_graph_free(g);
+}
+
+/* ==== initialisers that run out of memory, and files that are not theirs ================================ */
+
+static tp_session_init *init_of(int kind, tp_dict *d)
+{
+    static const char *const ignore[2] = {"a", "b:0"};
+    tp_saver_restore_desc r;
+    memset(&r, 0, sizeof r);
+    r.path = "/nowhere/model-1", r.prefix = "net", r.ignore = ignore, r.n_ignore = 2;
+    switch (kind) {
+    case 0: return tp_saver_restore_ex(&r);
+    case 1: return tp_saver_restore("/nowhere/model-1");
+    case 2: return tp_smart_init("/nowhere/x.npz", true);
+    case 3: return tp_smart_init("/nowhere/x.safetensors", false);
+    case 4: return tp_smart_init("/nowhere/model-1", false);
+    case 5: return tp_smart_init("", false);
+    case 6: return tp_smart_init(NULL, false);
+    case 7: return tp_just_current_session();
+    case 8: return tp_dict_restore(d, false);
+    default: break;
+    }
+    tp_session_init *two[3] = {init_of(7, d), NULL, init_of(1, d)};
+    return tp_chain_init(two, 3);
+}
+TEST(initialisers_and_memory)
+{
+    for (int kind = 0; kind < 10; kind++) {
+        bool failed = true;
+        int n = 0;
+        for (long at = 1; failed && at < 100; at++) {
+            tp_dict d;
+            memset(&d, 0, sizeof d);
+            put(&d, "w:0", TP_F32, scalar(), 1);
+            tp_test_fail_after(at);
+            tp_session_init *init = init_of(kind, &d);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? kind == 9 || init == NULL : init != NULL, "kind %d, allocation %ld", kind, at);
+            tp_session_init_free(init);
+            if (kind != 8) CHECK(tp_test_live_blocks() == 0); /* the dict was there before */
+            tp_test_alloc_reset();
+            tp_dict_free(&d);
+            n++;
+        }
+        CHECK_MSG(!failed && n > 1, "kind %d: %d allocations", kind, n);
+    }
+}
+
+/* A checkpoint that cannot be read: what is said of older ones. */
+TEST(unreadable_checkpoints_name_an_older_one)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, scalar(), tp_init_zeros());
+    tp_session *s = tp_session_new(g, NULL);
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    put(&d, "w", TP_F32, scalar(), 5);
+    static const char *const good[] = {"model-3.npz", "model-20.npz", "model-x-7.npz", "model-30.npz"},
+                             *const bad[] = {"model-10.npz", "model-9.npz",    "model-25.npz", "plain.npz",
+                                             "model-x.npz",  "model-x-7b.npz", "model-2.npz",  "model-.npz"};
+    for (int i = 0; i < TP_COUNT(good); i++) CHECK_OK(tp_npz_save(tp_test_path(dir, good[i]), &d, false));
+    for (int i = 0; i < TP_COUNT(bad); i++) tp_test_write(tp_test_path(dir, bad[i]), "no zip", 6);
+    static const char *const older[] = {"model-3.npz", "model-3.npz",   "model-20.npz", NULL,
+                                        NULL,          "model-x-7.npz", NULL,           NULL};
+    tp_set_log(hear, NULL);
+    for (int i = 0; i < TP_COUNT(bad); i++)
+        for (int smart = 0; smart < 2; smart++) {
+            const char *path = tp_test_path(dir, bad[i]);
+            char want[1200];
+            tp_session_init *init = smart ? tp_smart_init(path, false) : tp_saver_restore(path);
+            snprintf(want, sizeof want, ". An older checkpoint can be read: '%s/%s'", dir, older[i] ? older[i] : "");
+            if (i == 5) snprintf(want, sizeof want, "model-x-7b.npz"); /* 7 is no older step than 7 */
+            CHECK(tp_session_init_run(init, s) == TP_ERR_FORMAT);
+            if (older[i]) CHECK_HAS(tp_last_error(), want);
+            else CHECK_MSG(!strstr(tp_last_error(), "older"), "%s", tp_last_error());
+            tp_session_init_free(init);
+        }
+    tp_set_log(NULL, NULL);
+    CHECK_NEAR(eval1(s, w), 0, 0, 0);
+    tp_dict_free(&d);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Which files are checkpoints, and in which order. */
+TEST(checkpoints_of_a_folder)
+{
+    static const char *const files[] = {"model-10.npz", "model-9.index",
+                                        "model-9.npz",  "model-100.safetensors",
+                                        "model-0.npz",  "model-9.data-00000-of-00001",
+                                        "model-.npz",   "model-1x.npz",
+                                        "model-5",      "model-5.npz.tmp",
+                                        "model--1.npz", "model-+3.npz",
+                                        "modelx-3.npz", "mode-3.npz",
+                                        "model-2.NPZ",  "checkpoint",
+                                        "other-4.npz"},
+                             *const want[] = {"model-0.npz", "model-9.index", "model-9.npz", "model-10.npz",
+                                              "model-100.safetensors"};
+    static const int64_t steps[] = {0, 9, 9, 10, 100};
+    const char *dir = tp_test_tmpdir();
+    for (int i = 0; i < TP_COUNT(files); i++) tp_test_write(tp_test_path(dir, files[i]), "x", 1);
+    tp_checkpoint_entry *e = NULL;
+    int n = 0;
+    CHECK_OK(tp_get_all_checkpoints(dir, NULL, &e, &n));
+    if (CHECK_MSG(n == TP_COUNT(want), "%d", n))
+        for (int i = 0; i < n; i++) {
+            CHECK_STR(e[i].path, tp_test_path(dir, want[i]));
+            CHECK(e[i].step == steps[i]);
+        }
+    tp_free(e);
+    CHECK_OK(tp_get_all_checkpoints(dir, "other", &e, &n));
+    CHECK(n == 1 && e && e[0].step == 4);
+    tp_free(e);
+    CHECK_OK(tp_get_all_checkpoints(dir, "nobody", &e, &n));
+    CHECK(n == 0 && e == NULL);
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

@@ -328,6 +328,89 @@ static tp_node *broken(tp_graph *g, tp_node *const *in, void *user)
     return tp_matmul(in[0], tp_const(g, 1));
 }
 
+/* n variables v0, v1, ... that are all added up. */
+static tp_node *many_variables(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *y = tp_mean(in[0]);
+    for (int i = 0; i < *(const int *)user; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "v%d", i);
+        y = tp_add(y, tp_get_variable_as(g, name, TP_F32, tp_make_shape_n(0, NULL), tp_init_zeros()));
+    }
+    return tp_named(y, "prob");
+}
+TEST(missing_variables_are_listed_up_to_ten)
+{
+    for (int n = 0; n < 14; n++) {
+        tp_predict_config c;
+        tp_spec spec[2];
+        tp_dict d;
+        char want[512] = "predictor: session_init has no values for ";
+        size_t at = strlen(want);
+        config(&c, spec);
+        int all = n + 1; /* one is there: v0 */
+        c.build_graph = many_variables, c.user = &all;
+        memset(&d, 0, sizeof d);
+        CHECK_OK(tp_tensor_resize(tp_dict_add(&d, "v0"), TP_F32, tp_make_shape_n(0, NULL)));
+        tp_tensor_set(&d.item[0].value, 0, 2);
+        tp_session_init *const inits[3] = {tp_just_current_session(), tp_dict_restore(&d, false), NULL};
+        c.session_init = tp_chain_init(inits, 3); /* a chain of what only restores is one, too */
+        at +=
+            (size_t)snprintf(want + at, sizeof want - at, "%d variable%s that the outputs need: ", n, n > 1 ? "s" : "");
+        for (int i = 1; i <= n && i <= 10; i++)
+            at += (size_t)snprintf(want + at, sizeof want - at, "%sv%d", i > 1 ? ", " : "", i);
+        if (n > 10) at += (size_t)snprintf(want + at, sizeof want - at, ", and %d more", n - 10);
+        snprintf(want + at, sizeof want - at,
+                 ". Is it of another model? .allow_missing_variables = true leaves them as they are initialised");
+        tp_predictor *p = tp_offline_predictor(&c);
+        CHECK((p == NULL) == (n > 0));
+        if (!p) CHECK_STR(tp_last_error(), want);
+        tp_predictor_free(p);
+    }
+}
+
+/* Nodes that are none, or of another graph; inputs without any. */
+TEST(online_predictors_are_refused_in_full)
+{
+    tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2)), *y = tp_neg(x), *other = tp_const(h, 1),
+            *good[2] = {x, x};
+    tp_session *s = tp_session_new(g, NULL);
+    const struct {
+        tp_session *s;
+        tp_node *in[2], *out[2];
+        int n_in, n_out;
+        const char *sentence;
+    } c[] = {
+        {NULL, {x, x}, {y, y}, 1, 1, "a predictor needs a session and at least one output"},
+        {s, {x, x}, {y, y}, -1, 1, "a predictor needs a session and at least one output"},
+        {s, {x, x}, {y, y}, 1, 0, "a predictor needs a session and at least one output"},
+        {s, {x, NULL}, {y, y}, 2, 1, "predictor: input 1 is no node"},
+        {s, {x, x}, {y, NULL}, 1, 2, "predictor: output 1 is no node"},
+        {s, {tp_poison(g), x}, {y, y}, 1, 1, "predictor: input 0 is no node"},
+        {s, {x, other}, {y, y}, 2, 2, "predictor: input 1, 'Const', is of another graph than the session"},
+        {s, {x, x}, {y, other}, 0, 2, "predictor: output 1, 'Const', is of another graph than the session"},
+    };
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        CHECK(tp_online_predictor(c[i].s, c[i].in, c[i].n_in, c[i].out, c[i].n_out) == NULL);
+        CHECK_STR(tp_last_error(), c[i].sentence);
+    }
+    CHECK(tp_online_predictor(s, NULL, 1, good, 1) == NULL && tp_online_predictor(s, good, 1, NULL, 1) == NULL);
+    tp_predictor *p = tp_online_predictor(s, &x, 1, &y, 1);
+    CHECK(p && tp_predictor_n_inputs(p) == 1 && tp_predictor_n_outputs(p) == 1 && tp_predictor_session(p) == s);
+    heard[0] = 0;
+    tp_set_log(hear, NULL);
+    CHECK(tp_predictor_tower(p, 0) == p && heard[0] == 0);
+    CHECK(tp_predictor_tower(p, 1) == p && tp_predictor_tower(p, -1) == NULL);
+    tp_set_log(NULL, NULL);
+    CHECK_STR(heard, "predictor 1 was asked for, there are 1 towers: it is number 0 again\n");
+    tp_predictor_free(p);
+    tp_predictor_free(NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_graph_free(h);
+}
+
 TEST(mistakes_are_sentences_and_leak_nothing)
 {
     static const char *const unknown[] = {"probability"}, *const nobody[] = {"image"};

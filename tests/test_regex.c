@@ -125,6 +125,17 @@ TEST(a_sentence_instead_of_no_end)
     }
     tp_regex_free(re);
     free(text);
+    /* ten thousand choices at each of so many places: more than can be remembered */
+    text = many('a', 429496, "");
+    if (CHECK_OK(tp_regex_new("(?:a?){10000}", &re))) {
+        found = true;
+        CHECK(tp_regex_match(re, text, &found, NULL, 0) == TP_ERR_ARG && !found);
+        CHECK_STR(tp_last_error(), "regular expression '(?:a?){10000}': a text of 429496 bytes is too long");
+        text[5000] = 0;
+        CHECK(tp_regex_fullmatch(re, text, &found, NULL, 0) == TP_OK && found);
+    }
+    tp_regex_free(re);
+    free(text);
 }
 
 static void refused(const char *pattern, const char *sentence)

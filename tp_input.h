@@ -543,7 +543,6 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     int64_t ignored;
     if (!skipped) skipped = &ignored;
     *skipped = 0;
-    if (!df) return tp_fail(TP_ERR_ARG, "tp_df_seek: the dataflow is NULL");
     if (n < 0) return tp_fail(TP_ERR_ARG, "%s: cannot skip %lld datapoints: seek goes forward", df->name, (long long)n);
     if (df->state_ == TP__DF_FRESH) {
         tp_status st = tp_df_restart(df, 0);
@@ -2438,8 +2437,8 @@ TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentenc
 {
     TP__REQUIRE(s, TP_ERR_ARG)
 
-    if (sentence) *sentence = s ? s->error_text : "";
-    return s ? s->error : TP_OK;
+    if (sentence) *sentence = s->error_text;
+    return s->error;
 }
 
 TP_DEF void tp_input_free(tp_input_source *s)

@@ -424,6 +424,356 @@ static size_t idx(unsigned char *out, int type, const uint32_t *dim, int ndim, c
     return 4 + 4 * (size_t)ndim + bytes;
 }
 
+/* ==== >>by formula ==================================================================================== */
+
+/* Datapoint i of pass p is 100 p + i, so that passes are told apart. seekable: the flow skips by itself. */
+static tp_status pass_and_index(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const tp_status st = index < *(const int *)user ? tp_datapoint_resize(dp, 1) : TP_END;
+    if (st != TP_OK || tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL)) != TP_OK) return st;
+    *(int32_t *)dp->c[0].data = (int32_t)(100 * pass + index);
+    return TP_OK;
+}
+static const int lengths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+static tp_dataflow *passes_of(int n, bool seekable)
+{
+    return tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[n], .size = n,
+                                .indexed = seekable && n ? TP_YES : TP_NO);
+}
+
+enum { BATCH, REST, REPEATED, KEEPS, BEGINS, CONCAT, JOIN, PRINT, KINDS };
+/* One flow of a kind, of two flows of n and m datapoints; NULL: there is none. */
+static tp_dataflow *flow_of(int kind, int n, int m, bool seekable)
+{
+    tp_dataflow *two[2];
+    switch (kind) {
+    case BATCH: return m < 1 || n < m ? NULL : tp_df_batch(passes_of(n, seekable), m);
+    case REST: return m < 1 ? NULL : tp_df_batch(passes_of(n, seekable), m, .remainder = TP_YES);
+    case REPEATED: return m < 1 || n < 1 ? NULL : tp_df_repeated(passes_of(n, seekable), m);
+    case KEEPS: return m < 1 || n < 1 ? NULL : tp_df_fixed_size(passes_of(n, seekable), m);
+    case BEGINS: return m < 1 || n < 1 ? NULL : tp_df_fixed_size(passes_of(n, seekable), m, .keep_state = TP_NO);
+    case PRINT: return tp_df_print(passes_of(n, seekable), 0, NULL);
+    default:
+        two[0] = passes_of(n, seekable), two[1] = passes_of(m, seekable);
+        return kind == CONCAT ? tp_df_concat(two, 2) : tp_df_join(two, 2);
+    }
+}
+/* Datapoint i of pass p of it, as walk() writes it; false: the pass is over. */
+static bool expected(int kind, int n, int m, int p, int i, char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = 0;
+    switch (kind) {
+    case BATCH:
+    case REST:
+        if (i >= (kind == REST ? (n + m - 1) / m : n / m)) return false;
+        for (int k = i * m; k < (i + 1) * m && k < n; k++)
+            at += (size_t)snprintf(text + at, size - at, "%s%d", k > i * m ? " " : "[", 100 * p + k);
+        snprintf(text + at, size - at, "]");
+        return true;
+    case REPEATED: return snprintf(text, size, "%d", 100 * (p * m + i / n) + i % n) > 0 && i < n * m;
+    case KEEPS: return snprintf(text, size, "%d", 100 * ((p * m + i) / n) + (p * m + i) % n) > 0 && i < m;
+    case BEGINS: return snprintf(text, size, "%d", 100 * (p * ((m - 1) / n + 1) + i / n) + i % n) > 0 && i < m;
+    case CONCAT: return snprintf(text, size, "%d", 100 * p + (i < n ? i : i - n)) > 0 && i < n + m;
+    case JOIN: return snprintf(text, size, "%d,%d", 100 * p + i, 100 * p + i) > 0 && i < n && i < m;
+    default: return snprintf(text, size, "%d", 100 * p + i) > 0 && i < n;
+    }
+}
+
+/* What every flow gives in its first passes, how long it says it is, and what is left after any seek. */
+TEST(flows_by_formula)
+{
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int n = 0; n < 7; n++)
+            for (int m = 0; m < 9; m++)
+                for (int seekable = 0; seekable < 2; seekable++) {
+                    if (kind == PRINT && m) continue;
+                    tp_dataflow *df = flow_of(kind, n, m, seekable);
+                    char want[4096] = "", one[300];
+                    int length = 0;
+                    if (!df) continue;
+                    for (int p = 0; p < 3; p++) {
+                        if (p) strcat(want, " |");
+                        for (length = 0; expected(kind, n, m, p, length, one, sizeof one); length++) {
+                            if (*want) strcat(want, " ");
+                            strcat(want, one);
+                        }
+                    }
+                    const char *got = walk(df, 3);
+                    CHECK_MSG(strcmp(got, want) == 0, "kind %d, %d and %d: \"%s\", expected \"%s\"", kind, n, m, got,
+                              want);
+                    const int size =
+                        n == 0 || (m == 0 && (kind == CONCAT || kind == JOIN)) ? -1 : length; /* 0: unknown */
+                    CHECK_MSG(tp_df_size(df) == size, "kind %d, %d and %d: size %d, not %d", kind, n, m,
+                              (int)tp_df_size(df), size);
+                    for (int k = 0; k <= length + 1 && seekable == (k & 1); k++) {
+                        tp_datapoint dp = {0, NULL, 0};
+                        int64_t skipped = -1;
+                        tp_status st = TP_OK;
+                        CHECK_OK(tp_df_restart(df, 2));
+                        CHECK_OK(tp_df_seek(df, k, &skipped));
+                        const int first = k < length ? k : length;
+                        if (!CHECK_MSG(skipped == first, "kind %d, %d and %d: %d of %d skipped", kind, n, m,
+                                       (int)skipped, k))
+                            break;
+                        int i = first;
+                        for (; (st = tp_df_next(df, &dp)) == TP_OK; i++) {
+                            CHECK(expected(kind, n, m, 2, i, one, sizeof one));
+                            const int value = (int)strtol(one + (*one == '['), NULL, 10);
+                            CHECK_MSG(tp_tensor_get(&dp.c[0], 0) == value, "kind %d, %d and %d, seek %d: %g, not %d",
+                                      kind, n, m, k, tp_tensor_get(&dp.c[0], 0), value);
+                        }
+                        CHECK_MSG(st == TP_END && i == length, "kind %d, %d and %d, seek %d: %d", kind, n, m, k, i);
+                        tp_datapoint_free(&dp);
+                    }
+                    tp_df_free(df);
+                }
+}
+
+/* Endless and unknown sizes. */
+TEST(sizes_that_are_not_known)
+{
+    tp_dataflow *two[2], *df;
+    const int three = 3;
+    df = tp_df_repeated(passes_of(3, true), -1);
+    CHECK(tp_df_size(df) == -1);
+    tp_df_free(df);
+    for (int first = 0; first < 2; first++) {
+        two[first] = passes_of(3, true), two[1 - first] = tp_df_from_generator(count_to, (void *)(uintptr_t)&three);
+        df = tp_df_concat(two, 2);
+        CHECK(tp_df_size(df) == -1);
+        tp_df_free(df);
+        two[first] = passes_of(3, true), two[1 - first] = tp_df_from_generator(count_to, (void *)(uintptr_t)&three);
+        df = tp_df_join(two, 2);
+        CHECK(tp_df_size(df) == -1);
+        tp_df_free(df);
+    }
+    df = tp_df_batch(tp_df_from_generator(count_to, (void *)(uintptr_t)&three), 2);
+    CHECK(tp_df_size(df) == -1);
+    tp_df_free(df);
+    df = tp_df_repeated(
+        tp_df_repeated(tp_df_fake(.specs = &(tp_spec){NULL, TP_F32, {0, {0}}}, .n = 1, .size = INT64_MAX / 2), 2), 2);
+    CHECK(tp_df_size(df) == -1); /* more than a number holds */
+    tp_df_free(df);
+}
+
+/* ==== >>mistakes of flows ============================================================================= */
+
+static tp_status different_n(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    const tp_status st = tp_datapoint_resize(dp, index == 3 ? 2 : 1);
+    for (int i = 0; i < dp->n && st == TP_OK; i++)
+        CHECK_OK(tp_tensor_resize(&dp->c[i], TP_I32, tp_make_shape_n(0, NULL)));
+    return st;
+}
+static tp_dataflow *wrong_flow(int which)
+{
+    static tp_spec scalar = {NULL, TP_F32, {0, {0}}};
+    static const char *const path[] = {"/nowhere/at/all"};
+    static int32_t value[] = {1, 2, 3};
+    static const int minus = -1, zero = 0;
+    const tp_tensor t[2] = {{TP_I32, {1, {3}}, value, NULL, 0}, {TP_I32, {1, {2}}, value, NULL, 0}};
+    const tp_tensor single = {TP_I32, {0, {0}}, value, NULL, 0};
+    switch (which) {
+    case 0: return tp_df_from_list(NULL, -1);
+    case 1: return tp_df_from_list(NULL, 2);
+    case 2: return tp_df_from_arrays(NULL, 1);
+    case 3: return tp_df_from_arrays(t, 0);
+    case 4: return tp_df_from_arrays(t, 2);
+    case 5: return tp_df_from_arrays(&single, 1);
+    case 6: return tp_df_from_generator(NULL, NULL);
+    case 7: return tp_df_from_generator(count_to, NULL, .indexed = TP_YES);
+    case 8: return tp_df_fake(NULL, 1);
+    case 9: return tp_df_fake(&scalar, 0);
+    case 10: return tp_df_fake(&scalar, 1, .size = -2);
+    case 11: return tp_df_mnist("both");
+    case 12: return tp_df_mnist(NULL);
+    case 13: return tp_df_digits("validation");
+    case 14: return tp_df_digits("train", .size = -2);
+    case 15: return tp_df_idx(path, 0);
+    case 16: return tp_df_idx(NULL, 1);
+    case 17: return tp_df_idx(path, 1);
+    case 18: return tp_df_batch(numbers(3, TP_NO), 0);
+    case 19: return tp_df_fixed_size(numbers(3, TP_NO), 0);
+    case 20: return tp_df_locally_shuffle(numbers(3, TP_NO), 0);
+    case 21: return tp_df_locally_shuffle(numbers(3, TP_NO), 0x7fffffff);
+    case 22: return tp_df_locally_shuffle(numbers(3, TP_NO), 2, .num_reuse = -1);
+    case 23: return tp_df_locally_shuffle(numbers(3, TP_NO), 2, .shuffle_interval = -1);
+    case 24: return tp_df_select(numbers(3, TP_NO), &minus, 1);
+    case 25: return tp_df_repeated(numbers(3, TP_NO), 0);
+    case 26: return tp_df_repeated(numbers(3, TP_NO), -2);
+    case 27: return tp_df_map_component(numbers(3, TP_NO), add_one, -1);
+    case 28: return tp_df_map_component(numbers(3, TP_NO), NULL, 0);
+    case 29: return tp_df_cast(numbers(3, TP_NO), -1, TP_F32, 0);
+    case 30: return tp_df_concat(NULL, 0);
+    case 31: return tp_df_select(numbers(3, TP_NO), &zero, 0);
+    default: return NULL;
+    }
+}
+TEST(each_wrong_option_is_a_sentence)
+{
+    static const char *const sentence[] = {"tp_df_from_list: a list of -1 datapoints",
+                                           "tp_df_from_list: a list of 2 datapoints at NULL",
+                                           "tp_df_from_arrays: needs at least one array",
+                                           "tp_df_from_arrays: needs at least one array",
+                                           "tp_df_from_arrays",
+                                           "tp_df_from_arrays",
+                                           "tp_df_from_generator",
+                                           "tp_df_from_generator: .indexed needs .size, the datapoints of a pass",
+                                           "tp_df_fake: needs at least one component",
+                                           "tp_df_fake: needs at least one component",
+                                           "tp_df_fake: size is -2",
+                                           "tp_df_mnist: \"both\" is neither \"train\" nor \"test\"",
+                                           "tp_df_mnist: \"NULL\" is neither",
+                                           "tp_df_digits: \"validation\" is neither \"train\" nor \"test\"",
+                                           "tp_df_digits: size is -2",
+                                           "tp_df_idx: needs at least one path",
+                                           "tp_df_idx: needs at least one path",
+                                           "there is neither /nowhere/at/all nor /nowhere/at/all.gz",
+                                           "tp_df_batch: batch_size is 0, it must be at least 1",
+                                           "tp_df_fixed_size: size is 0, it must be at least 1",
+                                           "tp_df_locally_shuffle",
+                                           "tp_df_locally_shuffle",
+                                           "tp_df_locally_shuffle",
+                                           "tp_df_locally_shuffle",
+                                           "tp_df_select: there is no component -1",
+                                           "tp_df_repeated",
+                                           "tp_df_repeated",
+                                           "tp_df_map_component",
+                                           "tp_df_map_component",
+                                           "tp_df_cast",
+                                           "tp_df_concat",
+                                           "tp_df_select"};
+    for (int i = 0; i < TP_COUNT(sentence); i++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_test_fail_after(0);
+        tp_dataflow *df = wrong_flow(i);
+        const tp_status st = tp_df_status(df);
+        CHECK_MSG(st < TP_OK && strstr(tp_last_error(), sentence[i]), "%d: %s, '%s'", i, tp_status_name(st),
+                  tp_last_error());
+        if (df) {
+            CHECK(tp_df_next(df, &dp) == st && strstr(tp_last_error(), sentence[i]));
+            CHECK(tp_df_restart(df, 1) == st && strstr(tp_last_error(), sentence[i]));
+        }
+        tp_df_free(df);
+        CHECK_MSG(tp_test_live_blocks() == 0, "%d", i);
+    }
+    tp_test_alloc_reset();
+    /* what is noticed on the way */
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_batch(tp_df_from_generator(different_n, NULL), 5);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "datapoint 3 of batch 0 has 2 components, the first has 1");
+    tp_df_free(df);
+    df = tp_df_map_component(numbers(3, TP_NO), add_one, 1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "component 1 is to be mapped, but a datapoint has 1 components");
+    tp_df_free(df);
+    df = tp_df_cast(numbers(3, TP_NO), 1, TP_F32, 0);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "component 1");
+    CHECK_ERR(tp_df_restart(df, -1), TP_ERR_ARG, "there is no pass -1");
+    tp_df_free(df);
+    df = tp_df_repeated(numbers(3, TP_NO), 4);
+    CHECK_ERR(tp_df_restart(df, INT64_MAX / 4), TP_ERR_ARG, "tp_df_repeated: there is no pass 2305843009213693951");
+    CHECK_OK(tp_df_restart(df, INT64_MAX / 4 - 1));
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+/* A flow of one's own without restart is walked once. */
+static tp_status next_of_one(tp_dataflow *df, tp_datapoint *dp)
+{
+    int *left = (int *)df->user;
+    return (*left)-- > 0 ? tp_datapoint_resize(dp, 0) : TP_END;
+}
+TEST(flows_without_restart_are_walked_once)
+{
+    tp_dataflow *df = tp_df_new("mine", sizeof(int), 0);
+    tp_datapoint dp = {0, NULL, 0};
+    df->next = next_of_one;
+    *(int *)df->user = 2;
+    CHECK(tp_df_size(df) == -1);
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK_ERR(tp_df_restart(df, 0), TP_ERR_STATE,
+              "mine: this dataflow can be walked only once: give it a restart function");
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK(tp_df_next(df, &dp) == TP_END && tp_df_next(df, &dp) == TP_END);
+    CHECK_ERR(tp_df_restart(df, 1), TP_ERR_STATE, "only once");
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
+/* ==== >>what is printed =============================================================================== */
+
+static char printed[2000];
+static void print_to(void *user, tp_log_level level, const char *message)
+{
+    const size_t n = strlen(printed);
+    (void)user;
+    CHECK(level == TP_LOG_INFO);
+    snprintf(printed + n, sizeof printed - n, "%s\n", message);
+}
+static tp_status two_components(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = index < 5 ? tp_datapoint_resize(dp, 3) : TP_END;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2, 2));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[2], TP_F64, tp_make_shape(0));
+    for (int i = 0; i < 4 && st == TP_OK; i++)
+        tp_tensor_set(&dp->c[0], i, (i == 1 ? -1 : i == 2 ? 1 : 0.5) * (double)(index + 1));
+    if (st == TP_OK) tp_tensor_set(&dp->c[1], 0, 7);
+    return st;
+}
+TEST(printed_datapoints)
+{
+    tp_set_log(print_to, NULL);
+    for (int num = -1; num < 4; num++) {
+        tp_dataflow *df = tp_df_print(tp_df_from_generator(two_components, NULL), num, num & 1 ? "mine" : NULL);
+        tp_datapoint dp = {0, NULL, 0};
+        char want[2000] = "";
+        printed[0] = 0;
+        for (int i = 0; i < 5; i++) CHECK_OK(tp_df_next(df, &dp));
+        CHECK(tp_df_next(df, &dp) == TP_END);
+        for (int i = 0; i < num; i++) {
+            const size_t n = strlen(want);
+            snprintf(want + n, sizeof want - n,
+                     "%s: a datapoint of 3 components\n  0: float32 (2,2), from %d to %d\n  1: int32 (), from 7 to 7\n"
+                     "  2: float64 (0), from 0 to 0\n",
+                     num & 1 ? "mine" : "tp_df_from_generator", -(i + 1), i + 1);
+        }
+        CHECK_STR(printed, want);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* The place of MNIST: .dir, then the environment, in this order. */
+TEST(the_place_of_mnist)
+{
+    static const char *const variable[] = {"TP_DATA", "TENSORPACK_DATASET", "HOME"};
+    static const char *const place[] = {"/a/mnist/", "/b/mnist_data/", "/c/tensorpack_data/mnist_data/",
+                                        "./tensorpack_data/mnist_data/"};
+    static const char *const value[] = {"/a", "/b", "/c"};
+    char *old[3], want[200];
+    for (int i = 0; i < 3; i++) old[i] = getenv(variable[i]) ? tp_strdup(getenv(variable[i])) : NULL;
+    for (int i = 0; i < 3; i++) setenv(variable[i], value[i], 1);
+    for (int i = 0; i < 5; i++) { /* one variable less each time; empty ones do not count */
+        tp_dataflow *df = tp_df_mnist(i & 1 ? "test" : "train", .dir = i == 4 ? "/d" : NULL);
+        snprintf(want, sizeof want, "there is neither %s%s-images-idx3-ubyte nor ", i == 4 ? "/d/" : place[i],
+                 i & 1 ? "t10k" : "train");
+        CHECK_ERR(tp_df_status(df), TP_ERR_IO, want);
+        tp_df_free(df);
+        if (i < 2) setenv(variable[i], "", 1);
+        else unsetenv("HOME");
+    }
+    for (int i = 0; i < 3; i++) {
+        if (old[i]) setenv(variable[i], old[i], 1);
+        else unsetenv(variable[i]);
+        tp_free(old[i]);
+    }
+}
+
 TEST(idx_reads_every_type)
 {
     unsigned char file[256];

@@ -1068,4 +1068,75 @@ TEST(operations_on_two_values_of_every_shape)
         }
 }
 
+/* ==== >>windows ======================================================================================= */
+
+/* Pooling of whole multiples of 36, of which means over 1, 2, 3, 4, 6 and 9 are whole too, and both gradients. */
+static void check_pools(const tp_pool_attrs *a, int64_t H, int64_t W, int64_t C, int64_t detail)
+{
+    sheet *s = sheet_new(detail % 7 == 0);
+    const bool nchw = a->data_format == TP_NCHW, same_size = a->padding == TP_SAME;
+    const int64_t kh = a->size_h, kw = a->size_w, sh = a->stride_h ? a->stride_h : kh,
+                  sw = a->stride_w ? a->stride_w : kw;
+    const int64_t OH = same_size ? (H + sh - 1) / sh : (H - kh) / sh + 1,
+                  OW = same_size ? (W + sw - 1) / sw : (W - kw) / sw + 1;
+    const int64_t over_h = (OH - 1) * sh + kh - H, over_w = (OW - 1) * sw + kw - W;
+    const int64_t top = same_size && over_h > 0 ? over_h / 2 : 0, left = same_size && over_w > 0 ? over_w / 2 : 0;
+    const int64_t in[4] = {2, nchw ? C : H, nchw ? H : W, nchw ? W : C},
+                  out[4] = {2, nchw ? C : OH, nchw ? OH : OW, nchw ? OW : C};
+    const tp_shape x_shape = tp_make_shape_n(4, in), y_shape = tp_make_shape_n(4, out);
+    tp_tensor *t, *w, *want[4];
+    tp_node *x = feed(s, TP_F32, x_shape, &t), *weight = feed(s, TP_F32, y_shape, &w), *y[2], *dx[2];
+    fill(t, -9, 9, (uint64_t)detail);
+    fill(w, -9, 9, (uint64_t)detail + 1);
+    for (int64_t e = 0; e < tp_tensor_size(t); e++) tp_tensor_set(t, e, 36 * tp_tensor_get(t, e));
+    for (int64_t e = 0; e < tp_tensor_size(w); e++) tp_tensor_set(w, e, 36 * tp_tensor_get(w, e));
+    y[0] = tp_nn_max_pool(x, a);
+    y[1] = tp_nn_avg_pool(x, a);
+    for (int i = 0; i < 2; i++) {
+        tp_gradients(tp_sum(tp_mul(y[i], weight)), &x, 1, &dx[i]);
+        want[i] = expect(s, y[i], TP_F32, y_shape, i ? "avg_pool" : "max_pool", detail);
+        want[2 + i] = expect(s, dx[i], TP_F32, x_shape, i ? "gradient of avg_pool" : "gradient of max_pool", detail);
+    }
+    int64_t o[4] = {0};
+    for (int64_t e = 0; e < tp_tensor_size(w); e++, next_index(o, &y_shape)) {
+        int64_t at[4] = {o[0], o[1], o[2], o[3]}, best = -1, n = 0, seen[81];
+        const int h = nchw ? 2 : 1;
+        double most = 0, sum = 0;
+        for (int64_t p = 0; p < kh * kw; p++) {
+            at[h] = o[h] * sh + p / kw - top;
+            at[h + 1] = o[h + 1] * sw + p % kw - left;
+            if (at[h] < 0 || at[h] >= H || at[h + 1] < 0 || at[h + 1] >= W) continue;
+            const int64_t f = flat(&x_shape, at);
+            const double v = tp_tensor_get(t, f);
+            if (best < 0 || v > most) best = f, most = v;
+            sum += v;
+            seen[n++] = f;
+        }
+        const double d = tp_tensor_get(w, e);
+        tp_tensor_set(want[0], e, most);
+        tp_tensor_set(want[1], e, sum / (double)n);
+        tp_tensor_set(want[2], best, tp_tensor_get(want[2], best) + d);
+        for (int64_t q = 0; q < n; q++)
+            tp_tensor_set(want[3], seen[q], tp_tensor_get(want[3], seen[q]) + d / (double)n);
+    }
+    settle(s);
+}
+
+TEST(windows_of_every_kind)
+{
+    int detail = 0;
+    for (int k = 0; k < 9; k++)
+        for (int stride = 0; stride < 9; stride++)
+            for (int padding = TP_SAME; padding <= TP_VALID; padding++) {
+                tp_pool_attrs a;
+                memset(&a, 0, sizeof a);
+                a.size_h = 1 + k / 3, a.size_w = 1 + k % 3;
+                a.stride_h = stride == 8 ? 0 : 1 + stride / 3, a.stride_w = stride == 8 ? 0 : 1 + stride % 3;
+                a.padding = padding;
+                a.data_format = detail % 5 == 4 ? TP_NCHW : TP_NHWC;
+                detail++;
+                check_pools(&a, 4 + detail % 3, 6 + detail % 2, detail % 4 ? 3 : 17, detail);
+            }
+}
+
 TEST_MAIN()

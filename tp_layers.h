@@ -1551,12 +1551,10 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
 {
     tp_graph *g = tp_node_graph(x);
     const int total = tp_current_tower_context(g)->total;
-    const tp_dtype dtype = x->dtype;
     int axes[4], n = 0;
     tp_node *own[2], *all[2];
     for (int i = 0; i < x->shape.ndim; i++)
         if (i != axis) axes[n++] = i;
-    if (dtype != gamma->dtype) x = tp_cast(x, gamma->dtype); /* half precision: statistics are float32 */
     own[0] = tp_reduce_mean(x, axes, n, false);
     own[1] = tp_reduce_mean(tp_square(x), axes, n, false);
     tp_tower_all_reduce(g, own, 2, true, "BatchNorm", all);
@@ -1570,7 +1568,7 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
         tp_node *count = tp_affine(tp__size_ratio(x, own[0]), (float)total, 0.0f);
         *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), tp_const_as(g, s2->dtype, 1))));
     }
-    return dtype != gamma->dtype ? tp_cast(y, dtype) : y;
+    return y;
 }
 
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
@@ -1639,11 +1637,13 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     tp_layer_hold(g, "moving_mean", ema_mean);
     tp_layer_hold(g, "moving_variance", ema_var);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    const tp_dtype dtype = x->dtype;
+    x = tp_cast(x, gamma->dtype); /* half precision: statistics are float32 */
 
     if (!training) {
         if (tower->is_training)
             tp_log_once(TP_LOG_WARN, "Some BatchNorm layer uses its running mean and variance in training.");
-        return tp_nn_batch_norm_infer(x, gamma, beta, ema_mean, ema_var, axis, epsilon);
+        return tp_cast(tp_nn_batch_norm_infer(x, gamma, beta, ema_mean, ema_var, axis, epsilon), dtype);
     }
     tp_node *mean = NULL, *var = NULL;
     const bool sync = d->sync_statistics == TP_SYNC_TOWERS && tower->total > 1;
@@ -1653,6 +1653,7 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     else if (sync) y = tp__batch_norm_sync(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     else y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
+    y = tp_cast(y, dtype);
     if (!update || tp_is_poison(y)) return y;
     tp_node *ops[2];
     ops[0] = tp_assign_moving_average(ema_mean, mean, momentum, NULL);
@@ -2104,6 +2105,8 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
         return tp__layer_fail(g, TP_ERR_ARG, "BatchRenorm needs an .rmax of 1 or more and a .dmax (TP_ZERO for 0)");
     const int64_t c = x->shape.dim[axis];
     const float epsilon = tp__float_option(d->epsilon, 1e-5f);
+    const tp_dtype given = x->dtype;
+    if (given != TP_F64) x = tp_cast(x, TP_F32); /* half precision: statistics are float32 */
     tp_node *v[6], *one = tp__batch_norm_fixed(x, c, 1.0f), *zero = tp__batch_norm_fixed(x, c, 0.0f), *y, *ops[2];
     for (int i = 0; i < 6; i++) {
         tp_variable_desc of;
@@ -2120,7 +2123,7 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     if (!tower->is_training) {
         y = tp_nn_batch_norm_infer(x, one, zero, v[0], v[1], axis, epsilon);
-        return tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer);
+        return tp_cast(tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer), given);
     }
     tp_node *mean = NULL, *var = NULL;
     y = tp_nn_batch_norm_train(x, one, zero, axis, epsilon, false, &mean, &var);
@@ -2135,7 +2138,7 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     tp_node *off = tp_maximum(tp_minimum(tp_div(tp_sub(mean, mixed_mean), mixed_s), dmax), tp_neg(dmax));
     y = tp_add(tp_mul(y, tp__per_channel(tp_stop_gradient(r), x, axis)),
                tp__per_channel(tp_stop_gradient(off), x, axis));
-    y = tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer);
+    y = tp_cast(tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer), given);
     if (!tower->is_main_training_tower) return y;
     const float momentum = tp__float_option(d->momentum, 0.9f);
     tp_node *new_s = tp__renorm_update(v[4], v[5], s);

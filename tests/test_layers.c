@@ -1433,6 +1433,9 @@ TEST(convolutions_and_poolings_make_this)
     MAKES("(?,17,16,5)", "w/W(3,1,5,4) w/b(5)",
           tp_conv2d_transpose(x, "w", .filters = 5, .kernel_size = 3, .kernel_size_w = 1, .strides = 2,
                               .padding = TP_VALID));
+    MAKES("(?,16,17,5)", "w/W(1,3,5,4) w/b(5)",
+          tp_conv2d_transpose(x, "w", .filters = 5, .kernel_size = 1, .kernel_size_w = 3, .strides = 2,
+                              .padding = TP_VALID));
     MAKES("(?,10,12,4)", "w/W(3,5,4,4)",
           tp_conv2d_transpose(x, "w", .filters = 4, .kernel_size = 3, .kernel_size_w = 5, .padding = TP_VALID,
                               .use_bias = TP_NO));
@@ -1534,6 +1537,201 @@ TEST(variables_of_a_layer_by_their_keys)
     CHECK(ok(g) && tp_is_poison(tp_layer_variable(y, "zzzzzzzz")));
     CHECK(strstr(tp_graph_error(g), "did you mean") == NULL);
     done(g);
+}
+
+/* ==== element types, towers and losses ================================================================ */
+
+/* Normalising layers keep float64 in float64 and float16's variables in float32, training or not. */
+TEST(normalisation_of_every_element_type)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_F16, TP_BF16};
+    for (int i = 0; i < 32; i++) {
+        const tp_dtype dtype = dtypes[i % 4], own = dtype == TP_F64 ? TP_F64 : TP_F32;
+        const bool training = i / 4 % 2 == 0, bare = i / 8 == 1;
+        tp_graph *g = tower(training);
+        tp_node *x = tp_placeholder(g, "x", dtype, tp_make_shape(4, 16)), *y;
+        if (i / 8 == 2) y = tp_batch_renorm(x, "n", .rmax = 2, .dmax = 2);
+        else if (i / 8 == 3) y = tp_batch_norm(x, "n", .virtual_batch_size = 4);
+        else if (bare) y = tp_batch_norm(x, "n", .scale = TP_NO, .center = TP_NO, .ema_update = TP_EMA_INTERNAL);
+        else y = tp_batch_norm(x, "n", .ema_update = TP_EMA_INTERNAL);
+        int n = 0, n_model = 0;
+        CHECK(ok(g) && y->dtype == dtype);
+        for (int v = 0; v < tp_graph_n_variables(g); v++, n++) CHECK(tp_graph_variable(g, v)->dtype == own);
+        CHECK(n == (bare ? 2 : i / 8 == 2 ? 8 : 4));
+        tp_collection(g, TP_KEY_MODEL_VARIABLES, &n_model);
+        CHECK(n_model == (!training ? 0 : i / 8 == 2 ? 6 : 2)); /* of the main training tower's */
+        tp_tower_leave(g);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_tensor t;
+        tp_feed f;
+        const tp_tensor *out = NULL;
+        memset(&t, 0, sizeof t);
+        memset(&f, 0, sizeof f);
+        CHECK_OK(tp_tensor_resize(&t, dtype, x->shape));
+        for (int e = 0; e < 64; e++) tp_tensor_set(&t, e, (e / 16) * 2 - 3); /* -3 -1 1 3 in each channel */
+        f.node = x;
+        tp_tensor_view(&f.value, dtype, x->shape, t.data);
+        if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)))
+            for (int e = 0; e < 64; e++) /* deviation sqrt(5), or what it starts from, 1 */
+                CHECK_NEAR(tp_tensor_get(out, e), tp_tensor_get(&t, e) / (training ? sqrt(5.0) : 1),
+                           dtype == TP_F16 || dtype == TP_BF16 ? 0.02 : 2e-5, 0);
+        tp_session_free(s);
+        tp_tensor_free(&t);
+        done(g);
+    }
+}
+
+TEST(renorm_statistics_belong_to_the_training_model)
+{
+    for (int training = 0; training < 2; training++) {
+        int n = 0, updates = 0;
+        tp_graph *g = tower(training);
+        tp_batch_renorm(image(g, 2, 2, 3), "r", .rmax = 2, .dmax = 1);
+        tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
+        tp_collection(g, TP_KEY_UPDATE_OPS, &updates);
+        CHECK(ok(g) && n == (training ? 6 : 0) && updates == (training ? 2 : 0));
+        done(g);
+    }
+}
+
+/* Weight decay is a float32, whatever the weights are; no scale, no loss; the identity is no op. */
+TEST(losses_of_layers)
+{
+    tp_graph *g = tower(true);
+    const tp_regularizer l2 = tp_l2_regularizer(0.5f), none = {l2.fn, 0};
+    tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape(1, 2)), *h = tp_cast(x, TP_F16);
+    tp_fully_connected(x, "fc64", .units = 1, .kernel_initializer = tp_init_constant(2), .use_bias = TP_NO);
+    tp_fully_connected(h, "fc16", .units = 1, .kernel_initializer = tp_init_constant(3), .use_bias = TP_NO);
+    tp_node *cost = tp_regularize_cost(g, "fc.*/W", l2, NULL);
+    CHECK(ok(g) && cost->dtype == TP_F32);
+    int losses = 0;
+    const int before = tp_graph_n_operations(g);
+    tp_fully_connected(x, "a", .units = 1, .use_bias = TP_NO, .activity_regularizer = none);
+    tp_collection(g, TP_KEY_REGULARIZATION_LOSSES, &losses);
+    const int plain = tp_graph_n_operations(g) - before;
+    CHECK(losses == 0);
+    tp_fully_connected(x, "b", .units = 1, .use_bias = TP_NO, .activation = tp_identity);
+    CHECK(tp_graph_n_operations(g) - before == 2 * plain);
+    tp_fully_connected(x, "c", .units = 1, .use_bias = TP_NO, .activity_regularizer = l2);
+    tp_collection(g, TP_KEY_REGULARIZATION_LOSSES, &losses);
+    CHECK(ok(g) && losses == 1);
+    tp_tower_leave(g);
+    CHECK_NEAR(value_of(g, cost), 0.5 * (4 + 4 + 9 + 9) / 2, 1e-6, 0);
+    done(g);
+}
+
+/* Where rows are the same, or all zeros, distances have no derivative; the losses' gradients are finite all the same. */
+TEST(losses_of_equal_rows_have_gradients)
+{
+    for (int what = 0; what < 3; what++) {
+        tp_graph *g = tower(true);
+        tp_node *x[3], *dx[3];
+        for (int i = 0; i < 3; i++) {
+            char name[8];
+            snprintf(name, sizeof name, "w%d", i);
+            x[i] = tp_get_variable_as(g, name, TP_F32, tp_make_shape(2, 3), tp_init_constant(what == 1 ? 0.0f : 1.5f));
+        }
+        tp_node *same = tp_const(g, 0), *y;
+        if (what == 0) y = tp_sym_contrastive_loss(x[0], x[1], same, 1, NULL);
+        else if (what == 1) y = tp_sym_siamese_cosine_loss(x[0], x[1], same, NULL);
+        else y = tp_sym_soft_triplet_loss(x[0], x[1], x[2], NULL);
+        tp_gradients(y, x, what == 2 ? 3 : 2, dx);
+        CHECK(ok(g));
+        tp_tower_leave(g);
+        tp_session *s = tp_session_new(g, NULL);
+        const double want[3] = {0.5 * (1 - 1e-5) * (1 - 1e-5), 0.5, log(2.0)};
+        float out[6];
+        if (CHECK(s != NULL)) {
+            run(s, NULL, tp_make_shape(1), NULL, &y, 1, out, 1);
+            CHECK_NEAR(out[0], want[what], 1e-6, 0);
+            for (int i = 0; i < (what == 2 ? 3 : 2); i++) {
+                run(s, NULL, tp_make_shape(1), NULL, &dx[i], 1, out, 6);
+                for (int e = 0; e < 6; e++) CHECK(out[e] == 0);
+            }
+        }
+        tp_session_free(s);
+        done(g);
+    }
+}
+
+static tp_node *held_twice(tp_node *x, const void *desc)
+{
+    (void)desc;
+    tp_layer_hold(tp_node_graph(x), "W", x);
+    tp_layer_hold(tp_node_graph(x), "V", x);
+    tp_layer_hold(tp_node_graph(x), "W", x);
+    return x;
+}
+static tp_node *as_it_is(tp_node *x, const void *desc)
+{
+    (void)desc;
+    return tp_identity(x);
+}
+
+TEST(layers_of_the_users_own_at_the_limits)
+{
+    static const struct {
+        size_t desc, offset, size, probe;
+        const char *part;
+    } cases[] = {{sizeof(tp_layer_head), sizeof(tp_layer_head), 0, 0, NULL},
+                 {TP_LAYER_MAX_DESC, TP_LAYER_MAX_DESC - 4, 4, 4, NULL},
+                 {sizeof(tp_layer_head) - 1, 0, 0, 0, "layer 'Own' cannot be registered: it needs two names"},
+                 {TP_LAYER_MAX_DESC + 1, 0, 4, 4, "layer 'Own' cannot be registered: it needs two names"},
+                 {100, 101, 0, 0, "layer 'Own': its option 'o' lies outside its descriptor"},
+                 {100, 97, 4, 4, "layer 'Own': its option 'o' lies outside its descriptor"},
+                 {100, 96, 4, 5, "layer 'Own': its option 'o' lies outside its descriptor"},
+                 {100, 96, 4, 4, NULL}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        tp_graph *g = tower(true);
+        tp_layer_field f;
+        tp_layer_type t;
+        memset(&f, 0, sizeof f);
+        memset(&t, 0, sizeof t);
+        f.name = "o", f.offset = cases[i].offset, f.size = cases[i].size, f.probe = cases[i].probe;
+        t.name = "Own", t.c_name = "own", t.desc_size = cases[i].desc, t.fields = &f, t.n_fields = 1,
+        t.build = as_it_is;
+        tp_layer_register(g, &t);
+        if (cases[i].part) CHECK_HAS(tp_graph_error(g), cases[i].part);
+        else ok(g);
+        done(g);
+    }
+    tp_graph *g = tower(true);
+    tp_layer_type t;
+    tp_layer_head d;
+    memset(&t, 0, sizeof t);
+    memset(&d, 0, sizeof d);
+    t.name = "Twice", t.c_name = "twice", t.desc_size = sizeof d, t.build = held_twice;
+    d.name = "t";
+    tp_layer_register(g, &t);
+    CHECK(tp_is_poison(tp_layer_apply(image(g, 2, 2, 1), "Twice", &d)));
+    CHECK_HAS(tp_graph_error(g), "t: the layer holds two variables named 'W'");
+    done(g);
+}
+
+/* A cell's variables come into being at its first call, but not where a scope says that they are there. */
+TEST(a_cell_in_a_scope_that_reuses)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_variable_scope_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "r";
+    d.reuse = TP_REUSE_YES;
+    tp_variable_scope_push(g, &d);
+    CHECK(tp_is_poison(tp_gru_cell(x, "cell", .units = 2)));
+    CHECK_HAS(tp_graph_error(g), "r/cell/gates/kernel");
+    done(g);
+}
+
+TEST(images_of_half_known_size_are_not_shuffled)
+{
+    for (int i = 0; i < 3; i++) {
+        tp_graph *g = tower(true);
+        tp_node *x = image(g, i == 0 ? TP_ANY : 4, i == 1 ? TP_ANY : 4, i == 2 ? TP_ANY : 4);
+        CHECK(tp_is_poison(tp_depth_to_space(x, 2, TP_NHWC)));
+        CHECK_HAS(tp_graph_error(g), "it needs 4 dimensions of which only the batch may be unknown");
+        done(g);
+    }
 }
 
 /* ==== a network learns ================================================================================ */

@@ -1659,6 +1659,230 @@ TEST(npz_lies)
     free(z);
 }
 
+/* One field of a good file with two members is changed; null as the sentence: it does not matter. */
+TEST(npz_each_field)
+{
+    enum { END, WIDE, LOCATOR, ENTRY, ENTRY2, LOCAL, LOCAL2 };
+    static const struct {
+        int where, at, bytes;
+        bool relative; /* the value is added */
+        int64_t value;
+        tp_status code;
+        const char *part;
+    } row[] = {
+        {END, 4, 2, false, 1, TP_ERR_FORMAT, "one part of several"},
+        {END, 6, 2, false, 1, TP_ERR_FORMAT, "one part of several"},
+        {END, 8, 2, true, -1, TP_ERR_FORMAT, "one part of several"},
+        {END, 10, 2, true, 1, TP_ERR_FORMAT, "one part of several"},
+        {END, 8, 4, true, 0x10001, TP_ERR_FORMAT, "its directory is too short"},
+        {END, 8, 4, true, -0x10001, TP_ERR_FORMAT, "its directory is longer than its members"},
+        {END, 12, 4, true, 1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {END, 12, 4, true, -1, TP_ERR_FORMAT, "its directory is wrong"},
+        {END, 12, 4, false, 91, TP_ERR_FORMAT, "its directory is too short"},
+        {END, 12, 4, false, 92, TP_ERR_FORMAT, "its directory is wrong"},
+        {END, 16, 4, true, 1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {END, 16, 4, true, -1, TP_ERR_FORMAT, "its directory is wrong"},
+        {END, 16, 4, false, 0x7FFFFFFF, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {END, 20, 2, false, 1, TP_ERR_FORMAT, "it has no end record"},
+        {END, 0, 4, true, 1, TP_ERR_FORMAT, "it has no end record"},
+        {WIDE, 0, 4, true, 1, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {WIDE, 4, 8, false, 43, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {WIDE, 4, 8, false, 45, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {WIDE, 4, 8, false, -1, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {WIDE, 12, 4, false, 0, TP_OK, NULL},
+        {WIDE, 16, 4, false, 1, TP_ERR_FORMAT, "one part of several"},
+        {WIDE, 20, 4, false, 1, TP_ERR_FORMAT, "one part of several"},
+        {WIDE, 24, 8, true, 1, TP_ERR_FORMAT, "one part of several"},
+        {WIDE, 32, 8, true, 1, TP_ERR_FORMAT, "one part of several"},
+        {WIDE, 40, 8, true, 1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {WIDE, 40, 8, true, -1, TP_ERR_FORMAT, "its directory is wrong"},
+        {WIDE, 40, 8, false, -1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {WIDE, 48, 8, true, 1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {WIDE, 48, 8, false, -1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {LOCATOR, 0, 4, true, 1, TP_ERR_FORMAT, "its directory lies outside the file"},
+        {LOCATOR, 8, 8, true, 1, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {LOCATOR, 8, 8, true, -1, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {LOCATOR, 8, 8, false, -1, TP_ERR_FORMAT, "its zip64 end record is wrong"},
+        {ENTRY, 0, 4, true, 1, TP_ERR_FORMAT, "its directory is wrong"},
+        {ENTRY2, 0, 4, true, 1, TP_ERR_FORMAT, "its directory is wrong"},
+        {ENTRY, 4, 4, false, 0, TP_OK, NULL},
+        {ENTRY, 8, 2, false, 1, TP_ERR_UNSUPPORTED, "member 'a.npy' is encrypted or patched"},
+        {ENTRY2, 8, 2, false, 0x20, TP_ERR_UNSUPPORTED, "member 'b.npy' is encrypted or patched"},
+        {ENTRY, 8, 2, false, 0x40, TP_ERR_UNSUPPORTED, "member 'a.npy' is encrypted or patched"},
+        {ENTRY, 8, 2, false, 0x2000, TP_ERR_UNSUPPORTED, "member 'a.npy' is encrypted or patched"},
+        {ENTRY, 8, 2, false, 0xDF9E, TP_OK, NULL},
+        {ENTRY, 10, 2, false, 8, TP_ERR_FORMAT, "member 'a.npy': the two headers contradict each other"},
+        {ENTRY, 10, 2, false, 9, TP_ERR_UNSUPPORTED, "member 'a.npy' is compressed by method 9"},
+        {ENTRY, 12, 4, false, 0x12345678, TP_OK, NULL},
+        {ENTRY2, 16, 4, true, 1, TP_ERR_FORMAT, "array 'b': the checksum does not match"},
+        {ENTRY2, 28, 2, true, 1, TP_ERR_FORMAT, "its directory is wrong"},
+        {ENTRY, 28, 2, true, -1, TP_ERR_FORMAT, "member 'a.np': the two headers contradict each other"},
+        {ENTRY2, 30, 2, true, 1, TP_ERR_FORMAT, "its directory is wrong"},
+        {ENTRY2, 32, 2, true, 1, TP_ERR_FORMAT, "its directory is wrong"},
+        {ENTRY, 34, 8, false, -1, TP_OK, NULL},
+        {ENTRY2, 42, 4, true, 1, TP_ERR_FORMAT, "contradict"},
+        {LOCAL, 0, 4, true, 1, TP_ERR_FORMAT, "member 'a.npy': the two headers contradict each other"},
+        {LOCAL, 4, 2, false, 77, TP_OK, NULL},
+        {LOCAL, 6, 2, false, 1, TP_ERR_FORMAT, "contradict"},
+        {LOCAL, 6, 2, false, 0xFFFE, TP_OK, NULL},
+        {LOCAL, 8, 2, false, 8, TP_ERR_FORMAT, "contradict"},
+        {LOCAL, 10, 8, false, -1, TP_OK, NULL}, /* time and checksum */
+        {LOCAL, 18, 8, false, 0, TP_OK, NULL},  /* sizes */
+        {LOCAL, 26, 2, true, 1, TP_ERR_FORMAT, "contradict"},
+        {LOCAL, 26, 2, true, -1, TP_ERR_FORMAT, "contradict"},
+        {LOCAL, 28, 2, false, 1, TP_ERR_FORMAT, "members overlap"},
+        {LOCAL2, 28, 2, false, 1, TP_ERR_FORMAT, "a member lies outside the file"},
+        {LOCAL2, 28, 2, false, 0xFFFF, TP_ERR_FORMAT, "contradict"},
+        {LOCAL, 30, 1, true, 1, TP_ERR_FORMAT, "contradict"},
+        {LOCAL2, 34, 1, true, 1, TP_ERR_FORMAT, "contradict"},
+    };
+    zip *z = (zip *)malloc(sizeof *z);
+    for (int wide = 0; wide < 2; wide++)
+        for (int i = 0; i < TP_COUNT(row); i++) {
+            size_t place[7];
+            if (row[i].where == END ? wide : row[i].where <= LOCATOR && !wide) continue;
+            memset(z, 0, sizeof *z);
+            place[LOCAL] = 0;
+            zip_two(z, "a.npy", honest());
+            place[LOCAL2] = z->file.n;
+            zip_two(z, "b.npy", honest());
+            place[ENTRY] = z->file.n;
+            place[ENTRY2] = z->file.n + z->directory.n / 2;
+            zip_end(z, wide != 0);
+            place[END] = z->file.n - 22;
+            place[LOCATOR] = place[END] - 20;
+            place[WIDE] = place[LOCATOR] - 56;
+            uint8_t *p = z->file.p + place[row[i].where] + row[i].at;
+            uint64_t v = 0;
+            for (int k = row[i].bytes; k-- > 0;) v = v << 8 | p[k];
+            v = (row[i].relative ? v : 0) + (uint64_t)row[i].value;
+            for (int k = 0; k < row[i].bytes; k++) p[k] = (uint8_t)(v >> 8 * k);
+            tp_dict d = {NULL, 0, 0};
+            const tp_status s = load_bytes(z->file.p, z->file.n, &d);
+            CHECK_MSG(s == row[i].code && (s == TP_OK ? d.n == 2 && tp_tensor_get(&d.item[1].value, 1) == 2
+                                                      : strstr(tp_last_error(), row[i].part) != NULL),
+                      "row %d: %s: %s", i, tp_status_name(s), tp_last_error());
+            tp_dict_free(&d);
+        }
+    free(z);
+}
+
+/* Other fields and padding stand behind a name, comments behind an entry and the end; an end record within the comment is none. */
+TEST(npz_extra_fields_and_comments)
+{
+    static const struct {
+        const char *hex;
+        bool good;
+    } row[] = {{"", true},
+               {"00", true},
+               {"0000", true},
+               {"000000", true},
+               {"00000000", true},
+               {"0100ff", true},
+               {"555401007f", true},
+               {"55540200 7f", false},
+               {"5554 0000 0100 0000", true},
+               {"5554 0000 0100 0100", false},
+               {"0100 0000", true},
+               {"0100 0800 ffffffffffffffff", true}, /* nothing asks for it */
+               {"0100 0900 ffffffffffffffff", false},
+               {"0200 0400 01000800 00", true},
+               {"5554 ffff 00", false}};
+    zip *z = (zip *)malloc(sizeof *z);
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int comment = 0; comment < 3; comment++) {
+            uint8_t extra[64];
+            const size_t n = unhex(row[i].hex, extra);
+            memset(z, 0, sizeof *z);
+            zip_two(z, "a.npy", honest());
+            z->directory.p[30] = (uint8_t)n; /* of the extra fields */
+            z->directory.p[32] = (uint8_t)comment;
+            put(&z->directory, extra, n);
+            put(&z->directory, "cc", (size_t)comment);
+            zip_two(z, "b.npy", honest());
+            zip_end(z, false);
+            tp_dict d = {NULL, 0, 0};
+            const tp_status s = load_bytes(z->file.p, z->file.n, &d);
+            CHECK_MSG(row[i].good ? s == TP_OK && d.n == 2 && tp_tensor_get(&d.item[1].value, 1) == 2
+                                  : s == TP_ERR_FORMAT && strstr(tp_last_error(), "a zip64 field is wrong") != NULL,
+                      "row %d: %s: %s", i, tp_status_name(s), tp_last_error());
+            tp_dict_free(&d);
+        }
+    static uint8_t file[70000 + sizeof z->file.p];
+    static const size_t comment[] = {0, 1, 21, 22, 23, 100, 65534, 65535, 65536};
+    for (int i = 0; i < TP_COUNT(comment); i++)
+        for (int fake = 0; fake < 2; fake++) {
+            memset(z, 0, sizeof *z);
+            zip_two(z, "a.npy", honest());
+            zip_end(z, false);
+            memset(file, 'c', sizeof file);
+            memcpy(file, z->file.p, z->file.n);
+            file[z->file.n - 2] = (uint8_t)comment[i], file[z->file.n - 1] = (uint8_t)(comment[i] >> 8);
+            if (fake && comment[i] > 22) memcpy(file + z->file.n + comment[i] - 22, "PK\5\6", 4); /* its length: 'cc' */
+            tp_dict d = {NULL, 0, 0};
+            const tp_status s = load_bytes(file, z->file.n + comment[i], &d);
+            if (comment[i] < 65536) CHECK_MSG(s == TP_OK && d.n == 1, "a comment of %d", (int)comment[i]);
+            else CHECK_ERR(s, TP_ERR_FORMAT, "it has no end record");
+            tp_dict_free(&d);
+        }
+    free(z);
+    tp_dict d = {NULL, 0, 0};
+    for (size_t n = 0; n < 22; n++) CHECK_ERR(load_bytes(file, n, &d), TP_ERR_FORMAT, "it is too short");
+}
+
+/* Members that may be a thousand times as large as the file, all of them, before memory is asked for: 16 GiB is too much. */
+TEST(npz_of_too_many_bytes)
+{
+    enum { MEMBERS = 20, PACKED = 1 << 20 };
+    const size_t usize = 1032u * PACKED + 64, size = 30 + 5 + PACKED + MEMBERS * (46 + 5) + 22;
+    if (sizeof(size_t) < 8) TEST_SKIP("the limit is lower here");
+    uint8_t *p = (uint8_t *)calloc(1, size);
+    if (!p) return;
+    for (int n = MEMBERS - 5; n <= MEMBERS; n++)
+        for (int more = 0; more < 2; more++) {
+            bytes
+                b; /* all members are the one at the beginning, under its name: what comes first is how large they are */
+            b.n = 0;
+            put_le(&b, 0x04034b50, 4);
+            put_le(&b, 20, 4);
+            put_le(&b, 8, 2);
+            put_le(&b, 0, 8);
+            put_le(&b, 0, 8);
+            put_le(&b, 5, 4);
+            put(&b, "a.npy", 5);
+            memcpy(p, b.p, b.n);
+            const size_t begin = b.n + PACKED;
+            b.n = 0;
+            for (int i = 0; i < n; i++) {
+                put_le(&b, 0x02014b50, 4);
+                put_le(&b, 20 + (20 << 16), 4);
+                put_le(&b, 8u << 16, 8);
+                put_le(&b, 0, 4);
+                put_le(&b, PACKED, 4);
+                put_le(&b, usize + (size_t)(more && i == n - 1), 4);
+                put_le(&b, 5, 6);
+                put_le(&b, 0, 8);
+                put_le(&b, 0, 4);
+                put(&b, "a.npy", 5);
+            }
+            const size_t directory = b.n;
+            put_le(&b, 0x06054b50, 8);
+            put_le(&b, (uint64_t)n, 2);
+            put_le(&b, (uint64_t)n, 2);
+            put_le(&b, directory, 4);
+            put_le(&b, begin, 6);
+            memcpy(p + begin, b.p, b.n);
+            tp_dict d = {NULL, 0, 0};
+            CHECK_ERR(load_bytes(p, begin + b.n, &d), TP_ERR_FORMAT,
+                      more ? "member 'a.npy': its size is impossible"
+                      : (uint64_t)n * usize > (uint64_t)16 << 30
+                          ? "its arrays are larger than the 17179869184 bytes allowed"
+                          : "there are two arrays 'a'");
+            tp_dict_free(&d);
+        }
+    free(p);
+}
+
 TEST(npz_bombs_overlaps_duplicates)
 {
     zip *z = (zip *)calloc(1, sizeof *z);

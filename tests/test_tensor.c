@@ -307,6 +307,14 @@ TEST(log_default_sink)
     int month, day, h, m, s, used = 0;
     read_stderr(log_three, text, sizeof text);
     CHECK(sscanf(text, "[%2d%2d %2d:%2d:%2d] plain\n%n", &month, &day, &h, &m, &s, &used) == 5 && used > 0);
+    bool now = false; /* give or take two seconds */
+    for (int ago = 0; ago < 3; ago++) {
+        const time_t then = time(NULL) - ago;
+        char want[32];
+        strftime(want, sizeof want, "[%m%d %H:%M:%S] plain", localtime(&then));
+        now = now || strncmp(text, want, strlen(want)) == 0;
+    }
+    CHECK_MSG(now, "%.22s", text);
     CHECK_HAS(text, "] WRN careful\n");
     CHECK_HAS(text, "] ERR broken\n");
     CHECK(!strchr(text, 033)); /* no colours in a file */
@@ -456,6 +464,97 @@ TEST(logger_dir)
     CHECK_OK(tp_logger_set_dir(NULL, 0));
     CHECK(tp_logger_dir() == NULL);
     tp_set_log(NULL, NULL);
+}
+
+/* "top/ddd...d/ddd", of so many bytes; components are of 200 bytes at most. */
+static void long_path(char *path, const char *top, size_t n)
+{
+    snprintf(path, n + 1, "%s", top);
+    for (size_t at = strlen(top); at < n; at++) path[at] = at % 200 == strlen(top) % 200 && at + 1 < n ? '/' : 'd';
+    path[n] = 0;
+}
+
+/* Systems take paths of 4095 bytes; the directory is one whose log file has such a path. */
+TEST(logger_dir_of_the_longest_path)
+{
+    static log_seen seen;
+    char path[5000];
+    tp_set_log(log_into, &seen);
+    const char *top = tp_test_tmpdir();
+    long_path(path, top, 4087);
+    CHECK_OK(tp_logger_set_dir(path, 'k'));
+    CHECK_STR(tp_logger_dir(), path);
+    CHECK(count_entries(path, "log.log", NULL, 0) == 1);
+    CHECK_ERR(tp_logger_set_dir(path, 'k'), TP_ERR_ARG,
+              "is longer than 4095 bytes: use a shorter one"); /* the old one's */
+    CHECK_ERR(tp_logger_set_dir(path, 'b'), TP_ERR_ARG, "is longer than 4095 bytes: use a shorter one");
+    for (size_t n = 4088; n < 4100; n++) {
+        long_path(path, top, n);
+        CHECK_ERR(tp_logger_set_dir(path, 'k'), TP_ERR_ARG,
+                  n < 4096 ? "is longer than 4095 bytes: use a shorter one"
+                           : "log directory: the path is longer than 4096 bytes");
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    tp_set_log(NULL, NULL);
+}
+
+/* What is set aside within one second has numbers, from 2 on, and the log says what became of it. */
+TEST(logger_names_what_it_sets_aside)
+{
+    static log_seen seen;
+    char want[3000], other[1000], stamp[32];
+    tp_set_log(log_into, &seen);
+    for (int tries = 0; tries < 5; tries++) { /* all of it within a second, at last */
+        const char *dir = tp_test_path(tp_test_tmpdir(), "run");
+        const time_t begin = time(NULL);
+        bool ok = tp_logger_set_dir(dir, 0) == TP_OK;
+        strftime(stamp, sizeof stamp, "%m%d-%H%M%S", localtime(&begin));
+        for (int i = 1; i <= 3; i++) {
+            char number[16] = "";
+            if (i > 1) snprintf(number, sizeof number, "-%d", i);
+            ok = ok && tp_logger_set_dir(dir, 'k') == TP_OK;
+            snprintf(want, sizeof want, "Existing log file '%s/log.log' backed up to '%s/log.log.%s%s'", dir, dir,
+                     stamp, number);
+            ok = ok && strcmp(seen.text, want) == 0;
+        }
+        for (int i = 1; i <= 3; i++) {
+            char number[16] = "";
+            if (i > 1) snprintf(number, sizeof number, "-%d", i);
+            snprintf(other, sizeof other, "%s%s%s", dir, stamp, number);
+            ok = ok && tp_logger_set_dir(dir, i == 3 ? 'n' : 'b') == TP_OK;
+            if (i < 3) snprintf(want, sizeof want, "Directory '%s' backed up to '%s'", dir, other);
+            else snprintf(want, sizeof want, "Use a new log directory %s", other);
+            ok = ok && strcmp(seen.text, want) == 0 && exists(other);
+            ok = ok && strcmp(tp_logger_dir(), i == 3 ? other : dir) == 0;
+        }
+        if (time(NULL) != begin && tries < 4) continue;
+        CHECK_MSG(ok, "the last line is '%s', not '%s'", seen.text, want);
+        break;
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    tp_set_log(NULL, NULL);
+}
+
+/* Neither the working directory is emptied, nor one above it, by whatever path. */
+TEST(logger_keeps_the_working_directory)
+{
+    char here[1000], top[260], path[600];
+    snprintf(top, sizeof top, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/a/b/c", top);
+    CHECK_OK(tp_make_dirs(path));
+    CHECK_OK(tp_make_dirs(tp_test_path(top, "a/beside/c")));
+    CHECK(symlink("a", tp_test_path(top, "link")) == 0);
+    if (!CHECK(getcwd(here, sizeof here) != NULL) || !CHECK(chdir(tp_test_path(top, "a/b")) == 0)) return;
+    static const char *const refused[] = {".",          "..",           "../..", "../b", "../../a",
+                                          "../../link", "../../link/b", "c/..",  "/"};
+    for (int i = 0; i < TP_COUNT(refused); i++)
+        CHECK_ERR(tp_logger_set_dir(refused[i], 'd'), TP_ERR_ARG, "holds the working directory and is not deleted");
+    CHECK_ERR(tp_logger_set_dir(tp_test_path(top, "a"), 'd'), TP_ERR_ARG, "holds the working directory");
+    CHECK(exists("c") && exists("../beside/c"));
+    CHECK_OK(tp_logger_set_dir("../beside", 'd'));
+    CHECK(!exists("../beside/c") && exists("../beside/log.log") && exists("c"));
+    CHECK(chdir(here) == 0);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
 /* Only the log file of the present directory is open, and none after it was forgotten. */
@@ -839,6 +938,94 @@ TEST(convert_edges)
     CHECK(h[0] == 0x5e81 && h[1] == 0x5e80 && h[2] == 0xde81 && h[3] == 0xdf00);
 }
 
+/* Any bits of any type as any other, against one formula for all: the nearest of the other type, a tie to even; integers are cut
+ * toward zero and stop at their ends, or keep their low bits if they were integers before. */
+static long double nearest(long double x, int bits, int lowest, long double infinite)
+{
+    if (x != x || x == 0 || isinf(x)) return x;
+    int e;
+    frexpl(x, &e);
+    const int place = e - bits < lowest ? lowest : e - bits;
+    const long double r = ldexpl(rintl(ldexpl(x, -place)), place);
+    return fabsl(r) >= infinite ? (x < 0 ? -(long double)INFINITY : (long double)INFINITY) : r;
+}
+static long double value_at(const void *p, tp_dtype type, int64_t i, int64_t *whole)
+{
+    uint16_t h;
+    *whole = 0;
+    memcpy(&h, (const char *)p + 2 * i, type == TP_F16 || type == TP_BF16 ? 2 : 0);
+    switch (type) {
+    case TP_F32: return (long double)((const float *)p)[i];
+    case TP_F64: return (long double)((const double *)p)[i];
+    case TP_F16: return (h & 0x7fff) > 0x7c00 ? (long double)NAN : (long double)half_value(h);
+    case TP_BF16: return (long double)tp_bf16_to_f32(h);
+    case TP_I32: *whole = ((const int32_t *)p)[i]; break;
+    case TP_I64: *whole = ((const int64_t *)p)[i]; break;
+    case TP_U8: *whole = ((const uint8_t *)p)[i]; break;
+    default: *whole = ((const uint8_t *)p)[i] != 0; break;
+    }
+    return (long double)*whole;
+}
+TEST(convert_any_bits)
+{
+#if LDBL_MANT_DIG < 64
+    TEST_SKIP("long double holds no int64 here");
+#endif
+    enum { N = 700 };
+    static union {
+        uint64_t bits[N];
+        unsigned char bytes[8 * N];
+    } from;
+    static uint64_t to[N];
+    for (int a = TP_F32; a < TP_DTYPE_COUNT; a++) {
+        const size_t size = tp_dtype_size((tp_dtype)a);
+        for (size_t i = 0; i < N; i++) { /* all magnitudes, and half of them small ones with few bits */
+            uint64_t v =
+                (uint64_t)tp_random_u32(3, (uint64_t)a, 2 * i) << 32 | tp_random_u32(3, (uint64_t)a, 2 * i + 1);
+            if (a >= TP_I32) v = (uint64_t)((int64_t)v >> v % 64);
+            if (i % 2 && a <= TP_F64)
+                v = a == TP_F32 ? (v & 0x87ffe000u) + 0x3c000000u : (v & 0x80fffffff0000000u) + 0x3f00000000000000u;
+            if (a == TP_BOOL) v %= 3;
+            for (size_t k = 0; k < size; k++) from.bytes[i * size + k] = (unsigned char)(v >> 8 * k);
+        }
+        const uint32_t order = 1;
+        if (!*(const char *)&order) TEST_SKIP("the bytes of this test are little-endian");
+        for (int b = TP_F32; b < TP_DTYPE_COUNT; b++) {
+            if (a == b) continue;
+            tp_convert(to, (tp_dtype)b, from.bits, (tp_dtype)a, N);
+            int wrong = 0;
+            for (int64_t i = 0; i < N; i++) {
+                int64_t whole, got_whole;
+                const long double x = value_at(from.bits, (tp_dtype)a, i, &whole);
+                const long double got = value_at(to, (tp_dtype)b, i, &got_whole);
+                if (b <= TP_BF16) {
+                    const long double want = b == TP_F32   ? nearest(x, 24, -149, 0x1p128L)
+                                             : b == TP_F64 ? nearest(x, 53, -1074, INFINITY)
+                                             : b == TP_F16 ? nearest(x, 11, -24, 65536.0L)
+                                                           : nearest(x, 8, -133, 0x1p128L);
+                    wrong += !(got == want || (got != got && want != want));
+                    continue;
+                }
+                int64_t want = whole;
+                if (b == TP_BOOL) want = x != 0;
+                else if (a <= TP_BF16) {
+                    const long double lo = b == TP_I32 ? -0x1p31L : b == TP_I64 ? -0x1p63L : 0.0L;
+                    const long double hi = b == TP_I32 ? 0x1p31L - 1 : b == TP_I64 ? 0x1p63L - 1 : 255.0L;
+                    want = x != x ? 0 : (int64_t)(x < lo ? lo : x > hi ? hi : truncl(x));
+                } else if (b == TP_U8) want = ((whole % 256) + 256) % 256;
+                else if (b == TP_I32) {
+                    want = whole % 0x100000000;
+                    want += want < -0x80000000LL ? 0x100000000 : 0;
+                    want -= want > 0x7fffffff ? 0x100000000 : 0;
+                }
+                wrong += got_whole != want;
+            }
+            CHECK_MSG(wrong == 0, "%s to %s: %d of %d are wrong", tp_dtype_name((tp_dtype)a),
+                      tp_dtype_name((tp_dtype)b), wrong, N);
+        }
+    }
+}
+
 /* ==== >>shape ========================================================================================= */
 
 static tp_shape shape_of(int ndim, int64_t a, int64_t b, int64_t c)
@@ -927,6 +1114,52 @@ TEST(tensors)
     tp_tensor_free(&u);
 }
 
+/* Memory is taken when it does not suffice, and kept. */
+TEST(tensors_keep_their_memory)
+{
+    tp_tensor t, u;
+    memset(&t, 0, sizeof t);
+    memset(&u, 0, sizeof u);
+    tp_test_fail_after(0);
+    CHECK_OK(tp_tensor_resize(&t, TP_F32, shape_of(1, 10, 0, 0)));
+    CHECK(t.capacity == 40 && tp_test_alloc_count() == 1);
+    for (int i = 0; i < 10; i++) ((float *)t.data)[i] = (float)i;
+    CHECK_OK(tp_tensor_resize(&t, TP_I64, shape_of(1, 5, 0, 0))); /* as many bytes */
+    CHECK_OK(tp_tensor_resize(&t, TP_U8, shape_of(1, 40, 0, 0)));
+    CHECK(t.capacity == 40 && tp_test_alloc_count() == 1);
+    CHECK_OK(tp_tensor_copy(&u, &t));
+    CHECK(u.capacity == 40 && tp_test_alloc_count() == 2 && memcmp(u.data, t.data, 40) == 0);
+    CHECK_OK(tp_tensor_copy(&u, &t));
+    CHECK(tp_test_alloc_count() == 2);
+    CHECK_OK(tp_tensor_resize(&t, TP_U8, shape_of(1, 41, 0, 0)));
+    CHECK(t.capacity == 41 && tp_test_alloc_count() == 3 && tp_test_live_blocks() == 2);
+    CHECK_OK(tp_tensor_copy(&u, &t));
+    CHECK(u.capacity == 41 && tp_test_alloc_count() == 4 && tp_test_live_blocks() == 2);
+    tp_tensor_free(&u);
+    CHECK_OK(tp_tensor_resize(&u, TP_F32, shape_of(1, 0, 0, 0)));
+    CHECK(u.capacity == 1 && u.data && tp_tensor_bytes(&u) == 0);
+    tp_tensor_free(&u);
+    tp_tensor_free(&t);
+    CHECK(tp_test_live_blocks() == 0);
+    /* where memory ends */
+    if (sizeof(size_t) == 8) {
+        CHECK(tp_tensor_resize(&t, TP_F32, shape_of(1, (int64_t)1 << 61, 0, 0)) == TP_ERR_SHAPE);
+        CHECK(tp_tensor_resize(&t, TP_F32, shape_of(1, ((int64_t)1 << 61) - 1, 0, 0)) == TP_ERR_NOMEM);
+        CHECK(tp_tensor_resize(&t, TP_U8, shape_of(1, INT64_MAX, 0, 0)) == TP_ERR_SHAPE);
+        CHECK(tp_tensor_resize(&t, TP_U8, shape_of(1, INT64_MAX - 1, 0, 0)) == TP_ERR_NOMEM);
+    }
+    /* elements outside, and of nothing */
+    float two[4] = {1, 2, 3, 4};
+    tp_tensor_view(&t, TP_F32, shape_of(1, 2, 0, 0), two + 1);
+    CHECK(tp_tensor_get(&t, 0) == 2 && tp_tensor_get(&t, 1) == 3 && tp_tensor_get(&t, 2) == 0 &&
+          tp_tensor_get(&t, -1) == 0);
+    tp_tensor_set(&t, 2, 9);
+    tp_tensor_set(&t, -1, 9);
+    tp_tensor_set(&t, 1, 7);
+    CHECK(two[0] == 1 && two[1] == 2 && two[2] == 7 && two[3] == 4);
+    tp_test_alloc_reset();
+}
+
 /* ==== >>random ======================================================================================== */
 
 TEST(philox_known_answers)
@@ -1013,6 +1246,44 @@ TEST(random_normal_bits)
         h = h * 31 + tp_hash(&x, sizeof x);
     }
     CHECK_MSG(h == 0x2d0c716952266386u, "the sum of bits is 0x%016llx", (unsigned long long)h);
+}
+
+/* FNV-1a and the last steps of MurmurHash3, word for word. */
+TEST(hashes_keys_and_permutations_by_their_definitions)
+{
+    static const char *const text[] = {"", "a", "conv0/W", "\xff\xfe", "a longer text than eight bytes"};
+    for (int i = 0; i < TP_COUNT(text); i++) {
+        uint64_t h = 14695981039346656037u;
+        for (const char *p = text[i]; *p; p++) {
+            h ^= (unsigned char)*p;
+            h *= 1099511628211u;
+        }
+        h ^= h >> 33;
+        h *= 0xff51afd7ed558ccdu;
+        h ^= h >> 33;
+        h *= 0xc4ceb9fe1a85ec53u;
+        h ^= h >> 33;
+        CHECK(tp_hash_name(text[i]) == h && tp_hash(text[i], strlen(text[i])) == h);
+    }
+    for (uint64_t i = 0; i < 10; i++) {
+        uint32_t r[4];
+        tp_philox(i * 77, i ^ 5, UINT64_MAX, r);
+        CHECK(tp_random_key(i * 77, i ^ 5) == (r[0] | (uint64_t)r[1] << 32));
+    }
+    for (int64_t n = 0; n <= 40;
+         n++) { /* from behind, each changes places with one of those before it or with itself */
+        int64_t got[41], want[41];
+        got[n] = -7;
+        tp_random_permutation(99, got, n);
+        for (int64_t i = 0; i < n; i++) want[i] = i;
+        for (int64_t i = n; i-- > 1;) {
+            uint32_t r[4];
+            tp_philox(99, (uint64_t)i, 0, r);
+            const int64_t k = (int64_t)((r[0] | (uint64_t)r[1] << 32) % (uint64_t)(i + 1)), x = want[i];
+            want[i] = want[k], want[k] = x;
+        }
+        CHECK(memcmp(got, want, (size_t)n * sizeof *got) == 0 && got[n] == -7);
+    }
 }
 
 TEST(random_permutation)
@@ -1227,6 +1498,40 @@ TEST(threads_and_conditions)
     tp_mutex_free(NULL);
 }
 
+typedef struct bell {
+    tp_mutex *m;
+    tp_cond *c;
+    bool quiet;
+} bell;
+static void ring(void *user)
+{
+    bell *b = (bell *)user;
+    for (bool quiet = false; !quiet;) {
+        tp_mutex_lock(b->m);
+        tp_cond_broadcast(b->c);
+        quiet = b->quiet;
+        tp_mutex_unlock(b->m);
+    }
+}
+
+/* Who is woken before the time has passed is told so, whichever part of a second it ends in. */
+TEST(conditions_wait_into_the_next_second)
+{
+    bell b = {tp_mutex_new(), tp_cond_new(), false};
+    tp_thread *t;
+    if (!CHECK(b.m && b.c) || !CHECK_OK(tp_thread_start(&t, ring, &b))) return;
+    tp_mutex_lock(b.m);
+    for (int i = 1; i <= 60; i++) {
+        const double seconds = 5 + i / 30.0 - 1e-4;
+        CHECK_MSG(tp_cond_wait_for(b.c, b.m, seconds), "%g s have passed", seconds);
+    }
+    b.quiet = true;
+    tp_mutex_unlock(b.m);
+    tp_thread_join(t);
+    tp_cond_free(b.c);
+    tp_mutex_free(b.m);
+}
+
 static void log_many(void *user)
 {
     for (int i = 0; i < 200; i++) tp_log(TP_LOG_INFO, "line %d of %d", i, *(int *)user);
@@ -1270,6 +1575,34 @@ TEST(pool_fixes_the_float_mode)
     for (int i = 0; i < 16; i++) CHECK(x[i] == 0);
     tp_pool_free(p);
     tp_pool_free(one);
+}
+#endif
+
+#if defined(__SSE2__) && !defined(TP_NO_THREADS)
+static void ask_float_mode(void *user) { *(unsigned *)user = __builtin_ia32_stmxcsr() & ~0x3fu; }
+
+/* Threads round to the nearest and take subnormal numbers for zero, whatever their starter does. */
+TEST(threads_have_the_float_mode)
+{
+    unsigned mode = 0;
+    tp_thread *t;
+    if (!CHECK_OK(tp_thread_start(&t, ask_float_mode, &mode))) return;
+    tp_thread_join(t);
+    CHECK_MSG(mode == 0x9fc0u, "%x", mode);
+}
+#endif
+
+#if !defined(_WIN32)
+TEST(time_is_that_of_the_monotonic_clock)
+{
+    for (int i = 0; i < 20; i++) {
+        struct timespec a, b;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        const double t = tp_time();
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        CHECK((double)a.tv_sec + (double)a.tv_nsec / 1e9 <= t + 1e-6);
+        CHECK((double)b.tv_sec + (double)b.tv_nsec / 1e9 >= t - 1e-6);
+    }
 }
 #endif
 
@@ -1332,6 +1665,41 @@ TEST(cpu_device)
     d->pool = own;
     for (int i = 0; i < 100; i++) CHECK(c.times[i] == 2);
     d->close(d);
+}
+
+/* Devices of one call share their threads, which go with the last of them; without memory for all there is none. */
+TEST(cpu_devices_share_threads)
+{
+    tp_device *d[12];
+    tp_test_fail_after(0);
+    CHECK_OK(tp_cpu_devices_new(12, 2, "naive", d));
+    for (int i = 0; i < 12; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "cpu:%d", i);
+        CHECK_STR(d[i]->name, name);
+        CHECK(d[i]->pool && d[i]->pool == d[0]->pool && d[i]->abi == TP_ABI && !d[i]->amx);
+    }
+    static counts c;
+    memset(&c, 0, sizeof c);
+    for (int i = 0; i < 12; i++) {
+        const int k = i * 5 % 12; /* in any order */
+        tp_device_parallel(d[k], 50, count_chunk, &c);
+        CHECK(tp_test_live_blocks() > 0);
+        d[k]->close(d[k]);
+    }
+    CHECK(c.times[0] == 12 && c.times[49] == 12 && tp_test_live_blocks() == 0);
+    for (long n = 1, failed = 1; failed; n++) {
+        for (int i = 0; i < 3; i++) d[i] = (tp_device *)(void *)d;
+        tp_test_fail_after(n);
+        const tp_status s = tp_cpu_devices_new(3, 2, "naive", d);
+        failed = tp_test_alloc_failed();
+        if (failed) CHECK_ERR(s, TP_ERR_NOMEM, "out of memory for 3 CPU devices");
+        for (int i = 0; i < 3; i++)
+            if (failed) CHECK(d[i] == NULL);
+            else d[i]->close(d[i]);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
 }
 
 TEST(device_isa)

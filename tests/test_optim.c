@@ -1160,6 +1160,187 @@ TEST(options_at_their_limits)
     }
 }
 
+/* ==== what processors say and leave alone ============================================================= */
+
+TEST(processors_are_quiet_where_there_is_nothing_to_say)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv[3] = {
+        {input(g, "x"), weight(g, "a", 0)}, {input(g, "y"), weight(g, "b", 0)}, {NULL, weight(g, "c", 0)}};
+    tp_node *x = gv[0].grad, *y = gv[1].grad;
+    tp_gradproc p = tp_gradproc_filter_none();
+    CHECK(tp_gradproc_run(&p, g, gv, 2) == 2);
+    CHECK_STR(logged, "");
+    p.quiet = true;
+    CHECK(tp_gradproc_run(&p, g, gv, 3) == 2);
+    CHECK_STR(logged, "");
+    gv[2].grad = NULL;
+    gv[2].var = tp_find_variable(g, "c")->node;
+    p = tp_gradproc_scale("a|c", 3);
+    CHECK(tp_gradproc_run(&p, g, gv, 3) == 3);
+    CHECK_STR(logged, "Gradient of 'a' is multiplied by 3\nGradient of 'c' is multiplied by 3\n");
+    CHECK(gv[0].grad != x && gv[1].grad == y && gv[2].grad == NULL); /* what is not matched stays the node it was */
+    logged[0] = 0;
+    p.quiet = true;
+    CHECK(tp_gradproc_run(&p, g, gv, 3) == 3);
+    CHECK_STR(logged, "");
+    p = tp_gradproc_global_norm_clip(1);
+    CHECK(tp_gradproc_run(&p, g, gv + 2, 1) == 1 && gv[2].grad == NULL);
+    CHECK(ok(g));
+    p = tp_gradproc_global_norm_clip(0);
+    CHECK(tp_gradproc_run(&p, g, gv, 1) == 1);
+    CHECK_HAS(tp_graph_error(g), "GlobalNormClip clips to a norm of 0: it must be positive");
+    done(g);
+}
+
+static int too_many(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    (void)g, (void)gvs;
+    return n + *(const int *)p->user;
+}
+
+TEST(a_processor_may_drop_but_not_add)
+{
+    static const int changes[] = {-3, -2, 0, 1};
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = graph();
+        tp_grad_var gv[2] = {{input(g, "x"), weight(g, "a", 0)}, {input(g, "y"), weight(g, "b", 0)}};
+        tp_gradproc p;
+        memset(&p, 0, sizeof p);
+        p.name = "Own";
+        p.process = too_many;
+        p.user = (void *)(uintptr_t)&changes[i];
+        CHECK(tp_gradproc_run(&p, g, gv, 2) == (changes[i] == -2 ? 0 : 2));
+        if (changes[i] == -3) CHECK_HAS(tp_graph_error(g), "Own left -1 of 2 gradients: it may drop some, not add any");
+        else if (changes[i] == 1)
+            CHECK_HAS(tp_graph_error(g), "Own left 3 of 2 gradients: it may drop some, not add any");
+        else ok(g);
+        done(g);
+    }
+}
+
+/* Gradients of a tower's own variables, towerN/.., are not summarised; names that are like it are. */
+TEST(gradients_of_numbered_towers_are_not_summarised)
+{
+    static const char *const names[] = {"tower0/w", "tower19/w", "tower/w",   "towerx/w",
+                                        "tower9w",  "tower0",    "a/tower0/w"};
+    static const bool summarised[] = {false, false, true, true, true, true, true};
+    tp_graph *g = graph();
+    tp_grad_var gv[7];
+    for (int i = 0; i < 7; i++) gv[i].var = weight(g, names[i], 0), gv[i].grad = tp_identity(gv[i].var);
+    const tp_gradproc p = tp_gradproc_summary(NULL);
+    CHECK(tp_gradproc_run(&p, g, gv, 7) == 7);
+    int n = 0;
+    tp_node *const *summaries = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    for (int i = 0; i < 7; i++) {
+        char tag[64];
+        bool found = false;
+        snprintf(tag, sizeof tag, "SummaryGradient/%s-grad", names[i]);
+        for (int k = 0; k < n; k++) found = found || strcmp(tp_summary_info(summaries[k])->tag, tag) == 0;
+        CHECK_MSG(found == summarised[i], "%s", names[i]);
+    }
+    ok(g);
+    done(g);
+}
+
+/* Names of slots are as long as they may be, or a sentence. */
+TEST(long_names_of_slots)
+{
+    for (int over = 0; over < 2; over++) {
+        char name[1100];
+        tp_graph *g = graph();
+        tp_optimizer *o = tp_sgd(rate(g, 1));
+        memset(name, 'n', sizeof name);
+        name[1023 + over] = 0;
+        tp_node *n = tp_optimizer_scalar(o, name, 0);
+        CHECK(tp_is_poison(n) == (over == 1));
+        if (over) CHECK_HAS(tp_graph_error(g), "GradientDescent: the name of a slot is too long");
+        else CHECK_STR(tp_node_name(n), name);
+        done(g);
+        g = graph();
+        o = tp_sgd(rate(g, 1));
+        memset(name, 'n', sizeof name);
+        name[959 - 2 + over] = 0; /* and "/s" */
+        n = tp_optimizer_slot(o, weight(g, name, 0), "s", "s", tp_init_zeros());
+        CHECK(tp_is_poison(n) == (over == 1));
+        if (over) CHECK_HAS(tp_graph_error(g), "GradientDescent: the name of a slot of 'nnn");
+        done(g);
+    }
+}
+
+static tp_node *own_proxy(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    return tp_apply_gradients_if(o->inner, gvs, n, o->pred);
+}
+
+TEST(a_proxy_has_slots_of_its_own_or_those_of_what_it_wraps)
+{
+    static const char *const names[] = {"mine"};
+    tp_graph *g = graph();
+    tp_optimizer *o = tp_optimizer_proxy(tp_adam(rate(g, 1)), "Own", own_proxy, NULL);
+    int n = -1;
+    CHECK_STR(tp_get_slot_names(o, &n)[0], "m");
+    CHECK(n == 2);
+    o->slot_names = names;
+    o->n_slots = 1;
+    CHECK_STR(tp_get_slot_names(o, &n)[0], "mine");
+    CHECK(n == 1);
+    CHECK(tp_get_slot_names(tp_sgd(rate(g, 1)), &n) == NULL && n == 0);
+    ok(g);
+    done(g);
+}
+
+/* The step where a schedule changes, for each kind of step. */
+TEST(schedules_change_where_they_say)
+{
+    static const tp_dtype dtypes[] = {TP_I32, TP_I64};
+    static const int64_t at[] = {-1, 0, 2, 3, 7, 8};
+    static const float values[] = {1, 0.5f, 0.25f, 0.125f};
+    static const int64_t bounds[] = {0, 2, 7};
+    for (int k = 0; k < 2; k++) {
+        tp_graph *g = graph();
+        tp_node *step_node = tp_placeholder(g, "step", dtypes[k], scalar()), *y[4];
+        y[0] = tp_piecewise_constant(g, step_node, bounds, values, 3);
+        y[1] = tp_exponential_decay(g, 2, step_node, 3, 0.5f, true);
+        y[2] = tp_exponential_decay(g, 2, step_node, 1, 0.5f, false);
+        y[3] = tp_piecewise_constant(g, step_node, NULL, values, 0);
+        tp_session *s = ok(g) ? tp_session_new(g, NULL) : NULL;
+        for (int i = 0; s && i < TP_COUNT(at); i++) {
+            tp_tensor t;
+            tp_feed f;
+            const tp_tensor *v[4];
+            memset(&t, 0, sizeof t);
+            memset(&f, 0, sizeof f);
+            CHECK_OK(tp_tensor_resize(&t, dtypes[k], scalar()));
+            tp_tensor_set(&t, 0, (double)at[i]);
+            f.node = step_node;
+            tp_tensor_view(&f.value, dtypes[k], scalar(), t.data);
+            if (CHECK_OK(tp_session_run(s, &f, 1, y, 4, v))) {
+                CHECK(tp_tensor_get(v[0], 0) == (at[i] <= 0 ? 1 : at[i] <= 2 ? 0.5 : at[i] <= 7 ? 0.25 : 0.125));
+                CHECK_NEAR(tp_tensor_get(v[1], 0), 2 * pow(0.5, floor((double)at[i] / 3)), 0, 1e-6);
+                CHECK_NEAR(tp_tensor_get(v[2], 0), 2 * pow(0.5, (double)at[i]), 0, 1e-6);
+                CHECK(tp_tensor_get(v[3], 0) == 1);
+            }
+            tp_tensor_free(&t);
+        }
+        tp_session_free(s);
+        done(g);
+    }
+    static const int64_t level[] = {2, 2};
+    tp_graph *g = graph();
+    CHECK(tp_is_poison(tp_piecewise_constant(g, NULL, level, values, 2)));
+    CHECK_HAS(tp_graph_error(g), "piecewise_constant: boundary 2 follows 2: they must rise");
+    done(g);
+    g = graph();
+    CHECK(tp_is_poison(tp_exponential_decay(g, 1, NULL, 0, 0.5f, false)));
+    CHECK_HAS(tp_graph_error(g), "exponential_decay: decay_steps is 0: it must be 1 or more");
+    done(g);
+    g = graph();
+    CHECK(tp_is_poison(tp_exponential_decay(g, 1, weight(g, "w", 0), 3, 0.5f, false)));
+    CHECK_HAS(tp_graph_error(g), "exponential_decay: the step 'w' is float32 (1): it must be an integer scalar");
+    done(g);
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     tp_set_log(keep_log, NULL);

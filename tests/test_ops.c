@@ -942,4 +942,114 @@ TEST(print_says_what_is_there)
     tp_graph_free(g);
 }
 
+/* As many elements as are shown, one more, and none. */
+TEST(print_of_few_and_many)
+{
+    for (int64_t n = 0; n < 23; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &n)), *y = tp_print(x, NULL);
+        float values[32];
+        kept_log log;
+        char want[512], elements[256] = "";
+        for (int i = 0; i < 32; i++) values[i] = 2;
+        for (int64_t i = 0; i < n && i < 20; i++)
+            snprintf(elements + strlen(elements), sizeof elements - strlen(elements), "%s2", i ? " " : "");
+        snprintf(want, sizeof want, "Print: shape (%d)%s, [%s%s", (int)n, n ? ", mean 2, rms 2" : "", elements,
+                 n > 20 ? " ...]" : "]");
+        tp_session *s = open_session(g, 1, NULL);
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        memset(&log, 0, sizeof log);
+        feed.node = x;
+        tp_tensor_view(&feed.value, TP_F32, x->shape, values);
+        tp_set_log(keep, &log);
+        CHECK_OK(tp_session_run(s, &feed, 1, &y, 1, NULL));
+        tp_set_log(NULL, NULL);
+        CHECK_STR(log.text, want);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* Nothing flows through whole numbers, bools or sources; between floating types it comes back in the type it went in. */
+TEST(gradients_through_casts)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_F16, TP_BF16, TP_I32, TP_I64, TP_U8, TP_BOOL};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < TP_COUNT(dtypes); k++) {
+            tp_graph *g = tp_graph_new(NULL);
+            const int64_t three = 3;
+            tp_node *x = tp_placeholder(g, "x", dtypes[i], tp_make_shape_n(1, &three)), *dx = NULL;
+            tp_gradients(tp_sum(tp_cast(tp_cast(x, dtypes[k]), TP_F32)), &x, 1, &dx);
+            CHECK(tp_graph_status(g) == TP_OK);
+            if (tp_dtype_is_float(dtypes[k])) CHECK(dx && dx->dtype == dtypes[i]);
+            else CHECK_MSG(dx == NULL, "through %s", tp_dtype_name(dtypes[k]));
+            tp_gradients(tp_sum(tp_stop_gradient(x)), &x, 1, &dx);
+            CHECK(dx == NULL);
+            tp_graph_free(g);
+        }
+}
+
+/* Shapes that look alike may differ when it runs. */
+TEST(reshaped_like_an_unknown_shape)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t any[2] = {TP_ANY, TP_ANY}, two[2] = {2, 6}, three[2] = {3, 4}, four[2] = {4, 4};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(2, any)),
+            *ref = tp_placeholder(g, "ref", TP_F32, tp_make_shape_n(2, any)), *y = tp_reshape_like(x, ref);
+    tp_session *s = open_session(g, 1, NULL);
+    const float v[16] = {0};
+    const tp_tensor *out = NULL;
+    tp_feed feed[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = x, feed[1].node = ref;
+    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape_n(2, two), v);
+    tp_tensor_view(&feed[1].value, TP_F32, tp_make_shape_n(2, three), v);
+    if (CHECK_OK(tp_session_run(s, feed, 2, &y, 1, &out))) CHECK(out->shape.dim[0] == 3 && out->shape.dim[1] == 4);
+    tp_tensor_view(&feed[1].value, TP_F32, tp_make_shape_n(2, four), v);
+    CHECK_ERR(tp_session_run(s, feed, 2, &y, 1, &out), TP_ERR_SHAPE, "shape (2,6) has 12 elements, (4,4) has 16");
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Kernels that look things up: any index beyond the ends fails the run, and the next run is fine. */
+TEST(indices_beyond_the_ends_fail_the_run)
+{
+    static const int64_t bad[] = {-1, 7, -1000000000, 1000000000};
+    for (int i = 0; i < 4 * TP_COUNT(bad); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const int64_t rows[2] = {9, i & 1 ? 7 : 3}, table[2] = {7, 4}, n = 9, limit = i & 1 ? 7 : 3;
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(2, rows)),
+                *ids = tp_placeholder(g, "ids", i & 2 ? TP_I64 : TP_I32, tp_make_shape_n(1, &n)),
+                *t = tp_placeholder(g, "t", TP_F32, tp_make_shape_n(2, table)), *y[2];
+        y[0] = tp_sparse_softmax_cross_entropy(x, ids); /* of few classes, and of as many as a vector takes */
+        y[1] = tp_gather(t, ids);
+        const float v[64] = {0};
+        for (int f = 0; f < 2; f++)
+            for (int naive = 0; naive < 2; naive++) {
+                tp_session *s = open_session(g, 1, naive ? "naive" : NULL);
+                tp_tensor id;
+                tp_feed feed[2];
+                memset(&id, 0, sizeof id);
+                memset(feed, 0, sizeof feed);
+                feed[0].node = f ? t : x, feed[1].node = ids;
+                tp_tensor_view(&feed[0].value, TP_F32, feed[0].node->shape, v);
+                CHECK_OK(tp_tensor_resize(&id, ids->dtype, ids->shape));
+                for (int k = 0; k < 9; k++) tp_tensor_set(&id, k, k % 3);
+                tp_tensor_view(&feed[1].value, id.dtype, id.shape, id.data);
+                CHECK_OK(tp_session_run(s, feed, 2, &y[f], 1, NULL));
+                const int64_t wrong = bad[i / 4] == 7 && !f ? limit : bad[i / 4];
+                char part[64];
+                tp_tensor_set(&id, 8, (double)wrong);
+                snprintf(part, sizeof part, f ? "index %lld is outside" : "label %lld is outside", (long long)wrong);
+                CHECK_ERR(tp_session_run(s, feed, 2, &y[f], 1, NULL), TP_ERR_NUMERIC, part);
+                tp_tensor_set(&id, 8, 2);
+                CHECK_OK(tp_session_run(s, feed, 2, &y[f], 1, NULL));
+                tp_session_free(s);
+                tp_tensor_free(&id);
+            }
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -850,6 +850,11 @@ TEST(a_sequence_over_a_table_is_as_over_its_rows)
             tp_tensor_set(&feed.value, n - 1, (double)z[4]); /* the words of the gather that is not there */
             CHECK(tp_session_run(s[0], &feed, 1, fetch[0], TABLE_VALUES, v[0]) == TP_ERR_NUMERIC);
             CHECK(strstr(tp_last_error(), "'Gather': index") && strstr(tp_last_error(), "outside the rows"));
+            for (int far = -1; far < 2; far += 2) {
+                tp_tensor_set(&feed.value, n - 1, far * 1e9);
+                CHECK(tp_session_run(s[0], &feed, 1, fetch[0], TABLE_VALUES, v[0]) == TP_ERR_NUMERIC);
+                CHECK_HAS(tp_last_error(), far < 0 ? "index -1000000000 is outside" : "index 1000000000 is outside");
+            }
             for (int q = 0; q < 5; q++) tp_session_free(s[q]);
             tp_tensor_free(&feed.value);
             tp_graph_free(g);

@@ -253,6 +253,98 @@ TEST(variables_that_are_not_in_the_checkpoint)
     }
 }
 
+/* v00 to vNN, of which the output needs all. */
+static tp_node *of_many(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *sum = in[0];
+    for (int i = 0; i < *(const int *)user; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "v%02d", i);
+        sum = tp_add(sum, tp_get_variable_as(g, name, TP_F32, tp_make_shape(3), tp_init_ones()));
+    }
+    tp_named(sum, "sum");
+    return NULL;
+}
+
+TEST(ten_missing_variables_are_named)
+{
+    static const char *const sum_only[] = {"sum"};
+    for (int n = 1; n < 13; n++) {
+        tp_predict_config c;
+        tp_spec spec[2];
+        tp_dict d;
+        char want[256] = "";
+        config(&c, spec);
+        memset(&d, 0, sizeof d);
+        c.n_inputs = 1;
+        c.build_graph = of_many;
+        c.user = &n;
+        c.output_names = sum_only;
+        c.session_init = tp_dict_restore(&d, false);
+        CHECK(tp_offline_predictor(&c) == NULL);
+        snprintf(want, sizeof want, "no values for %d variable%s that the outputs need: ", n, n == 1 ? "" : "s");
+        for (int i = 0; i < n && i < 10; i++)
+            snprintf(want + strlen(want), sizeof want - strlen(want), "%sv%02d", i ? ", " : "", i);
+        if (n > 10) snprintf(want + strlen(want), sizeof want - strlen(want), ", and %d more", n - 10);
+        snprintf(want + strlen(want), sizeof want - strlen(want), ". Is it of another model?");
+        CHECK_HAS(tp_last_error(), want);
+    }
+}
+
+/* One tower has no name, two have; the last one is asked for without a word, the one behind it is the first again. */
+TEST(towers_and_their_names)
+{
+    for (int n = 1; n < 4; n++) {
+        tp_predict_config c;
+        tp_spec spec[2];
+        tp_dict d;
+        config(&c, spec);
+        weights(&d);
+        c.session_init = tp_dict_restore(&d, false);
+        tp_predictor *p = tp_multi_tower_predictor(&c, n);
+        if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) continue;
+        tp_graph *g = tp_session_graph(tp_predictor_session(p));
+        CHECK((tp_graph_find(g, "x") != NULL) == (n == 1) && (tp_graph_find(g, "prob") != NULL) == (n == 1));
+        for (int i = 0; i < 4; i++) {
+            char x[16], prob[16];
+            snprintf(x, sizeof x, "tower%d/x", i);
+            snprintf(prob, sizeof prob, "tower%d/prob", i);
+            CHECK((tp_graph_find(g, x) != NULL) == (n > 1 && i < n) &&
+                  (tp_graph_find(g, prob) != NULL) == (n > 1 && i < n));
+        }
+        heard[0] = 0;
+        tp_set_log(hear, NULL);
+        for (int i = 0; i < n; i++) CHECK_NEAR(ask(tp_predictor_tower(p, i), 1), expected(), 1e-6, 0);
+        CHECK_STR(heard, "");
+        CHECK(tp_predictor_tower(p, n) == p);
+        char want[96];
+        snprintf(want, sizeof want, "predictor %d was asked for, there are %d towers: it is number 0 again\n", n, n);
+        CHECK_STR(heard, want);
+        tp_set_log(NULL, NULL);
+        tp_predictor_free(p);
+    }
+}
+
+/* No path, and an empty one, are the session as it is. */
+TEST(no_file_is_the_session_as_it_is)
+{
+    static const char *const paths[] = {NULL, ""};
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_constant(4));
+        tp_session *s = tp_session_new(g, NULL);
+        tp_session_init *init = tp_smart_init(paths[i], false);
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        if (CHECK(init != NULL)) CHECK_OK(tp_session_init_run(init, s));
+        if (CHECK_OK(tp_session_eval(s, w, &t))) CHECK(tp_tensor_get(&t, 0) == 4);
+        tp_tensor_free(&t);
+        tp_session_init_free(init);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(towers_predict_at_the_same_time)
 {
     tp_predict_config c;

@@ -1501,12 +1501,16 @@ static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, in
     const tp__symbol *s = (const tp__symbol *)c->symbols.item[symbol - TP__OV_ANY - 1];
     tp_node *x = s->node;
     tp_shape shape;
+    int empty[TP_MAX_DIMS], n_empty = 0;
     for (int d = 0; d < s->node->shape.ndim; d++)
-        if (d != s->axis) x = tp__cut(x, d, 0, 1);
+        if (d != s->axis && s->node->shape.dim[d] == 0) empty[n_empty++] = d;
+        else if (d != s->axis) x = tp__cut(x, d, 0, 1);
+    x = tp__as(tp_zeros_like(x), dtype);
+    if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true); /* the sum of nothing */
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
     for (int d = 0; d < ndim; d++) shape.dim[d] = d == axis ? TP_ANY : 1;
-    return tp__as(tp_reshape_to(tp_zeros_like(x), shape), dtype);
+    return tp_reshape_to(x, shape);
 }
 
 static void tp__import_shape(tp__on *n) /* known even where the value is not */

@@ -256,7 +256,7 @@ TEST(sizes_follow_an_unknown_batch)
 {
     /* y = reshape(x, (size of x's axis 0) * 2, -1): Shape, Gather, Mul, Concat and Reshape vanish but for the last */
     static const int64_t zero = 0, twice = 2, rest = -1;
-    double y[4];
+    double y[9];
     graph.n = 0;
     put_text(&graph, 2, "g");
     put_weight(&graph, "zero", 7, 1, one, &zero, 8);
@@ -275,6 +275,22 @@ TEST(sizes_follow_an_unknown_batch)
     put_model(&file, &graph, 13);
     CHECK(run_model(&file, NULL, 2, 2, y, 4) == 4 && y[3] == 4);
     CHECK(run_model(&file, NULL, 1, 2, y, 4) == 2 && y[1] == 2);
+
+    /* the batch of what is empty has a length too */
+    const int64_t n_by_0[] = {-1, 0};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+    put_weight(&graph, "twice", 7, 1, one, &twice, 8);
+    put_io(&graph, 11, "x", 1, 2, n_by_0);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_node(&graph, "Gather", "shape,zero", "rows", int_attribute("axis", 0));
+    put_node(&graph, "Concat", "rows,twice", "state", int_attribute("axis", 0));
+    put_node(&graph, "ConstantOfShape", "state", "zeros", NULL);
+    put_io(&graph, 12, "zeros", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    y[3] = 7;
+    CHECK(run_model(&file, NULL, 2, 0, y, 9) == 4 && y[0] == 0 && y[3] == 0);
 
     /* arithmetic of it is followed as far as a reshape needs it: (2 n, -1) */
     graph.n = 0;

@@ -4786,7 +4786,7 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
     TP__REQUIRE(name, NULL)
 
     char op[512];
-    tp__op_name(name ? name : "", op, sizeof op);
+    tp__op_name(name, op, sizeof op);
     tp_hyper_param *p = tp_hyper_param_new(op, sizeof(tp__graph_var));
     if (!p) return NULL;
     p->setup_graph = tp__graph_var_setup;

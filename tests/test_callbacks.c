@@ -1097,4 +1097,293 @@ TEST(savers_of_collections)
     tp_set_log(NULL, NULL);
 }
 
+/* ==== >>parameters and inferencers by hand ============================================================ */
+
+/* A field of each type; a variable, before and after there is a session. */
+TEST(parameters_are_read_and_set)
+{
+    static const tp_dtype good[] = {TP_F64, TP_F32, TP_I32, TP_I64};
+    for (int i = 0; i < 6; i++) {
+        int64_t room[2] = {0, 0};
+        const tp_dtype dtype = i < 4 ? good[i] : i == 4 ? TP_U8 : TP_BOOL;
+        tp_hyper_param *p = tp_param_field("mine", room, dtype);
+        double v = -1;
+        if (i < 4) {
+            CHECK_OK(p->setup_graph(p));
+            CHECK(p->get_value(p, &v) == TP_OK && v == 0);
+            CHECK(p->set_value(p, -7) == TP_OK && p->get_value(p, &v) == TP_OK && v == -7);
+            CHECK(dtype == TP_F64   ? *(double *)(void *)room == -7
+                  : dtype == TP_F32 ? *(float *)(void *)room == -7
+                  : dtype == TP_I32 ? *(int32_t *)(void *)room == -7
+                                    : room[0] == -7);
+        } else
+            CHECK_ERR(p->setup_graph(p), TP_ERR_ARG,
+                      "the parameter 'mine' needs the address of a double, float, int32_t or int64_t");
+        tp_hyper_param_free(p);
+    }
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "rate", 0.5f);
+    tp_get_variable_as(g, "steps", TP_I64, tp_make_shape_n(0, NULL), tp_init_ones());
+    tp_get_variable_as(g, "vector", TP_F32, tp_make_shape(3), tp_init_ones());
+    static const char *const name[] = {"rate:0", "steps", "vector", "rat"};
+    for (int i = 0; i < 4; i++) {
+        tp_train_state train = by_hand(g, NULL);
+        tp_hyper_param *p = tp_param_graph_var(name[i]);
+        double v = -1;
+        p->train = &train;
+        CHECK_STR(p->name, i ? name[i] : "rate");
+        CHECK_ERR(p->get_value(p, &v), TP_ERR_STATE, "has no value before training");
+        CHECK_ERR(p->set_value(p, 1), TP_ERR_STATE, "cannot be set before training");
+        if (i == 2) CHECK_ERR(p->setup_graph(p), TP_ERR_SHAPE, "the parameter 'vector' is not a scalar");
+        if (i == 3)
+            CHECK_ERR(p->setup_graph(p), TP_ERR_NAME, "rat:0 is not a variable in the graph; did you mean 'rate'?");
+        if (i < 2) {
+            CHECK_OK(p->setup_graph(p));
+            CHECK_ERR(p->get_value(p, &v), TP_ERR_STATE, "has no value before training");
+            CHECK_ERR(p->set_value(p, 1), TP_ERR_STATE, "cannot be set before training");
+            train.session = tp_session_new(g, NULL);
+            CHECK(p->get_value(p, &v) == TP_OK && v == (i ? 1 : 0.5));
+            CHECK_OK(p->set_value(p, -3));
+            CHECK(p->get_value(p, &v) == TP_OK && v == -3);
+            CHECK_ERR(p->set_value(p, (double)NAN), TP_ERR_NUMERIC, "cannot be set to NaN");
+            if (i)
+                CHECK_ERR(p->set_value(p, 2.5), TP_ERR_DTYPE,
+                          "the parameter 'steps' is int64: it cannot be set to 2.5");
+            else CHECK_OK(p->set_value(p, 2.5));
+            CHECK(p->get_value(p, &v) == TP_OK && v == (i ? -3 : 2.5));
+        }
+        tp_hyper_param_free(p);
+        tp_session_free(train.session);
+    }
+    tp_graph_free(g);
+}
+
+/* Means of scalars, sums over counts, precision and recall, over batches of any size, twice. */
+TEST(inferencers_by_hand)
+{
+    static const double pred[] = {1, 0, 1, 1, 0, 0.4, 1.6, 1, 0, 1}, label[] = {1, 1, 0, 1, 0, 1, 1, 0, 0, 1};
+    for (int prefix = 0; prefix < 3; prefix++) {
+        tp_inf_scalar_stats_desc a;
+        tp_inf_classification_error_desc e;
+        tp_inf_binary_classification_desc b;
+        tp_monitor *m = teller();
+        tp_monitors *all = tp_monitors_new(&m, 1);
+        tp_train_state train = by_hand(NULL, all);
+        memset(&a, 0, sizeof a), memset(&e, 0, sizeof e), memset(&b, 0, sizeof b);
+        CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+        a.prefix = b.prefix = prefix == 0 ? NULL : prefix == 1 ? "" : "mine";
+        a.names[0] = "tower/cost:0", a.names[1] = "error";
+        e.summary_name = prefix == 2 ? "mine_error" : NULL;
+        b.pred_tensor_name = "p", b.label_tensor_name = "l";
+        tp_inferencer *inf[3] = {tp_inf_scalar_stats_(&a), tp_inf_classification_error_(&e),
+                                 tp_inf_binary_classification_(&b)};
+        char want[1000] = "";
+        CHECK(inf[0]->n_names == 2 && strcmp(inf[0]->names[0], "tower/cost:0") == 0);
+        CHECK(inf[1]->n_names == 1 && strcmp(inf[1]->names[0], "incorrect_vector") == 0);
+        CHECK(inf[2]->n_names == 2 && strcmp(inf[2]->names[1], "l") == 0);
+        for (int pass = 0; pass < 3; pass++) {
+            double sum[2] = {0, 0}, wrong = 0, p = 0, l = 0, both = 0;
+            int n = 0, batches = 0;
+            train.global_step = pass;
+            for (int i = 0; i < 3; i++) inf[i]->train = &train;
+            for (int i = 0; i < 3; i++) CHECK_OK(inf[i]->before_inference(inf[i]));
+            for (int at = 0, size = 1; pass < 2 && at + size <= 10; at += size, size += 1 + pass) {
+                tp_tensor t[4];
+                const tp_tensor *value[2] = {&t[0], &t[1]}, *pl[2] = {&t[2], &t[3]}, *w[1] = {&t[2]};
+                const double scalar[2] = {at * 1.5, -at - pass};
+                memset(t, 0, sizeof t);
+                for (int i = 0; i < 2; i++) tp_tensor_view(&t[i], TP_F64, tp_make_shape_n(0, NULL), &scalar[i]);
+                tp_tensor_view(&t[2], TP_F64, tp_make_shape(size), pred + at);
+                tp_tensor_view(&t[3], TP_F64, tp_make_shape(size), label + at);
+                CHECK_OK(inf[0]->on_fetches(inf[0], value, 2));
+                CHECK_OK(inf[1]->on_fetches(inf[1], w, 1));
+                CHECK_OK(inf[2]->on_fetches(inf[2], pl, 2));
+                sum[0] += scalar[0], sum[1] += scalar[1], batches++;
+                for (int i = at; i < at + size; i++) {
+                    const bool is_p = pred[i] == 1, is_l = label[i] == 1;
+                    wrong += pred[i], n++;
+                    p += is_p, l += is_l, both += is_p && is_l;
+                }
+            }
+            for (int i = 0; i < 3; i++) CHECK_OK(inf[i]->after_inference(inf[i]));
+            const char *const x = prefix == 0   ? "validation_"
+                                  : prefix == 1 ? ""
+                                                : "mine_",
+                              *const y = prefix == 0   ? "val_"
+                                         : prefix == 1 ? "_"
+                                                       : "mine_";
+            size_t at = strlen(want);
+            if (batches)
+                at += (size_t)snprintf(want + at, sizeof want - at, "%s%stower/cost=%g@%d %serror=%g@%d %s=%g@%d ", "",
+                                       x, sum[0] / batches, pass, x, sum[1] / batches, pass,
+                                       prefix == 2 ? "mine_error" : "validation_error", wrong / n, pass);
+            else at += (size_t)snprintf(want + at, sizeof want - at, "?");
+            if (batches)
+                snprintf(want + at, sizeof want - at, "%sprecision=%g@%d %srecall=%g@%d ", y, both / p, pass, y,
+                         both / l, pass);
+        }
+        char *nothing = strchr(want, '?'); /* of no data: precision and recall are 0, the others are not told */
+        CHECK(nothing && strncmp(told, want, (size_t)(nothing - want)) == 0);
+        CHECK(!strstr(told + (nothing ? nothing - want : 0), "cost") &&
+              strstr(told + (nothing ? nothing - want : 0), "recall=0@2"));
+        if (nothing) *nothing = 0;
+        if (strncmp(told, want, strlen(want)) != 0) CHECK_STR(told, want);
+        tp_tensor two, one;
+        const double v[2] = {0, 1};
+        memset(&two, 0, sizeof two), memset(&one, 0, sizeof one);
+        tp_tensor_view(&two, TP_F64, tp_make_shape(2), v), tp_tensor_view(&one, TP_F64, tp_make_shape(1), v);
+        const tp_tensor *odd[2] = {&one, &two};
+        CHECK_ERR(inf[0]->on_fetches(inf[0], odd, 2), TP_ERR_SHAPE,
+                  "ScalarStats: 'error' has shape (2), only scalars have a mean here");
+        CHECK_ERR(inf[2]->on_fetches(inf[2], odd, 2), TP_ERR_SHAPE,
+                  "BinaryClassificationStats: 'p' has shape (1), 'l' has (2)");
+        for (int i = 0; i < 3; i++) tp_inferencer_free(inf[i]);
+        tp_callback_free(&all->cb);
+        tp_monitor_free(m);
+    }
+}
+
+/* ==== >>states of all ================================================================================= */
+
+static tp_status keep_seven(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const int64_t v[2] = {7, (int64_t)(uintptr_t)cb->user ? 1 : 0};
+    return tp_state_put_i64(d, prefix, "seven", v, 2);
+}
+static int n_loaded;
+static tp_status take_seven(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    int64_t v[2] = {0, 0};
+    (void)cb;
+    CHECK(tp_state_get_i64(d, prefix, "seven", v, 2) && v[0] == 7);
+    CHECK(!tp_state_get_i64(d, prefix, "seven", v, 1) && !tp_state_get_i64(d, prefix, "eight", v, 2));
+    CHECK(!tp_state_get_f64(d, prefix, "seven", (double *)(void *)v, 2));
+    n_loaded++;
+    return TP_OK;
+}
+static tp_callback *keeper(const char *name, const char *id)
+{
+    tp_callback *cb = tp_callback_new(name, 8);
+    cb->id = id;
+    cb->save_state = keep_seven;
+    cb->load_state = take_seven;
+    return cb;
+}
+/* The callbacks of one program; other: of another one, which lacks some and has others. */
+static int some_callbacks(tp_callback **cb, bool other)
+{
+    tp_callback *two[2];
+    tp_cb_periodic_trigger_desc p;
+    int n = 0;
+    memset(&p, 0, sizeof p);
+    cb[n++] = keeper("A", NULL);
+    cb[n++] = keeper("A", other ? "changed" : "id");
+    two[0] = keeper("A", NULL), two[1] = keeper("B", NULL);
+    cb[n++] = tp_cb_group(two, 2);
+    p.cb = keeper("C", "in"), p.every_k_epochs = 1;
+    cb[n++] = tp_cb_periodic_trigger_(&p);
+    if (other) cb[n++] = keeper("New", NULL);
+    else cb[n++] = keeper("Old", NULL);
+    cb[n++] = lambda();
+    return n;
+}
+
+TEST(states_have_names_and_find_their_callbacks)
+{
+    static const char *const name[] = {"tp:callback/A/seven", "tp:callback/A(id)/seven", "tp:callback/A:2/seven",
+                                       "tp:callback/B/seven", "tp:callback/C(in)/seven", "tp:callback/Old/seven"};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "w", 1);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int way = 0; way < 12; way++) { /* an epoch just done, within one, before the first one; another program */
+        const int when = way % 4;
+        const bool other = way >= 4, old = way >= 8;
+        tp_callback *cb[8];
+        tp_train_state train = by_hand(g, NULL);
+        tp_dict *d = tp_session_state(s);
+        CHECK(d != NULL);
+        tp_dict_free(d);
+        train.session = s, train.callbacks = cb, train.n_callbacks = some_callbacks(cb, false);
+        train.epoch_num = when == 3 ? 0 : 5,
+        train.local_step = when == 0   ? 3
+                           : when == 3 ? -1
+                                       : 1,
+        train.done_ = when == 1 ? 2 : 0;
+        train.within_ = when == 1 || when == 2;
+        CHECK_OK(tp_train_state_save(&train));
+        CHECK_OK(tp_train_state_save(&train)); /* what an earlier one left is not there twice */
+        int n_states = 0;
+        for (int i = 0; i < d->n; i++) n_states += strncmp(d->item[i].name, "tp:callback/", 12) == 0;
+        CHECK_MSG(n_states == 6, "%d states", n_states);
+        for (int i = 0; i < 6; i++) CHECK_MSG(tp_dict_find(d, name[i]) != NULL, "%s is missing", name[i]);
+        int64_t epoch[2] = {-1, -1}, step = -9;
+        CHECK(tp_state_get_i64(d, "tp:", "epoch", epoch, 2) && tp_state_get_i64(d, "tp:", "local_step", &step, 1));
+        /* epochs that are over; whether no step of a later one was taken; the last step that was */
+        CHECK_MSG(epoch[0] == (when == 0 ? 5 : when == 3 ? 0 : 4), "%d: %d", when, (int)epoch[0]);
+        CHECK_MSG(epoch[1] == (when != 1), "%d: %d", when, (int)epoch[1]);
+        CHECK_MSG(step == (when == 0 ? 3 : when == 1 ? 1 : -1), "%d: %d", when, (int)step);
+        for (int i = 0; i < train.n_callbacks; i++) tp_callback_free(cb[i]);
+
+        train.n_callbacks = some_callbacks(cb, other);
+        if (old) { /* an older version wrote no list */
+            for (int i = 0; i < d->n; i++)
+                if (strcmp(d->item[i].name, "tp:callbacks") == 0) d->item[i].name[3] = 'x';
+        }
+        quiet();
+        n_loaded = 0;
+        CHECK_OK(tp_train_state_load(&train));
+        CHECK(train.resumed);
+        CHECK_MSG(n_loaded == (old ? 0 : other ? 4 : 6), "%d were loaded", n_loaded);
+        if (other) {
+            char want[400];
+            snprintf(want, sizeof want, "No callback takes this state of the checkpoint%s: A(id)/seven, Old/seven\n",
+                     old ? " (which an older version wrote)" : "");
+            CHECK_HAS(logged, want);
+            CHECK_HAS(logged, "A(changed) finds no state of its own in the checkpoint: it begins anew.");
+            CHECK_HAS(logged, "New finds no state of its own in the checkpoint: it begins anew.");
+            CHECK((strstr(logged, "\nB finds no state") != NULL) == old);
+        } else CHECK_STR(logged, "");
+        for (int i = 0; i < train.n_callbacks; i++) tp_callback_free(cb[i]);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+
+/* A tensor is found in the whole graph, else in the first training tower. */
+static tp_node *tower_cost(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    return tp_named(tp_reduce_sum(in[0], NULL, 0, false), "cost");
+}
+TEST(tensors_are_found_in_the_graph_or_the_training_tower)
+{
+    const tp_spec spec = {"x", TP_F32, {1, {2}}};
+    for (int way = 0; way < 3; way++) { /* no tower, one for inference, then one for training */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tower_func *f = tp_tower_func_new(g, tower_cost, NULL, &spec, 1);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2)), *cost[2] = {NULL, NULL};
+        tp_train_state train = by_hand(g, NULL);
+        tp_callback *cb = lambda();
+        tp_named(tp_neg(x), "here");
+        for (int i = 0; i < way; i++) {
+            tp_tower_desc d;
+            memset(&d, 0, sizeof d);
+            d.name = i ? "training" : "inference", d.is_training = i == 1;
+            tp_tower_enter(g, &d);
+            cost[i] = tp_tower_func_call(f, &x);
+            tp_tower_leave(g);
+        }
+        train.tower_func = f;
+        cb->train = &train;
+        CHECK(tp_callback_find(cb, "here") == tp_graph_find(g, "here") && tp_callback_find(cb, "here:0") != NULL);
+        CHECK(tp_callback_find(cb, "nothing") == NULL);
+        CHECK_HAS(tp_last_error(), "Tensor nothing not found in the graph");
+        if (way == 2) CHECK(tp_callback_find(cb, "cost") == cost[1]);
+        else CHECK(tp_callback_find(cb, "cost") == NULL);
+        tp_callback_free(cb);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

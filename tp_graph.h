@@ -5481,11 +5481,11 @@ static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x,
 static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
 {
     while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
-    if (x->op->n_var == 0) return false;
-    for (int j = 0; j < id; j++) {
+    const tp_variable *v = x->op->n_var ? x->op->var[0] : tp_node_variable(x);
+    for (int j = 0; j < id && v; j++) {
         const tp_operation *w = (const tp_operation *)c->g->op.item[j];
         for (int i = 0; i < w->n_var && tp__is_writer(w); i++)
-            if (w->var[i] == x->op->var[0]) return true;
+            if (w->var[i] == v) return true;
     }
     return false;
 }

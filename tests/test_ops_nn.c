@@ -861,6 +861,194 @@ TEST(a_sequence_over_a_table_is_as_over_its_rows)
         }
 }
 
+/* Where a sequence may work on the table and where not. `blocked`: the rows go through an op that changes nothing, so that it
+ * works on them; the values must be the same as far as the order of sums allows. */
+enum {
+    T_PLAIN,
+    T_GRU,
+    T_NAMED,
+    T_RESHAPED,
+    T_WAITS,
+    T_FED,
+    T_FED_BETWEEN,
+    T_WRITTEN_BEFORE,
+    T_STATE_OF_WRITTEN,
+    T_WRITTEN_AFTER,
+    T_ASSIGNED,
+    T_PLACE_WRITTEN,
+    T_OTHER_WRITTEN,
+    T_AS_LONG,
+    T_ALMOST,
+    T_F64,
+    T_GATHERED_ELSEWHERE,
+    T_LIES_ELSEWHERE,
+    T_OWN_GATHER,
+    T_OWN_LSTM,
+    T_NAIVE,
+    T_HALF,
+    T_BACK,
+    T_BACK_TWICE,
+    T_BACK_OTHER_PLACES,
+    T_BACK_OTHER_TABLE,
+    T_BACK_WAITS,
+    T_BACK_FED,
+    T_BACK_VIEW_FED,
+    T_BACK_OWN,
+    T_KINDS
+};
+enum { TT = 4, TB = 3, TI = 16, TH = 8 };
+typedef struct table_case {
+    tp_graph *g;
+    tp_node *fetch[6], *fed, *fed_too;
+    int n;
+} table_case;
+
+static tp_node *table_var(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
+{
+    return tp_get_variable_as(g, name, dtype, shape, tp_init_uniform(-0.5f, 0.5f));
+}
+static tp_node *table_places(tp_graph *g, int kind, int64_t rows)
+{
+    float at[TT * TB];
+    for (int i = 0; i < TT * TB; i++) at[i] = (float)(i * 7 % 5 % rows);
+    tp_node *v = tp_get_variable_as(g, "places", TP_I32, tp_make_shape(TT, TB), tp_init_values(at, TT * TB));
+    return kind == T_RESHAPED ? tp_reshape_to(v, tp_make_shape(TT * TB)) : v;
+}
+static void table_back(table_case *c, int kind, tp_node *y, tp_node *rows, tp_node *table, tp_node *places)
+{
+    tp_node *dx = NULL, *in[3], *other = table_var(c->g, "other", TP_F32, table->shape);
+    tp_gradients(tp_sum(tp_square(y)), &rows, 1, &dx);
+    in[0] = dx, in[1] = places, in[2] = table;
+    if (kind == T_BACK_OTHER_PLACES) in[1] = tp_reverse(places, NULL, 0);
+    if (kind == T_BACK_OTHER_TABLE) in[2] = other;
+    if (kind == T_BACK_WAITS) in[0] = tp_with_dependencies(dx, &other, 1);
+    if (kind == T_BACK_VIEW_FED) in[0] = c->fed = tp_named(dx, "view");
+    if (kind == T_BACK_FED) c->fed = dx;
+    for (int i = 0; i < (kind == T_BACK_TWICE ? 2 : 1); i++)
+        c->fetch[c->n++] = tp_apply(c->g, tp_op_find("gather_grad"), in, 3, NULL);
+}
+static table_case table_of(int kind, bool blocked)
+{
+    table_case c;
+    memset(&c, 0, sizeof c);
+    const tp_dtype t = kind == T_F64 ? TP_F64 : TP_F32;
+    const int64_t V = kind == T_AS_LONG ? TT * TB : kind == T_ALMOST ? TT * TB - 1 : 5;
+    tp_graph *g = c.g = tp_graph_new(NULL);
+    if (kind == T_LIES_ELSEWHERE) tp_device_enter(g, 1);
+    tp_node *table = table_var(g, "table", t, tp_make_shape(V, TI)), *from = table;
+    if (kind == T_LIES_ELSEWHERE) tp_device_leave(g);
+    tp_node *places = table_places(g, kind, V), *aside = table_var(g, "aside", t, tp_make_shape(V, TI));
+    if (kind == T_ASSIGNED) from = tp_assign(aside, tp_affine(table, 2, 0), NULL);
+    if (kind == T_WRITTEN_BEFORE) c.fetch[c.n++] = tp_assign_add(table, aside, NULL);
+    if (kind == T_OTHER_WRITTEN) c.fetch[c.n++] = tp_assign_add(aside, table, NULL);
+    if (kind == T_PLACE_WRITTEN) c.fetch[c.n++] = tp_assign(places, tp_reverse(places, NULL, 0), NULL);
+    if (kind == T_GATHERED_ELSEWHERE) tp_device_enter(g, 1);
+    tp_node *x = tp_gather(from, places), *rows = x, *h[2];
+    if (kind == T_GATHERED_ELSEWHERE) tp_device_leave(g);
+    if (kind == T_FED) c.fed = x;
+    if (kind == T_NAMED || kind == T_FED_BETWEEN) x = tp_named(x, "rows");
+    if (kind == T_FED_BETWEEN) c.fed = x;
+    if (kind == T_RESHAPED) x = tp_reshape_to(x, tp_make_shape(TT, TB, TI));
+    if (kind == T_WAITS) x = tp_with_dependencies(x, &aside, 1);
+    if (blocked) x = tp_maximum(x, tp_const_as(g, t, -1e30));
+    for (int i = 0; i < 2; i++) h[i] = table_var(g, i ? "h" : "c", t, tp_make_shape(TB, TH));
+    if (kind == T_STATE_OF_WRITTEN) { /* the old rows, and a state made of the new ones */
+        c.fetch[c.n++] = tp_assign_add(table, aside, NULL);
+        h[0] = tp_add(h[0], tp_sum(c.fetch[0]));
+    }
+    tp_node *y =
+        kind == T_GRU
+            ? tp_nn_gru(x, table_var(g, "wg", t, tp_make_shape(TI + TH, 2 * TH)),
+                        table_var(g, "bg", t, tp_make_shape(2 * TH)), table_var(g, "wc", t, tp_make_shape(TI + TH, TH)),
+                        table_var(g, "bc", t, tp_make_shape(TH)), h[0], false, NULL)
+            : tp_nn_lstm(x, table_var(g, "k", t, tp_make_shape(TI + TH, 4 * TH)),
+                         table_var(g, "b", t, tp_make_shape(4 * TH)), h[0], h[1], 1, false, NULL, NULL);
+    c.fetch[c.n++] = y;
+    if (kind == T_WRITTEN_AFTER) c.fetch[c.n++] = tp_assign_add(table, aside, NULL);
+    if (kind >= T_BACK) table_back(&c, kind, y, blocked ? rows : x, table, places);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%d: %s", kind, tp_graph_error(g));
+    return c;
+}
+static void own_gather(const tp_call *k) { k->op->naive_f32(k); }
+
+/* Two runs of it; which steps there are: bit 0 gather, bit 1 gather_grad. */
+static int table_run(int kind, bool blocked, tp_tensor *y)
+{
+    table_case c = table_of(kind, blocked);
+    const char *isa = kind == T_NAIVE ? "naive" : NULL;
+    tp_device *d[2] = {tp_cpu_device_new(1, isa), tp_cpu_device_new(1, isa)};
+    if (kind == T_OWN_GATHER) CHECK_OK(tp_device_add_kernel(d[0], "gather", own_gather));
+    if (kind == T_OWN_LSTM) CHECK_OK(tp_device_add_kernel(d[0], "lstm", own_gather));
+    if (kind == T_BACK_OWN) CHECK_OK(tp_device_add_kernel(d[0], "gather_grad", own_gather));
+    tp_session_config config = tp_default_session_config();
+    config.devices = d, config.n_devices = 2, config.precision = kind == T_HALF ? TP_PRECISION_BF16 : TP_PRECISION_F32;
+    tp_session *s = tp_session_new(c.g, &config);
+    CHECK_MSG(s != NULL, "%s", tp_last_error());
+    tp_feed f;
+    const tp_tensor *out[6];
+    memset(&f, 0, sizeof f);
+    if (c.fed) {
+        f.node = c.fed;
+        CHECK_OK(tp_tensor_resize(&f.value, TP_F32, c.fed->shape));
+        for (int64_t i = 0; i < tp_tensor_size(&f.value); i++) tp_tensor_set(&f.value, i, (double)(i % 5) / 4);
+    }
+    int steps = 0;
+    for (int run = 0; run < 2 && s; run++)
+        if (CHECK_OK(tp_session_run(s, &f, c.fed ? 1 : 0, c.fetch, c.n, out)))
+            for (int i = 0; i < c.n; i++) CHECK_OK(tp_tensor_copy(&y[i], out[i]));
+    if (s) steps = plan_has(s, c.fetch, c.n, " gather ") + 2 * plan_has(s, c.fetch, c.n, " gather_grad ");
+    tp_tensor_free(&f.value);
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(c.g);
+    return steps;
+}
+
+TEST(a_sequence_works_on_a_table_only_where_it_may)
+{
+    /* steps that there are: 0 the sequence alone, 1 a gather, 2 a gather_grad, 3 both */
+    static const int steps[T_KINDS] = {
+        [T_WAITS] = 1,
+        [T_WRITTEN_BEFORE] = 1,
+        [T_STATE_OF_WRITTEN] = 1,
+        [T_ASSIGNED] = 1,
+        [T_PLACE_WRITTEN] = 1,
+        [T_AS_LONG] = 1,
+        [T_F64] = 1,
+        [T_GATHERED_ELSEWHERE] = 1,
+        [T_LIES_ELSEWHERE] = 1,
+        [T_OWN_GATHER] = 1,
+        [T_OWN_LSTM] = 1,
+        [T_NAIVE] = 1,
+        [T_HALF] = 1,
+        [T_BACK_TWICE] = 2,
+        [T_BACK_OTHER_PLACES] = 2,
+        [T_BACK_OTHER_TABLE] = 2,
+        [T_BACK_WAITS] = 2,
+        [T_BACK_FED] = 2,
+        [T_BACK_VIEW_FED] = 2,
+        [T_BACK_OWN] = 2,
+    };
+    for (int kind = 0; kind < T_KINDS; kind++) {
+        tp_tensor a[6], b[6];
+        memset(a, 0, sizeof a);
+        memset(b, 0, sizeof b);
+        const int is = table_run(kind, false, a), blocked = table_run(kind, true, b);
+        CHECK_MSG(is == steps[kind], "case %d: %s gather, %s gather_grad", kind, is & 1 ? "a" : "no",
+                  is & 2 ? "a" : "no");
+        CHECK((blocked & 1) == (kind != T_FED && kind != T_FED_BETWEEN));
+        const double loose = kind == T_HALF ? 1e-2 : 1e-5;
+        for (int i = 0; i < 6; i++)
+            for (int64_t e = 0; a[i].data && e < tp_tensor_size(&a[i]); e++)
+                if (!CHECK_MSG(fabs(tp_tensor_get(&a[i], e) - tp_tensor_get(&b[i], e)) <=
+                                   loose * (1 + fabs(tp_tensor_get(&b[i], e))),
+                               "case %d: value %d at %lld: %g, not %g", kind, i, (long long)e, tp_tensor_get(&a[i], e),
+                               tp_tensor_get(&b[i], e)))
+                    break;
+        for (int i = 0; i < 6; i++) tp_tensor_free(&a[i]), tp_tensor_free(&b[i]);
+    }
+}
+
 /* Activations that are made of plain nodes: values and derivatives from their formulas. */
 TEST(gelu_silu_and_selu)
 {

@@ -30,6 +30,18 @@ static void put_bytes(msg *m, int field, const void *p, size_t n)
     m->n += n;
 }
 static void put_text(msg *m, int field, const char *s) { put_bytes(m, field, s, strlen(s)); }
+/* Where `decorated`, a message begins with fields that nobody knows, and with numbers that it has as eight bytes each. */
+static bool decorated;
+static void put_unknown(msg *m)
+{
+    for (int field = 1; decorated && field <= 102; field += field == 15 ? 84 : 1) {
+        put_varint(m, (uint64_t)field << 3 | (field == 100 ? 2 : field == 101 ? 5 : field == 102 ? 0 : 1));
+        const size_t n = field == 101 ? 4 : field == 102 ? 1 : 8;
+        if (field == 100) put_varint(m, n);
+        memset(m->b + m->n, field == 102 ? 7 : 0x55, n);
+        m->n += n;
+    }
+}
 static void put_msg(msg *m, int field, const msg *sub) { put_bytes(m, field, sub->b, sub->n); }
 
 /* A node "op" from inputs to outputs, lists separated by commas ("" between commas leaves one out); attribute: NULL, or one. */
@@ -46,6 +58,7 @@ static void put_node(msg *graph, const char *op, const char *in, const char *out
 {
     static msg node;
     node.n = 0;
+    put_unknown(&node);
     if (in) put_names(&node, 1, in);
     put_names(&node, 2, out);
     put_text(&node, 3, out);
@@ -94,8 +107,10 @@ static void put_io(msg *graph, int field, const char *name, int elem, int ndim, 
 {
     static msg info, type, tensor, shape, dim;
     info.n = type.n = tensor.n = shape.n = 0;
+    put_unknown(&info), put_unknown(&type), put_unknown(&tensor), put_unknown(&shape);
     for (int i = 0; i < ndim; i++) {
         dim.n = 0;
+        put_unknown(&dim);
         if (dims[i] >= 0) put_int(&dim, 1, dims[i]);
         else put_text(&dim, 2, "n");
         put_msg(&shape, 1, &dim);
@@ -122,6 +137,7 @@ static void put_model(msg *file, const msg *graph, int opset)
 {
     static msg set;
     file->n = set.n = 0;
+    put_unknown(file), put_unknown(&set);
     put_int(file, 1, 8);
     put_msg(file, 7, graph);
     put_int(&set, 2, opset);
@@ -892,6 +908,191 @@ static void rich_model(void)
     put_node(&graph, "Flatten", "p", "y", NULL);
     put_io(&graph, 12, "y", 1, 2, n_by_2);
     put_model(&file, &graph, 13);
+}
+
+/* What a reader does not know, and known numbers with another wire, is passed over wherever it stands. */
+TEST(unknown_fields_are_passed_over)
+{
+    double y[4], want[4];
+    linear_model();
+    CHECK(run_model(&file, NULL, 2, 2, want, 4) == 4);
+    decorated = true;
+    linear_model();
+    CHECK(run_model(&file, NULL, 2, 2, y, 4) == 4 && memcmp(y, want, sizeof y) == 0);
+    rich_model();
+    CHECK(run_model(&file, NULL, 2, 4, y, 4) == 4);
+    decorated = false;
+    rich_model();
+    CHECK(run_model(&file, NULL, 2, 4, want, 4) == 4 && memcmp(y, want, sizeof y) == 0);
+}
+
+/* Names of nodes as names of the graph: no empty scopes, a letter or '.' in front, '_' for every other sign. */
+TEST(names_of_nodes_in_the_graph)
+{
+    static const char *const name[][2] = {
+        {"plain", "plain"}, {"a/b", "a/b"},       {"/a//b/", "a/b"},  {"a b:c", "a_b_c"},   {"-x", "_x"},
+        {"a/-x", "a/_x"},   {".x/.y", ".x/.y"},   {"x-y.z", "x-y.z"}, {"9lives", "9lives"}, {"_a", "_a"},
+        {"\xc3\xa4", "__"}, {"A/Z/z0", "A/Z/z0"}, {"///", "node"},    {"a/b///", "a/b"},    {"@{}[`", "_____"}};
+    for (int i = 0; i < TP_COUNT(name); i++) {
+        static msg node;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        char want[100], got[300];
+        graph.n = node.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_text(&node, 1, "x");
+        put_text(&node, 2, "y");
+        put_text(&node, 3, name[i][0]);
+        put_text(&node, 4, "Relu");
+        put_msg(&graph, 1, &node);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m))) {
+            bool found = false;
+            snprintf(want, sizeof want, "%s/", name[i][1]);
+            for (int k = 0; k < tp_graph_n_operations(g); k++) {
+                snprintf(got, sizeof got, "%s", tp_graph_operation(g, k)->name);
+                found |= strncmp(got, want, strlen(want)) == 0 && strchr(got + strlen(want), '/') == NULL;
+            }
+            CHECK_MSG(found, "'%s' is not '%s'", name[i][0], want);
+        }
+        tp_graph_free(g);
+    }
+}
+
+/* A pool of x, of dims (1,1,H,W) with -1 where it is not known. list: numbers of an attribute, ended by -99. */
+static void pool_model(const char *op, const int64_t *picture, int n, const int64_t list[4][5], const char *mode,
+                       const char *flag, bool places)
+{
+    static const char *const name[] = {"kernel_shape", "strides", "dilations", "pads"};
+    static const int64_t any[] = {-1, -1, -1, -1, -1};
+    static msg node;
+    graph.n = node.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, n, picture);
+    put_text(&node, 1, "x");
+    put_names(&node, 2, places ? "y,places" : "y");
+    put_text(&node, 3, "y");
+    put_text(&node, 4, op);
+    for (int k = 0; k < 4; k++) {
+        int count = 0;
+        while (count < 5 && list[k][count] != -99) count++;
+        if (count) put_msg(&node, 5, ints_attribute(name[k], list[k], count));
+    }
+    if (mode) put_msg(&node, 5, text_attribute("auto_pad", mode));
+    if (flag) put_msg(&node, 5, int_attribute(flag, 1));
+    put_msg(&graph, 1, &node);
+    put_io(&graph, 12, places ? "places" : "y", places ? 7 : 1, n, any);
+    put_model(&file, &graph, 13);
+}
+
+/* The limits of what a window may be, and windows of pictures of unknown size, which only plain ones can be. */
+TEST(limits_of_windows)
+{
+    enum { M = 1 << 20, E = -99 };
+    static const int64_t small[] = {1, 1, 5, 5}, open[] = {1, 1, -1, -1}, deep[] = {1, 1, -1, 6, 6};
+    static const struct {
+        int64_t list[4][5];
+        const char *sentence;
+    } bad[] = {
+        {{{0, 1, E}, {E}, {E}, {E}}, "with kernel 0, stride 1, pads 0 and 0 cannot be expressed"},
+        {{{1, M + 1, E}, {E}, {E}, {E}}, "with kernel 1048577, stride 1"},
+        {{{1, 1, E}, {0, 1, E}, {E}, {E}}, "with kernel 1, stride 0"},
+        {{{1, 1, E}, {1, M + 1, E}, {E}, {E}}, "with kernel 1, stride 1048577"},
+        {{{1, 1, E}, {E}, {0, 1, E}, {E}}, "cannot be expressed"},
+        {{{1, 1, E}, {E}, {1, M + 1, E}, {E}}, "cannot be expressed"},
+        {{{1, 1, E}, {E}, {E}, {-1, 0, 0, 0, E}}, "pads -1 and 0"},
+        {{{1, 1, E}, {E}, {E}, {0, 0, 0, -1, E}}, "pads 0 and -1"},
+        {{{1, 1, E}, {E}, {E}, {0, M + 1, 0, 0, E}}, "pads 1048577 and 0"},
+        {{{1, 1, E}, {E}, {E}, {0, 0, M + 1, 0, E}}, "pads 0 and 1048577"},
+        {{{1, 1, E}, {1, E}, {E}, {E}}, "MaxPool has 1 strides for 2 spatial axes"},
+        {{{1, 1, E}, {E}, {1, E}, {E}}, "MaxPool has 1 dilations for 2 spatial axes"},
+        {{{1, 1, E}, {E}, {E}, {1, 1, E}}, "MaxPool has 2 pads for 2 spatial axes"},
+        {{{1, E}, {E}, {E}, {E}}, "MaxPool should have a kernel_shape of as many numbers as there are spatial axes"},
+        {{{E}, {E}, {E}, {E}}, "MaxPool should have a kernel_shape"}};
+    static const int64_t two_by_three[4][5] = {{2, 3, E}, {2, 2, E}, {E}, {E}},
+                         dilated[4][5] = {{2, 3, E}, {2, 2, E}, {1, 2, E}, {E}},
+                         cube[4][5] = {{2, 2, 2, E}, {2, 2, 2, E}, {E}, {E}};
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        pool_model("MaxPool", small, 4, bad[i].list, NULL, NULL, false);
+        CHECK(refused(&file, NULL, bad[i].sentence));
+    }
+    /* SAME of an unknown size: plain ones, and what makes them need it */
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        pool_model(i ? "AveragePool" : "MaxPool", open, 4, two_by_three, "SAME_UPPER", NULL, false);
+        CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m));
+        tp_graph_free(g);
+    }
+    pool_model("MaxPool", open, 4, two_by_three, "SAME_LOWER", NULL, false);
+    CHECK(refused(&file, NULL, "MaxPool needs to know dimension 2 of its input"));
+    pool_model("LpPool", open, 4, two_by_three, "SAME_UPPER", NULL, false);
+    CHECK(refused(&file, NULL, "LpPool needs to know dimension 2 of its input"));
+    pool_model("MaxPool", open, 4, two_by_three, "SAME_UPPER", NULL, true);
+    CHECK(refused(&file, NULL, "MaxPool needs to know dimension 2 of its input"));
+    pool_model("MaxPool", open, 4, dilated, "SAME_UPPER", NULL, false);
+    CHECK(refused(&file, NULL, "MaxPool needs to know dimension 2 of its input"));
+    pool_model("MaxPool", open, 4, two_by_three, "SAME_UPPER", "ceil_mode", false);
+    CHECK(refused(&file, NULL, "MaxPool needs to know dimension 2 of its input"));
+    pool_model("AveragePool", open, 4, two_by_three, "SAME_UPPER", "count_include_pad", false);
+    CHECK(refused(&file, NULL, "AveragePool needs to know dimension 2 of its input"));
+    pool_model("MaxPool", deep, 5, cube, "SAME_UPPER", NULL, false);
+    CHECK(refused(&file, NULL, "MaxPool needs to know dimension 2 of its input"));
+}
+
+/* Which version of the operators counts: that of ONNX's own domain, whatever else the model uses. */
+TEST(versions_of_domains)
+{
+    static const struct {
+        const char *domain[2];
+        int version[2];
+        const char *node_domain, *sentence; /* Squeeze takes its axes as an attribute up to version 12 */
+    } list[] = {{{"", NULL}, {11, 0}, NULL, NULL},
+                {{"ai.onnx", NULL}, {11, 0}, NULL, NULL},
+                {{"", "com.other"}, {11, 99}, NULL, NULL},
+                {{"com.other", "ai.onnx"}, {99, 11}, "ai.onnx", NULL},
+                {{"", NULL}, {11, 0}, "com.other", "tp has no operator com.other.Squeeze"},
+                {{"com.other", NULL}, {11, 0}, NULL, "which version of the operators"}};
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        static msg node, set;
+        static const int64_t axis[] = {1}, x_dim[] = {2, 1};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        graph.n = node.n = file.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, x_dim);
+        put_text(&node, 1, "x");
+        put_text(&node, 2, "y");
+        put_text(&node, 4, "Squeeze");
+        put_msg(&node, 5, ints_attribute("axes", axis, 1));
+        if (list[i].node_domain) put_text(&node, 7, list[i].node_domain);
+        put_msg(&graph, 1, &node);
+        put_io(&graph, 12, "y", 1, 1, two);
+        put_int(&file, 1, 8);
+        put_msg(&file, 7, &graph);
+        for (int k = 0; k < 2 && list[i].domain[k]; k++) {
+            set.n = 0;
+            put_text(&set, 1, list[i].domain[k]);
+            put_int(&set, 2, list[i].version[k]);
+            put_msg(&file, 8, &set);
+        }
+        const tp_status st = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m);
+        if (list[i].sentence)
+            CHECK_MSG(st < TP_OK && strstr(tp_last_error(), list[i].sentence), "%d: %s", i, tp_last_error());
+        else
+            CHECK_MSG(st == TP_OK && m.output[0].node->shape.ndim == 1, "%d: %s", i,
+                      st == TP_OK ? "" : tp_last_error());
+        tp_graph_free(g);
+    }
+    static msg sparse;
+    linear_model();
+    sparse.n = 0;
+    put_text(&sparse, 8, "s");
+    put_msg(&graph, 15, &sparse);
+    put_model(&file, &graph, 17);
+    CHECK(refused(&file, NULL, "the model has sparse weights"));
 }
 
 TEST(cut_off_anywhere)

@@ -312,6 +312,228 @@ TEST(states_stay_single)
     tp_set_log(NULL, NULL);
 }
 
+/* ==== which values are rounded ========================================================================= */
+/* x (4,8), w (8,8) and b (8) are fed, float32 of more digits than a half has; their sums of products are exact. r rounds. */
+
+enum { ROWS = 4, COLS = 8, MOST_FED = 5 };
+typedef struct halves {
+    tp_graph *g;
+    tp_node *x, *w, *b, *y, *fed; /* y is fetched; fed, too, with its own values, of x's shape */
+    float X[ROWS * COLS], W[COLS * COLS], B[COLS], F[ROWS * COLS], mm[ROWS * COLS], want[ROWS * COLS];
+    tp_precision p;
+} halves;
+
+static float r(const halves *h, float v) { return rounded(v, h->p); }
+static tp_node *times(const halves *h) { return tp_matmul(h->x, h->w); }
+static tp_node *cut(const halves *h, const float *v, int64_t rows, int64_t cols) /* a constant */
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(rows, cols), v);
+    return tp_constant(h->g, &t);
+}
+/* What is built for each case, and element i of it. */
+enum {
+    P_PRODUCT,
+    P_SQUARE,
+    P_PLUS_X,
+    P_TIMES_B,
+    P_TIMES_TWO,
+    P_VIEW,
+    P_CONCAT,
+    P_CONCAT_X,
+    P_SUM,
+    P_BIAS,
+    P_BIAS_NCHW,
+    P_BIAS_OF_SQUARE,
+    P_BIAS_BATCHED,
+    P_BIAS_ROWS,
+    P_BESIDE_BIAS,
+    P_CONSTANTS,
+    P_CONSTANT_LEFT,
+    P_RANDOM,
+    P_FED,
+    P_FED_BIAS,
+    P_BIAS_FED,
+    P_ASSIGN,
+    P_CAST,
+    P_CAST_INT,
+    P_ADD_N,
+    P_ADD_N_X,
+    P_SELECT,
+    P_ZEROS,
+    P_KINDS
+};
+static tp_node *build_half(halves *h, int kind)
+{
+    tp_node *mm = kind == P_CONSTANTS || kind == P_RANDOM ? NULL : times(h), *two[2];
+    switch (kind) {
+    case P_SQUARE: return tp_square(mm);
+    case P_PLUS_X: return tp_add(mm, h->x);
+    case P_TIMES_B: return tp_mul(mm, h->b);
+    case P_TIMES_TWO: return tp_mul(tp_const(h->g, 1.7f), mm);
+    case P_VIEW: return tp_square(tp_reshape_to(tp_transpose(mm, NULL, 0), tp_make_shape(ROWS, COLS)));
+    case P_CONCAT:
+    case P_CONCAT_X: /* with half of x the whole is float32 */
+        two[0] = mm, two[1] = kind == P_CONCAT ? mm : h->x;
+        return tp_square(tp_slice(tp_concat(two, 2, 0), (const int64_t[]){0, 0}, (const int64_t[]){ROWS, COLS}));
+    case P_SUM: return tp_mul(tp_reduce_sum(mm, (const int[]){1}, 1, true), tp_ones_like(h->x));
+    case P_BIAS: return tp_nn_bias_add(mm, h->b, TP_NHWC);
+    case P_BIAS_NCHW: return tp_nn_bias_add(mm, h->b, TP_NCHW);
+    case P_BIAS_OF_SQUARE: return tp_nn_bias_add(tp_square(mm), h->b, TP_NHWC);
+    case P_BIAS_BATCHED: /* the right operand has more than two dimensions: rounded, then the bias, which is float32 */
+    case P_BIAS_ROWS:    /* the left one alone: as without */
+        two[0] = tp_reshape_to(h->x, tp_make_shape(1, ROWS, COLS));
+        two[1] = kind == P_BIAS_ROWS ? h->w : tp_reshape_to(h->w, tp_make_shape(1, COLS, COLS));
+        return tp_reshape_to(tp_nn_bias_add(tp_matmul(two[0], two[1]), h->b, TP_NHWC), tp_make_shape(ROWS, COLS));
+    case P_BESIDE_BIAS: /* who else reads the product reads it unrounded */
+        two[0] = tp_nn_bias_add(mm, h->b, TP_NHWC);
+        return tp_add(tp_square(mm), tp_zeros_like(two[0]));
+    case P_CONSTANTS: return tp_matmul(cut(h, h->X, ROWS, COLS), cut(h, h->W, COLS, COLS));
+    case P_CONSTANT_LEFT: return tp_matmul(cut(h, h->X, ROWS, COLS), h->w);
+    case P_RANDOM: return tp_matmul(tp_nn_dropout(cut(h, h->X, ROWS, COLS), 1e-9f), cut(h, h->W, COLS, COLS));
+    case P_FED: return tp_square(h->fed = mm);
+    case P_FED_BIAS: return tp_nn_bias_add(h->fed = mm, h->b, TP_NHWC);
+    case P_BIAS_FED: return tp_square(h->fed = tp_nn_bias_add(mm, h->b, TP_NHWC));
+    case P_ASSIGN:
+        return tp_square(tp_assign(tp_get_variable_as(h->g, "v", TP_F32, h->x->shape, tp_init_zeros()), mm, NULL));
+    case P_CAST: return tp_cast(tp_cast(mm, TP_F64), TP_F32);
+    case P_CAST_INT: return tp_cast(tp_cast(mm, TP_I32), TP_F32);
+    case P_ADD_N:
+    case P_ADD_N_X: {
+        tp_node *three[3] = {mm, tp_neg(times(h)), kind == P_ADD_N ? tp_square(mm) : h->x};
+        return tp_add_n(three, 3);
+    }
+    case P_SELECT: return tp_select(tp_greater(h->x, tp_const(h->g, 0)), mm, tp_neg(mm));
+    case P_ZEROS: return tp_add(tp_zeros_like(mm), h->x);
+    default: return mm;
+    }
+}
+static float expected_half(const halves *h, int kind, int i)
+{
+    const float m = h->mm[i], R = r(h, m), b = h->B[i % COLS], x = h->X[i], f = h->F[i];
+    float sum = 0;
+    switch (kind) {
+    case P_SQUARE:
+    case P_CONCAT: return r(h, R * R);
+    case P_PLUS_X: return R + x;
+    case P_TIMES_B: return r(h, R * b);
+    case P_TIMES_TWO: return r(h, 1.7f * R);
+    case P_VIEW: { /* of the transposed one */
+        const float v = r(h, h->mm[i % ROWS * COLS + i / ROWS]);
+        return r(h, v * v);
+    }
+    case P_CONCAT_X:
+    case P_ASSIGN: return R * R;
+    case P_SUM:
+        for (int k = 0; k < COLS; k++) sum += r(h, h->mm[i / COLS * COLS + k]);
+        return sum;
+    case P_BIAS:
+    case P_BIAS_NCHW:
+    case P_BIAS_ROWS: return r(h, m + r(h, b));
+    case P_BIAS_OF_SQUARE: return r(h, r(h, R * R) + b);
+    case P_BIAS_BATCHED: return r(h, R + b);
+    case P_BESIDE_BIAS: return m * m;
+    case P_CONSTANTS: /* float32, operands and all */
+        for (int k = 0; k < COLS; k++) sum += h->X[i / COLS * COLS + k] * h->W[k * COLS + i % COLS];
+        return sum;
+    case P_FED:
+    case P_BIAS_FED: return f * f;
+    case P_FED_BIAS: return f + b;
+    case P_CAST_INT: return truncf(R);
+    case P_ADD_N: return r(h, r(h, R * R));
+    case P_ADD_N_X: return x;
+    case P_SELECT: return x > 0 ? R : -R;
+    case P_ZEROS: return x;
+    default: return R;
+    }
+}
+
+TEST(each_value_is_rounded_where_it_should_be)
+{
+    static const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_BF16, TP_PRECISION_F16};
+    for (int q = 0; q < TP_COUNT(all); q++)
+        for (int kind = 0; kind < P_KINDS; kind++) {
+            halves h;
+            memset(&h, 0, sizeof h);
+            h.p = all[q];
+            for (int i = 0; i < ROWS * COLS; i++)
+                h.X[i] = (float)((i * 379 + 57) % 2047 - 1023) / 512, h.F[i] = (float)(i * i + 1) / 300;
+            for (int i = 0; i < COLS * COLS; i++) h.W[i] = (float)((i * 811 + 13) % 2047 - 1023) / 1024;
+            for (int i = 0; i < COLS; i++) h.B[i] = (float)(i * 413 % 2047 - 1023) / 1024;
+            for (int i = 0; i < ROWS * COLS; i++)
+                for (int k = 0; k < COLS; k++)
+                    h.mm[i] += r(&h, h.X[i / COLS * COLS + k]) * r(&h, h.W[k * COLS + i % COLS]);
+            h.g = tp_graph_new(NULL);
+            h.x = tp_placeholder(h.g, "x", TP_F32, tp_make_shape(ROWS, COLS));
+            h.w = tp_placeholder(h.g, "w", TP_F32, tp_make_shape(COLS, COLS));
+            h.b = tp_placeholder(h.g, "b", TP_F32, tp_make_shape(COLS));
+            h.y = build_half(&h, kind);
+            tp_feed f[4];
+            memset(f, 0, sizeof f);
+            f[0].node = h.x, f[1].node = h.w, f[2].node = h.b, f[3].node = h.fed;
+            for (int i = 0; i < 4; i++)
+                tp_tensor_view(&f[i].value, TP_F32,
+                               i == 1   ? h.w->shape
+                               : i == 2 ? h.b->shape
+                                        : h.x->shape,
+                               i == 0   ? h.X
+                               : i == 1 ? h.W
+                               : i == 2 ? h.B
+                                        : h.F);
+            for (int plain = 0; plain < 2; plain++) {
+                tp_session *s = open_with(h.g, h.p, 1, plain != 0);
+                const tp_tensor *out = NULL;
+                if (s && CHECK_OK(tp_session_run(s, f, h.fed ? 4 : 3, &h.y, 1, &out)) && out)
+                    for (int i = 0; i < ROWS * COLS; i++) {
+                        const float v = ((const float *)out->data)[i], want = expected_half(&h, kind, i);
+                        const float loose = h.p == TP_PRECISION_F32 || kind == P_SUM || kind == P_CONSTANTS ? 2e-6f : 0;
+                        if (!CHECK_MSG(fabsf(v - want) <= loose * (1 + fabsf(want)),
+                                       "precision %d, case %d%s: %d is %.9g, not %.9g", (int)h.p, kind,
+                                       plain ? " op by op" : "", i, (double)v, (double)want))
+                            break;
+                    }
+                tp_session_free(s);
+            }
+            tp_graph_free(h.g);
+        }
+}
+
+/* The state of a sequence is float32 from the beginning: with a kernel of zeros, last_c = c0 sigmoid(forget bias). */
+TEST(first_states_are_not_rounded)
+{
+    for (int q = 0; q < 2; q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 2, 3)),
+                *s0 = tp_placeholder(g, "s", TP_F32, tp_make_shape(2, 4));
+        tp_node *kernel = tp_get_variable_as(g, "k", TP_F32, tp_make_shape(7, 16), tp_init_zeros());
+        tp_node *bias = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(16), tp_init_zeros());
+        tp_node *gates = tp_get_variable_as(g, "g", TP_F32, tp_make_shape(7, 8), tp_init_zeros());
+        tp_node *gates_bias = tp_get_variable_as(g, "gb", TP_F32, tp_make_shape(8), tp_init_zeros());
+        tp_node *cand = tp_get_variable_as(g, "c", TP_F32, tp_make_shape(7, 4), tp_init_zeros());
+        tp_node *cand_bias = tp_get_variable_as(g, "cb", TP_F32, tp_make_shape(4), tp_init_zeros());
+        tp_node *last[2] = {NULL, NULL};
+        tp_nn_lstm(x, kernel, bias, s0, s0, 1, false, NULL, &last[0]);
+        tp_nn_gru(x, gates, gates_bias, cand, cand_bias, s0, false, &last[1]); /* u = 1/2, the candidate 0 */
+        float data[6] = {1, 2, 3, 4, 5, 6}, state[8];
+        for (int i = 0; i < 8; i++) state[i] = 1 + (float)(i * 37 + 1) / 1024;
+        tp_feed f[2];
+        memset(f, 0, sizeof f);
+        f[0].node = x, f[1].node = s0;
+        tp_tensor_view(&f[0].value, TP_F32, x->shape, data);
+        tp_tensor_view(&f[1].value, TP_F32, s0->shape, state);
+        tp_session *s = open_with(g, q ? TP_PRECISION_F16 : TP_PRECISION_BF16, 1, false);
+        const tp_tensor *out[2];
+        if (s && CHECK_OK(tp_session_run(s, f, 2, last, 2, out)))
+            for (int i = 0; i < 8; i++) {
+                CHECK_NEAR(tp_tensor_get(out[0], i), (double)state[i] / (1 + exp(-1.0)), 1e-6, 0);
+                CHECK_NEAR(tp_tensor_get(out[1], i), (double)state[i] / 2, 1e-6, 0);
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(half_precision_moves_fewer_bytes)
 {
     tp_set_log(quiet, NULL);

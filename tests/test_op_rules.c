@@ -114,9 +114,6 @@ static void check_rules(const rule *r, int n)
 {
     for (int i = 0; i < n; i++) check_rule(&r[i]);
 }
-#define RULES(name_) \
-    TEST(rules_of_##name_) { check_rules(name_, (int)TP_COUNT(name_)); }
-
 /* clang-format off */
 static const rule elementwise[] = {
     {"add", "", "f32(2,3) f32(3)", "f32(2,3)"},
@@ -161,7 +158,7 @@ static const rule elementwise[] = {
     {"cast", "from float64;to uint8", "f32(2)", "!the input is float32, the attribute `from` says float64"},
     {"cast", "from float32", "f32(2)", "!cast to no element type"},
 };
-RULES(elementwise)
+TEST(rules_of_elementwise) { check_rules(elementwise, (int)TP_COUNT(elementwise)); }
 
 static const rule reductions[] = {
     {"reduce_sum", "axes 0;n_axes 1", "f32(2,3)", "f32(3)"},
@@ -256,7 +253,7 @@ static const rule reductions[] = {
     {"in_top_k", "k 1", "f32(2) i32(2)", "!logits are (2) and labels (2); they should be (B,C) and (B)"},
     {"in_top_k", "k 1", "f32(2,5) i32(2,1)", "!logits are (2,5) and labels (2,1); they should be (B,C) and (B)"},
 };
-RULES(reductions)
+TEST(rules_of_reductions) { check_rules(reductions, (int)TP_COUNT(reductions)); }
 
 static const rule shapes[] = {
     {"reshape", "shape 2 3 -1", "f32(2,6)", "f32(3,4)"},
@@ -402,7 +399,7 @@ static const rule shapes[] = {
     {"one_hot", "depth 0", "i32(2)", "!depth 0 behind 1 dimensions makes no shape"},
     {"one_hot", "depth 2", "i32(1,1,1,1,1,1,1,1)", "!depth 2 behind 8 dimensions makes no shape"},
 };
-RULES(shapes)
+TEST(rules_of_shapes) { check_rules(shapes, (int)TP_COUNT(shapes)); }
 
 static const rule networks[] = {
     {"matmul", "", "f32(2,3) f32(3,4)", "f32(2,4)"},
@@ -581,7 +578,7 @@ static const rule networks[] = {
     {"sparse_softmax_cross_entropy", "", "f32(5) i32(5)", "!sparse_softmax_cross_entropy: logits are (5) and labels (5)"},
     {"sparse_softmax_cross_entropy", "", "f32(2,5) i32(2,1)", "!sparse_softmax_cross_entropy: logits are (2,5) and labels (2,1)"},
 };
-RULES(networks)
+TEST(rules_of_networks) { check_rules(networks, (int)TP_COUNT(networks)); }
 
 static const rule sequences[] = {
     {"ctc_loss", "", "f32(9,2,5) i32(2,4) i32(2) i64(2)", "f32(2) f32(9,2,5)"},
@@ -681,7 +678,7 @@ static const rule sequences[] = {
     {"random", "", "f16(2,?)", "f16(2,?)"},
     {"random", "", "i32(2)", "!random cannot make int32"},
 };
-RULES(sequences)
+TEST(rules_of_sequences) { check_rules(sequences, (int)TP_COUNT(sequences)); }
 
 static const rule variables[] = {
     {"assign", "", "bool(2) | bool(2)", "bool(2)"},
@@ -722,7 +719,7 @@ static const rule variables[] = {
     {"apply_adam", "n 1;kind 2", "f32(2) f32() f32() f32() i32() | f32(2) f32(2) f32(2)", "!apply_adam: the predicate is int32 (), it must be a scalar bool"},
     {"apply_adam", "n 1;kind 2", "f32(2) f32() f32() | f32(2) f32(2) f32(2)", "!apply_adam: 1 gradients, 3 inputs and 3 variables do not fit together"},
 };
-RULES(variables)
+TEST(rules_of_variables) { check_rules(variables, (int)TP_COUNT(variables)); }
 /* clang-format on */
 
 /* ==== >>work ========================================================================================== */

@@ -257,6 +257,48 @@ static tp_callback *make(int kind)
     return m ? &m->cb : NULL;
 }
 
+/* Without a logger directory: what needs one says so, and what may do without it does nothing. */
+TEST(without_a_directory_of_the_logger)
+{
+    tp_cb_dump_tensors_desc d;
+    tp_cb_min_saver_desc b;
+    tp_cb_model_saver_desc s;
+    tp_cb_human_hyper_param_setter_desc h;
+    tp_monitor_tf_event_writer_desc e;
+    tp_train_state train;
+    double field = 1;
+    if (tp_logger_dir()) TEST_SKIP("another test has set it");
+    memset(&d, 0, sizeof d), memset(&b, 0, sizeof b), memset(&s, 0, sizeof s), memset(&h, 0, sizeof h);
+    memset(&e, 0, sizeof e), memset(&train, 0, sizeof train);
+    tp_test_fail_after(0);
+    quiet();
+    d.names[0] = "cost", b.monitor_stat = "cost", h.param = tp_param_field("lr", &field, TP_F64);
+    tp_callback *cb[4] = {tp_cb_dump_tensors_(&d), tp_cb_min_saver_(&b), tp_cb_human_hyper_param_setter_(&h),
+                          tp_cb_model_saver_(&s)};
+    CHECK_ERR(tp_callback_status(cb[0]), TP_ERR_STATE, "DumpTensors: no logger directory was set: tp_logger_set_dir");
+    CHECK_ERR(tp_callback_status(cb[1]), TP_ERR_STATE,
+              "MinSaver: give .checkpoint_dir, or call tp_logger_set_dir first");
+    CHECK_ERR(tp_callback_status(cb[2]), TP_ERR_STATE,
+              "HumanHyperParamSetter: its file is in the logger's directory: call tp_logger_set_dir first");
+    CHECK_OK(tp_callback_status(cb[3]));
+    CHECK_ERR(tp_callback_setup_graph(cb[3], &train), TP_ERR_STATE, "ModelSaver: where to? Give .checkpoint_dir");
+    for (int i = 0; i < 4; i++) tp_callback_free(cb[i]);
+    for (int i = 0; i < 2; i++) {
+        tp_monitor *m = i ? tp_monitor_json_writer() : tp_monitor_tf_event_writer_(&e);
+        CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+        CHECK_OK(tp_callback_before_train(&m->cb));
+        CHECK_OK(tp_callback_trigger(&m->cb));
+        CHECK_OK(tp_callback_after_train(&m->cb));
+        CHECK(!m->cb.unsaved);
+        tp_monitor_free(m);
+    }
+    CHECK_HAS(logged, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
+    CHECK_HAS(logged, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
 /* Whatever allocation fails: NULL or a callback that says so, nothing leaks, and what is to be released is, once. */
 TEST(constructors_run_out_of_memory_anywhere)
 {
@@ -1384,6 +1426,194 @@ TEST(tensors_are_found_in_the_graph_or_the_training_tower)
         tp_callback_free(cb);
         tp_graph_free(g);
     }
+}
+
+/* ==== >>event files by hand =========================================================================== */
+
+typedef struct event {
+    double wall_time;
+    int64_t step;
+    int field;
+    const unsigned char *data;
+    size_t size;
+} event;
+
+/* The files of a folder in order, their bytes and their events; how many events. test_train.c checks the checksums. */
+static int read_events(const char *dir, char **bytes, event *list, int most)
+{
+    tp_buf all;
+    int n = 0;
+    DIR *d = opendir(dir);
+    char path[700];
+    memset(&all, 0, sizeof all);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        char *data = NULL;
+        size_t size = 0;
+        if (strncmp(e->d_name, "events.out.tfevents.", 20) != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (CHECK_OK(tp_file_read(path, false, 0, &data, &size))) tp_buf_put(&all, data, size);
+        tp_free(data);
+    }
+    if (d) closedir(d);
+    for (size_t at = 0; at + 16 <= all.len && n < most; n++) {
+        const unsigned char *p = (const unsigned char *)all.data + at;
+        const size_t length = p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16;
+        const unsigned char *q = p + 12, *end = q + length;
+        memset(&list[n], 0, sizeof list[n]);
+        while (q < end) {
+            const int key = *q++;
+            if (key == (1 << 3 | 1)) memcpy(&list[n].wall_time, q, 8), q += 8;
+            else { /* a number, or a length */ uint64_t v = 0;
+                for (int shift = 0;; shift += 7) {
+                    v |= (uint64_t)(*q & 127) << shift;
+                    if (*q++ < 128) break;
+                }
+                if (key == 2 << 3) list[n].step = (int64_t)v;
+                else list[n].field = key >> 3, list[n].data = q, list[n].size = (size_t)v, q += v;
+            }
+        }
+        at += 16 + length;
+    }
+    *bytes = all.data;
+    return n;
+}
+
+/* Events reach the disk when the queue is full, at a trigger, and at the end; each is what was told, at its step and time. */
+TEST(events_by_hand)
+{
+    static const int queue[] = {TP_NONE, 1, 2, 3, 7, 0};
+    for (int k = 0; k < TP_COUNT(queue); k++)
+        for (int way = 0; way < 4; way++) {
+            const bool split = way & 1, at_once = way & 2;
+            const int room = queue[k] == TP_NONE ? 0 : queue[k] ? queue[k] : 10;
+            tp_monitor_tf_event_writer_desc d;
+            tp_graph *g = tp_graph_new(NULL);
+            event list[64];
+            char dir[300], *bytes = NULL;
+            int queued = 0, total = 0, on_disk = 0, n;
+            memset(&d, 0, sizeof d);
+            snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+            d.logdir = dir, d.max_queue = queue[k], d.split_files = split ? TP_YES : 0;
+            d.flush_secs = at_once ? (double)TP_ZERO : 0;
+            tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+            tp_monitors *all = tp_monitors_new(&m, 1);
+            tp_train_state train = by_hand(g, all);
+            tp_node *x = tp_named(tp_const(g, 1), "x"), *half[2];
+            tp_split(tp_placeholder(g, "p", TP_F32, tp_make_shape(4)), 2, 0, half);
+            tp_named(tp_with_dependencies(tp_neg(half[1]), &x, 1), "last");
+            const double begun = (double)time(NULL) - 1;
+#define ADDED() (queued++, total++, queued >= room || at_once ? (void)(on_disk = total, queued = 0) : (void)0)
+            CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+            CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+            ADDED();
+            train.global_step = 4;
+            if (split) m->cb.resumed = true;
+            CHECK_OK(tp_callback_before_train(&m->cb));
+            if (split) ADDED();
+            ADDED();
+            for (int i = 0; i < 12; i++) {
+                static const char payload[] = {18, 1, 'v'};
+                tp_event e;
+                memset(&e, 0, sizeof e);
+                e.field = 8, e.data = payload, e.size = sizeof payload;
+                train.global_step = 100 + i;
+                if (i % 3 == 2) CHECK_OK(tp_monitors_put_event(all, &e));
+                else CHECK_OK(tp_monitors_put_scalar(all, "s", i));
+                ADDED();
+                n = read_events(dir, &bytes, list, 64);
+                CHECK_MSG(n == on_disk, "queue %d, event %d: %d on the disk, not %d", queue[k], i, n, on_disk);
+                tp_free(bytes);
+            }
+            CHECK_OK(tp_callback_trigger(&m->cb));
+            on_disk = total, queued = 0;
+            if (split) ADDED(); /* the next file's version */
+            n = read_events(dir, &bytes, list, 64);
+            CHECK_MSG(n == on_disk, "queue %d: %d on the disk, not %d", queue[k], n, on_disk);
+            if (!split && n == total) {
+                static const struct {
+                    const char *name, *op, *in[2];
+                } node[] = {{"x", NULL, {NULL, NULL}}, {"p", NULL, {NULL, NULL}}, {"last", NULL, {NULL, "^x"}}};
+                CHECK(list[0].field == 3 && list[0].size == 13 && memcmp(list[0].data, "brain.Event:2", 13) == 0);
+                CHECK(list[1].field == 4 && list[1].step == 0);
+                const unsigned char *p = list[1].data, *end = p + list[1].size;
+                int nodes = 0, found = 0;
+                for (; p < end; nodes++) { /* NodeDef: name 1, op 2, input 3 */
+                    const size_t size = p[1];
+                    const unsigned char *q = p + 2, *stop = q + size;
+                    const tp_operation *op = tp_graph_operation(g, nodes);
+                    CHECK(p[0] == (1 << 3 | 2));
+                    CHECK(q[0] == (1 << 3 | 2) && q[1] == strlen(op->name) && memcmp(q + 2, op->name, q[1]) == 0);
+                    for (int i = 0; i < TP_COUNT(node); i++) found += strcmp(op->name, node[i].name) == 0;
+                    q += 2 + q[1];
+                    CHECK(q[0] == (2 << 3 | 2) && q[1] > 0);
+                    q += 2 + q[1];
+                    for (int i = 0; i < op->n_in + op->n_ctrl; i++, q += 2 + q[1]) {
+                        char want[300];
+                        const tp_node *in = i < op->n_in ? op->in[i] : NULL;
+                        snprintf(want, sizeof want, in ? in->index ? "%s:%d" : "%s" : "^%s",
+                                 in ? in->op->name : op->ctrl[i - op->n_in]->name, in ? in->index : 0);
+                        CHECK(q < stop && q[0] == (3 << 3 | 2) && q[1] == strlen(want) &&
+                              memcmp(q + 2, want, q[1]) == 0);
+                    }
+                    CHECK(q == stop);
+                    p = stop;
+                }
+                CHECK(nodes == tp_graph_n_operations(g) && found == 3);
+                for (int i = 0; i < 12; i++) {
+                    CHECK(list[2 + i].step == 100 + i && list[2 + i].field == (i % 3 == 2 ? 8 : 5));
+                    CHECK(list[2 + i].wall_time >= begun && list[2 + i].wall_time <= (double)time(NULL) + 1);
+                    if (i % 3 == 2) CHECK(list[2 + i].size == 3 && memcmp(list[2 + i].data, "\022\001v", 3) == 0);
+                }
+            } else if (n > 1) {
+                int starts = 0;
+                for (int i = 0; i < n; i++)
+                    if (list[i].field == 7) {
+                        starts++;
+                        CHECK(list[i].step == 5 && list[i].size == 2 && memcmp(list[i].data, "\010\001", 2) == 0);
+                    }
+                CHECK(starts == split);
+            }
+            tp_free(bytes);
+            CHECK_OK(tp_callback_after_train(&m->cb));
+            CHECK(read_events(dir, &bytes, list, 64) == total);
+            tp_free(bytes);
+            CHECK_OK(tp_monitors_put_scalar(all, "s", 1)); /* the end is the end */
+            CHECK(read_events(dir, &bytes, list, 64) == total);
+            tp_free(bytes);
+            tp_callback_free(&all->cb);
+            tp_monitor_free(m);
+            tp_graph_free(g);
+        }
+}
+
+/* A folder that goes away: the training goes on, and its end tells. */
+TEST(events_that_cannot_be_written)
+{
+    char dir[300], command[400];
+    tp_monitor_tf_event_writer_desc d;
+    memset(&d, 0, sizeof d);
+    snprintf(dir, sizeof dir, "%s/events", tp_test_tmpdir());
+    CHECK_OK(tp_make_dirs(dir));
+    d.logdir = dir, d.split_files = TP_YES;
+    TEST_EXPECT_ERROR("TFEventWriter: cannot make an event file in '");
+    quiet();
+    tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    tp_train_state train = by_hand(NULL, all);
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    train.global_step = 17;
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    CHECK(system(command) == 0);
+    CHECK_OK(tp_callback_trigger(&m->cb));
+    CHECK(m->cb.unsaved && strstr(m->cb.unsaved, "No events were written there after global_step=17"));
+    CHECK_OK(tp_monitors_put_scalar(all, "s", 1));
+    CHECK_OK(tp_callback_trigger(&m->cb));
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+    tp_set_log(NULL, NULL);
 }
 
 TEST_MAIN()

@@ -888,7 +888,7 @@ TEST(setters_go_on_after_a_resume)
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     for (int kind = HUMAN; kind <= STAT; kind++)
         for (int way = 0; way < (kind == HUMAN ? 1 : kind == SCHEDULE ? 4 : 16) && kind != FUNC; way++)
-            for (int cut = 0; cut < 10; cut += kind == STAT ? 3 : 1) {
+            for (int cut = 0; cut < 10; cut += kind == STAT ? 5 : 1) {
                 double field = 0.75, want = 0.75, state[16];
                 int n_state = 0;
                 tp_dict saved;
@@ -1613,6 +1613,160 @@ TEST(events_that_cannot_be_written)
     CHECK_OK(tp_callback_after_train(&m->cb));
     tp_callback_free(&all->cb);
     tp_monitor_free(m);
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== >>stats.json by hand ============================================================================ */
+
+/* The file after records of some epochs of 3 steps; odd: what is reported within an epoch is a record of its own. */
+static void json_text(char *text, size_t size, int from, int to, bool odd)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int e = from; e <= to; e++) {
+        if (odd)
+            at += (size_t)snprintf(text + at, size - at, "%s{\"within\": %d, \"epoch_num\": %d, \"global_step\": %d}",
+                                   at > 1 ? ", " : "", e, e, 3 * e - 2);
+        at += (size_t)snprintf(text + at, size - at,
+                               "%s{\"cost\": %d.5, \"n\": %d, \"epoch_num\": %d, \"global_step\": %d}",
+                               at > 1 ? ", " : "", e, 7 * e, e, 3 * e);
+    }
+    snprintf(text + at, size - at, "]");
+}
+static void json_epoch(tp_monitor *m, tp_monitors *all, tp_train_state *train, int e, bool odd)
+{
+    train->epoch_num = e;
+    for (int step = 0; step < 3; step++) {
+        train->local_step = step, train->global_step = 3 * (e - 1) + step + 1;
+        if (odd && step == 0) CHECK_OK(tp_monitors_put_int(all, "within", e));
+        CHECK_OK(tp_callback_trigger_step(&m->cb));
+    }
+    CHECK_OK(tp_monitors_put_scalar(all, "cost", e + 0.5));
+    CHECK_OK(tp_monitors_put_int(all, "n", 7 * e));
+    CHECK_OK(tp_callback_trigger_epoch(&m->cb));
+}
+static void check_json(const char *want, int line)
+{
+    char path[400], *text = NULL;
+    size_t size = 0;
+    snprintf(path, sizeof path, "%s/stats.json", folder);
+    if (CHECK_OK(tp_file_read(path, false, 0, &text, &size)))
+        CHECK_MSG(strcmp(text, want) == 0, "line %d: \"%s\", expected \"%s\"", line, text, want);
+    tp_free(text);
+}
+static tp_monitor *begin_json(tp_monitors **all, tp_train_state *train, tp_dict *saved, int step)
+{
+    tp_monitor *m = tp_monitor_json_writer();
+    *all = tp_monitors_new(&m, 1);
+    train->monitors = *all;
+    train->global_step = step;
+    CHECK_OK(tp_callback_setup_graph(&(*all)->cb, train));
+    CHECK_OK(tp_callback_setup_graph(&m->cb, train));
+    if (saved) {
+        CHECK_OK(tp_callback_load_state(&m->cb, saved, "p/"));
+        m->cb.resumed = true;
+    }
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    return m;
+}
+static void end_json(tp_monitor *m, tp_monitors *all)
+{
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+}
+
+/* After a resume from any epoch the file goes on behind the records of its steps, and the monitors have their history. What
+ * could not be written is in the checkpoint. */
+TEST(stats_json_after_a_resume)
+{
+    char want[4000], stats[400], aside[400];
+    for (int odd = 0; odd < 2; odd++)
+        for (int from = 0; from < 5; from++)
+            for (int away = 0; away < 2;
+                 away++) { /* a folder stands where the file should be written, from epoch 3 on */
+                tp_train_state train = by_hand(NULL, NULL);
+                tp_monitors *all;
+                tp_dict saved;
+                memset(&saved, 0, sizeof saved);
+                snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+                snprintf(stats, sizeof stats, "%s/stats.json", folder);
+                snprintf(aside, sizeof aside, "%s/aside", folder);
+                quiet();
+                CHECK_OK(tp_logger_set_dir(folder, 'k'));
+                train.steps_per_epoch = 3;
+                tp_monitor *m = begin_json(&all, &train, NULL, 0);
+                if (away) TEST_MAY_ERROR("was not written");
+                for (int e = 1; e <= 4; e++) {
+                    if (away && e == 3) CHECK(rename(stats, aside) == 0 && mkdir(stats, 0777) == 0);
+                    json_epoch(m, all, &train, e, odd);
+                    if (e == from) CHECK_OK(tp_callback_save_state(&m->cb, &saved, "p/"));
+                    CHECK((m->cb.unsaved != NULL) == (away && e >= 3));
+                    if (m->cb.unsaved) CHECK_HAS(m->cb.unsaved, "stats.json' was not written at global_step=");
+                    if (away && e >= 3) continue;
+                    json_text(want, sizeof want, 1, e, odd);
+                    check_json(want, __LINE__);
+                }
+                CHECK((tp_dict_find(&saved, "p/unwritten") != NULL) == (away && from >= 3));
+                tp_callback_free(&all->cb); /* killed */
+                tp_monitor_free(m);
+                if (away) CHECK(rmdir(stats) == 0 && rename(aside, stats) == 0);
+
+                train.starting_epoch = from + 1, train.epoch_num = from;
+                m = begin_json(&all, &train, &saved, 3 * from);
+                json_text(want, sizeof want, 1, from, odd);
+                const tp_stat *stat = NULL;
+                CHECK(tp_monitors_get_history(all, "n", &stat) == from);
+                for (int e = 1; e <= from && stat; e++) CHECK(stat[e - 1].value == 7 * e && stat[e - 1].step == 3 * e);
+                CHECK(tp_monitors_get_history(all, "within", &stat) == (odd ? from : 0));
+                CHECK(tp_monitors_get_history(all, "epoch_num", &stat) == 0);
+                if (from) check_json(want, __LINE__);
+                for (int e = from + 1; e <= 5; e++) json_epoch(m, all, &train, e, odd);
+                json_text(want, sizeof want, 1, 5, odd);
+                check_json(want, __LINE__);
+                end_json(m, all);
+                tp_dict_free(&saved);
+            }
+    tp_set_log(NULL, NULL);
+}
+
+/* A training that is not resumed goes on with a file that ends before it, and sets any other aside. */
+TEST(stats_json_of_another_training)
+{
+    char want[4000];
+    for (int start = 1; start < 6; start++) {
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_monitors *all;
+        quiet();
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        CHECK_OK(tp_logger_set_dir(folder, 'k'));
+        train.steps_per_epoch = 3;
+        tp_monitor *m = begin_json(&all, &train, NULL, 0);
+        for (int e = 1; e <= 3; e++) json_epoch(m, all, &train, e, false);
+        end_json(m, all);
+        logged[0] = 0;
+        train.starting_epoch = start;
+        m = begin_json(&all, &train, NULL, 0);
+        json_epoch(m, all, &train, start, false);
+        json_text(want, sizeof want, start == 4 ? 1 : start, start, false);
+        check_json(want, __LINE__);
+        if (start == 4) CHECK_HAS(logged, "Found existing JSON inside ");
+        else {
+            char line[200], *text = NULL;
+            size_t size = 0;
+            snprintf(line, sizeof line,
+                     "History epoch=3 from JSON is not the predecessor of the current starting_epoch=%d.", start);
+            CHECK_HAS(logged, line);
+            char *name = strstr(logged, "The old file is now '");
+            if (CHECK(name != NULL)) {
+                name += 21;
+                name[strcspn(name, "'")] = 0;
+                json_text(want, sizeof want, 1, 3, false);
+                if (CHECK_OK(tp_file_read(name, false, 0, &text, &size))) CHECK_STR(text, want);
+                tp_free(text);
+            }
+        }
+        end_json(m, all);
+    }
     tp_set_log(NULL, NULL);
 }
 

@@ -437,8 +437,6 @@ TEST(logger_dir)
     snprintf(path, sizeof path, "%s/.git", dir);
     CHECK_ERR(tp_logger_set_dir(path, 'd'), TP_ERR_IO, "not a directory");
     CHECK_ERR(tp_logger_set_dir("", 'd'), TP_ERR_ARG, "empty");
-    CHECK_ERR(tp_logger_set_dir("/", 'd'), TP_ERR_ARG, "working directory");
-    CHECK_ERR(tp_logger_set_dir("..", 'd'), TP_ERR_ARG, "working directory");
     char *huge = (char *)malloc(10001);
     if (huge) {
         memset(huge, 'z', 10000);
@@ -545,8 +543,8 @@ TEST(logger_keeps_the_working_directory)
     CHECK_OK(tp_make_dirs(tp_test_path(top, "a/beside/c")));
     CHECK(symlink("a", tp_test_path(top, "link")) == 0);
     if (!CHECK(getcwd(here, sizeof here) != NULL) || !CHECK(chdir(tp_test_path(top, "a/b")) == 0)) return;
-    static const char *const refused[] = {".",          "..",           "../..", "../b", "../../a",
-                                          "../../link", "../../link/b", "c/..",  "/"};
+    /* only what lies in this test's own folder: a build that forgets to refuse it empties it */
+    static const char *const refused[] = {".", "..", "../..", "../b", "../../a", "../../link", "../../link/b", "c/.."};
     for (int i = 0; i < TP_COUNT(refused); i++)
         CHECK_ERR(tp_logger_set_dir(refused[i], 'd'), TP_ERR_ARG, "holds the working directory and is not deleted");
     CHECK_ERR(tp_logger_set_dir(tp_test_path(top, "a"), 'd'), TP_ERR_ARG, "holds the working directory");

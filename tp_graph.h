@@ -5743,22 +5743,23 @@ static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
 }
 /* The sum of a product is rounded once, with its bias: where a bias_add of the graph takes it, it is float32 until then,
  * whether a plan makes one step of the two or not. Not of convolutions, which are not always made by products. */
-static bool tp__has_bias(const tp_operation *o, const tp_node *x)
+static bool tp__has_bias(const tp_operation *o)
 {
-    return o->row == &tp__op_bias_add && o->in[0] == x && x->op->row == &tp__op_matmul &&
-           x->op->in[1]->shape.ndim == 2 &&
+    if (o->row != &tp__op_bias_add) return false;
+    const tp_node *x = o->in[0];
+    return x->op->row == &tp__op_matmul && x->op->in[1]->shape.ndim == 2 &&
            (((const tp__bias_attrs *)o->attrs)->data_format != TP_NCHW || x->shape.ndim == 2);
 }
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
-    return n->index == 0 && c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0;
+    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output */
 }
 static void tp__plan_precision(tp__compiler *c)
 {
     const tp_dtype half = tp__half_of(c);
     for (int id = 0; id < c->n_op && half; id++) {
         const tp_operation *o = (const tp_operation *)c->g->op.item[id];
-        if (o->row == &tp__op_bias_add && tp__has_bias(o, o->in[0])) c->wide[o->in[0]->op->id] = 1;
+        if (tp__has_bias(o)) c->wide[o->in[0]->op->id] = 1;
     }
     for (int k = 0; k < c->n_order && half; k++) {
         const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
@@ -5786,8 +5787,7 @@ static void tp__plan_precision(tp__compiler *c)
         const bool same = o->row == &tp__op_sum_to_like &&
                           tp_shape_equal(&c->value[tp__value_of(c, o->in[0])].type.shape, &c->value[v].type.shape);
         if (flags & TP_OP_FOLLOWS) {
-            const bool follows =
-                tp__is_stored_half(c, o->in[0]) || (tp__is_wide(c, o->in[0]) && tp__has_bias(o, o->in[0]));
+            const bool follows = tp__is_stored_half(c, o->in[0]) || (tp__is_wide(c, o->in[0]) && tp__has_bias(o));
             if (follows && c->fed[v] < 0) c->value[v].type.dtype = half;
         } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
             for (int i = 0; i < o->n_out; i++)
@@ -5807,7 +5807,7 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
         return (tp__is_stored_half(c, &o->out[0]) || tp__is_wide(c, &o->out[0])) && !((o->row->single_in >> i) & 1u)
                    ? half
                    : TP_F32;
-    if (tp__is_wide(c, o->in[0]) && tp__has_bias(o, o->in[0])) return i == 1 ? half : stored;
+    if (tp__is_wide(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
     if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;

@@ -1052,4 +1052,212 @@ TEST(indices_beyond_the_ends_fail_the_run)
     }
 }
 
+/* ==== >>derivatives by formulas ======================================================================= */
+
+static double slope_recip(double x) { return -1 / (x * x); }
+static double slope_sqrt(double x) { return 0.5 / sqrt(x); }
+static double slope_rsqrt(double x) { return -0.5 / (x * sqrt(x)); }
+static double slope_neg_sin(double x) { return -sin(x); }
+static double slope_asin(double x) { return 1 / sqrt(1 - x * x); }
+static double slope_acos(double x) { return -1 / sqrt(1 - x * x); }
+static double slope_atan(double x) { return 1 / (1 + x * x); }
+static double slope_erf(double x) { return 2 / sqrt(acos(-1.0)) * exp(-x * x); }
+static double slope_tanh(double x) { return 1 - tanh(x) * tanh(x); }
+static double slope_sigmoid(double x) { return at_sigmoid(x) * (1 - at_sigmoid(x)); }
+static double slope_elu(double x) { return x > 0 ? 1 : exp(x); }
+static double slope_abs(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+static double slope_square(double x) { return 2 * x; }
+static double slope_neg(double x) { return x < 1e9 ? -1 : 0; }
+static double slope_relu(double x) { return x > 0 ? 1 : 0; }
+static double slope_leaky(double x) { return x > 0 ? 1 : 0.25; }
+static double slope_clip(double x) { return x >= -0.5 && x <= 2.25 ? 1 : 0; }
+static double slope_affine(double x) { return x < 1e9 ? -2.5 : 0; }
+
+/* In double, to the digits of a double: no constant of a gradient is a float. */
+TEST(derivatives_in_double)
+{
+    static const struct {
+        unary fn;
+        double (*slope)(double x);
+        const char *name;
+        bool positive, small;
+    } of[] = {{tp_reciprocal, slope_recip, "reciprocal", true, false},
+              {tp_sqrt, slope_sqrt, "sqrt", true, false},
+              {tp_rsqrt, slope_rsqrt, "rsqrt", true, false},
+              {tp_exp, exp, "exp", false, false},
+              {tp_ln, at_reciprocal, "ln", true, false},
+              {tp_sin, cos, "sin", false, false},
+              {tp_cos, slope_neg_sin, "cos", false, false},
+              {tp_asin, slope_asin, "asin", false, true},
+              {tp_acos, slope_acos, "acos", false, true},
+              {tp_atan, slope_atan, "atan", false, false},
+              {tp_erf, slope_erf, "erf", false, false},
+              {tp_tanh, slope_tanh, "tanh", false, false},
+              {tp_sigmoid, slope_sigmoid, "sigmoid", false, false},
+              {tp_softplus, at_sigmoid, "softplus", false, false},
+              {tp_elu, slope_elu, "elu", false, false},
+              {tp_abs, slope_abs, "abs", false, false},
+              {tp_square, slope_square, "square", false, false},
+              {tp_neg, slope_neg, "neg", false, false},
+              {tp_relu, slope_relu, "relu", false, false},
+              {leaking, slope_leaky, "leaky_relu", false, false},
+              {low_cut, slope_clip, "clip", false, false},
+              {straight, slope_affine, "affine", false, false}};
+    enum { N = 9 };
+    static const double at[N] = {-2.75, -0.9, -0.5, -0.125, 0, 0.3, 0.75, 2.25, 3.5};
+    const int64_t n = N;
+    for (int f = 0; f < TP_COUNT(of); f++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape_n(1, &n)), *dx = NULL;
+        tp_gradients(tp_sum(of[f].fn(x)), &x, 1, &dx);
+        tp_session *s = open_session(g, 1, NULL);
+        const tp_tensor *v = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = x;
+        tp_tensor_view(&feed.value, TP_F64, x->shape, at);
+        if (CHECK(dx != NULL) && CHECK_OK(tp_session_run(s, &feed, 1, &dx, 1, &v)))
+            for (int i = 0; i < N; i++) {
+                if ((of[f].positive && at[i] <= 0) || (of[f].small && fabs(at[i]) >= 1)) continue;
+                const double want = of[f].slope(at[i]), got = tp_tensor_get(v, i);
+                CHECK_MSG(fabs(got - want) <= 1e-13 * (1 + fabs(want)), "%s at %g: %.17g, expected %.17g", of[f].name,
+                          at[i], got, want);
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* Who gets the gradient where two are equal: the first of two operands, all of a reduction in equal parts; and a power of 0. */
+TEST(derivatives_where_values_meet)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t n = 4, six[2] = {2, 3};
+    static const double va[4] = {1, 2, 3, 0}, vb[4] = {1, 3, 2, 2}, vx[6] = {5, 1, 5, 2, 2, 2};
+    tp_node *a = tp_placeholder(g, "a", TP_F64, tp_make_shape_n(1, &n)), *b = tp_placeholder(g, "b", TP_F64, a->shape),
+            *ab[2];
+    tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape_n(2, six)), *dx[10];
+    const int last = 1;
+    ab[0] = a, ab[1] = b;
+    tp_gradients(tp_sum(tp_maximum(a, b)), ab, 2, dx);
+    tp_gradients(tp_sum(tp_minimum(a, b)), ab, 2, dx + 2);
+    tp_gradients(tp_sum(tp_pow(a, b)), ab, 2, dx + 4);
+    tp_gradients(tp_sum(tp_reduce_max(x, &last, 1, false)), &x, 1, dx + 6);
+    tp_gradients(tp_sum(tp_reduce_min(x, &last, 1, true)), &x, 1, dx + 7);
+    tp_gradients(tp_reduce_max(x, NULL, 0, false), &x, 1, dx + 8);
+    tp_gradients(tp_sum(tp_reduce_prod(x, &last, 1, false)), &x, 1, dx + 9);
+    static const double want[10][6] = {{1, 0, 1, 0},
+                                       {0, 1, 0, 1},
+                                       {1, 1, 0, 1},
+                                       {0, 0, 1, 0},
+                                       {1, 12, 6, 0},
+                                       {0, 8 * 0.69314718055994530942, 9 * 1.0986122886681098, 0},
+                                       {.5, 0, .5, 1.0 / 3, 1.0 / 3, 1.0 / 3},
+                                       {0, 1, 0, 1.0 / 3, 1.0 / 3, 1.0 / 3},
+                                       {.5, 0, .5, 0, 0, 0},
+                                       {5, 25, 5, 4, 4, 4}};
+    tp_session *s = open_session(g, 1, NULL);
+    tp_feed feed[3];
+    const tp_tensor *v[10];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = a, feed[1].node = b, feed[2].node = x;
+    tp_tensor_view(&feed[0].value, TP_F64, a->shape, va);
+    tp_tensor_view(&feed[1].value, TP_F64, a->shape, vb);
+    tp_tensor_view(&feed[2].value, TP_F64, x->shape, vx);
+    if (CHECK_MSG(tp_session_run(s, feed, 3, dx, 10, v) == TP_OK, "%s", tp_last_error()))
+        for (int i = 0; i < 10; i++)
+            for (int e = 0; e < (i < 6 ? 4 : 6); e++)
+                CHECK_MSG(fabs(tp_tensor_get(v[i], e) - want[i][e]) <= 1e-12,
+                          "gradient %d[%d] is %.17g, expected %.17g", i, e, tp_tensor_get(v[i], e), want[i][e]);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* What builders take that is not quite what the row gets. */
+TEST(builders_and_their_odd_arguments)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t n = 3, images[4] = {1, 4, 4, 2}, filter[4] = {3, 3, 2, 2};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &n)), *few[3], *y;
+    few[0] = NULL, few[1] = x, few[2] = tp_poison(g);
+    CHECK(!tp_is_poison(tp_with_dependencies(x, few, 3)) && !tp_is_poison(tp_group(g, few, 3, NULL)));
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.fused_bias = a.fused_act = a.fused_norm = a.fused_add = 1; /* the planner's, not the caller's */
+    y = tp_nn_conv2d(tp_placeholder(g, "i", TP_F32, tp_make_shape_n(4, images)),
+                     tp_placeholder(g, "w", TP_F32, tp_make_shape_n(4, filter)), &a);
+    const tp_conv2d_attrs *is = (const tp_conv2d_attrs *)y->op->attrs;
+    CHECK(is->padding == TP_SAME && !is->fused_bias && !is->fused_act && !is->fused_norm && !is->fused_add);
+    CHECK(tp_graph_status(g) == TP_OK);
+    few[0] = x, few[1] = NULL;
+    CHECK(tp_is_poison(tp_add_n(few, 2)) && tp_graph_status(g) != TP_OK);
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    tp_node *i = tp_placeholder(g, "i", TP_I32, tp_make_shape_n(1, &n));
+    CHECK(tp_is_poison(tp_one_hot(i, ((int64_t)1 << 32) + 4, 1, 0)));
+    CHECK_HAS(tp_graph_error(g), "depth 0 behind 1 dimensions makes no shape");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL); /* the zero that is below zero */
+    const int64_t one = 1;
+    tp_node *minus = tp_fill_like(tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &n)), -0.0f),
+            *padded = tp_pad(minus, &one, &one, TP_PAD_CONSTANT, -0.0f);
+    tp_session *s = open_session(g, 1, NULL);
+    const float v[3] = {1, 2, 3};
+    tp_feed feed;
+    const tp_tensor *out = NULL;
+    memset(&feed, 0, sizeof feed);
+    feed.node = minus->op->in[0];
+    tp_tensor_view(&feed.value, TP_F32, feed.node->shape, v);
+    if (CHECK_OK(tp_session_run(s, &feed, 1, &padded, 1, &out)))
+        for (int e = 0; e < 5; e++) CHECK(tp_tensor_get(out, e) == 0 && signbit(tp_tensor_get(out, e)));
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Cross entropies by their formulas: labels of every type, dense ones, and those of sigmoids. */
+TEST(cross_entropies_by_their_formulas)
+{
+    enum { B = 3, C = 5 };
+    static const tp_dtype labels[] = {TP_I32, TP_I64, TP_U8};
+    const int64_t bc[2] = {B, C};
+    float x[B * C], z[B * C];
+    for (int i = 0; i < B * C; i++) x[i] = (float)((i * 7) % 11) - 4.5f, z[i] = (float)(i % 4) / 8;
+    for (int k = 0; k < 3; k++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *logits = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(2, bc)),
+                *dense = tp_placeholder(g, "z", TP_F32, logits->shape);
+        tp_node *label = tp_placeholder(g, "label", labels[k], tp_make_shape_n(1, bc)), *y[3];
+        y[0] = tp_sparse_softmax_cross_entropy(logits, label);
+        y[1] = tp_softmax_cross_entropy(logits, dense);
+        y[2] = tp_sigmoid_cross_entropy(logits, dense);
+        tp_session *s = open_session(g, 1, NULL);
+        tp_tensor t;
+        tp_feed feed[3];
+        const tp_tensor *v[3];
+        memset(&t, 0, sizeof t);
+        memset(feed, 0, sizeof feed);
+        CHECK_OK(tp_tensor_resize(&t, labels[k], label->shape));
+        for (int b = 0; b < B; b++) tp_tensor_set(&t, b, (b * 3 + 4) % C);
+        feed[0].node = logits, feed[1].node = dense, feed[2].node = label;
+        tp_tensor_view(&feed[0].value, TP_F32, logits->shape, x);
+        tp_tensor_view(&feed[1].value, TP_F32, logits->shape, z);
+        tp_tensor_view(&feed[2].value, labels[k], label->shape, t.data);
+        if (CHECK_OK(tp_session_run(s, feed, 3, y, 3, v)))
+            for (int b = 0; b < B; b++) {
+                double sum = 0, mixed = 0;
+                for (int c = 0; c < C; c++) sum += exp((double)x[b * C + c]);
+                for (int c = 0; c < C; c++) mixed += (double)z[b * C + c] * (log(sum) - (double)x[b * C + c]);
+                CHECK_NEAR(tp_tensor_get(v[0], b), log(sum) - (double)x[b * C + (b * 3 + 4) % C], 1e-5, 0);
+                CHECK_NEAR(tp_tensor_get(v[1], b), mixed, 1e-5, 0);
+                for (int c = 0; c < C; c++) {
+                    const double q = at_sigmoid((double)x[b * C + c]), p = (double)z[b * C + c];
+                    CHECK_NEAR(tp_tensor_get(v[2], b * C + c), -p * log(q) - (1 - p) * log(1 - q), 1e-5, 0);
+                }
+            }
+        tp_tensor_free(&t);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

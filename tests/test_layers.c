@@ -1734,6 +1734,120 @@ TEST(images_of_half_known_size_are_not_shuffled)
     }
 }
 
+static tp_node *no_node(tp_node *x)
+{
+    (void)x;
+    return NULL;
+}
+static tp_node *whole_loss(tp_node *w, float scale) { return tp_cast(tp_affine(tp_sum(w), scale, 0), TP_I32); }
+
+/* More wrong uses: the second of each pair, and the ends of what is allowed. */
+static const char *another_wrong_option(int i, tp_graph *g)
+{
+    int n = 0;
+    tp_node *x = image(g, 8, 8, 4), *thin = image(g, 8, 0, 4),
+            *flat = tp_placeholder(g, "flat", TP_F32, tp_make_shape(TP_ANY, 10));
+    tp_node *big = tp_placeholder(g, "big", TP_U8, tp_make_shape(TP_ANY));
+    tp_regularizer whole;
+    whole.fn = whole_loss, whole.scale = 1;
+    WRONG(i, tp_conv2d(x, "", .filters = 2, .kernel_size = 3), "Conv2D needs a name: tp_conv2d(x, \"name\", ...)")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .strides = 2, .strides_w = -2),
+          "w: Conv2D has .strides -2")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .dilation_rate = 2, .dilation_rate_w = -2),
+          "w: Conv2D has a negative .dilation_rate")
+    WRONG(i, tp_conv2d(thin, "w", .filters = 2, .kernel_size = 1, .padding = TP_VALID),
+          "w: input is (?,8,0,4), Conv2D has .kernel_size (1,1), which is larger")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 8, .kernel_size_w = 9, .padding = TP_VALID),
+          "w: input is (?,8,8,4), Conv2D has .kernel_size (8,9), which is larger")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 9, .kernel_size_w = 1, .padding = TP_VALID),
+          "w: input is (?,8,8,4), Conv2D has .kernel_size (9,1), which is larger")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 2, .dilation_rate = 8, .padding = TP_VALID),
+          "Conv2D has .kernel_size (2,2), which is larger")
+    WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 1, .activation = no_node), "w: the activation gave no node")
+    WRONG(i, tp_max_pooling(x, "w", .pool_size = 2, .strides = 1, .strides_w = -1),
+          "w: MaxPooling has negative .strides")
+    WRONG(i, tp_max_pooling(x, "w", .pool_size = 2, .pool_size_w = -1), "w: MaxPooling needs a .pool_size of 1 or more")
+    WRONG(i, tp_avg_pooling(x, "w", .pool_size = 2, .pool_size_w = -1), "w: AvgPooling needs a .pool_size of 1 or more")
+    WRONG(i,
+          tp_fixed_unpooling(x, "w", .shape = 2, .shape_w = 3,
+                             .unpool_mat = tp_get_variable_as(g, "m", TP_F32, tp_make_shape(2, 2), tp_init_ones())),
+          "w: FixedUnPooling has .unpool_mat (2,2), its .shape is (2,3)")
+    WRONG(i, tp_concat_with(flat, "w", .tensors = &flat, .dim = 1),
+          "w: ConcatWith needs either .tensor or .tensors with .n_tensors")
+    WRONG(i, tp_softmax_layer(flat, "w", .temperature_init = TP_ZERO), "w: SoftMax has .temperature_init")
+    WRONG(i, tp_dropout(flat, "w", .rate = 1), "w: Dropout drops a fraction 1")
+    WRONG(i, tp_dropout(flat, "w", .keep_prob = 1.5f), "w: Dropout drops a fraction -0.5")
+    WRONG(i, tp_embedding(big, "w", .vocab = 3, .units = 2), "w: input is uint8, Embedding needs int32 or int64")
+    WRONG(i, tp_batch_norm(flat, "w", .axis = 3), "w: BatchNorm has .axis 3: it is 1, or 3 with four dimensions")
+    WRONG(i, tp_batch_norm(flat, "w", .sync_statistics = (tp_sync_statistics)9), "w: BatchNorm has .sync_statistics 9")
+    WRONG(i, tp_batch_norm(flat, "w", .ema_update = (tp_ema_update)-1), "w: BatchNorm has .ema_update -1")
+    WRONG(i, tp_batch_norm(flat, "w", .sync_statistics = TP_SYNC_TOWERS, .virtual_batch_size = 2),
+          "w: BatchNorm has both .sync_statistics and .virtual_batch_size")
+    WRONG(i, tp_linear(x, TP_OP(no_node)), "test_layers.c")
+    WRONG(i, tp_linear(x, TP_OP(tp_identity), TP_OP(no_node)), "step 1 of a chain gave no node")
+    WRONG(i, (tp_fully_connected(flat, "w", .units = 1), tp_regularize_cost(g, "w/W", whole, NULL)),
+          "the regularizer of 'w/W' gives int32, it must give a float")
+    TP_ARGSCOPE(g, (conv2d), .kernel_size_w = 3) { n += 0; }
+    if (i == n) return tp_graph_status(g) ? "test_layers.c" : "the argscope was taken";
+    return NULL;
+}
+
+TEST(the_second_of_each_pair_may_be_wrong_too)
+{
+    for (int i = 0; i < 25; i++) {
+        tp_graph *g = tower(true);
+        const char *part = another_wrong_option(i, g);
+        if (CHECK_MSG(part != NULL, "case %d is missing", i)) {
+            CHECK_MSG(tp_graph_status(g) < 0, "%d (%s) was not noticed", i, part);
+            CHECK_HAS(tp_graph_error(g), part);
+        }
+        done(g);
+    }
+}
+
+/* What is allowed and does nothing, and indices of both widths. */
+TEST(options_without_an_effect)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(0, 8, 8, 4)),
+            *wide = tp_placeholder(g, "i", TP_I64, tp_make_shape(3));
+    CHECK_STR(tp_dropout(x, "d", .rate = TP_ZERO)->op->row->name, "identity");
+    CHECK_STR(tp_dropout(x, "e", .keep_prob = 1)->op->row->name, "identity");
+    CHECK_STR(tp_dropout(x, "f", .rate = 0.5f, .training = TP_NO)->op->row->name, "identity");
+    CHECK_STR(tp_dropout(x, "h", .rate = 0.25f)->op->row->name, "dropout");
+    shape_is(tp_embedding(wide, "emb", .vocab = 5, .units = 2), "(3,2)");
+    tp_conv2d(x, "c", .filters = 7, .kernel_size = 3);
+    CHECK_HAS(logged, "'c': [0, 8, 8, 4] --> [0, 8, 8, 7]");
+    ok(g);
+    done(g);
+}
+
+/* Is the label among the two largest? */
+TEST(accuracy_of_the_first_two)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(4, 3)), *wrong, *right;
+    static const float v[12] = {3, 2, 1, 1, 2, 3, 2, 3, 1, 2, 1, 3};
+    tp_node *label = tp_cast(tp_reduce_sum(tp_affine(x, 0, 0.5f), (int[]){1}, 1, false), TP_I32); /* all are 1 */
+    wrong = tp_sym_prediction_incorrect(x, label, 2, "miss");
+    right = tp_sym_accuracy(x, label, 2, "hit");
+    tp_node *first = tp_sym_accuracy(x, label, 0, "first");
+    CHECK(ok(g));
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    float out[4];
+    if (CHECK(s != NULL)) {
+        run(s, x, x->shape, v, &right, 1, out, 1);
+        CHECK_NEAR(out[0], 0.75, 0, 0); /* class 1 is second, second, first and last */
+        run(s, x, x->shape, v, &first, 1, out, 1);
+        CHECK_NEAR(out[0], 0.25, 0, 0);
+        run(s, x, x->shape, v, &wrong, 1, out, 4);
+        for (int i = 0; i < 4; i++) CHECK(out[i] == (i == 3 ? 1 : 0));
+    }
+    tp_session_free(s);
+    done(g);
+}
+
 /* ==== a network learns ================================================================================ */
 
 TEST(gradients_flow_through_every_layer)

@@ -1266,4 +1266,53 @@ TEST(ctc_loss_by_differences_and_with_bad_labels)
     tp_graph_free(g);
 }
 
+/* Steps first or samples first: the same costs and, in the other order, the same derivatives. */
+TEST(ctc_loss_in_both_orders)
+{
+    enum { T = 5, B = 3, C = 4, L = 2 };
+    const int64_t tbc[3] = {T, B, C}, btc[3] = {B, T, C}, bl[2] = {B, L}, b = B;
+    tp_graph *g = tp_graph_new(NULL);
+    const int swap[3] = {1, 0, 2};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(3, tbc)), *turned = tp_transpose(x, swap, 3), *in[3],
+            *w;
+    static const char *const names[] = {"labels", "label_lengths", "logit_lengths"};
+    for (int i = 0; i < 3; i++)
+        in[i] = tp_placeholder(g, names[i], TP_I32, i ? tp_make_shape_n(1, &b) : tp_make_shape_n(2, bl));
+    w = tp_placeholder(g, "w", TP_F32, tp_make_shape_n(1, &b));
+    tp_node *y[4];
+    tp_ctc_attrs a;
+    memset(&a, 0, sizeof a);
+    y[0] = tp_ctc_loss(x, in[0], in[1], in[2], NULL);
+    a.batch_major = true;
+    y[1] = tp_ctc_loss(turned, in[0], in[1], in[2], &a);
+    tp_gradients(tp_sum(tp_mul(y[0], w)), &x, 1, &y[2]);
+    tp_gradients(tp_sum(tp_mul(y[1], w)), &turned, 1, &y[3]);
+    CHECK(tp_shape_equal(&y[3]->shape, &turned->shape) && y[3]->shape.dim[0] == btc[0] && y[3]->shape.dim[1] == btc[1]);
+    float v[T * B * C];
+    static const int32_t labels[B * L] = {1, 2, 3, 3, 2, 1}, n[B] = {2, 2, 1}, t[B] = {5, 4, 3};
+    static const float weights[B] = {1, -2, 0.5f};
+    for (int i = 0; i < T * B * C; i++) v[i] = (float)((i * 5) % 7) / 3;
+    tp_feed f[5];
+    const tp_tensor *out[4];
+    memset(f, 0, sizeof f);
+    f[0].node = x, f[1].node = in[0], f[2].node = in[1], f[3].node = in[2], f[4].node = w;
+    tp_tensor_view(&f[0].value, TP_F32, x->shape, v);
+    tp_tensor_view(&f[1].value, TP_I32, in[0]->shape, labels);
+    tp_tensor_view(&f[2].value, TP_I32, in[1]->shape, n);
+    tp_tensor_view(&f[3].value, TP_I32, in[2]->shape, t);
+    tp_tensor_view(&f[4].value, TP_F32, w->shape, weights);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_OK(tp_session_run(s, f, 5, y, 4, out)))
+        for (int i = 0; i < B; i++) {
+            CHECK(tp_tensor_get(out[0], i) > 0 && tp_tensor_get(out[0], i) == tp_tensor_get(out[1], i));
+            for (int q = 0; q < T; q++)
+                for (int c = 0; c < C; c++) {
+                    const double d = tp_tensor_get(out[2], (q * B + i) * C + c);
+                    CHECK(d == tp_tensor_get(out[3], (i * T + q) * C + c) && (d == 0) == (q >= t[i]));
+                }
+        }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

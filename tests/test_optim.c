@@ -1341,6 +1341,109 @@ TEST(schedules_change_where_they_say)
     done(g);
 }
 
+/* ==== an update that is not to be ===================================================================== */
+
+static tp_node *keep_value(tp_node *updated, tp_node *var, void *user)
+{
+    (void)updated, (void)var, (void)user;
+    return NULL;
+}
+static tp_node *double_value(tp_node *updated, tp_node *var, void *user)
+{
+    (void)var, (void)user;
+    return tp_affine(updated, 2, 0);
+}
+
+static tp_optimizer *wrapped(int which, tp_node *lr)
+{
+    switch (which) {
+    case 0: return tp_sgd(lr);
+    case 1: return tp_momentum(lr);
+    case 2: return tp_nesterov(lr);
+    case 3: return tp_adam(lr);
+    case 4: return tp_adamw(lr);
+    case 5: return tp_rmsprop(lr);
+    case 6: return tp_rmsprop(lr, .centered = TP_YES);
+    case 7: return tp_adagrad(lr);
+    case 8: return tp_adadelta(lr);
+    case 9: return tp_ftrl(lr);
+    case 10: return tp_lamb(lr);
+    case 11: return tp_accum_grad(tp_adam(lr), 1);
+    case 12: return tp_loss_scale(tp_adam(lr), .initial = 2, .interval = 1);
+    case 13: return tp_variable_assignment(tp_momentum(lr), double_value, NULL);
+    case 14: return tp_variable_assignment(tp_momentum(lr), keep_value, NULL);
+    case 15: return tp_apply_grad_processors(tp_adam(lr), TP_GRADPROCS(tp_gradproc_scale("w", 2)));
+    case 16: return tp_optimizer_proxy(tp_momentum(lr), "Proxy", NULL, NULL);
+    default: return NULL;
+    }
+}
+
+/* Where the predicate is false no variable changes by a bit, the optimizer's own included; where it is true the weights do. */
+TEST(a_predicate_that_is_false_changes_nothing)
+{
+    for (int which = 0; which < 17; which++) {
+        tp_graph *g = graph();
+        tp_node *pred = tp_placeholder(g, "pred", TP_BOOL, scalar());
+        tp_grad_var gv = {input(g, "g"), weight(g, "w", 0.5f)};
+        tp_node *op = tp_apply_gradients_if(wrapped(which, rate(g, 0.1f)), &gv, 1, pred);
+        tp_session *s = ok(g) ? tp_session_new(g, NULL) : NULL;
+        float before[16], one = 1;
+        for (int run = 0; s && run < 4; run++) {
+            const uint8_t yes = run % 2 == 0;
+            const int n = tp_graph_n_variables(g);
+            tp_feed feed[2];
+            memset(feed, 0, sizeof feed);
+            feed[0].node = gv.grad, feed[1].node = pred;
+            tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(1), &one);
+            tp_tensor_view(&feed[1].value, TP_BOOL, scalar(), &yes);
+            CHECK(n <= 16);
+            for (int v = 0; v < n; v++) before[v] = (float)variable(s, tp_graph_variable(g, v)->name);
+            CHECK_OK(tp_session_run(s, feed, 2, &op, 1, NULL));
+            for (int v = 0; v < n; v++) {
+                const char *name = tp_graph_variable(g, v)->name;
+                const float now = (float)variable(s, name);
+                if (!yes) CHECK_MSG(now == before[v], "optimizer %d: %s changed", which, name);
+                else if (strcmp(name, "w") == 0) CHECK_MSG(now != before[v], "optimizer %d: no update", which);
+            }
+        }
+        tp_session_free(s);
+        done(g);
+    }
+}
+
+TEST(rates_and_costs_that_are_none)
+{
+    tp_graph *g = graph();
+    tp_sgd(tp_const_as(g, TP_I32, 1));
+    CHECK_HAS(tp_graph_error(g),
+              "GradientDescent: the learning rate 'Const' is int32 (): it must be a floating scalar");
+    done(g);
+    g = graph();
+    tp_sgd(weight(g, "w", 0));
+    CHECK_HAS(tp_graph_error(g), "GradientDescent: the learning rate 'w' is float32 (1): it must be a floating scalar");
+    done(g);
+    g = graph();
+    tp_node *w = weight(g, "w", 0);
+    tp_grad_var gv = {w, w};
+    tp_compute_gradients(w, &w, 0, &gv); /* nothing is asked, so nothing is wrong */
+    CHECK(ok(g) && gv.grad == w);
+    tp_compute_gradients(w, &w, 1, &gv);
+    CHECK(gv.grad == NULL && gv.var == w);
+    CHECK_HAS(tp_graph_error(g), "the cost 'w' has shape (1): it must be a scalar, take its mean");
+    done(g);
+    CHECK(tp_sgd(NULL) == NULL);
+    CHECK_HAS(tp_last_error(), "GradientDescent: the learning rate is NULL");
+    static const tp_gradproc nameless[2] = {{.name = "Own"}, {.name = NULL}};
+    for (int i = 0; i < 2; i++) {
+        g = graph();
+        tp_optimizer *o = tp_sgd(rate(g, 1));
+        CHECK(tp_apply_grad_processors(o, &nameless[i], 1) == o);
+        CHECK_STR(tp_graph_error(g),
+                  i ? "gradient processor 0 has no name" : "gradient processor 0 has no process function");
+        done(g);
+    }
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     tp_set_log(keep_log, NULL);

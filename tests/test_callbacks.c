@@ -1770,4 +1770,124 @@ TEST(stats_json_of_another_training)
     tp_set_log(NULL, NULL);
 }
 
+/* ==== >>what monitors are told ======================================================================== */
+
+static int64_t shown[4];
+static tp_status show(tp_monitor *m, const char *name, const tp_tensor *image)
+{
+    (void)m;
+    CHECK_STR(name, "picture");
+    CHECK(image->shape.ndim == 4);
+    for (int d = 0; d < 4; d++) shown[d] = image->shape.dim[d];
+    return TP_OK;
+}
+static char tags[600];
+static tp_status list_tags(tp_monitor *m, const tp_summary *s)
+{
+    (void)m;
+    for (int i = 0; i < s->n; i++) {
+        const size_t n = strlen(tags);
+        snprintf(tags + n, sizeof tags - n, "%s|%s:%d", n ? " " : "", s->value[i].tag, s->value[i].kind);
+    }
+    return TP_OK;
+}
+
+/* (N,H,W,C), (H,W,C) of 1, 3, 4 channels, else (N,H,W), (H,W); anything else is a sentence. */
+TEST(pictures_of_every_layout)
+{
+    static const struct {
+        int n;
+        int64_t dim[5], nhwc[4];
+        const char *sentence;
+    } list[] = {{2, {5, 6}, {1, 5, 6, 1}, NULL},
+                {3, {5, 6, 1}, {1, 5, 6, 1}, NULL},
+                {3, {5, 6, 3}, {1, 5, 6, 3}, NULL},
+                {3, {5, 6, 4}, {1, 5, 6, 4}, NULL},
+                {3, {5, 6, 2}, {5, 6, 2, 1}, NULL},
+                {3, {5, 6, 7}, {5, 6, 7, 1}, NULL},
+                {4, {2, 5, 6, 1}, {2, 5, 6, 1}, NULL},
+                {4, {2, 5, 6, 3}, {2, 5, 6, 3}, NULL},
+                {4, {2, 5, 6, 4}, {2, 5, 6, 4}, NULL},
+                {4, {2, 5, 6, 2}, {0, 0, 0, 0}, "2 channels"},
+                {4, {2, 5, 6, 5}, {0, 0, 0, 0}, "5 channels"},
+                {1, {6}, {0, 0, 0, 0}, "(6)"},
+                {5, {1, 1, 1, 1, 1}, {0, 0, 0, 0}, "(1,1,1,1,1)"},
+                {0, {0}, {0, 0, 0, 0}, "()"}};
+    tp_monitor *m = tp_monitor_new("Mine", 0);
+    m->process_image = show, m->process_summary = list_tags;
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        memset(shown, 0, sizeof shown);
+        tags[0] = 0;
+        CHECK_OK(tp_tensor_resize(&t, TP_U8, tp_make_shape_n(list[i].n, list[i].dim)));
+        const tp_status st = tp_monitors_put_image(all, "picture", &t);
+        if (list[i].sentence)
+            CHECK_MSG(st == TP_ERR_SHAPE && strstr(tp_last_error(), list[i].sentence), "%d: %s", i, tp_last_error());
+        else CHECK_OK(st);
+        CHECK_MSG(memcmp(shown, list[i].nhwc, sizeof shown) == 0, "%d", i);
+        char want[40];
+        snprintf(want, sizeof want, "|picture:%d", TP_SUMMARY_IMAGE);
+        CHECK_STR(tags, list[i].sentence ? "" : want);
+        tp_tensor_free(&t);
+    }
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+}
+
+/* Tags lose every "tower<number>/" and a last "-summary"; only scalars are scalars. */
+TEST(tags_lose_their_towers)
+{
+    static const char *const tag[][2] = {{"cost", "cost"},
+                                         {"tower0/cost", "cost"},
+                                         {"tower12/a/tower3/b", "a/b"},
+                                         {"tower/a", "tower/a"},
+                                         {"tower0", "tower0"},
+                                         {"tower9a/b", "tower9a/b"},
+                                         {"mytower0/a", "mya"},
+                                         {"a-summary", "a"},
+                                         {"tower0/a-summary", "a"},
+                                         {"a-summary/b", "a-summary/b"},
+                                         {"-summary", ""},
+                                         {"summary", "summary"},
+                                         {"tower0/tower1/", ""},
+                                         {"towe", "towe"}};
+    tp_summary_value value[32];
+    tp_summary s;
+    char want[600] = "", want_told[600] = "";
+    tp_tensor t;
+    memset(value, 0, sizeof value), memset(&t, 0, sizeof t);
+    tp_monitor *m = teller();
+    m->process_summary = list_tags;
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    CHECK_OK(tp_tensor_resize(&t, TP_F32, tp_make_shape(3)));
+    for (int i = 0; i < TP_COUNT(tag); i++) {
+        const bool scalar = i % 3 != 2;
+        const size_t n = strlen(want), k = strlen(want_told);
+        value[i].tag = tag[i][0], value[i].kind = scalar ? TP_SUMMARY_SCALAR : TP_SUMMARY_HISTOGRAM;
+        value[i].scalar = i, value[i].tensor = scalar ? NULL : &t;
+        snprintf(want + n, sizeof want - n, "%s|%s:%d", n ? " " : "", tag[i][1], value[i].kind);
+        if (scalar) snprintf(want_told + k, sizeof want_told - k, "%s%s=%d@0", k ? " " : "", tag[i][1], i);
+    }
+    s.value = value;
+    for (int round = 0; round < 3; round++) { /* more of them than there was room for, then fewer */
+        static const int count[] = {3, TP_COUNT(tag), 5};
+        s.n = count[round];
+        tags[0] = told[0] = 0;
+        CHECK_OK(tp_monitors_put_summary(all, &s));
+        CHECK(strncmp(tags, want, strlen(tags)) == 0 &&
+              (count[round] < TP_COUNT(tag) ? want[strlen(tags)] == ' ' : !want[strlen(tags)]));
+        CHECK(strncmp(told, want_told, strlen(told)) == 0);
+        if (count[round] == TP_COUNT(tag)) CHECK_STR(told, want_told);
+    }
+    s.n = 0;
+    tags[0] = 0;
+    CHECK_OK(tp_monitors_put_summary(all, &s));
+    CHECK_STR(tags, "");
+    tp_tensor_free(&t);
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+}
+
 TEST_MAIN()

@@ -2109,6 +2109,30 @@ TEST(mistakes_are_sentences)
     tp_train_config c = config(&cb, 1);
     c.max_epoch = 1;
     CHECK_ERR(tp_launch_train_with_config(&c, NULL), TP_ERR_NOMEM, "the trainer is NULL");
+    tp_session_config session = tp_default_session_config();
+    tp_session_creator creator = tp_new_session_creator(&session);
+    for (int i = 0; i < 4; i++) { /* what excludes each other, and what is missing */
+        cb = rec_new("A", false);
+        c = config(&cb, 1);
+        c.max_epoch = 1;
+        tp_trainer *t = tp_simple_trainer();
+        if (i == 0) c.checkpoint = "x", c.session_init = start_at(1);
+        if (i == 1) c.session_config = &session, c.session_creator = &creator;
+        if (i == 2) c.model.n_inputs = 0;
+        if (i == 3) c.model.inputs = NULL;
+        CHECK_ERR(tp_launch_train_with_config(&c, t), TP_ERR_ARG,
+                  i == 0   ? "give .session_init or .checkpoint, not both"
+                  : i == 1 ? "give .session_creator or .session_config, not both"
+                           : "the model needs .inputs and .build_graph");
+    }
+    for (int steps = -1; steps < 1; steps++) {
+        tp_train_desc d;
+        memset(&d, 0, sizeof d);
+        tp_trainer *t = tp_noop_trainer();
+        d.steps_per_epoch = steps == -1 ? -5 : 0, d.max_epoch = 1;
+        CHECK_ERR(tp_train(t, &d), TP_ERR_ARG, "You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)");
+        tp_trainer_free(t);
+    }
 }
 
 static tp_status bad_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)

@@ -3580,6 +3580,102 @@ TEST(checkpoints_of_a_folder)
     CHECK(n == 0 && e == NULL);
 }
 
+/* ==== the order of reads and writes ==================================================================== */
+
+/* What is made late reads what was meant, though something newer writes: the plan puts it earlier. v begins as 3, each run adds
+ * 1 and then 10. */
+TEST(late_readers_read_what_was_meant)
+{
+    for (int plain = 0; plain < 2; plain++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *one = tp_const(g, 1), *ten = tp_const(g, 10), *fetch[6];
+        const tp_tensor *out[6];
+        tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(3));
+        tp_node *first = tp_assign_add(v, one, NULL),
+                *second = tp_assign_add(v, ten, NULL); /* one right after the other */
+        tp_node *between = tp_read_after(v, first);
+        fetch[0] = tp_neg(between);        /* after the first, before the second */
+        fetch[1] = tp_affine(first, 2, 0); /* the first's own result */
+        fetch[2] = tp_square(v);           /* before both */
+        fetch[3] = tp_neg(tp_read_after(v, second));
+        fetch[4] = first, fetch[5] = tp_named(v, "view");
+        tp_session_config c = tp_default_session_config();
+        c.no_fusion = plain != 0;
+        tp_session *s = tp_session_new(g, &c);
+        double x = 3;
+        for (int run = 0; run < 3; run++, x += 11) {
+            if (!CHECK_OK(tp_session_run(s, NULL, 0, fetch, 6, out))) break;
+            const double want[6] = {-(x + 1), 2 * (x + 1), x * x, -(x + 11), x + 1, x};
+            for (int i = 0; i < 6; i++) CHECK_NEAR(tp_tensor_get(out[i], 0), want[i], 0, 0);
+        }
+        /* each alone, which leaves out the writers that it does not need */
+        const double adds[6] = {1, 1, 0, 10, 1, 0};
+        for (int i = 0; i < 6; i++) {
+            const double is = i == 0   ? -(x + 1)
+                              : i == 1 ? 2 * (x + 1)
+                              : i == 2 ? x * x
+                              : i == 3 ? -(x + 10)
+                              : i == 4 ? x + 1
+                                       : x;
+            CHECK_NEAR(eval1(s, fetch[i]), is, 0, 0);
+            x += adds[i];
+            CHECK_NEAR(eval1(s, v), x, 0, 0);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* A writer that is made before the readers of the old value waits for them, and what reads after it waits with it. */
+TEST(who_reads_after_a_delayed_writer_waits_too)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *one = tp_const(g, 1), *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(3)), *fetch[3];
+    const tp_tensor *out[3];
+    tp_node *next = tp_assign_add(v, one, NULL);
+    fetch[0] = tp_neg(tp_read_after(v, next));
+    fetch[1] = tp_tanh(tp_affine(tp_square(v), 0.125f, 0)); /* made last, runs first */
+    fetch[2] = next;
+    tp_session *s = tp_session_new(g, NULL);
+    for (int run = 0; run < 3; run++) {
+        const double x = 3 + run;
+        CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out));
+        CHECK_NEAR(tp_tensor_get(out[0], 0), -(x + 1), 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[1], 0), tanh(x * x / 8), 1e-6, 0);
+        CHECK_NEAR(tp_tensor_get(out[2], 0), x + 1, 0, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* A variable that is written once and read by its writer needs no copy; one whose result is not fetched is not kept. */
+TEST(writers_copy_only_what_they_must)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, shape1(3), tp_init_constant(2)),
+            *c = tp_get_variable_as(g, "c", TP_F32, shape1(3), tp_init_ones());
+    tp_node *twice = tp_assign_add(v, v, NULL), *first = tp_assign(c, v, NULL), *last = tp_assign_add(c, v, NULL);
+    tp_node *both[2] = {first, last};
+    tp_session *s = tp_session_new(g, NULL);
+    tp_plan_info info;
+    const tp_tensor *out[2];
+    CHECK_OK(tp_session_run(s, NULL, 0, &twice, 1, out));
+    CHECK(tp_tensor_get(out[0], 2) == 4);
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &twice, 1, &info));
+    CHECK_MSG(info.n_steps == 1, "%d steps", info.n_steps);
+    CHECK_OK(tp_session_run(s, NULL, 0, both, 2, out));
+    CHECK(tp_tensor_get(out[0], 0) == 4 && tp_tensor_get(out[1], 0) == 8);
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), both, 2, &info));
+    CHECK_MSG(info.n_steps == 3, "%d steps", info.n_steps); /* the first one's result is kept by a copy */
+    tp_node *waits = tp_with_dependencies(last, &first, 1);
+    CHECK_OK(tp_session_run(s, NULL, 0, &waits, 1, out));
+    CHECK(tp_tensor_get(out[0], 1) == 8);
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &waits, 1, &info));
+    CHECK_MSG(info.n_steps == 2, "%d steps", info.n_steps); /* but not where nobody asks for it */
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(every_allocation_may_fail)
 {
     /* tp_graph_new itself may fail: then there is nothing to build with */

@@ -562,6 +562,43 @@ TEST(first_states_are_not_rounded)
     }
 }
 
+/* Variables of half-precision types: their kernels work in float32, which begins as what the variable holds. */
+TEST(variables_of_half_types_are_written)
+{
+    static const tp_dtype half[2] = {TP_F16, TP_BF16};
+    for (int q = 0; q < 2; q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const tp_shape s3 = tp_make_shape(3);
+        tp_node *v = tp_get_variable_as(g, "v", half[q], s3, tp_init_constant(2)),
+                *d = tp_placeholder(g, "d", half[q], s3);
+        tp_node *writer[3] = {tp_assign_add(v, d, NULL), tp_assign_sub(v, d, NULL), tp_assign(v, d, NULL)};
+        static const double want[3] = {2.5, 2, 0.5}; /* one after the other */
+        tp_tensor t, now;
+        memset(&t, 0, sizeof t);
+        memset(&now, 0, sizeof now);
+        CHECK_OK(tp_tensor_resize(&t, half[q], s3));
+        for (int i = 0; i < 3; i++) tp_tensor_set(&t, i, 0.5 * (i + 1));
+        tp_feed f;
+        memset(&f, 0, sizeof f);
+        f.node = d, f.value = t;
+        tp_session *s = open_with(g, TP_PRECISION_F32, 1, false);
+        for (int w = 0; w < 3 && s; w++) {
+            const tp_tensor *out = NULL;
+            if (!CHECK_OK(tp_session_run(s, &f, 1, &writer[w], 1, &out))) break;
+            CHECK_OK(tp_session_read(s, tp_node_variable(v), &now));
+            CHECK(out->dtype == half[q] && now.dtype == half[q]);
+            for (int i = 0; i < 3; i++) {
+                const double is = w == 0 ? 2 + 0.5 * (i + 1) : w == 1 ? 2 : 0.5 * (i + 1);
+                CHECK(tp_tensor_get(out, i) == is && tp_tensor_get(&now, i) == is && (i || is == want[w]));
+            }
+        }
+        tp_session_free(s);
+        tp_tensor_free(&t);
+        tp_tensor_free(&now);
+        tp_graph_free(g);
+    }
+}
+
 TEST(half_precision_moves_fewer_bytes)
 {
     tp_set_log(quiet, NULL);

@@ -1890,4 +1890,95 @@ TEST(tags_lose_their_towers)
     tp_monitor_free(m);
 }
 
+/* ==== >>savers by hand ================================================================================ */
+
+static double best_stat(int epoch, int way)
+{
+    static const double v[2][8] = {{0, 5, 3, (double)NAN, 3, 7, 1, 2}, {0, (double)NAN, 2, 2, -1, -1, 9, 9}};
+    return v[way][epoch];
+}
+static void make_savers(tp_callback **cb, int way, int keep)
+{
+    tp_cb_model_saver_desc s;
+    tp_cb_min_saver_desc b;
+    memset(&s, 0, sizeof s), memset(&b, 0, sizeof b);
+    s.checkpoint_dir = folder, s.max_to_keep = keep;
+    b.checkpoint_dir = folder, b.monitor_stat = "val/cost";
+    cb[way & 1] = tp_cb_model_saver_(&s);
+    cb[1 - (way & 1)] = way & 2 ? tp_cb_max_saver_(&b) : tp_cb_min_saver_(&b);
+}
+
+/* The newest checkpoints stay, and the best one's copy; a resume after any epoch changes nothing, in whatever order they stand. */
+TEST(savers_after_a_resume)
+{
+    for (int way = 0; way < 8; way++)
+        for (int cut = 0; cut < 7; cut += way ? 5 : 2) {
+            const bool max = way & 2;
+            const int numbers = way >> 2 & 1, keep = 1 + way % 3;
+            tp_graph *g = tp_graph_new(NULL);
+            tp_get_scalar_variable(g, "w", 0);
+            tp_session *s = tp_session_new(g, NULL);
+            tp_callback *cb[2];
+            tp_train_state train;
+            char path[400], best[400], text[200] = "";
+            int best_epoch = 0;
+            snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+            snprintf(best, sizeof best, "%s/%s-val_cost.npz", folder, max ? "max" : "min");
+            quiet();
+            tp_monitors *all = tp_monitors_new(NULL, 0);
+            train = by_hand(g, all);
+            train.steps_per_epoch = 2, train.local_step = -1, train.session = s;
+            train.callbacks = cb, train.n_callbacks = 2;
+            CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+            make_savers(cb, way, keep);
+            for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
+            for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_before_train(cb[i]));
+            for (int epoch = 1; epoch < 8; epoch++) {
+                const double v = best_stat(epoch, numbers);
+                tp_tensor t;
+                float now = (float)epoch;
+                memset(&t, 0, sizeof t);
+                tp_tensor_view(&t, TP_F32, tp_make_shape_n(0, NULL), &now);
+                CHECK_OK(tp_session_load(s, tp_find_variable(g, "w"), &t));
+                train.epoch_num = epoch, train.global_step = 2 * epoch, train.local_step = 1;
+                CHECK_OK(tp_monitors_put_scalar(all, "val/cost", v));
+                for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_trigger_epoch(cb[i]));
+                CHECK_OK(tp_train_checkpoint(&train, false));
+                if (!isnan(v) &&
+                    (!best_epoch || (max ? v > best_stat(best_epoch, numbers) : v < best_stat(best_epoch, numbers))))
+                    best_epoch = epoch;
+                for (int e = 1; e <= epoch; e++) {
+                    snprintf(path, sizeof path, "%s/model-%d.npz", folder, 2 * e);
+                    CHECK_MSG(tp_file_exists(path) == (e > epoch - keep), "way %d, cut %d: model-%d after epoch %d",
+                              way, cut, 2 * e, epoch);
+                }
+                CHECK_OK(tp_checkpoint_state_latest(folder, path, sizeof path));
+                snprintf(text, sizeof text, "model-%d", 2 * epoch);
+                CHECK_HAS(path, text);
+                tp_dict d;
+                memset(&d, 0, sizeof d);
+                CHECK_MSG(tp_file_exists(best) == (best_epoch > 0), "way %d, cut %d: after epoch %d", way, cut, epoch);
+                if (best_epoch && CHECK_OK(tp_npz_load(best, &d))) {
+                    const tp_tensor *saved = tp_dict_find(&d, "w");
+                    CHECK_MSG(saved && tp_tensor_get(saved, 0) == best_epoch, "way %d, cut %d, epoch %d: %g, not %d",
+                              way, cut, epoch, saved ? tp_tensor_get(saved, 0) : -1, best_epoch);
+                    tp_dict_free(&d);
+                }
+                if (epoch != cut) continue;
+                for (int i = 0; i < 2; i++) tp_callback_free(cb[i]); /* another process */
+                make_savers(cb, way, keep);
+                for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
+                CHECK_OK(tp_train_state_load(&train));
+                CHECK(cb[0]->resumed && cb[1]->resumed);
+                for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_before_train(cb[i]));
+            }
+            for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_after_train(cb[i]));
+            for (int i = 0; i < 2; i++) tp_callback_free(cb[i]);
+            tp_callback_free(&all->cb);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+    tp_set_log(NULL, NULL);
+}
+
 TEST_MAIN()

@@ -1681,8 +1681,8 @@ TEST(stats_json_after_a_resume)
 {
     char want[4000], stats[400], aside[400];
     for (int from = 0; from < 5; from++)
-        for (int away = 0; away < 2; const bool odd = (from + away) & 1;
-             away++) { /* a folder stands where the file should be written, from epoch 3 on */
+        for (int away = 0; away < 2; away++) { /* a folder stands where the file should be written, from epoch 3 on */
+            const bool odd = (from + away) & 1;
             tp_train_state train = by_hand(NULL, NULL);
             tp_monitors *all;
             tp_dict saved;

@@ -3648,6 +3648,27 @@ TEST(who_reads_after_a_delayed_writer_waits_too)
     tp_graph_free(g);
 }
 
+/* A writer that is newer than a read_after, but older than who reads its value. */
+TEST(a_newer_writer_waits_for_who_reads_after)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *one = tp_const(g, 1), *ten = tp_const(g, 10), *fetch[2];
+    const tp_tensor *out[2];
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(3));
+    tp_node *seen = tp_read_after(v, tp_assign_add(v, one, NULL));
+    fetch[1] = tp_assign_add(v, ten, NULL);
+    fetch[0] = tp_neg(seen);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int run = 0; run < 3; run++) {
+        const double x = 3 + 11 * run;
+        CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2, out));
+        CHECK_NEAR(tp_tensor_get(out[0], 0), -(x + 1), 0, 0);
+        CHECK_NEAR(tp_tensor_get(out[1], 0), x + 11, 0, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* A variable that is written once and read by its writer needs no copy; one whose result is not fetched is not kept. */
 TEST(writers_copy_only_what_they_must)
 {

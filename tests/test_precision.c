@@ -414,7 +414,10 @@ static tp_node *build_half(halves *h, int kind)
     case P_ASSIGNED_CONSTANT: /* what is written now is not known before */
         two[0] = tp_get_variable_as(h->g, "v", TP_F32, h->x->shape, tp_init_zeros());
         return tp_matmul(tp_assign(two[0], cut(h, h->X, ROWS, COLS), NULL), cut(h, h->W, COLS, COLS));
-    case P_CONSTANT_FED: return tp_matmul(h->fed = cut(h, h->X, ROWS, COLS), cut(h, h->W, COLS, COLS));
+    case P_CONSTANT_FED: /* one of two parts of what is known, the other one is still to be made */
+        tp_split(cut(h, h->W, 2 * ROWS, COLS), 2, 0, two);
+        h->fed = two[0];
+        return tp_add(tp_matmul(two[0], cut(h, h->W, COLS, COLS)), tp_mul(two[1], tp_const(h->g, 0)));
     case P_NORM_FED: /* its mean is still to be made */
         h->fed = tp_nn_batch_norm_train(mm, h->b, h->b, 1, 1e-3f, false, &two[1], NULL);
         return tp_add(tp_square(h->fed), tp_mul(two[1], tp_const(h->g, 0)));

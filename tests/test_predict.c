@@ -345,6 +345,155 @@ TEST(no_file_is_the_session_as_it_is)
     }
 }
 
+/* ==== what initialisers load ========================================================================== */
+
+/* A graph of float32 variables and what stands in them after `init`; "name=value" each, or the sentence. */
+static void initialised(tp_session_init *init, const char *const *names, int n, char *got, size_t size)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    got[0] = heard[0] = 0;
+    for (int i = 0; i < n; i++) tp_get_variable_as(g, names[i], TP_F32, tp_make_shape(1), tp_init_constant(-1));
+    tp_session *s = tp_session_new(g, NULL);
+    tp_set_log(hear, NULL);
+    const tp_status st = CHECK(init && s) ? tp_session_init_run(init, s) : TP_ERR;
+    tp_set_log(NULL, NULL);
+    if (st != TP_OK) snprintf(got, size, "%s", tp_last_error());
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, names[i]), &t));
+        snprintf(got + strlen(got), size - strlen(got), "%s%s=%g", i ? " " : "", names[i], tp_tensor_get(&t, 0));
+        tp_tensor_free(&t);
+    }
+    tp_session_init_free(init);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static void add_value(tp_dict *d, const char *name, tp_dtype dtype, tp_shape shape, double value)
+{
+    tp_tensor *t = tp_dict_add(d, name);
+    if (!CHECK(t != NULL) || !CHECK_OK(tp_tensor_resize(t, dtype, shape))) return;
+    for (int64_t i = 0; i < tp_tensor_size(t); i++) tp_tensor_set(t, i, value + (double)i);
+}
+
+TEST(restored_by_prefix_and_without_some)
+{
+    static const char *const ignored[] = {"x:0"};
+    static const char *const few[] = {"gen/w", "general/w", "x"}, *const two[] = {"gen/w", "w"},
+                             *const same[] = {"gen", "genw"};
+    static const struct {
+        const char *prefix;
+        int n_ignore;
+        const char *const *names;
+        int n;
+        const char *got, *log;
+    } cases[] = {
+        {NULL, 0, few, 3, "gen/w=-1 general/w=2 x=4", "are in the graph, but not found in the checkpoint: gen/w\n"},
+        {NULL, 0, few, 3, "gen/w=-1 general/w=2 x=4",
+         "are in the checkpoint, but not found in the graph: w, gen/v, gen, genw\n"},
+        {"gen", 0, few, 3, "gen/w=1 general/w=2 x=4",
+         "are in the checkpoint, but not found in the graph: gen/v, gen, genw\n"},
+        {"general", 0, few, 3, "gen/w=-1 general/w=1 x=4",
+         "are in the graph, but not found in the checkpoint: gen/w\n"},
+        {"gen", 1, few, 3, "gen/w=1 general/w=2 x=-1",
+         "Variable 'x' in the graph will not be loaded from the checkpoint!\n"},
+        {"gen", 0, two, 2, "Restore conflict: two variables of the graph take 'w', 'w' is one", ""},
+        {"gen", 0, same, 2, "gen=5 genw=6", ""}};
+    char path[600], got[512];
+    snprintf(path, sizeof path, "%s/values.npz", tp_test_tmpdir());
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    add_value(&d, "w", TP_F32, tp_make_shape(1), 1);
+    add_value(&d, "general/w", TP_F32, tp_make_shape(1), 2);
+    add_value(&d, "gen/v", TP_F32, tp_make_shape(2), 3);
+    add_value(&d, "x", TP_F32, tp_make_shape(1), 4);
+    add_value(&d, "gen", TP_F32, tp_make_shape(1), 5);
+    add_value(&d, "genw", TP_F32, tp_make_shape(1), 6);
+    CHECK_OK(tp_save_checkpoint_vars(&d, path));
+    tp_dict_free(&d);
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        tp_saver_restore_desc r;
+        memset(&r, 0, sizeof r);
+        r.path = path;
+        r.prefix = cases[i].prefix;
+        r.ignore = ignored;
+        r.n_ignore = cases[i].n_ignore;
+        initialised(tp_saver_restore_ex(&r), cases[i].names, cases[i].n, got, sizeof got);
+        CHECK_STR(got, cases[i].got);
+        CHECK_HAS(heard, cases[i].log);
+    }
+}
+
+/* Values of other shapes and types: what fits as it is, what is made to fit and told, what is skipped, and what is refused. */
+TEST(values_that_fit_more_or_less)
+{
+    static const struct {
+        tp_dtype dtype;
+        int ndim, n;
+        const char *strict, *relaxed, *log; /* log: of the relaxed one */
+    } cases[] = {{TP_F32, 1, 1, "a=7", "a=7", ""},
+                 {TP_F32, 0, 1, "a=7", "a=7",
+                  "The array of shape () is reshaped to load it into variable 'a' whose shape is (1).\n"},
+                 {TP_F32, 2, 1, "a=7", "a=7",
+                  "The array of shape (1,1) is reshaped to load it into variable 'a' whose shape is (1).\n"},
+                 {TP_F64, 1, 1, "a=7", "a=7", "Variable 'a' (float32) is loaded from float64 after casting.\n"},
+                 {TP_F32, 1, 2, "Trying to load an array of shape (2) into variable 'a' whose shape is (1).", "a=-1",
+                  "Cannot load an array of shape (2) into variable 'a' whose shape is (1): it is skipped.\n"},
+                 {TP_I32, 1, 1, "Cannot load a int32 array into variable 'a', which is float32.",
+                  "Cannot load a int32 array into variable 'a', which is float32.", ""}};
+    static const char *const names[] = {"a"};
+    for (int i = 0; i < TP_COUNT(cases); i++)
+        for (int relaxed = 0; relaxed < 2; relaxed++) {
+            tp_dict d;
+            char got[512];
+            const int64_t dims[2] = {cases[i].n, 1};
+            memset(&d, 0, sizeof d);
+            add_value(&d, "a:0", cases[i].dtype, tp_make_shape_n(cases[i].ndim, dims), 7);
+            initialised(tp_dict_restore(&d, relaxed), names, 1, got, sizeof got);
+            CHECK_STR(got, relaxed ? cases[i].relaxed : cases[i].strict);
+            if (relaxed) CHECK_HAS(heard, cases[i].log);
+        }
+}
+
+/* The first of a chain comes first; NULLs do nothing; what has an owner already is told when it runs. */
+TEST(initialisers_in_a_chain)
+{
+    static const char *const names[] = {"a", "b"};
+    tp_dict d[2];
+    char got[512];
+    tp_session_init *in[3];
+    memset(d, 0, sizeof d);
+    add_value(&d[0], "a", TP_F32, tp_make_shape(1), 1);
+    add_value(&d[0], "b", TP_F32, tp_make_shape(1), 2);
+    add_value(&d[1], "a", TP_F32, tp_make_shape(1), 3);
+    in[0] = tp_dict_restore(&d[0], false), in[1] = NULL, in[2] = tp_dict_restore(&d[1], false);
+    initialised(tp_chain_init(in, 3), names, 2, got, sizeof got);
+    CHECK_STR(got, "a=3 b=2");
+    initialised(tp_chain_init(NULL, 0), names, 2, got, sizeof got);
+    CHECK_STR(got, "a=-1 b=-1");
+    CHECK(tp_chain_init(NULL, 1) == NULL && tp_chain_init(in, -1) == NULL);
+}
+
+TEST(a_predictor_without_inputs_says_so)
+{
+    for (int n = 0; n < 2; n++) {
+        tp_predict_config c;
+        tp_spec spec[2];
+        tp_dict d;
+        config(&c, spec);
+        weights(&d);
+        c.session_init = tp_dict_restore(&d, false);
+        c.n_input_names = n;
+        heard[0] = 0;
+        tp_set_log(hear, NULL);
+        tp_predictor *p = tp_offline_predictor(&c);
+        tp_set_log(NULL, NULL);
+        CHECK(p != NULL && (strstr(heard, "PredictConfig: there are no inputs") != NULL) == (n == 0));
+        tp_predictor_free(p);
+    }
+}
+
 TEST(towers_predict_at_the_same_time)
 {
     tp_predict_config c;

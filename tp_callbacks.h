@@ -4634,7 +4634,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
         mistake = "InferenceRunner: give a dataflow or .input, not both";
         tp__df_drop(d->df);
     } else if (!d->df && !d->input) {
-        mistake = "InferenceRunner: the data are missing: give a dataflow or .input";
+        mistake = "InferenceRunner: the data are missing: give a dataflow or .input (one that is NULL found no memory)";
     } else if (d->df) {
         input = tp_feed_input_(&feed); /* takes the dataflow over, also when it fails */
     }

@@ -512,12 +512,13 @@ TEST(wrong_options_are_sentences)
 /* Data given twice, or not at all, or no inferencers: what was handed over is freed. */
 TEST(wrong_options_of_an_inference_runner)
 {
-    static const char *const sentence[] = {"InferenceRunner: give a dataflow or .input, not both",
-                                           "InferenceRunner: the data are missing: give a dataflow or .input",
-                                           "InferenceRunner: give at least one inferencer",
-                                           "InferenceRunner: .inferencers holds at most 32",
-                                           "ScalarStats: give at least one name",
-                                           NULL};
+    static const char *const sentence[] = {
+        "InferenceRunner: give a dataflow or .input, not both",
+        "InferenceRunner: the data are missing: give a dataflow or .input (one that is NULL found no memory)",
+        "InferenceRunner: give at least one inferencer",
+        "InferenceRunner: .inferencers holds at most 32",
+        "ScalarStats: give at least one name",
+        NULL};
     quiet();
     for (int i = 0; i < TP_COUNT(sentence); i++) {
         tp_cb_inference_runner_desc d;

@@ -453,14 +453,15 @@ TEST(every_case_of_every_row)
     case_list l = all_cases();
     memset(&p, 0, sizeof p);
     for (int r = 0; (row = tp_op_registry(r)) != NULL; r++) {
-        int taken = 0, most_taken = 3; /* of a row that is part of a loop over elements */
+        int taken = 0, refused = 0, most_taken = 2; /* of a row that is part of a loop over elements */
         for (int i = 0; i < TP_COUNT(written); i++)
-            if (strcmp(written[i], row->name) == 0) most_taken = 24;
+            if (strcmp(written[i], row->name) == 0) most_taken = 16;
         for (int k = 0; k < l.n; k++) {
             const op_case *c = &l.item[k];
             built b;
             char what[200];
-            bool fits = strcmp(c->op, row->name) == 0 && c->n_in > 0 && c->n_var == 0 && taken < most_taken;
+            bool fits =
+                strcmp(c->op, row->name) == 0 && c->n_in > 0 && c->n_var == 0 && taken < most_taken && refused < 3;
             int64_t most = 0;
             for (int i = 0; i < c->n_in && fits; i++) {
                 fits = c->in[i].dtype == TP_F32;
@@ -474,7 +475,10 @@ TEST(every_case_of_every_row)
                 tp_session *s = tp_session_new(b.g, NULL);
                 snprintf(what, sizeof what, "%s:%d: %s", c->file, c->line, c->op);
                 const bool first = taken == 0;
-                if (CHECK(s != NULL)) taken += add_model(&p, what, s, b.feed, b.n_feed, &y, 1);
+                if (CHECK(s != NULL)) {
+                    const bool added = add_model(&p, what, s, b.feed, b.n_feed, &y, 1);
+                    taken += added, refused += !added;
+                }
                 p.n_row += first && taken;
                 tp_session_free(s);
             }
@@ -485,7 +489,7 @@ TEST(every_case_of_every_row)
     add_reshaped(&p);
     run_program(&p);
     printf("     %d models of %d rows, %d refused\n", p.n_model, p.n_row, p.n_refused);
-    CHECK(p.n_model > 100 && p.n_row > 60);
+    CHECK(p.n_model > 100 && p.n_row > 50);
     program_free(&p);
 }
 

@@ -982,6 +982,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
     static const char *const list[] = {"strides", "dilations", "pads"};
     const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
     const int axes = x->shape.ndim - 2, rank = one ? 1 : axes;
+    if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false; /* x is poison */
     w->one = one;
     w->axes = axes;
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;

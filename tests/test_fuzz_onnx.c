@@ -793,6 +793,9 @@ static void write_case(void)
     fprintf(stderr, "seed %llu, at %s: written to %s\n", (unsigned long long)now_seed, now_stage, name);
 }
 static void died(void) { write_case(); }
+extern void __ubsan_on_report(
+    void); /* called by the undefined behaviour sanitizer, which ends otherwise than the others */
+extern void __ubsan_on_report(void) { write_case(); }
 static void on_signal(int sig)
 {
     if (sig == SIGALRM) fprintf(stderr, "it takes more than 20 seconds\n");

@@ -1848,6 +1848,101 @@ TEST(accuracy_of_the_first_two)
     done(g);
 }
 
+/* Every initialiser and regularizer reaches its variable: 3 for kernels, 4 for biases, 5 for gammas, 6 for betas. */
+#define STARTS(losses_, vars_, ...)                                                                            \
+    do {                                                                                                       \
+        tp_graph *g = tower(true);                                                                             \
+        tp_node *x = image(g, 8, 8, 4), *flat = tp_placeholder(g, "flat", TP_F32, tp_make_shape(TP_ANY, 10));  \
+        tp_node *seq = tp_placeholder(g, "seq", TP_F32, tp_make_shape(TP_ANY, 5, 6));                          \
+        tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(TP_ANY)), *y = __VA_ARGS__;              \
+        char got[256] = "";                                                                                    \
+        int losses = 0;                                                                                        \
+        (void)x, (void)flat, (void)seq, (void)ids, (void)y;                                                    \
+        for (int i = 0; i < tp_graph_n_variables(g); i++) {                                                    \
+            const tp_variable *v = tp_graph_variable(g, i);                                                    \
+            if (v->trainable)                                                                                  \
+                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s=%g", *got ? " " : "",              \
+                         strchr(v->name, '/') + 1, v->init.kind == TP_INIT_CONSTANT ? (double)v->init.a : -1); \
+        }                                                                                                      \
+        tp_collection(g, TP_KEY_REGULARIZATION_LOSSES, &losses);                                               \
+        ok(g);                                                                                                 \
+        CHECK_STR(got, vars_);                                                                                 \
+        CHECK(losses == losses_);                                                                              \
+        done(g);                                                                                               \
+    } while (0)
+
+TEST(initialisers_and_regularizers_reach_their_variables)
+{
+    const tp_init k = tp_init_constant(3), b = tp_init_constant(4), gamma = tp_init_constant(5),
+                  beta = tp_init_constant(6);
+    const tp_regularizer r = tp_l2_regularizer(1);
+    STARTS(3, "W=3 b=4",
+           tp_conv2d(x, "w", .filters = 2, .kernel_size = 1, .kernel_initializer = k, .bias_initializer = b,
+                     .kernel_regularizer = r, .bias_regularizer = r, .activity_regularizer = r));
+    STARTS(0, "W=-1 b=0", tp_conv2d(x, "w", .filters = 2, .kernel_size = 1));
+    STARTS(3, "W=3 b=4",
+           tp_conv2d_transpose(x, "w", .filters = 2, .kernel_size = 1, .kernel_initializer = k, .bias_initializer = b,
+                               .kernel_regularizer = r, .bias_regularizer = r, .activity_regularizer = r));
+    STARTS(3, "W=3 b=4",
+           tp_depthwise_conv2d(x, "w", .kernel_size = 1, .use_bias = TP_YES, .kernel_initializer = k,
+                               .bias_initializer = b, .kernel_regularizer = r, .bias_regularizer = r,
+                               .activity_regularizer = r));
+    STARTS(3, "W=3 b=4",
+           tp_fully_connected(flat, "w", .units = 2, .kernel_initializer = k, .bias_initializer = b,
+                              .kernel_regularizer = r, .bias_regularizer = r, .activity_regularizer = r));
+    STARTS(1, "W=3 b=0", tp_fully_connected(flat, "w", .units = 2, .kernel_initializer = k, .kernel_regularizer = r));
+    STARTS(0, "gamma=5 beta=6", tp_batch_norm(x, "w", .gamma_initializer = gamma, .beta_initializer = beta));
+    STARTS(0, "gamma=1 beta=0", tp_batch_norm(x, "w"));
+    STARTS(0, "gamma=5 beta=0", tp_layer_norm(x, "w", .gamma_initializer = gamma));
+    STARTS(0, "gamma=5 beta=0", tp_instance_norm(x, "w", .gamma_initializer = gamma));
+    STARTS(0, "gamma=5 beta=0", tp_group_norm(x, "w", .groups = 2, .gamma_initializer = gamma));
+    STARTS(0, "gamma=1 beta=0", tp_group_norm(x, "w", .groups = 2));
+    STARTS(0, "gamma=5 beta=0", tp_batch_renorm(x, "w", .rmax = 1, .dmax = 1, .gamma_initializer = gamma));
+    STARTS(0, "alpha=0.001", tp_prelu(x, "w"));
+    STARTS(0, "alpha=0.5", tp_prelu(x, "w", .init = 0.5f));
+    STARTS(0, "invtemp=0.25", tp_softmax_layer(flat, "w", .use_temperature = TP_YES, .temperature_init = 4));
+    STARTS(0, "invtemp=1", tp_softmax_layer(flat, "w", .use_temperature = TP_YES));
+    STARTS(1, "W=3", tp_embedding(ids, "w", .vocab = 3, .units = 2, .kernel_initializer = k, .kernel_regularizer = r));
+    STARTS(0, "kernel=3 bias=4", tp_lstm(seq, "w", .units = 2, .kernel_initializer = k, .bias_initializer = b));
+    STARTS(0, "kernel=3 bias=0", tp_lstm(seq, "w", .units = 2, .kernel_initializer = k));
+    STARTS(0, "gates/kernel=3 gates/bias=4 candidate/kernel=3 candidate/bias=4",
+           tp_gru(seq, "w", .units = 2, .kernel_initializer = k, .bias_initializer = b));
+    STARTS(0, "gates/kernel=3 gates/bias=1 candidate/kernel=3 candidate/bias=0",
+           tp_gru(seq, "w", .units = 2, .kernel_initializer = k));
+    STARTS(0, "kernel=3 bias=4",
+           tp_basic_lstm_cell(flat, "w", .units = 2, .kernel_initializer = k, .bias_initializer = b));
+    STARTS(4, "Wq=3 bq=4 Wk=3 bk=4 Wv=3 bv=4 Wo=3 bo=4",
+           tp_multi_head_attention(seq, "w", .heads = 2, .kernel_initializer = k, .bias_initializer = b,
+                                   .kernel_regularizer = r));
+    STARTS(0, "Wq=3 bq=0 Wk=3 bk=0 Wv=3 bv=0 Wo=3 bo=0",
+           tp_multi_head_attention(seq, "w", .heads = 2, .kernel_initializer = k));
+}
+
+/* Names, old and new; keys and values of their own; a chain by names. */
+TEST(what_else_layers_are_called_with)
+{
+    static const char *const names[] = {"Deconv2D", "deconv2d", "Conv2DTranspose", "conv2d_transpose"};
+    tp_graph *g = tower(true);
+    for (int i = 0; i < 4; i++) CHECK(tp_get_registered_layer(g, names[i]) == tp_get_registered_layer(g, names[0]));
+    CHECK(tp_get_registered_layer(g, names[0]) != NULL && tp_get_registered_layer(g, "Deconv") == NULL);
+    tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(TP_ANY)),
+            *e = tp_embedding(ids, "emb", .vocab = 3, .units = 2);
+    CHECK_STR(tp_node_name(tp_layer_variable(e, "W")), "emb/W");
+    tp_node *q = tp_placeholder(g, "q", TP_F32, tp_make_shape(TP_ANY, 5, 6)),
+            *k = tp_placeholder(g, "k", TP_F32, tp_make_shape(TP_ANY, 7, 3)),
+            *v = tp_placeholder(g, "v", TP_F32, tp_make_shape(TP_ANY, 7, 4));
+    shape_is(tp_multi_head_attention(q, "att", .heads = 2, .key = k, .value = v), "(?,5,6)");
+    shape_is(tp_find_variable(g, "att/Wk")->node, "(3,6)");
+    shape_is(tp_find_variable(g, "att/Wv")->node, "(4,6)");
+    ok(g);
+    tp_layer step;
+    memset(&step, 0, sizeof step);
+    step.layer = "Nothing";
+    CHECK(tp_is_poison(tp_linear_n(q, &step, 1)));
+    CHECK_STR(tp_graph_error(g), "there is no layer 'Nothing'");
+    done(g);
+}
+
 /* ==== a network learns ================================================================================ */
 
 TEST(gradients_flow_through_every_layer)

@@ -1260,4 +1260,53 @@ TEST(cross_entropies_by_their_formulas)
     }
 }
 
+/* Norms of values of several types, what comes of poison, nearest pixels, and a message of no words. */
+TEST(results_of_mixed_and_missing_operands)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t two = 2, image[4] = {1, 2, 1, 1};
+    tp_node *x[2], *dx[2], *y[5], *pixels = tp_placeholder(g, "pixels", TP_F32, tp_make_shape_n(4, image));
+    x[0] = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &two));
+    x[1] = tp_cast(x[0], TP_F16);
+    tp_gradients(tp_global_norm(x, 2), x, 2, dx);
+    CHECK(dx[0]->dtype == TP_F32 && dx[1]->dtype == TP_F16);
+    tp_resize_attrs a;
+    memset(&a, 0, sizeof a);
+    a.out_h = 4, a.out_w = 1;
+    y[0] = dx[0], y[1] = dx[1];
+    y[2] = tp_resize_nearest(pixels, &a);
+    a.nearest = true; /* the builder decides */
+    y[3] = tp_resize_bilinear(pixels, &a);
+    y[4] = tp_print(x[0], "");
+    static const float v[2] = {3, 4};
+    static const double want[4][4] = {{0, 0}, {3 / 7.0710678, 4 / 7.0710678}, {3, 3, 4, 4}, {3, 3.5, 4, 4}};
+    kept_log log;
+    tp_feed feed[2];
+    const tp_tensor *out[5];
+    memset(&log, 0, sizeof log);
+    memset(feed, 0, sizeof feed);
+    feed[0].node = x[0], feed[1].node = pixels;
+    tp_tensor_view(&feed[0].value, TP_F32, x[0]->shape, v);
+    tp_tensor_view(&feed[1].value, TP_F32, pixels->shape, v);
+    tp_session *s = open_session(g, 1, NULL);
+    tp_set_log(keep, &log);
+    if (CHECK_OK(tp_session_run(s, feed, 2, y, 5, out))) {
+        for (int i = 0; i < 4; i++) /* x is there twice: once as it is, once through the cast */
+            for (int e = 0; e < (i < 2 ? 2 : 4); e++)
+                CHECK_NEAR(tp_tensor_get(out[i], e), i == 0 ? 2 * want[1][e] : want[i][e], i < 2 ? 1e-3 : 0, 0);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(log.text, "Print: shape (2)");
+    tp_session_free(s);
+    tp_node *index = NULL, *mean = NULL, *var = NULL, *part[3] = {NULL, NULL, NULL};
+    tp_node *bad = tp_exp(tp_cast(x[0], TP_I32));
+    CHECK(tp_is_poison(bad) && tp_is_poison(tp_top_k(bad, 1, &index)) && tp_is_poison(index));
+    tp_split(bad, 3, 0, part);
+    for (int i = 0; i < 3; i++) CHECK(tp_is_poison(part[i]));
+    CHECK(tp_is_poison(tp_nn_batch_norm_train(bad, bad, bad, 1, 1e-5f, true, &mean, &var)));
+    CHECK(tp_is_poison(mean) && tp_is_poison(var));
+    CHECK(tp_is_poison(tp_nn_lstm(bad, bad, bad, bad, bad, 1, false, &mean, &index)) && tp_is_poison(index));
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

@@ -1444,6 +1444,47 @@ TEST(rates_and_costs_that_are_none)
     }
 }
 
+/* The scope is what it was; slots of local variables are local; Nesterov's momentum may be told not to be. */
+TEST(small_print_of_optimizers)
+{
+    tp_graph *g = graph();
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "own";
+    d.shape = tp_make_shape(1);
+    d.local = true;
+    tp_node *local = tp_get_variable(g, &d);
+    tp_grad_var gv = {input(g, "g"), local};
+    tp_name_scope_push(g, "somewhere");
+    const tp_gradproc p = tp_gradproc_scale("own", 2);
+    CHECK(tp_gradproc_run(&p, g, &gv, 1) == 1);
+    CHECK_STR(tp_name_scope(g), "somewhere");
+    tp_name_scope_pop(g);
+    tp_optimizer *o = tp_adam(rate(g, 1));
+    tp_apply_gradients(o, &gv, 1);
+    CHECK(ok(g) && tp_node_variable(tp_get_slot(o, local, "m"))->local &&
+          tp_node_variable(tp_get_slot(o, local, "v"))->local);
+    CHECK(tp_find_variable(g, "own/Adam") != NULL);
+    done(g);
+    for (int i = 0; i < 4; i++) {
+        g = graph();
+        tp_node *lr = rate(g, 1);
+        gv.grad = input(g, "g");
+        gv.var = weight(g, "w", 0);
+        o = i == 0   ? tp_nesterov(lr, .momentum = 0.5f)
+            : i == 1 ? tp_nesterov(lr, .momentum = 0.5f, .use_nesterov = TP_NO)
+            : i == 2 ? tp_momentum(lr, .momentum = 0.5f)
+                     : tp_momentum(lr, .momentum = 0.5f, .use_nesterov = TP_NO);
+        tp_node *op = tp_apply_gradients(o, &gv, 1);
+        tp_session *s = ok(g) ? tp_session_new(g, NULL) : NULL;
+        const float one = 1;
+        if (CHECK(s != NULL)) step(s, op, &gv.grad, &one, 1);
+        if (s) CHECK(variable(s, "w") == (i == 0 ? -1.5 : -1));
+        tp_session_free(s);
+        done(g);
+    }
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     tp_set_log(keep_log, NULL);

@@ -9304,7 +9304,6 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
         x[i] = tp_placeholder(g, c->inputs[i].name, c->inputs[i].dtype, c->inputs[i].shape);
     if (*name) tp_name_scope_pop(g);
     vs.reuse = reuse;
-    vs.no_name_scope = true;
     tp_variable_scope_push(g, &vs);
     d.name = name;
     if (tp_tower_enter(g, &d)) {

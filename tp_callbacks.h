@@ -1228,8 +1228,8 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     const bool array = j.p < j.end && *j.p == '[';
     const char *const begin = j.p;
     j.kept = begin + 1;
-    bool good = tp__json_value(&j);
-    tp__json_space(&j);
+    const bool good = tp__json_value(&j);
+    if (good) tp__json_space(&j);
     if (!good || j.p != j.end || !array) {
         const long at = (long)(j.p - *text);
         tp_free(*text);

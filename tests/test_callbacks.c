@@ -1982,4 +1982,94 @@ TEST(savers_after_a_resume)
     tp_set_log(NULL, NULL);
 }
 
+/* Texts of stats.json: what they hold, or the byte where they are no JSON any more. */
+enum { NO_LIST = -2, NO_JSON = -3, NO_EPOCH = -4 };
+TEST(any_list_of_json_is_read)
+{
+    static const struct {
+        const char *text;
+        int64_t epoch; /* of the last record; NO_LIST, NO_JSON */
+        long byte;
+    } list[] = {
+        {"[]", -1, 0},
+        {" \t\r\n[ ] \n", -1, 0},
+        {"[{}]", -1, 0},
+        {"[{\"epoch_num\": 3}]", 3, 0},
+        {"[{\"epoch_num\":3},{\"epoch_num\":4}]", 4, 0},
+        {"[{\"epoch_num\": 3}, {\"other\": 5}]", -1, 0},
+        {"[{\"other\": {\"epoch_num\": 9}, \"epoch_num\": 2}]", 2, 0},
+        {"[{\"epoch_num\": 2, \"other\": {\"epoch_num\": 9}}]", 2, 0},
+        {"[[{\"epoch_num\": 9}], {\"epoch_num\": 1}]", 1, 0},
+        {"[{\"a\": true, \"b\": false, \"c\": null, \"d\": NaN, \"e\": Infinity, \"f\": -Infinity, \"epoch_num\": 6}]",
+         6, 0},
+        {"[{\"a\": -1.5e-7, \"b\": 0, \"c\": 1E+3, \"epoch_num\": 7e0}]", 7, 0},
+        {"[{\"a\": \"\\\"]}\\\\\", \"epoch_num\": 8}]", 8, 0},
+        {"[{\"\\\"epoch_num\": 5, \"epoch_num\": 8}]", 8, 0},
+        {"[{\"a\": [1, [2, {}], []], \"epoch_num\": 11}]", 11, 0},
+        {"{}", NO_LIST, 2},
+        {"3", NO_LIST, 1},
+        {"\"[]\"", NO_LIST, 4},
+        {"", NO_JSON, 0},
+        {"  ", NO_JSON, 2},
+        {"[", NO_JSON, 1},
+        {"[}", NO_JSON, 1},
+        {"[1", NO_JSON, 2},
+        {"[1,", NO_JSON, 3},
+        {"[1,]", NO_JSON, 3},
+        {"[1 2]", NO_JSON, 3},
+        {"[] []", NO_JSON, 3},
+        {"[{]", NO_JSON, 2},
+        {"[{\"a\"}]", NO_JSON, 5},
+        {"[{\"a\" 1}]", NO_JSON, 6},
+        {"[{\"a\":}]", NO_JSON, 6},
+        {"[{\"a\":1,}]", NO_JSON, 8},
+        {"[{\"a\":1]]", NO_JSON, 7},
+        {"[{a:1}]", NO_JSON, 2},
+        {"[{1:1}]", NO_JSON, 2},
+        {"[\"a]", NO_JSON, 4},
+        {"[\"a\\", NO_JSON, 4},
+        {"[\"a\nb\"]", NO_JSON, 3},
+        {"[tru]", NO_JSON, 1},
+        {"[nul]", NO_JSON, 1},
+        {"[-Infinit]", NO_JSON, 1},
+        {"[1.2.3]", NO_JSON, 1},
+        {"[1e]", NO_JSON, 1},
+        {"[+]", NO_JSON, 1},
+        {"[{\"epoch_num\": -1}]", NO_EPOCH, 0},
+        {"[{\"epoch_num\": 1e300}]", NO_EPOCH, 0},
+        {"[{\"epoch_num\": 9007199254740992}]", 9007199254740992, 0},
+        {"[{\"epoch_num\": 9007199254740994}]", NO_EPOCH, 0},
+    };
+    const char *dir = tp_test_tmpdir();
+    TEST_MAY_ERROR("");
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        int64_t epoch = 77;
+        char sentence[64], *text = NULL;
+        if (!CHECK(tp_test_write(tp_test_path(dir, "stats.json"), list[i].text, strlen(list[i].text)))) return;
+        const tp_status st = tp_load_existing_epoch_number(dir, &epoch);
+        if (list[i].epoch >= -1) {
+            CHECK_MSG(st == TP_OK && epoch == list[i].epoch, "%s: %s, epoch %lld", list[i].text, tp_status_name(st),
+                      (long long)epoch);
+            if (CHECK_OK(tp_load_existing_json(dir, &text))) CHECK_STR(text, list[i].text);
+            tp_free(text);
+            continue;
+        }
+        snprintf(sentence, sizeof sentence,
+                 list[i].epoch == NO_LIST   ? "holds no list (byte %ld)"
+                 : list[i].epoch == NO_JSON ? "is no JSON: byte %ld is unexpected"
+                                            : "the epoch_num of its last record",
+                 list[i].byte);
+        CHECK_MSG(st == TP_ERR_FORMAT && strstr(tp_last_error(), sentence), "%s: %s, '%s' (expected '%s')",
+                  list[i].text, tp_status_name(st), tp_last_error(), sentence);
+        CHECK(tp_load_existing_json(dir, &text) == TP_ERR_FORMAT && !text);
+    }
+    char deep[200] = {0}; /* no stack overflows */
+    for (int n = 65; n <= 66; n++) {
+        int64_t epoch;
+        memset(deep, '[', (size_t)n), memset(deep + n, ']', (size_t)n);
+        CHECK(tp_test_write(tp_test_path(dir, "stats.json"), deep, 2 * (size_t)n));
+        CHECK((tp_load_existing_epoch_number(dir, &epoch) == TP_OK) == (n == 65));
+    }
+}
+
 TEST_MAIN()

@@ -78,8 +78,8 @@ static void built_free(built *b)
 /* ==== >>values ======================================================================================== */
 
 /* Are a and b equal up to tol, relative to the magnitude? Whole numbers must be equal. */
-TP_TEST__UNUSED static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a, const tp_tensor *b,
-                         double tol)
+TP_TEST__UNUSED static bool close_enough(const op_case *c, const char *what, int which, const tp_tensor *a,
+                                         const tp_tensor *b, double tol)
 {
     char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
     if (a->dtype != b->dtype || !tp_shape_equal(&a->shape, &b->shape))

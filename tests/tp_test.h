@@ -53,6 +53,9 @@
 #ifndef _WIN32
 #include <sys/mman.h>
 #endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define TP_TEST__UNUSED __attribute__((unused))
 
@@ -459,6 +462,21 @@ static bool tp_test__chosen(const char *name, const char *argument)
     return argument[0] == '=' ? strcmp(name, argument + 1) == 0 : strstr(name, argument) != NULL;
 }
 
+/* Memory that nobody has set is not zero by chance: neither on the stack of the case that begins now, nor, with glibc's
+ * allocator, on the heap. */
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+TP_TEST__UNUSED static void
+tp_test__soil(void)
+{
+    volatile unsigned char below[96 << 10];
+    for (size_t i = 0; i < sizeof below; i++) below[i] = 0x5b;
+#ifdef M_PERTURB
+    mallopt(M_PERTURB, 0x5b);
+#endif
+}
+
 TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
 {
     if (getenv("TP_TEST_LOCALE")) { /* the whole test under a locale with a decimal comma, or not at all */
@@ -476,6 +494,7 @@ TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
         tp_test__running = c->name;
         tp_test_set_log(NULL, NULL);
         double start = tp_test__ms();
+        tp_test__soil();
         c->fn();
         double ms = tp_test__ms() - start;
         tp_test__judge_errors();

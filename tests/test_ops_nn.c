@@ -184,11 +184,14 @@ TEST(every_number_of_a_stream)
         }
 }
 
+static const float step_options[4] = {0.9f, 0.75f, 0.01f, 0.1f}; /* two rates, epsilon, decay */
+
 /* One step of each optimizer for one element, by the formulas of tp_graph.h; s: its slots. Of LAMB: r. */
 static double stepped(const char *row, double w, double g, double *s, double lr)
 {
-    /* options are float32; p1, p2: the powers of beta */
-    const double a = (double)0.9f, b = 0.75, eps = (double)0.01f, p1 = 0.6, p2 = 0.7, decay = (double)0.1f;
+    /* p1, p2: the powers of beta */
+    const double a = (double)step_options[0], b = (double)step_options[1], eps = (double)step_options[2], p1 = 0.6,
+                 p2 = 0.7, decay = (double)step_options[3];
     if (!strcmp(row, "gradient_descent")) return w - lr * g;
     if (!strcmp(row, "momentum")) {
         s[0] = a * s[0] + g;
@@ -241,16 +244,15 @@ static void one_step(const char *name, const char *row_name, int slots, int scal
     int64_t room[32] = {0};
     unsigned char *attrs = (unsigned char *)room;
     const int n = N;
-    const float value[4] = {0.9f, 0.75f, 0.01f, 0.1f};
     const bool nesterov = !strcmp(name, "nesterov");
     for (const tp_attr *a = row->attr; a->name; a++) {
         if (!strcmp(a->name, "n")) memcpy(attrs + a->offset, &n, sizeof n);
         if (!strcmp(a->name, "kind")) memcpy(attrs + a->offset, &kind, sizeof kind);
-        if (!strcmp(a->name, "a")) memcpy(attrs + a->offset, &value[0], sizeof(float));
-        if (!strcmp(a->name, "b")) memcpy(attrs + a->offset, &value[1], sizeof(float));
-        if (!strcmp(a->name, "epsilon")) memcpy(attrs + a->offset, &value[2], sizeof(float));
+        if (!strcmp(a->name, "a")) memcpy(attrs + a->offset, &step_options[0], sizeof(float));
+        if (!strcmp(a->name, "b")) memcpy(attrs + a->offset, &step_options[1], sizeof(float));
+        if (!strcmp(a->name, "epsilon")) memcpy(attrs + a->offset, &step_options[2], sizeof(float));
         if (!strcmp(a->name, "decay") && (!strcmp(name, "adamw") || !strcmp(name, "lamb")))
-            memcpy(attrs + a->offset, &value[3], sizeof(float));
+            memcpy(attrs + a->offset, &step_options[3], sizeof(float));
         if (!strcmp(a->name, "nesterov")) memcpy(attrs + a->offset, &nesterov, sizeof nesterov);
     }
     tp_tensor t[N + 3 + 2 + MOST];

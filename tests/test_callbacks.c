@@ -1155,10 +1155,9 @@ TEST(parameters_are_read_and_set)
             CHECK_OK(p->setup_graph(p));
             CHECK(p->get_value(p, &v) == TP_OK && v == 0);
             CHECK(p->set_value(p, -7) == TP_OK && p->get_value(p, &v) == TP_OK && v == -7);
-            CHECK(dtype == TP_F64   ? *(double *)(void *)room == -7
-                  : dtype == TP_F32 ? *(float *)(void *)room == -7
-                  : dtype == TP_I32 ? *(int32_t *)(void *)room == -7
-                                    : room[0] == -7);
+            tp_tensor of;
+            tp_tensor_view(&of, dtype, tp_make_shape_n(0, NULL), room);
+            CHECK(tp_tensor_get(&of, 0) == -7);
         } else
             CHECK_ERR(p->setup_graph(p), TP_ERR_ARG,
                       "the parameter 'mine' needs the address of a double, float, int32_t or int64_t");

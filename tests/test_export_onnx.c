@@ -851,8 +851,8 @@ TEST(norms_along_every_axis)
 /* Parts of each axis: all, from the begin on, to the end, one; of a value as it is and with channels first. */
 TEST(slices_and_borders_of_every_axis)
 {
-    static const int64_t part[][2] = {{0, -1}, {1, -1}, {1, 1}, {0, 1}, {2, -1}};
-    for (int k = 0; k < 4 * TP_COUNT(part); k++)
+    static const int64_t cut[][2] = {{0, -1}, {1, -1}, {1, 1}, {0, 1}, {2, -1}};
+    for (int k = 0; k < 4 * TP_COUNT(cut); k++)
         for (int way = 0; way < 4; way++) {
             const int axis = k % 4;
             int64_t begin[4] = {0, 0, 0, 0}, size[4] = {-1, -1, -1, -1}, before[4] = {0, 1, 0, 2},
@@ -866,7 +866,7 @@ TEST(slices_and_borders_of_every_axis)
             a.groups = 3;
             const int64_t one[4] = {1, 1, 1, 3};
             if (way & 1) h = tp_nn_conv2d(x, numbers(g, 4, one), &a); /* with channels first */
-            begin[axis] = part[k / 4][0], size[axis] = part[k / 4][1];
+            begin[axis] = cut[k / 4][0], size[axis] = cut[k / 4][1];
             begin[(axis + 1) % 4] = 1;
             y[0] = tp_slice(h, begin, size);
             y[1] = tp_pad(h, before, after, TP_PAD_CONSTANT, (float)k);

@@ -2676,7 +2676,7 @@ static void tp__import_attention(tp__on *n)
     const float half = (float)sqrt(scale), cap = tp__on_f(n, "softcap", 0.0f);
     tp_node *s = tp_matmul_ex(tp_affine(Q, half, 0.0f), tp_affine(K, half, 0.0f), false, true);
     if (mode == 0) tp__on_out(n, 3, s);
-    if (cap > 0) s = tp_affine(tp_tanh(tp_affine(s, 1.0f / cap, 0.0f)), cap, 0.0f);
+    if (cap > 0) s = tp_affine(tp_tanh(tp_div(s, tp__oc(s, (double)cap))), cap, 0.0f);
     if (mode == 1) tp__on_out(n, 3, s);
     tp_node *never = tp__oc(s, -HUGE_VAL);
     if (tp__on_has(n, 3)) {

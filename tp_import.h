@@ -2674,6 +2674,10 @@ static void tp__import_attention(tp__on *n)
     }
     const double scale = (double)tp__on_f(n, "scale", (float)(1.0 / sqrt((double)E)));
     const float half = (float)sqrt(scale), cap = tp__on_f(n, "softcap", 0.0f);
+    if (cap > 0 && cap < FLT_MIN) { /* denormal numbers are zero in kernels */
+        tp__on_unsupported(n, "a softcap that small");
+        return;
+    }
     tp_node *s = tp_matmul_ex(tp_affine(Q, half, 0.0f), tp_affine(K, half, 0.0f), false, true);
     if (mode == 0) tp__on_out(n, 3, s);
     if (cap > 0) s = tp_affine(tp_tanh(tp_div(s, tp__oc(s, (double)cap))), cap, 0.0f);

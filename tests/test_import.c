@@ -987,6 +987,81 @@ static void pool_model(const char *op, const int64_t *picture, int n, const int6
     put_model(&file, &graph, 13);
 }
 
+/* Windows over three axes, each axis with numbers of its own, against a plain loop. */
+TEST(windows_of_three_uneven_axes)
+{
+    enum { E = -99, N = 2, C = 2, CASES = 24 };
+    static const int64_t picture[] = {N, C, 7, 8, 9};
+    float x[N * C * 7 * 8 * 9];
+    for (int i = 0; i < TP_COUNT(x); i++) x[i] = (float)(((uint32_t)i * 2654435761u) >> 8 & 0xffff) / 64 - 512;
+    for (int i = 0; i < 2 * CASES; i++) {
+        const bool mean = i % 2;
+        int64_t list[4][5], out[3];
+        for (int k = 0; k < 4; k++) list[k][0] = list[k][3] = E;
+        for (int a = 0; a < 3; a++) { /* kernels of 1 to 3, strides and dilations of 1 and 2 */
+            const uint32_t r = ((uint32_t)(i / 2 * 3 + a) * 2654435761u) >> 16;
+            list[0][a] = 1 + r % 3, list[1][a] = 1 + r / 3 % 2, list[2][a] = i < 16 ? 1 : 1 + r / 6 % 2;
+            out[a] = (picture[2 + a] - (list[0][a] - 1) * list[2][a] - 1) / list[1][a] + 1;
+        }
+        pool_model(mean ? "AveragePool" : "MaxPool", picture, 5, (const int64_t(*)[5])list, NULL, NULL, false);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *s = NULL;
+        const tp_tensor *y = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            feed.node = m.input[0].node;
+            tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(5, picture), x);
+            tp_node *fetch = m.output[0].node;
+            CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &y));
+        }
+        if (y && CHECK(tp_tensor_size(y) == N * C * out[0] * out[1] * out[2]))
+            for (int64_t e = 0; e < tp_tensor_size(y); e++) {
+                const int64_t w = e % out[2], h = e / out[2] % out[1], d = e / out[2] / out[1] % out[0],
+                              plane = e / out[2] / out[1] / out[0];
+                double sum = 0, most = -1e9;
+                for (int64_t p = 0; p < list[0][0]; p++)
+                    for (int64_t q = 0; q < list[0][1]; q++)
+                        for (int64_t r = 0; r < list[0][2]; r++) {
+                            const int64_t at =
+                                ((plane * 7 + d * list[1][0] + p * list[2][0]) * 8 + h * list[1][1] + q * list[2][1]) *
+                                    9 +
+                                w * list[1][2] + r * list[2][2];
+                            sum += (double)x[at], most = (double)x[at] > most ? (double)x[at] : most;
+                        }
+                const double want = mean ? sum / (double)(list[0][0] * list[0][1] * list[0][2]) : most;
+                if (!CHECK_NEAR(tp_tensor_get(y, e), want, 1e-3, 1e-6)) break;
+            }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* k from none to one more than there are, the largest and the least. */
+TEST(the_largest_and_the_least_of_a_row)
+{
+    for (int64_t k = 0; k <= 3; k++)
+        for (int least = 0; least < 2; least++) {
+            double y[4];
+            graph.n = 0;
+            put_text(&graph, 2, "g");
+            put_weight(&graph, "k", 7, 1, one, &k, 8);
+            put_io(&graph, 11, "x", 1, 2, n_by_2);
+            put_node(&graph, "TopK", "x,k", "y,places", int_attribute("largest", !least));
+            put_io(&graph, 12, "y", 1, 2, n_by_2);
+            put_model(&file, &graph, 13);
+            if (k == 0) CHECK(refused(&file, NULL, "that k"));
+            else if (k == 3) CHECK(refused(&file, NULL, "the 3 largest of the last axis"));
+            else if (CHECK(run_model(&file, NULL, 2, 2, y, 4) == 2 * k)) /* of 1, 2 and 3, 4 */
+                for (int i = 0; i < 2 * k; i++) {
+                    const int64_t row = i / k, place = i % k;
+                    CHECK(y[i] == (double)(2 * row + (least ? 1 + place : 2 - place)));
+                }
+        }
+}
+
 /* The limits of what a window may be, and windows of pictures of unknown size, which only plain ones can be. */
 TEST(limits_of_windows)
 {

@@ -1280,9 +1280,10 @@ static void tp__import_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
         y = tp_affine(y, (float)elements, 0.0f);
         y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__oc(y, 1.0 / (double)p));
     } else {
-        y = tp__pool_windows(n, tp__pad_space(x, &w, 0.0f), &w, true, false);
         const bool all = tp__on_i(n, "count_include_pad", 0) != 0 || counted.none;
-        if (!all || hangs) { /* the share of each window that counts */
+        const bool like_ours = w.same && !all && !hangs && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
+        y = tp__pool_windows(n, like_ours ? x : tp__pad_space(x, &w, 0.0f), &w, true, like_ours);
+        if ((!all || hangs) && !like_ours) { /* the share of each window that counts */
             int64_t dim[5] = {1, 1};
             for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__on_dim(n, x, 2 + i);
             tp_node *ones = n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__oc(x, 1), 2 + w.axes, 0), dim) : x;

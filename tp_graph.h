@@ -10733,6 +10733,7 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
 {
     const tp__reduction *r = &j->r;
     j->n_part = j->fold = j->n_tile = 1;
+    j->A = j->W = 0;
     if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
     if (r->step == 1) { /* rows: long ones of few outputs are cut */
         if (r->n_run == 1 && r->n_out < TP__PARTIALS) j->n_part = r->run / 16384;
@@ -10756,7 +10757,6 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
 static size_t tp__reduce_partials(const tp__reduction *r)
 {
     tp__reduce_job j;
-    memset(&j, 0, sizeof j);
     j.r = *r;
     tp__reduce_cut(&j);
     if (r->n_reduce == 1 && r->step != 1) return (size_t)(j.A * j.n_part * j.W) * sizeof(float);

@@ -1431,4 +1431,39 @@ TEST(allocation_failure)
     tp_dict_free(&d);
 }
 
+/* Names of what only training needs: by their ends, or by their beginnings; one letter less is another name. */
+TEST(names_of_what_only_training_needs)
+{
+    static const char *const yes[] = {"w/Adam",         "w/Adam_1",
+                                      "w/Momentum",     "w/Adadelta",
+                                      "w/Adadelta_1",   "w/RMSProp",
+                                      "w/RMSProp_1",    "w/Adagrad",
+                                      "w/AccumGrad",    "/Adam",
+                                      "EMA/x",          "EMA/",
+                                      "a/EMA/x",        "AccumGrad/counter",
+                                      "AccumGrad",      "apply_gradients/x",
+                                      "apply_gradients"},
+                             *const no[] = {"",
+                                            "w",
+                                            "Adam",
+                                            "w/Adam_2",
+                                            "w/Adam/x",
+                                            "w/adam",
+                                            "w/Adadelta_",
+                                            "wMomentum",
+                                            "EMA",
+                                            "EMAx",
+                                            "a/EMA",
+                                            "aEMA/x",
+                                            "AccumGra",
+                                            "a/AccumGrad/x",
+                                            "apply_gradient",
+                                            "a/apply_gradients",
+                                            "bpply_gradients",
+                                            "BccumGrad",
+                                            "FMA/x"};
+    for (int i = 0; i < TP_COUNT(yes); i++) CHECK_MSG(tp__is_training_name(yes[i]), "%s", yes[i]);
+    for (int i = 0; i < TP_COUNT(no); i++) CHECK_MSG(!tp__is_training_name(no[i]), "%s", no[i]);
+}
+
 TEST_MAIN()

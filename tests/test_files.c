@@ -1073,6 +1073,14 @@ TEST(disk_full)
     CHECK_OK(tp_writer_put(w, block, 1000));
     CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be written");
 
+    /* or where the buffer is full: at once for the byte that does not fit */
+    CHECK_OK(tp_writer_open(&w, path));
+    CHECK_OK(tp_writer_put(w, block, sizeof w->buffer - 1));
+    CHECK_OK(tp_writer_put(w, block, 1));
+    CHECK_ERR(tp_writer_put(w, block, 1), TP_ERR_IO, "cannot be written");
+    CHECK_ERR(tp_writer_commit(w), TP_ERR_IO, "cannot be written");
+    CHECK(tp_test_files_in(dir) == 1);
+
     tp_tensor t = ramp(TP_F32, 1, 100000, 0, 0);
     tp_dict d = {NULL, 0, 0};
     tp_tensor *in = tp_dict_add(&d, "W");
@@ -2256,6 +2264,22 @@ TEST(varints)
         CHECK_MSG(p.bad == !longest[i].good, "%d bytes that end in %d", longest[i].n, longest[i].last);
         CHECK(p.bad || v == (uint64_t)longest[i].last << 7 * (longest[i].n - 1));
     }
+}
+
+/* The order in which arrays are read: by shard, then by beginning, then by end; the same from both sides. */
+TEST(arrays_by_their_place)
+{
+    enum { N = 6 };
+    static const uint8_t place[N][3] = {{0, 0, 0}, {0, 0, 8}, {0, 8, 8},
+                                        {0, 8, 9}, {1, 0, 0}, {1, 4, 5}}; /* in order */
+    tp__entry e[N];
+    memset(e, 0, sizeof e);
+    for (int i = 0; i < N; i++) e[i].shard = place[i][0], e[i].begin = place[i][1], e[i].end = place[i][2];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) {
+            const int got = tp__entry_by_place(&e[i], &e[j]);
+            CHECK_MSG((got > 0) - (got < 0) == (i > j) - (i < j), "%d and %d: %d", i, j, got);
+        }
 }
 
 TEST_MAIN()

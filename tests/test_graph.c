@@ -1079,6 +1079,39 @@ static tp_node *tower_body(tp_graph *g, tp_node *const *in, void *user)
     return cost;
 }
 
+static tp_node *same_again(tp_graph *g, tp_node *const *in, void *user) { return (void)g, (void)user, in[0]; }
+
+/* Many calls, of which one finds no memory: it gives the poison of its graph, whichever allocation fails. */
+TEST(a_tower_is_called_where_memory_runs_out)
+{
+    enum { CALLS = 200 };
+    int failures = 0;
+    for (long n = 1, failed = 1; failed && n < 1000; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_spec spec = {"x", TP_F32, {0, {0}}};
+        tp_node *x = tp_placeholder(g, "x", TP_F32, spec.shape), *y = x;
+        tp_tower_func *f = tp_tower_func_new(g, same_again, NULL, &spec, 1);
+        tp_tower_desc d;
+        memset(&d, 0, sizeof d);
+        CHECK(tp_tower_enter(g, &d) != NULL);
+        tp_test_fail_after(n);
+        int calls = 0;
+        while (y == x && calls < CALLS) y = tp_tower_func_call(f, &x), calls++;
+        failed = tp_test_alloc_failed();
+        if (failed) {
+            CHECK(y == tp_poison(g) && tp_graph_status(g) == TP_ERR_NOMEM);
+            CHECK(tp_tower_func_n_towers(f) == calls - 1);
+            failures++;
+        } else {
+            CHECK(y == x && calls == CALLS && tp_tower_func_n_towers(f) == CALLS);
+        }
+        tp_tower_leave(g);
+        tp_graph_free(g);
+    }
+    tp_test_alloc_reset();
+    CHECK_MSG(failures > 3, "%d failures", failures);
+}
+
 TEST(towers_share_variables_and_keep_their_own_names)
 {
     tp_graph *g = tp_graph_new(NULL);

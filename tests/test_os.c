@@ -1,6 +1,6 @@
 /* test_os.c - files under faults: each call of the system that changes a file fails, is interrupted, comes short or is the last
  * one of the process, in its turn; what was saved before loads afterwards, and nothing is left behind. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ static int fault_unlink(const char *path);
 #include "tp_test.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 /* ==== >>faults ======================================================================================== */
@@ -348,5 +349,41 @@ TEST(peeking_into_a_file)
     tp__os_peek(path, text, sizeof text);
     CHECK_STR(text, "12");
 }
+
+#if defined(__linux__)
+/* Columns of the terminal behind stderr: what it says if that can be true, or else 80; 0 if there is none. */
+TEST(the_width_of_a_terminal)
+{
+    static const int columns[][2] = {{0, 80}, {1, 80}, {20, 80}, {21, 21}, {80, 80}, {133, 133}, {65535, 65535}};
+    char path[600];
+    snprintf(path, sizeof path, "%s/f", tp_test_tmpdir());
+    int got[TP_COUNT(columns)];
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) TEST_SKIP("no pseudo terminals here");
+    const char *name = ptsname(terminal);
+    const int slave = name ? open(name, O_RDWR | O_NOCTTY) : -1;
+    if (slave < 0) TEST_SKIP("no pseudo terminals here");
+    const int file = open(path, O_RDWR | O_CREAT, 0600), before = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(slave, STDERR_FILENO);
+    for (int i = 0; i < TP_COUNT(columns); i++) {
+        struct winsize w;
+        memset(&w, 0, sizeof w);
+        w.ws_row = 50;
+        w.ws_col = (unsigned short)columns[i][0];
+        got[i] = ioctl(terminal, TIOCSWINSZ, &w) == 0 ? tp__os_terminal_width() : -1;
+    }
+    dup2(file, STDERR_FILENO);
+    const int none = tp__os_terminal_width();
+    dup2(before, STDERR_FILENO);
+    for (int i = 0; i < TP_COUNT(columns); i++)
+        CHECK_MSG(got[i] == columns[i][1], "%d columns: %d", columns[i][0], got[i]);
+    CHECK(none == 0);
+    close(before);
+    close(file);
+    close(slave);
+    close(terminal);
+}
+#endif
 
 TEST_MAIN()

@@ -301,8 +301,10 @@ TEST(towers_and_their_names)
         config(&c, spec);
         weights(&d);
         c.session_init = tp_dict_restore(&d, false);
+        tp_fail(TP_ERR, "nothing else failed");
         tp_predictor *p = tp_multi_tower_predictor(&c, n);
         if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) continue;
+        CHECK_STR(tp_last_error(), "nothing else failed"); /* no tower is tried that there is not */
         tp_graph *g = tp_session_graph(tp_predictor_session(p));
         CHECK((tp_graph_find(g, "x") != NULL) == (n == 1) && (tp_graph_find(g, "prob") != NULL) == (n == 1));
         for (int i = 0; i < 4; i++) {

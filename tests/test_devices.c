@@ -1419,4 +1419,23 @@ TEST(wrong_placement_is_a_sentence)
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
 }
 
+/* A sum of columns where there is nothing to sum or nothing to give needs no scratch memory, whatever lay in memory before;
+ * one of 1000 rows of 8 needs as many floats as its parts and the rows laid side by side. */
+TEST(scratch_memory_of_reductions)
+{
+    static const int64_t sizes[][2] = {{0, 8}, {1000, 0}, {0, 0}, {1000, 8}}; /* rows, columns */
+    for (int i = 0; i < TP_COUNT(sizes); i++) {
+        tp__reduce_job j;
+        memset(&j, 0x55, sizeof j);
+        memset(&j.r, 0, sizeof j.r);
+        j.r.n_sum = j.r.run = sizes[i][0];
+        j.r.n_out = j.r.step = sizes[i][1];
+        j.r.n_keep = j.r.n_reduce = 1;
+        tp__reduce_cut(&j);
+        const int64_t fold = i == 3 ? 16 : 0; /* 16 rows of 8 make 128 */
+        CHECK_MSG(j.A == (i == 3) && j.W == fold * 8, "%d: %lld, %lld", i, (long long)j.A, (long long)j.W);
+        CHECK(j.n_part == 1 && tp__reduce_partials(&j.r) == (size_t)j.W * sizeof(float));
+    }
+}
+
 TEST_MAIN()

@@ -1427,7 +1427,8 @@ static void check_zip(const tp_dict *d, bool compress, const char *data, size_t 
         CHECK_OK(tp_npy_save(path, &d->item[i].value));
         if (!CHECK_OK(tp_file_read(path, false, 0, &npy, &usize))) return;
         const char *c = data + next, *l = data + at, *x = c + 46 + strlen(d->item[i].name) + 4;
-        const uint64_t name = strlen(d->item[i].name) + 4, xlen = le(c + 30, 2), crc = tp_crc32(0, npy, usize);
+        const size_t name = strlen(d->item[i].name) + 4;
+        const uint64_t xlen = le(c + 30, 2), crc = tp_crc32(0, npy, usize);
         uint64_t csize = le(c + 20, 4), u = le(c + 24, 4), local = le(c + 42, 4), used = 4;
         CHECK(le(c, 4) == 0x02014b50 && le(c + 4, 2) == 0x0314 && le(c + 8, 2) == 0 && le(c + 12, 4) == 0x00210000);
         CHECK(le(c + 10, 2) == (compress ? 8 : 0) && le(c + 16, 4) == crc && le(c + 28, 2) == name);

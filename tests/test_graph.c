@@ -2529,7 +2529,7 @@ TEST(chains_of_as_many_values_as_registers_and_more)
             tp_feed f[22];
             const tp_tensor *out = NULL;
             for (int i = 0; i < 2 * n; i++) {
-                char name[8];
+                char name[16];
                 snprintf(name, sizeof name, "x%d", i);
                 const tp_shape s = i % 2 ? shape2(1, C) : shape2(R, 1);
                 in[i] = tp_placeholder(g, name, TP_F32, s);
@@ -2637,7 +2637,7 @@ TEST(a_kernel_of_ones_own_for_chains)
     tp_feed f[5];
     float data[5][120];
     for (int i = 0; i < 5; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "x%d", i);
         x[i] = tp_placeholder(g, name, TP_F32, s[i]);
         for (int k = 0; k < 120; k++) data[i][k] = (float)((k * 7 + i * 5) % 23 - 11) / 4;
@@ -2709,7 +2709,7 @@ TEST(hooks_ask_for_as_much_as_they_want)
     memset(q, 0, sizeof q);
     tp_hook *hooks[3];
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "x%d", i);
         x[i] = tp_placeholder(g, name, TP_F32, scalar());
         data[i] = (float)(i + 1);

@@ -1627,7 +1627,7 @@ TEST(losses_of_equal_rows_have_gradients)
         tp_graph *g = tower(true);
         tp_node *x[3], *dx[3];
         for (int i = 0; i < 3; i++) {
-            char name[8];
+            char name[16];
             snprintf(name, sizeof name, "w%d", i);
             x[i] = tp_get_variable_as(g, name, TP_F32, tp_make_shape(2, 3), tp_init_constant(what == 1 ? 0.0f : 1.5f));
         }

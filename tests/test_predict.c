@@ -308,7 +308,7 @@ TEST(towers_and_their_names)
         tp_graph *g = tp_session_graph(tp_predictor_session(p));
         CHECK((tp_graph_find(g, "x") != NULL) == (n == 1) && (tp_graph_find(g, "prob") != NULL) == (n == 1));
         for (int i = 0; i < 4; i++) {
-            char x[16], prob[16];
+            char x[32], prob[32];
             snprintf(x, sizeof x, "tower%d/x", i);
             snprintf(prob, sizeof prob, "tower%d/prob", i);
             CHECK((tp_graph_find(g, x) != NULL) == (n > 1 && i < n) &&

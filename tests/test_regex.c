@@ -338,7 +338,7 @@ TEST(the_edges_of_utf8)
     };
     for (int i = 0; i < TP_COUNT(t); i++)
         for (int n = 1; n <= 5; n++) {
-            char pattern[16];
+            char pattern[32];
             tp_regex *re = NULL;
             bool found = false;
             snprintf(pattern, sizeof pattern, "(?s).{%d}", n);

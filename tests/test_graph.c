@@ -2631,8 +2631,10 @@ TEST(a_kernel_of_ones_own_for_chains)
     tp_device *d = tp_cpu_device_new(1, NULL);
     CHECK(d && tp_device_add_kernel(d, "fused", own_chain) == TP_OK);
     tp_graph *g = tp_graph_new(NULL);
-    const tp_shape s[5] = {tp_make_shape(2, 3, 4, 5), tp_make_shape(1, 3, 1, 5), tp_make_shape(3, 1, 1),
-                           tp_make_shape(5), tp_make_shape(2, 1, 1, 1)};
+    static const int64_t dim[5][4] = {{2, 3, 4, 5}, {1, 3, 1, 5}, {3, 1, 1}, {5}, {2, 1, 1, 1}};
+    static const int ndim[5] = {4, 4, 3, 1, 4};
+    tp_shape s[5];
+    for (int i = 0; i < 5; i++) s[i] = tp_make_shape_n(ndim[i], dim[i]);
     tp_node *x[5], *fetch[4];
     tp_feed f[5];
     float data[5][120];

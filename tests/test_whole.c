@@ -978,7 +978,9 @@ TEST(calls_fail_while_resuming)
         const bool harmless = f->error == EINTR || f->what == INJECT_SHORT;
         if (f->kinds & INJECT_READ && !harmless && missed_hyper(s.dir)) continue;
         d = died ? "it died" : good ? difference(ref, s.dir, harmless ? FILES : VALUES) : all_load(s.dir);
-        if (!d && shared->epochs > EPOCHS - saved) d = "it began anew";
+        /* where the latest checkpoint cannot be read, training goes on from the one before */
+        const int back = f->kinds & INJECT_READ && !harmless && saved > 1;
+        if (!d && shared->epochs > EPOCHS - saved + back) d = "it began anew";
         if (!d && !good && (harmless || !shared->said[0])) d = "this is no error, or one without a sentence";
         found(d == NULL, "%s, killed at call %ld, then %s at call %ld (%s; status %d: %s): %s", text_of(&s), first,
               f->name, second, r.call, r.status, shared->said, d);

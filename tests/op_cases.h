@@ -44,8 +44,9 @@ static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
     const int64_t n = tp_tensor_size(t);
     while (*p == ' ') p++;
     if (strncmp(p, "rand", 4) == 0) {
-        double low = 0, high = 1;
-        if (sscanf(p + 4, "%lf %lf", &low, &high) != 2) return false;
+        const char *first = p + 4, *second, *behind;
+        const double low = tp_parse_double(first, &second), high = tp_parse_double(second, &behind);
+        if (second == first || behind == second) return false;
         for (int64_t i = 0; i < n; i++) {
             const double u = (double)tp_random_uniform(key, 0, (uint64_t)i);
             const double v = tp_dtype_is_float(dtype) ? low + (high - low) * u : floor(low + (high - low + 1) * u);
@@ -57,7 +58,11 @@ static bool parse_tensor(char *p, tp_tensor *t, uint64_t key)
     for (int64_t i = 0; i < n; i++) {
         char *end = p;
         if (dtype == TP_I64) ((int64_t *)t->data)[i] = strtoll(p, &end, 10); /* a double does not hold all of them */
-        else tp_tensor_set(t, i, strtod(p, &end));
+        else {
+            const char *behind;
+            tp_tensor_set(t, i, tp_parse_double(p, &behind)); /* in no locale */
+            end = p + (behind - p);
+        }
         if (end == p) return false;
         p = end;
     }
@@ -117,7 +122,7 @@ TP_TEST__UNUSED static bool read_cases(case_list *l, const char *name)
         } else if (!c || *p == 0 || *p == '#') {
             ok = *p == 0 || *p == '#';
         } else if (strncmp(p, "tol ", 4) == 0) {
-            c->tol = strtod(rest, NULL);
+            c->tol = tp_parse_double(rest, NULL);
         } else if (strncmp(p, "nograd2 ", 8) == 0) {
             snprintf(c->nograd2, sizeof c->nograd2, "%.90s", rest);
         } else if (strncmp(p, "nograd ", 7) == 0) {
@@ -170,7 +175,7 @@ TP_TEST__UNUSED static bool fill_attrs(const op_case *c, const tp_op *row, bool 
         switch (a->kind) {
         case TP_ATTR_INT: *(int *)to = (int)strtol(v, NULL, 10); break;
         case TP_ATTR_BOOL: *(bool *)to = strtol(v, NULL, 10) != 0; break;
-        case TP_ATTR_FLOAT: *(float *)to = strtof(v, NULL); break;
+        case TP_ATTR_FLOAT: *(float *)to = tp_parse_float(v, NULL); break;
         case TP_ATTR_U64: *(uint64_t *)to = strtoull(v, NULL, 10); break;
         case TP_ATTR_STRING: *(const char **)to = v; break;
         case TP_ATTR_DTYPE: {

@@ -589,7 +589,7 @@ static tp_status make_counter(tp_callback *cb)
     return TP_OK;
 }
 
-/* An op runs before training, at each trigger, with each step, as it is asked for; by its function or its name. */
+/* RunOp runs an op before training, at each trigger or in each step, as its options say. The op is given by a function or by name. */
 TEST(an_op_runs_when_it_should)
 {
     const int steps = 3, epochs = 4;
@@ -970,7 +970,7 @@ TEST(throughput_by_hand)
         CHECK_OK(tp_callback_setup_graph(cb, &train));
         train.global_step = 100;
         CHECK_OK(tp_callback_before_train(cb));
-        CHECK_OK(tp_callback_trigger(cb)); /* nothing was timed */
+        CHECK_OK(tp_callback_trigger(cb)); /* no step has been timed yet */
         CHECK_STR(told, "");
         for (int epoch = 0; epoch < 3; epoch++) {
             const int steps = 5 * (epoch + 1);

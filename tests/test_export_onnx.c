@@ -1043,7 +1043,7 @@ TEST(flattened_pictures)
         }
 }
 
-/* Shapes of values that are there with channels first, and known nowhere. */
+/* Values whose shape is unknown and which are stored with channels first. */
 TEST(shapes_of_pictures_of_unknown_size)
 {
     const int64_t eye[4] = {1, 1, 2, 2}, twice[4] = {1, 2, 1, 3};

@@ -990,7 +990,7 @@ TEST(gradients_through_casts)
         }
 }
 
-/* Shapes that look alike may differ when it runs. */
+/* Unknown dimensions look equal when the graph is built, and may differ in a run. */
 TEST(reshaped_like_an_unknown_shape)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -1122,7 +1122,7 @@ TEST(tensors_keep_their_memory)
     CHECK_OK(tp_tensor_resize(&t, TP_F32, shape_of(1, 10, 0, 0)));
     CHECK(t.capacity == 40 && tp_test_alloc_count() == 1);
     for (int i = 0; i < 10; i++) ((float *)t.data)[i] = (float)i;
-    CHECK_OK(tp_tensor_resize(&t, TP_I64, shape_of(1, 5, 0, 0))); /* as many bytes */
+    CHECK_OK(tp_tensor_resize(&t, TP_I64, shape_of(1, 5, 0, 0))); /* another shape with the same number of bytes */
     CHECK_OK(tp_tensor_resize(&t, TP_U8, shape_of(1, 40, 0, 0)));
     CHECK(t.capacity == 40 && tp_test_alloc_count() == 1);
     CHECK_OK(tp_tensor_copy(&u, &t));

@@ -650,6 +650,52 @@ TEST(if_takes_its_branch)
     }
 }
 
+/* 16 is how deep they may lie in each other; there may be more of them. */
+TEST(as_many_ifs_as_there_are)
+{
+    static msg then;
+    char in[16] = "x", inner[16], out[16];
+    double y[2];
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "cond", 9, 0, NULL, "\1", 1);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    for (int k = 0; k < 21; k++) {
+        then.n = 0;
+        snprintf(inner, sizeof inner, "inner%d", k);
+        snprintf(out, sizeof out, "out%d", k);
+        put_node(&then, "Neg", in, inner, NULL);
+        put_io(&then, 12, inner, 1, 2, n_by_2);
+        put_node(&graph, "If", "cond", out, graph_attribute("then_branch", &then));
+        snprintf(in, sizeof in, "%s", out);
+    }
+    put_io(&graph, 12, in, 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == -1 && y[1] == -2);
+}
+
+/* Slice backwards: a start behind the last element is the last one, as in Python x[9::-1]. */
+TEST(slices_backwards_begin_with_the_last)
+{
+    static const int64_t all[] = {INT64_MIN}, axis[] = {1}, back[] = {-1}, x_dim[] = {2, 4};
+    double y[8];
+    for (int64_t start = 0; start < 9; start++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "start", 7, 1, one, &start, 8);
+        put_weight(&graph, "end", 7, 1, one, all, 8);
+        put_weight(&graph, "axis", 7, 1, one, axis, 8);
+        put_weight(&graph, "step", 7, 1, one, back, 8);
+        put_io(&graph, 11, "x", 1, 2, x_dim);
+        put_node(&graph, "Slice", "x,start,end,axis,step", "y", NULL);
+        put_io(&graph, 12, "y", 1, 2, (const int64_t[]){-1, -1});
+        put_model(&file, &graph, 13);
+        const int n = start < 4 ? (int)start + 1 : 4; /* of a row */
+        if (!CHECK(run_model(&file, NULL, 2, 4, y, 8) == 2 * n)) continue;
+        for (int i = 0; i < 2 * n; i++) CHECK_NEAR(y[i], i / n * 4 + n - i % n, 0, 0);
+    }
+}
+
 TEST(numbers_come_in_every_coding)
 {
     /* the same three numbers as raw bytes, packed floats, half floats, packed integers */

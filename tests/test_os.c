@@ -350,6 +350,24 @@ TEST(peeking_into_a_file)
     CHECK_STR(text, "12");
 }
 
+/* A file that comes in pieces is read as far as was asked, and not further. */
+TEST(reads_in_pieces_end_where_they_should)
+{
+    char path[600], whole[100], got[100];
+    snprintf(path, sizeof path, "%s/f", tp_test_tmpdir());
+    for (int i = 0; i < 100; i++) whole[i] = (char)i;
+    tp_test_write(path, whole, sizeof whole);
+    memset(got, 'x', sizeof got);
+    const int fd = tp__os_open(path, 0);
+    fault_set(1, SHORT);
+    CHECK(tp__os_read(fd, got, 40) == 40 && fault_calls == 2);
+    CHECK(memcmp(got, whole, 40) == 0 && got[40] == 'x' && memcmp(got + 40, got + 41, 59) == 0);
+    fault_set(1, SHORT);
+    CHECK(tp__os_read(fd, got, sizeof got) == 60 && memcmp(got, whole + 40, 60) == 0);
+    fault_set(0, 0);
+    tp__os_close(fd);
+}
+
 #if defined(__linux__)
 /* Columns of the terminal behind stderr: what it says if that can be true, or else 80; 0 if there is none. */
 TEST(the_width_of_a_terminal)

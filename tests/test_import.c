@@ -1338,6 +1338,45 @@ TEST(out_of_memory_anywhere)
     tp_test_alloc_reset();
 }
 
+/* The same with names so long that memory runs out for the one or the other of them. */
+TEST(out_of_memory_for_a_name)
+{
+    static char x[560], w[560], y[560], both[1130];
+    static const float two_numbers[] = {1, 2};
+    long failures = 0;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES;
+    for (int n = 40; n < (int)sizeof x; n += 10) {
+        memset(x, 'x', (size_t)n), memset(w, 'w', (size_t)n), memset(y, 'y', (size_t)n);
+        x[n] = w[n] = y[n] = 0;
+        snprintf(both, sizeof both, "%s,%s", x, w);
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        for (int i = 0; i < 4; i++, w[0]++) put_weight(&graph, w, 1, 1, two, two_numbers, sizeof two_numbers);
+        put_io(&graph, 11, x, 1, 2, n_by_2);
+        put_node(&graph, "Add", both, y, NULL);
+        put_io(&graph, 12, y, 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        for (long k = 1, failed = 1; failed; k++) {
+            tp_test_fail_after(k);
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            const tp_status st = g ? tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m) : TP_ERR_NOMEM;
+            failed = tp_test_alloc_failed();
+            failures += failed;
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM && strstr(tp_last_error(), "memory") : st == TP_OK,
+                      "names of %d, allocation %ld: status %d, %s", n, k, (int)st, tp_last_error());
+            /* the graph has no other mistake */
+            if (g) CHECK(tp_graph_status(g) == TP_OK || tp_graph_status(g) == TP_ERR_NOMEM);
+            tp_graph_free(g);
+            if (!CHECK(tp_test_live_blocks() == 0)) break;
+        }
+    }
+    CHECK(failures > 100);
+    tp_test_alloc_reset();
+}
+
 /* A network of layers, out and in again; what came in is trained a little, and goes out once more. */
 TEST(what_tp_writes_it_reads)
 {

@@ -388,14 +388,14 @@ TEST(pictures_of_an_open_batch_are_resized)
 /* y = Resize(x, sizes): attributes "name=value" separated by spaces, ints as name#value. */
 static void resize_model(const char *attributes, const int64_t *sizes, int n_sizes, int elem, int open)
 {
-    static const int64_t picture[] = {2, 1, 3, 4}, any[] = {2, 1, -1, -1}, wide[] = {2, 1, 3, -1};
+    static const int64_t dims[][4] = {{2, 1, 3, 4}, {2, 1, -1, -1}, {2, 1, 3, -1}, {2, 1, 0, 4}, {2, 1, 3, 0}};
     static msg node;
     const int64_t dim[] = {n_sizes};
     char word[128], *value;
     graph.n = node.n = 0;
     put_text(&graph, 2, "g");
     put_weight(&graph, "sizes", 7, 1, dim, sizes, (size_t)n_sizes * 8);
-    put_io(&graph, 11, "x", elem, 4, open == 0 ? picture : open == 1 ? any : wide);
+    put_io(&graph, 11, "x", elem, 4, dims[open]);
     put_names(&node, 1, "x,,,sizes");
     put_text(&node, 2, "y");
     put_text(&node, 3, "y");
@@ -416,7 +416,7 @@ static void resize_model(const char *attributes, const int64_t *sizes, int n_siz
         }
     }
     put_msg(&graph, 1, &node);
-    put_io(&graph, 12, "y", elem, 4, any);
+    put_io(&graph, 12, "y", elem, 4, dims[1]);
     put_model(&file, &graph, 19);
 }
 /* The model's output for a picture of 2 by 3 by 4; how many numbers. */
@@ -492,6 +492,10 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
         CHECK(refused(&file, NULL, strstr(more[i], "not_larger") ? "dimension 3" : "Resize needs to know dimension 3"));
         resize_model(more[i], sizes, 4, 1, 0);
         CHECK(resize_run(y, 70) > 0);
+    }
+    for (int open = 3; open < 5; open++) { /* no height, or no width: nothing to take pixels from */
+        resize_model("mode=linear", sizes, 4, 1, open);
+        CHECK(refused(&file, NULL, open == 3 ? "Resize from 0 to 5" : "Resize from 0 to 7"));
     }
     resize_model("mode=linear", sizes, 4, 6, 1); /* whole numbers */
     CHECK(refused(&file, NULL, "Resize needs to know dimension 2"));
@@ -809,8 +813,8 @@ TEST(external_data_stays_in_its_folder)
 TEST(mistakes_are_sentences)
 {
     static const float f[] = {1, 2, 3};
-    static const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40}, zero_huge[] = {0, INT64_MAX, INT64_MAX},
-                         minus[] = {-1, 2};
+    static const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40}, longer[] = {1, INT64_C(1) << 62},
+                         zero_huge[] = {0, INT64_MAX, INT64_MAX}, minus[] = {-1, 2};
     static msg junk;
     junk.n = 0;
     put_text(&junk, 1, "not a model");
@@ -901,8 +905,8 @@ TEST(mistakes_are_sentences)
     put_node(&graph, "ConstantOfShape", "s", "y", NULL);
     END();
     CHECK(refused(&file, NULL, "ConstantOfShape"));
-    START();
-    put_weight(&graph, "s", 7, 1, two, huge, sizeof huge);
+    START(); /* longer than any dimension may be */
+    put_weight(&graph, "s", 7, 1, two, longer, sizeof longer);
     put_node(&graph, "Tile", "x,s", "y", NULL);
     END();
     CHECK(refused(&file, NULL, "y: Tile"));

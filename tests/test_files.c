@@ -725,7 +725,7 @@ TEST(deflate_stores_what_is_shorter_so)
         for (n = length; n < 3000; n++) {
             const size_t bits = 3 + 9 * n + 2 * 8 + copy_bits(length, n + 2) + 7, size = n + 2 + length;
             static uint8_t q[4000];
-            if (bits < 8 * size + 40 || bits > 8 * size + 45) continue;
+            if (bits < 8 * size + 42 || bits > 8 * size + 43) continue;
             memcpy(q, p, n);
             q[n] = 1, q[n + 1] = 2;
             memcpy(q + n + 2, p, length);

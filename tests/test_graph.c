@@ -149,7 +149,7 @@ TEST(a_mistake_gives_a_whole_node)
 {
     tp_graph *g = tp_graph_new(NULL);
     const tp_node *y = tp_poison(g);
-    CHECK(y->op->graph == g && y->op->n_out == 1 && y->op->out == y && y->index == 0 && y->op->id < 0);
+    CHECK(y->op->graph == g && y->op->n_out == 1 && y->op->out == y && y->index == 0 && y->op->id == -1);
     CHECK(y->op->n_in == 0 && y->op->n_ctrl == 0 && y->op->n_var == 0 && tp_graph_n_operations(g) == 0);
     CHECK_STR(tp_name_scope(g), "");
     tp_graph_free(g);

@@ -1351,7 +1351,7 @@ TEST(out_of_memory_for_a_name)
     tp_import_onnx_desc d;
     memset(&d, 0, sizeof d);
     d.trainable = TP_YES;
-    for (int n = 40; n < (int)sizeof x; n += 10) {
+    for (int n = 40; n < (int)sizeof x; n += 30) {
         memset(x, 'x', (size_t)n), memset(w, 'w', (size_t)n), memset(y, 'y', (size_t)n);
         x[n] = w[n] = y[n] = 0;
         snprintf(both, sizeof both, "%s,%s", x, w);

@@ -885,4 +885,84 @@ TEST(out_of_memory_in_a_launch_that_resumes)
     without_memory("checkpoint", a_checkpoint, 1);
 }
 
+/* ---- what a resume finds, when memory fails once --------------------------------------------------------- */
+
+static int steps_taken;
+static tp_status take_step(tp_callback *cb) { return (void)cb, steps_taken++, TP_OK; }
+static int64_t first_point;
+static tp_status tell_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (first_point < 0) first_point = index;
+    return point(user, pass, index, dp);
+}
+
+/* A checkpoint in the middle of epoch 3, after 2 steps of 4 and 10 points of the data. A training that says TP_OK has gone on
+ * there: two epochs take 6 steps, and the data from point 10. */
+static bool resumed_in_the_middle(long n)
+{
+    const int64_t epoch[2] = {2, 0}, global_step = 10, local_step = 1, consumed = 10;
+    tp_dict dict;
+    memset(&dict, 0, sizeof dict);
+    put_i64(&dict, "global_step", &global_step, 0);
+    put_i64(&dict, "tp:epoch", epoch, 2);
+    put_i64(&dict, "tp:local_step", &local_step, 1);
+    put_i64(&dict, "tp:input/consumed", &consumed, 1);
+    recipe r;
+    memset(&r, 0, sizeof r);
+    tp_trainer *t = tp_simple_trainer();
+    tp_callback *cb = tp_callback_new("Count", 0);
+    cb->trigger_step = take_step;
+    const tp_model m = model(&r);
+    tp_dataflow *df = tp_df_from_generator(tell_point, .size = 100, .indexed = TP_YES);
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(df)));
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = &cb;
+    d.n_callbacks = 1;
+    d.steps_per_epoch = 4;
+    d.starting_epoch = 3;
+    d.max_epoch = 4;
+    d.session_init = tp_dict_restore(&dict, false);
+    tp_dict_free(&dict);
+    steps_taken = 0;
+    first_point = -1;
+    tp_test_fail_after(n);
+    const tp_status st = tp_train(t, &d);
+    const bool failed = tp_test_alloc_failed();
+    tp_test_alloc_reset();
+    CHECK_MSG(st != TP_OK || (steps_taken == 6 && first_point == 10),
+              "allocation %ld: TP_OK after %d steps, from point %d", n, steps_taken, (int)first_point);
+    CHECK(failed || st == TP_OK);
+    tp_trainer_free(t);
+    return failed;
+}
+TEST(a_resume_without_memory_never_begins_anew)
+{
+    TEST_MAY_ERROR("");
+    quiet();
+    resumed_in_the_middle(1L << 40);
+    for (long n = 1; resumed_in_the_middle(n); n++) CHECK(n < 5000);
+}
+
+/* A stop while the checkpoint at the end is saved ends the training, as anywhere. */
+static tp_status save_and_stop(tp_callback *cb) { return tp_stop(cb->train, "enough"); }
+TEST(a_stop_in_the_last_checkpoint_is_no_error)
+{
+    quiet();
+    tp_callback *cb = tp_callback_new("Saves", 0);
+    cb->after_train = request;
+    cb->checkpoint = save_and_stop;
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = &cb;
+    d.n_callbacks = 1;
+    d.steps_per_epoch = 1;
+    d.max_epoch = 1;
+    tp_trainer *t = tp_noop_trainer();
+    tp_fail(TP_ERR_NAME, "an old sentence");
+    CHECK_OK(tp_train(t, &d));
+    CHECK(strstr(logged, "failed") == NULL && strstr(logged, "old sentence") == NULL);
+    tp_trainer_free(t);
+}
+
 TEST_MAIN()

@@ -2071,4 +2071,189 @@ TEST(any_list_of_json_is_read)
     }
 }
 
+/* ==== >>no memory in a hook =========================================================================== */
+/* A training of one callback between two of ours: in the hooks between them, the n-th allocation fails. */
+
+static long hook_fails, hook_used, hook_opened;
+static bool watched;   /* the callback is a monitor */
+static bool stateless; /* nobody asks for the states */
+static void hook_open(void)
+{
+    hook_opened = tp_test_alloc_count();
+    __atomic_store_n(&tp_test__fail_at, hook_fails > hook_used ? hook_opened + hook_fails - hook_used : 0,
+                     __ATOMIC_RELAXED);
+}
+static void hook_shut(void)
+{
+    if (hook_opened < 0) return;
+    hook_used += tp_test_alloc_count() - hook_opened;
+    hook_opened = -1;
+    __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
+}
+static tp_node *four_results(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_named(tp_greater(in[0], tp_const(g, 0.5f)), "label");
+    tp_named(tp_greater(in[0], tp_const(g, 0.25f)), "prediction");
+    tp_named(tp_square(in[0]), "wrong");
+    return tp_named(tp_reduce_sum(in[0], NULL, 0, false), "cost");
+}
+static tp_status first_setup(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    static const tp_spec spec = {"x", TP_F32, {1, {2}}};
+    tp_moving_summary_desc moving;
+    memset(&moving, 0, sizeof moving);
+    tp_name_scope_push(g, "");
+    tp_get_scalar_variable(g, "rate", 1);
+    tp_node *cost = tp_named(tp_cast(tp_get_global_step_var(g), TP_F32), "cost"), *op = tp_named(tp_const(g, 3), "op");
+    tp_node *error = tp_named(tp_const(g, 2.5f), "error");
+    tp_add_tensor_summary(cost, TP_SUMMARY_SCALAR, "a", "mine");
+    tp_add_tensor_summary(tp_fill_like(tp_const(g, 1.f), 2), TP_SUMMARY_HISTOGRAM, "h", "mine");
+    moving.collection = moving.summary_collection = "mine";
+    tp_add_moving_summary_n(&error, 1, &moving);
+    tp_collection_add(g, "mine", op);
+    cb->train->tower_func = tp_tower_func_new(g, four_results, NULL, &spec, 1);
+    tp_name_scope_pop(g);
+    hook_open();
+    return tp_graph_status(g);
+}
+static tp_status first_hook(tp_callback *cb)
+{
+    (void)cb;
+    hook_open();
+    return TP_OK;
+}
+static tp_status first_run(tp_callback *cb, tp_run_request *r)
+{
+    (void)cb, (void)r;
+    hook_open();
+    return TP_OK;
+}
+static tp_status first_values(tp_callback *cb, const tp_run_values *v)
+{
+    (void)cb, (void)v;
+    hook_open();
+    return TP_OK;
+}
+static tp_status last_hook(tp_callback *cb)
+{
+    (void)cb;
+    hook_shut();
+    return TP_OK;
+}
+static tp_status last_run(tp_callback *cb, tp_run_request *r)
+{
+    (void)cb, (void)r;
+    hook_shut();
+    return TP_OK;
+}
+static tp_status last_values(tp_callback *cb, const tp_run_values *v)
+{
+    (void)cb, (void)v;
+    hook_shut();
+    return TP_OK;
+}
+/* Monitors are told something of each sort. */
+static tp_status first_trigger(tp_callback *cb)
+{
+    static const unsigned char pixels[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    tp_monitors *all = cb->train->monitors;
+    tp_tensor t;
+    tp_event e;
+    memset(&t, 0, sizeof t), memset(&e, 0, sizeof e);
+    tp_tensor_view(&t, TP_U8, tp_make_shape(2, 2, 3), pixels);
+    e.field = 8, e.data = "event", e.size = 5;
+    hook_open();
+    tp_status st = tp_monitors_put_scalar(all, "cost", (double)cb->train->epoch_num);
+    if (watched && st == TP_OK) st = tp_monitors_put_int(all, "count", 7);
+    if (watched && st == TP_OK) st = tp_monitors_put_image(all, "picture", &t);
+    if (watched && st == TP_OK) st = tp_monitors_put_event(all, &e);
+    return st;
+}
+/* All states are collected behind the triggers. */
+static tp_status last_trigger(tp_callback *cb)
+{
+    hook_shut();
+    if (cb->train->epoch_num < cb->train->max_epoch || stateless) return TP_OK;
+    tp_callback_request_checkpoint(cb);
+    hook_open();
+    return TP_OK;
+}
+static tp_status last_checkpoint(tp_callback *cb)
+{
+    hook_open();
+    const tp_status st = tp_train_state_load(cb->train);
+    hook_shut();
+    return st;
+}
+static tp_callback *first_of_two(void)
+{
+    tp_callback *cb = tp_callback_new("First", 0);
+    cb->setup_graph = first_setup;
+    cb->before_train = cb->before_epoch = cb->trigger_step = cb->after_epoch = first_hook;
+    cb->after_checkpoint = cb->after_train = first_hook;
+    cb->trigger_epoch = first_trigger;
+    cb->before_run = first_run, cb->after_run = first_values;
+    return cb;
+}
+static void make_last(tp_callback *cb)
+{
+    cb->setup_graph = cb->before_train = cb->before_epoch = cb->trigger_step = cb->after_epoch = last_hook;
+    cb->after_checkpoint = cb->after_train = last_hook;
+    cb->trigger_epoch = last_trigger, cb->checkpoint = last_checkpoint;
+    cb->before_run = last_run, cb->after_run = last_values;
+}
+/* How many allocations failed in the hooks of a kind. */
+static long fail_in_hooks(int kind)
+{
+    const bool brief = kind == DUMP || (kind >= SEND && kind <= BEST) || kind == JSON; /* files take their time */
+    long failures = 0;
+    stateless = kind == DUMP;
+    watched = kind >= EVENTS && kind < ALL_MONITORS;
+    for (long n = 0, failed = 1; failed; n++) { /* 0: none */
+        tp_callback *cb[3];
+        tp_monitor *m[2] = {NULL, NULL};
+        tp_train_desc d;
+        memset(&d, 0, sizeof d);
+        logged[0] = 0;
+        tp_test_fail_after(0);
+        cb[0] = first_of_two(), cb[1] = make(kind);
+        if (watched) {
+            m[0] = (tp_monitor *)(void *)cb[1];
+            m[1] = tp_monitor_new("Last", 0);
+            make_last(&m[1]->cb);
+        } else make_last(cb[2] = tp_callback_new("Last", 0));
+        hook_fails = n, hook_used = 0, hook_opened = -1;
+        d.callbacks = cb, d.n_callbacks = watched ? 1 : 3;
+        d.monitors = m, d.n_monitors = watched ? 2 : TP_NONE;
+        d.n_extra_callbacks = TP_NONE;
+        d.steps_per_epoch = d.max_epoch = brief ? 1 : 2;
+        tp_trainer *t = tp_noop_trainer();
+        const tp_status st = tp_train(t, &d);
+        failed = n == 0 || tp_test_alloc_failed();
+        failures += n > 0 && failed;
+        __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
+        tp_trainer_free(t);
+        CHECK_MSG(n > 0 && failed ? st == TP_ERR_NOMEM : st == TP_OK, "kind %d, allocation %ld: %s, %s", kind, n,
+                  tp_status_name(st), tp_last_error());
+        const long live = tp_test_live_blocks();
+        if (!CHECK_MSG(live == 0, "kind %d, allocation %ld: %ld blocks", kind, n, live)) break;
+    }
+    tp_test_alloc_reset();
+    return failures;
+}
+TEST(hooks_run_out_of_memory_anywhere)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    quiet();
+    TEST_MAY_ERROR("");
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    for (int kind = 0; kind < ALL_MONITORS; kind++) {
+        const long failures = fail_in_hooks(kind);
+        CHECK_MSG(failures > 10, "kind %d: %ld", kind, failures);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 TEST_MAIN()

@@ -2256,4 +2256,406 @@ TEST(hooks_run_out_of_memory_anywhere)
     tp_set_log(NULL, NULL);
 }
 
+/* ==== >>parts that fail =============================================================================== */
+
+/* An inferencer of our own, of which one part fails, or which has no parts at all. */
+enum { NOTHING_FAILS, SETUP_FAILS, BEFORE_FAILS, FETCHES_FAIL, AFTER_FAILS, HOOK_FAILS, NO_PARTS, N_PARTS };
+static int part_fails, part_calls[N_PARTS], n_closed;
+static tp_status part_of(int part)
+{
+    part_calls[part]++;
+    return part == part_fails ? tp_fail(TP_ERR_NUMERIC, "part %d fails", part) : TP_OK;
+}
+static tp_status inf_setup(tp_inferencer *inf) { return CHECK(inf->train != NULL) ? part_of(SETUP_FAILS) : TP_ERR; }
+static tp_status inf_before(tp_inferencer *inf) { return inf ? part_of(BEFORE_FAILS) : TP_ERR; }
+static tp_status inf_after(tp_inferencer *inf) { return inf ? part_of(AFTER_FAILS) : TP_ERR; }
+static tp_status inf_fetches(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    CHECK(inf->n_names == 1 && n == 1 && tp_tensor_size(values[0]) == 1);
+    return part_of(FETCHES_FAIL);
+}
+static void inf_close(tp_inferencer *inf) { n_closed += inf != NULL; }
+static tp_status hook_created(tp_hook *h, tp_session *s) { return h && s ? part_of(HOOK_FAILS) : TP_ERR; }
+static tp_callback *own_runner(const char *tower, const char *tensor)
+{
+    tp_cb_inference_runner_desc d;
+    tp_df_fake_desc fake;
+    tp_spec spec;
+    memset(&d, 0, sizeof d), memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
+    spec.name = "x", spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
+    fake.specs = &spec, fake.n = 1, fake.size = 3;
+    d.df = tp_df_fake_(&fake);
+    tp_inferencer *inf = tp_inferencer_new("Mine", 0);
+    CHECK_OK(tp_inferencer_set_names(inf, &tensor, 1));
+    if (part_fails != NO_PARTS) {
+        inf->setup_graph = inf_setup, inf->before_inference = inf_before, inf->on_fetches = inf_fetches;
+        inf->after_inference = inf_after, inf->close = inf_close;
+    }
+    d.inferencers[0] = inf;
+    d.tower_name = tower;
+    return tp_cb_inference_runner_(&d);
+}
+static tp_status make_tower_func(tp_callback *cb)
+{
+    static const tp_spec spec = {"x", TP_F32, {1, {2}}};
+    cb->train->tower_func = tp_tower_func_new(cb->train->graph, four_results, NULL, &spec, 1);
+    return TP_OK;
+}
+static tp_callback *tower_maker(void)
+{
+    tp_callback *cb = tp_callback_new("Maker", 0);
+    cb->setup_graph = make_tower_func;
+    return cb;
+}
+static tp_hook late_hook;
+static tp_status register_late(tp_callback *cb)
+{
+    for (int i = 0; i < cb->train->n_callbacks; i++)
+        if (strcmp(cb->train->callbacks[i]->name, "InferenceRunner") == 0)
+            return tp_inference_runner_register_hook(cb->train->callbacks[i], &late_hook);
+    return TP_ERR;
+}
+
+/* Whatever part of an inference fails, the training fails with its sentence, and what comes behind is not called. */
+TEST(inferencers_whose_parts_fail)
+{
+    TEST_MAY_ERROR("");
+    quiet();
+    for (part_fails = 0; part_fails < N_PARTS; part_fails++) {
+        char want[40];
+        tp_hook hook[2];
+        tp_callback *cb[2];
+        memset(hook, 0, sizeof hook);
+        memset(part_calls, 0, sizeof part_calls);
+        n_closed = 0;
+        hook[0].name = "empty", hook[1].name = "created", hook[1].after_create_session = hook_created;
+        tp_test_fail_after(0);
+        cb[0] = tower_maker(), cb[1] = own_runner(NULL, "cost");
+        for (int i = 0; i < 2; i++) CHECK_OK(tp_inference_runner_register_hook(cb[1], &hook[i]));
+        const tp_status st = train_with(cb, 2, NULL, 1, 2, NULL);
+        snprintf(want, sizeof want, "part %d fails", part_fails);
+        if (part_fails == NOTHING_FAILS || part_fails == NO_PARTS) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_NUMERIC, want);
+        static const int calls[N_PARTS][5] = {{1, 2, 6, 2, 1}, {1, 0, 0, 0, 0}, {1, 1, 0, 0, 1}, {1, 1, 1, 0, 1},
+                                              {1, 1, 3, 1, 1}, {1, 0, 0, 0, 1}, {0, 0, 0, 0, 1}};
+        for (int i = 0; i < 5; i++)
+            CHECK_MSG(part_calls[SETUP_FAILS + i] == calls[part_fails][i], "%d fails: part %d was called %d times",
+                      part_fails, SETUP_FAILS + i, part_calls[SETUP_FAILS + i]);
+        CHECK(n_closed == (part_fails != NO_PARTS));
+        CHECK_MSG(tp_test_live_blocks() == 0, "part %d: %ld blocks", part_fails, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+    part_fails = NOTHING_FAILS;
+    tp_callback *cb[3] = {own_runner(NULL, "cost"), NULL, NULL};
+    CHECK_ERR(train_with(cb, 1, NULL, 1, 1, NULL), TP_ERR_STATE,
+              "InferenceRunner: the trainer has no tower function: give .tower_func");
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cots");
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NAME, "Mine: in tower 'T': Tensor cots not found in the graph");
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("T", "cost");
+    CHECK_ERR(train_with(cb, 3, NULL, 1, 1, NULL), TP_ERR_NAME,
+              "InferenceRunner: a tower 'T' exists: a second runner needs another .tower_name");
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("U", "cost");
+    CHECK_OK(train_with(cb, 3, NULL, 1, 1, NULL));
+    tp_callback *late = tower_maker();
+    late->trigger_step = register_late;
+    cb[0] = late, cb[1] = own_runner("T", "cost");
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_STATE, "InferenceRunner: hooks are registered before training");
+    tp_set_log(NULL, NULL);
+}
+
+/* A hook of no functions does nothing; it stands for a callback of its name, or of none. */
+TEST(empty_hooks)
+{
+    tp_hook hook[2];
+    tp_callback *cb[2];
+    memset(hook, 0, sizeof hook);
+    hook[1].name = "Named";
+    for (int i = 0; i < 2; i++) cb[i] = tp_cb_hook(&hook[i]);
+    CHECK_STR(cb[0]->name, "HookToCallback");
+    CHECK_STR(cb[1]->name, "Named");
+    quiet();
+    CHECK_OK(train_with(cb, 2, NULL, 2, 1, NULL));
+    CHECK(!strstr(logged, "Named"));
+    tp_set_log(NULL, NULL);
+}
+
+/* -- parameters whose functions fail */
+
+enum { GET_FAILS = 1, SET_FAILS, PARAM_SETUP_FAILS };
+static int param_fails;
+static double param_value;
+static tp_status bad_get(tp_hyper_param *p, double *value)
+{
+    *value = param_value;
+    return param_fails == GET_FAILS ? tp_fail(TP_ERR_IO, "no %s to read", p->name) : TP_OK;
+}
+static tp_status bad_set(tp_hyper_param *p, double value)
+{
+    if (param_fails == SET_FAILS) return tp_fail(TP_ERR_IO, "no %s to write", p->name);
+    param_value = value;
+    return TP_OK;
+}
+static tp_status bad_setup(tp_hyper_param *p)
+{
+    return param_fails == PARAM_SETUP_FAILS ? tp_fail(TP_ERR_IO, "no %s to set up", p->name) : TP_OK;
+}
+static tp_status set_nine(tp_callback *cb, void *user, double *value, bool *set)
+{
+    (void)cb, (void)user;
+    *value = 9, *set = true;
+    return TP_OK;
+}
+static double func_nine(int64_t epoch, double old, void *user) { return epoch < 0 || user ? old : 9; }
+static tp_status stat_nine(double *value, void *user)
+{
+    *value = user ? 0 : 9;
+    return TP_OK;
+}
+static tp_status stat_stops(double *value, void *user)
+{
+    (void)user;
+    *value = 5;
+    return TP_STOP;
+}
+static tp_callback *nine_setter(int kind, tp_hyper_param *p, tp_status (*stat)(double *, void *))
+{
+    tp_cb_hyper_param_setter_desc s;
+    tp_cb_human_hyper_param_setter_desc h;
+    tp_cb_scheduled_hyper_param_setter_desc c;
+    tp_cb_hyper_param_setter_with_func_desc f;
+    tp_cb_stat_monitor_param_setter_desc m;
+    memset(&s, 0, sizeof s), memset(&h, 0, sizeof h), memset(&c, 0, sizeof c);
+    memset(&f, 0, sizeof f), memset(&m, 0, sizeof m);
+    s.param = h.param = c.param = f.param = m.param = p;
+    s.fn = set_nine, f.fn = func_nine, m.fn = stat, m.stat_name = "cost", m.last_k = 1;
+    c.schedule[0].at = 0, c.schedule[0].value = 9, c.n_schedule = 1;
+    return kind == SETTER     ? tp_cb_hyper_param_setter_(&s)
+           : kind == HUMAN    ? tp_cb_human_hyper_param_setter_(&h)
+           : kind == SCHEDULE ? tp_cb_scheduled_hyper_param_setter_(&c)
+           : kind == FUNC     ? tp_cb_hyper_param_setter_with_func_(&f)
+                              : tp_cb_stat_monitor_param_setter_(&m);
+}
+TEST(parameters_whose_functions_fail)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(hyper_path, sizeof hyper_path, "%s/hyper.txt", folder);
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    CHECK(tp_test_write(hyper_path, "lr: 9", 5));
+    quiet();
+    for (int kind = SETTER; kind <= STAT; kind++)
+        for (param_fails = 0; param_fails <= PARAM_SETUP_FAILS; param_fails++) {
+            tp_monitors *all = tp_monitors_new(NULL, 0);
+            tp_train_state train = by_hand(NULL, all);
+            tp_hyper_param *p = tp_hyper_param_new("lr", 0);
+            tp_dict d;
+            memset(&d, 0, sizeof d);
+            p->setup_graph = bad_setup, p->get_value = bad_get, p->set_value = bad_set;
+            param_value = 4;
+            CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+            CHECK_OK(tp_monitors_put_scalar(all, "cost", 1));
+            tp_callback *cb = nine_setter(kind, p, stat_nine);
+            CHECK_OK(tp_callback_status(cb));
+            const tp_status setup = tp_callback_setup_graph(cb, &train);
+            if (param_fails == PARAM_SETUP_FAILS) CHECK_ERR(setup, TP_ERR_IO, "no lr to set up");
+            else {
+                const tp_status before = kind == STAT ? tp_callback_trigger(cb) : tp_callback_before_train(cb),
+                                saved = tp_callback_save_state(cb, &d, "p/");
+                if (param_fails == GET_FAILS) {
+                    CHECK(before == TP_ERR_IO && saved == TP_ERR_IO && d.n == 0);
+                    CHECK_ERR(tp_callback_trigger(cb), TP_ERR_IO, "no lr to read");
+                } else if (param_fails == SET_FAILS) {
+                    CHECK_MSG(before == TP_ERR_IO, "kind %d: %s", kind, tp_status_name(before));
+                    CHECK_ERR(tp_callback_load_state(cb, &d, "p/"), TP_ERR_IO, "no lr to write");
+                } else {
+                    CHECK(before == TP_OK && saved == TP_OK);
+                    param_value = 4;
+                    CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+                }
+                CHECK_MSG(param_value == (param_fails ? 4 : 9), "kind %d, %d: %g", kind, param_fails, param_value);
+            }
+            tp_dict_free(&d);
+            tp_callback_free(cb);
+            tp_callback_free(&all->cb);
+        }
+    param_fails = 0;
+    tp_set_log(NULL, NULL);
+}
+
+/* One that has an owner is refused by all others, whatever else is wrong with them, and stays with its owner. */
+static int n_params_closed;
+static void close_param(tp_hyper_param *p) { n_params_closed += p != NULL; }
+TEST(parameters_have_one_owner)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    quiet();
+    tp_test_fail_after(0);
+    tp_hyper_param *p = tp_hyper_param_new("lr", 0);
+    p->get_value = bad_get, p->set_value = bad_set, p->close = close_param;
+    n_params_closed = 0;
+    tp_callback *owner = nine_setter(SETTER, p, stat_nine);
+    for (int kind = SETTER; kind <= STAT; kind++) {
+        tp_callback *cb = nine_setter(kind, p, stat_nine);
+        CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "lr");
+        tp_callback_free(cb);
+    }
+    tp_cb_hyper_param_setter_desc s;
+    tp_cb_scheduled_hyper_param_setter_desc c;
+    tp_cb_hyper_param_setter_with_func_desc f;
+    tp_cb_stat_monitor_param_setter_desc m;
+    memset(&s, 0, sizeof s), memset(&c, 0, sizeof c), memset(&f, 0, sizeof f), memset(&m, 0, sizeof m);
+    s.param = c.param = f.param = m.param = p;
+    c.schedule[0].at = c.schedule[1].at = 4, c.n_schedule = 2;
+    tp_callback *cb[5] = {tp_cb_hyper_param_setter_(&s), tp_cb_scheduled_hyper_param_setter_(&c),
+                          tp_cb_hyper_param_setter_with_func_(&f), tp_cb_stat_monitor_param_setter_(&m), NULL};
+    c.n_schedule = -1, cb[4] = tp_cb_scheduled_hyper_param_setter_(&c);
+    static const char *const sentence[] = {"HyperParamSetter: .fn is missing", "lr is given away twice",
+                                           "HyperParamSetterWithFunc: .fn is missing", "give .stat_name, .fn and .last_k",
+                                           "give a .schedule"};
+    for (int i = 0; i < 5; i++) {
+        CHECK_ERR(tp_callback_status(cb[i]), TP_ERR_ARG, sentence[i]);
+        tp_callback_free(cb[i]);
+    }
+    CHECK(n_params_closed == 0);
+    tp_callback_free(owner);
+    CHECK(n_params_closed == 1 && tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+/* The statistic's function may end the training; nothing is set then. Without a graph no variable is found. */
+TEST(parameters_that_are_not_set)
+{
+    tp_monitors *all = tp_monitors_new(NULL, 0);
+    tp_train_state train = by_hand(NULL, all);
+    tp_hyper_param *p = tp_hyper_param_new("lr", 0);
+    p->get_value = bad_get, p->set_value = bad_set;
+    param_value = 4;
+    quiet();
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_monitors_put_scalar(all, "cost", 1));
+    tp_callback *cb = nine_setter(STAT, p, stat_stops);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK(tp_callback_trigger(cb) == TP_STOP && param_value == 4);
+    tp_callback_free(cb);
+    cb = setter(SETTER); /* "rate" */
+    CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_NAME, "rate:0 is not a variable in the graph!");
+    CHECK(tp_callback_find(cb, "cost") == NULL);
+    CHECK_HAS(tp_last_error(), "Tensor cost not found in the graph");
+    tp_callback_free(cb);
+
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir()); /* a file that is none, and one that changes */
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    snprintf(hyper_path, sizeof hyper_path, "%s/hyper.txt", folder);
+    double field = 4;
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    CHECK(mkdir(hyper_path, 0777) == 0);
+    cb = setter_of(HUMAN, 0, &field);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK_OK(tp_callback_before_train(cb));
+    CHECK(field == 4);
+    CHECK(rmdir(hyper_path) == 0);
+    for (int i = 0; i < 4; i++) { /* the same, another one, and none at all; it is set again only if it is another one */
+        static const char *const text[] = {"lr: 6", "lr: 6", "lr: 7", "other: 8"};
+        static const double want[] = {6, 5, 7, 5};
+        CHECK(tp_test_write(hyper_path, text[i], strlen(text[i])));
+        if (i) {
+            tp_callback_free(cb);
+            cb = setter_of(HUMAN, 0, &field);
+            CHECK_OK(tp_callback_setup_graph(cb, &train));
+            CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+            cb->resumed = true;
+            field = 5;
+        }
+        CHECK_OK(tp_callback_before_train(cb));
+        CHECK_MSG(field == want[i], "%d: %g", i, field);
+        if (!i) CHECK_OK(tp_callback_save_state(cb, &d, "p/"));
+    }
+    tp_dict_free(&d);
+    tp_callback_free(cb);
+    tp_callback_free(&all->cb);
+    tp_set_log(NULL, NULL);
+}
+
+/* -- monitors that fail */
+
+static int monitor_calls;
+static tp_status fail_scalar(tp_monitor *m, const char *name, const tp_stat *s)
+{
+    (void)m, (void)s;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "scalar %s is refused", name);
+}
+static tp_status fail_image(tp_monitor *m, const char *name, const tp_tensor *t)
+{
+    (void)m, (void)t;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "image %s is refused", name);
+}
+static tp_status fail_event(tp_monitor *m, const tp_event *e)
+{
+    (void)m;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "event %d is refused", e->field);
+}
+static tp_status fail_summary(tp_monitor *m, const tp_summary *s)
+{
+    (void)m;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "%d values are refused", s->n);
+}
+static tp_monitor *failing_monitor(int which)
+{
+    tp_monitor *m = tp_monitor_new("Failing", 0);
+    if (which == 0) m->process_scalar = fail_scalar;
+    if (which == 1) m->process_image = fail_image;
+    if (which == 2) m->process_event = fail_event;
+    if (which == 3) m->process_summary = fail_summary;
+    return m;
+}
+/* What one monitor refuses is not shown to the next one, and is no history. */
+TEST(monitors_that_fail)
+{
+    for (int which = 0; which < 4; which++) {
+        static const char *const sentence[] = {"scalar cost is refused", "image picture is refused", "event 8 is refused",
+                                               "1 values are refused"};
+        tp_monitor *m[2] = {failing_monitor(which), failing_monitor(which)};
+        tp_monitors *all = tp_monitors_new(m, 2);
+        const tp_stat *stat;
+        tp_tensor t;
+        tp_event e;
+        tp_status st = TP_OK;
+        memset(&t, 0, sizeof t), memset(&e, 0, sizeof e);
+        e.field = 8, e.data = "x", e.size = 1;
+        CHECK_OK(tp_tensor_resize(&t, TP_U8, tp_make_shape(2, 2)));
+        monitor_calls = 0;
+        if (which == 0 || which == 3) st = tp_monitors_put_scalar(all, "cost", 2);
+        if (which == 1) st = tp_monitors_put_image(all, "picture", &t);
+        if (which == 2) st = tp_monitors_put_event(all, &e);
+        CHECK_ERR(st, TP_ERR_IO, sentence[which]);
+        CHECK(monitor_calls == 1);
+        if (which == 0) CHECK(tp_monitors_get_history(all, "cost", &stat) == 0);
+        if (which == 0) { /* a mean that nobody takes */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_cb_simple_moving_average_desc d;
+            memset(&d, 0, sizeof d);
+            tp_named(tp_const(g, 0), "a"), tp_named(tp_const(g, 0), "b");
+            d.names[0] = "a", d.names[1] = "b", d.window_size = 1;
+            tp_train_state train = by_hand(g, all);
+            tp_callback *cb = tp_cb_simple_moving_average_(&d);
+            CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+            CHECK_OK(tp_callback_setup_graph(cb, &train));
+            give_values(cb, 1);
+            CHECK_ERR(tp_callback_trigger_step(cb), TP_ERR_IO, "scalar a/SMA is refused");
+            CHECK(monitor_calls == 2);
+            tp_callback_free(cb);
+            tp_graph_free(g);
+        }
+        tp_tensor_free(&t);
+        tp_callback_free(&all->cb);
+        for (int i = 0; i < 2; i++) tp_monitor_free(m[i]);
+    }
+}
+
 TEST_MAIN()

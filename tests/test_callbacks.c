@@ -4,7 +4,11 @@
 #include "tp_callbacks.h"
 
 #include "tp_train.h"
+static void no_sink(void) { tp_set_log(NULL, NULL); } /* really none: below, the sink of the tests stays in front */
 #include "tp_test.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static char logged[1 << 14];
 static void keep_log(void *user, tp_log_level level, const char *message)
@@ -292,6 +296,9 @@ TEST(without_a_directory_of_the_logger)
         CHECK(!m->cb.unsaved);
         tp_monitor_free(m);
     }
+    int64_t epoch = 7;
+    CHECK_ERR(tp_load_existing_epoch_number(NULL, &epoch), TP_ERR_ARG,
+              "stats.json of no directory: none is given, and the logger has none");
     CHECK_HAS(logged, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
     CHECK_HAS(logged, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
     CHECK(tp_test_live_blocks() == 0);
@@ -2350,7 +2357,8 @@ TEST(inferencers_whose_parts_fail)
     CHECK_ERR(train_with(cb, 1, NULL, 1, 1, NULL), TP_ERR_STATE,
               "InferenceRunner: the trainer has no tower function: give .tower_func");
     cb[0] = tower_maker(), cb[1] = own_runner("T", "cots");
-    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NAME, "Mine: in tower 'T': Tensor cots not found in the graph");
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NAME,
+              "Mine: in tower 'T': Tensor cots not found in the graph");
     cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("T", "cost");
     CHECK_ERR(train_with(cb, 3, NULL, 1, 1, NULL), TP_ERR_NAME,
               "InferenceRunner: a tower 'T' exists: a second runner needs another .tower_name");
@@ -2359,7 +2367,8 @@ TEST(inferencers_whose_parts_fail)
     tp_callback *late = tower_maker();
     late->trigger_step = register_late;
     cb[0] = late, cb[1] = own_runner("T", "cost");
-    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_STATE, "InferenceRunner: hooks are registered before training");
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_STATE,
+              "InferenceRunner: hooks are registered before training");
     tp_set_log(NULL, NULL);
 }
 
@@ -2510,8 +2519,8 @@ TEST(parameters_have_one_owner)
                           tp_cb_hyper_param_setter_with_func_(&f), tp_cb_stat_monitor_param_setter_(&m), NULL};
     c.n_schedule = -1, cb[4] = tp_cb_scheduled_hyper_param_setter_(&c);
     static const char *const sentence[] = {"HyperParamSetter: .fn is missing", "lr is given away twice",
-                                           "HyperParamSetterWithFunc: .fn is missing", "give .stat_name, .fn and .last_k",
-                                           "give a .schedule"};
+                                           "HyperParamSetterWithFunc: .fn is missing",
+                                           "give .stat_name, .fn and .last_k", "give a .schedule"};
     for (int i = 0; i < 5; i++) {
         CHECK_ERR(tp_callback_status(cb[i]), TP_ERR_ARG, sentence[i]);
         tp_callback_free(cb[i]);
@@ -2556,7 +2565,8 @@ TEST(parameters_that_are_not_set)
     CHECK_OK(tp_callback_before_train(cb));
     CHECK(field == 4);
     CHECK(rmdir(hyper_path) == 0);
-    for (int i = 0; i < 4; i++) { /* the same, another one, and none at all; it is set again only if it is another one */
+    for (int i = 0; i < 4;
+         i++) { /* the same, another one, and none at all; it is set again only if it is another one */
         static const char *const text[] = {"lr: 6", "lr: 6", "lr: 7", "other: 8"};
         static const double want[] = {6, 5, 7, 5};
         CHECK(tp_test_write(hyper_path, text[i], strlen(text[i])));
@@ -2618,8 +2628,8 @@ static tp_monitor *failing_monitor(int which)
 TEST(monitors_that_fail)
 {
     for (int which = 0; which < 4; which++) {
-        static const char *const sentence[] = {"scalar cost is refused", "image picture is refused", "event 8 is refused",
-                                               "1 values are refused"};
+        static const char *const sentence[] = {"scalar cost is refused", "image picture is refused",
+                                               "event 8 is refused", "1 values are refused"};
         tp_monitor *m[2] = {failing_monitor(which), failing_monitor(which)};
         tp_monitors *all = tp_monitors_new(m, 2);
         const tp_stat *stat;
@@ -2656,6 +2666,474 @@ TEST(monitors_that_fail)
         tp_callback_free(&all->cb);
         for (int i = 0; i < 2; i++) tp_monitor_free(m[i]);
     }
+}
+
+/* ==== >>odd states ==================================================================================== */
+
+/* A saver's list of 40 checkpoints, with and without what stays of them (older versions wrote none), comes back. */
+TEST(a_saver_of_many_checkpoints)
+{
+    tp_train_state train = by_hand(NULL, NULL);
+    for (int way = 0; way < 3; way++) { /* all of it; no "stays"; one that is too short */
+        int64_t kept[40], stays[41];
+        tp_dict d, again;
+        memset(&d, 0, sizeof d), memset(&again, 0, sizeof again);
+        for (int i = 0; i < 41; i++) stays[i] = i % 3 ? -1 : 1;
+        for (int i = 0; i < 40; i++) kept[i] = 10 * i + 3;
+        CHECK_OK(tp_state_put_i64(&d, "p/", "kept", kept, 40));
+        if (way != 1) CHECK_OK(tp_state_put_i64(&d, "p/", "stays", stays, way ? 40 : 41));
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        tp_callback *cb = progress(SAVER);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+        CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+        int64_t got[40], stay[41];
+        memset(got, 0, sizeof got), memset(stay, 0, sizeof stay);
+        CHECK(tp_state_get_i64(&again, "p/", "kept", got, 40) && tp_state_get_i64(&again, "p/", "stays", stay, 41));
+        CHECK(memcmp(got, kept, sizeof kept) == 0);
+        if (way == 0) CHECK(memcmp(stay, stays, 40 * sizeof *stay) == 0);
+        tp_callback_free(cb);
+        tp_dict_free(&d), tp_dict_free(&again);
+    }
+}
+
+/* What stands where an old checkpoint was cannot be deleted: a warning, and the newer ones are written all the same. */
+static tp_status block_checkpoint(tp_callback *cb)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/model-1.npz", folder);
+    if (cb->train->epoch_num != 2) return TP_OK;
+    CHECK(remove(path) == 0 && mkdir(path, 0777) == 0);
+    snprintf(path, sizeof path, "%s/model-1.npz/file", folder);
+    CHECK(tp_test_write(path, "x", 1));
+    return TP_OK;
+}
+TEST(old_checkpoints_that_cannot_be_deleted)
+{
+    tp_cb_model_saver_desc s;
+    char path[400];
+    memset(&s, 0, sizeof s);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    s.checkpoint_dir = folder, s.max_to_keep = 1;
+    tp_callback *cb[2] = {tp_callback_new("Block", 0), tp_cb_model_saver_(&s)};
+    cb[0]->trigger = block_checkpoint;
+    quiet();
+    CHECK_OK(train_with(cb, 2, NULL, 1, 3, NULL));
+    CHECK_HAS(logged, "/model-1.npz' is not deleted: ");
+    for (int i = 1; i <= 3; i++) {
+        snprintf(path, sizeof path, "%s/model-%d.npz", folder, i);
+        CHECK_MSG(tp_file_exists(path) == (i != 2), "%d", i);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* A best model that was lost before a resume is still lost after it; one whose file is gone is not there any more. */
+TEST(best_models_that_are_lost)
+{
+    static const double best[3] = {0.25, 0.5, 0.125};
+    static const int64_t step[6] = {1, 40, 1, 20, 1, 60};
+    for (int way = 0; way < 4;
+         way++) { /* the file is there; it is not; nothing was lost; half of the state is missing */
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_dict d, again;
+        int64_t has[6] = {1, 40, 1, 20, way != 2, 60}, got[6] = {9, 9, 9, 9, 9, 9};
+        double value[3] = {9, 9, 9};
+        char path[400];
+        memset(&d, 0, sizeof d), memset(&again, 0, sizeof again);
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        snprintf(path, sizeof path, "%s/best.npz", folder);
+        if (way != 1) CHECK(tp_test_write(path, "x", 1));
+        CHECK_OK(tp_state_put_f64(&d, "p/", "best", best, 3));
+        if (way != 3) CHECK_OK(tp_state_put_i64(&d, "p/", "step", has, 6));
+        tp_callback *cb = progress(BEST);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+        CHECK((cb->unsaved != NULL) == (way < 2));
+        if (cb->unsaved) {
+            CHECK_HAS(cb->unsaved, "the best model (global_step=60, cost=0.125) was not saved in '");
+            CHECK_HAS(cb->unsaved, "': its checkpoint could not be written");
+        }
+        CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+        CHECK(tp_state_get_i64(&again, "p/", "step", got, 6) && tp_state_get_f64(&again, "p/", "best", value, 3));
+        for (int i = 0; i < 3; i++) {
+            const bool have = way != 3 && (i == 0 || (i == 1 ? way != 1 : way != 2));
+            CHECK_MSG(got[2 * i] == have && got[2 * i + 1] == (have ? step[2 * i + 1] : 0) &&
+                          value[i] == (have ? best[i] : 0),
+                      "way %d, %d: %d, %d, %g", way, i, (int)got[2 * i], (int)got[2 * i + 1], value[i]);
+        }
+        tp_callback_free(cb);
+        tp_dict_free(&d), tp_dict_free(&again);
+    }
+}
+
+/* Numbers of any sort in a record become history; texts, lists and words do not; records of no step do not either. */
+TEST(records_become_history)
+{
+    static const char text[] = "[{\"a\": NaN, \"b\": Infinity, \"c\": -Infinity, \"d\": \"text\", \"e\": [1], "
+                               "\"f\": {\"g\": 2}, \"h\": true, \"i\": null, \"j\": false, \"k\": 2, \"l\": 2.5, "
+                               "\"m\": -3e2, \"q\\\"uote\": 4, \"epoch_num\": 1, \"global_step\": 3}, "
+                               "{\"k\": 8, \"epoch_num\": 2, \"global_step\": 6}]";
+    static const char *const none[] = {"d", "e", "f", "g", "h", "i", "j", "epoch_num", "global_step"};
+    char longest[900], path[400];
+    const tp_stat *stat = NULL;
+    tp_train_state train = by_hand(NULL, NULL);
+    tp_monitors *all;
+    tp_dict empty;
+    memset(&empty, 0, sizeof empty);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/stats.json", folder);
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    CHECK(tp_test_write(path, text, strlen(text)));
+    quiet();
+    tp_monitor *m = begin_json(&all, &train, &empty, 3);
+    CHECK(tp_monitors_get_history(all, "a", &stat) == 1 && stat->value != stat->value && !stat->is_int);
+    CHECK(tp_monitors_get_history(all, "b", &stat) == 1 && isinf(stat->value) && stat->value > 0 && !stat->is_int);
+    CHECK(tp_monitors_get_history(all, "c", &stat) == 1 && isinf(stat->value) && stat->value < 0);
+    CHECK(tp_monitors_get_history(all, "k", &stat) == 1 && stat->value == 2 && stat->is_int && stat->step == 3);
+    CHECK(tp_monitors_get_history(all, "l", &stat) == 1 && stat->value == 2.5 && !stat->is_int);
+    CHECK(tp_monitors_get_history(all, "m", &stat) == 1 && stat->value == -300);
+    CHECK(tp_monitors_get_history(all, "q\"uote", &stat) == 1 && stat->value == 4);
+    for (int i = 0; i < TP_COUNT(none); i++)
+        CHECK_MSG(tp_monitors_get_history(all, none[i], &stat) == 0, "%s", none[i]);
+    end_json(m, all);
+
+    snprintf(longest, sizeof longest, "[{\"%0700d\": 1, \"epoch_num\": 5, \"global_step\": 3}]", 7);
+    int64_t epoch = -1;
+    CHECK(tp_test_write(path, longest, strlen(longest)));
+    CHECK_OK(tp_load_existing_epoch_number(NULL, &epoch)); /* the logger's */
+    CHECK(epoch == 5);
+    snprintf(longest, sizeof longest, "[{\"a\": %070d}]", 1);
+    CHECK(tp_test_write(path, longest, strlen(longest)));
+    CHECK_ERR(tp_load_existing_epoch_number(folder, &epoch), TP_ERR_FORMAT, "is no JSON");
+    tp_set_log(NULL, NULL);
+}
+
+/* A checkpoint that knows records which the file lacked then: they take the place of what the file has there now. */
+TEST(unwritten_records_replace_those_of_the_file)
+{
+    static const char first[] = "[{\"k\": 1, \"epoch_num\": 1, \"global_step\": 3}",
+                      ours[] = "{\"k\": 2, \"epoch_num\": 2, \"global_step\": 6}",
+                      theirs[] = "{\"k\": 7, \"epoch_num\": 2, \"global_step\": 6}";
+    for (int way = 0; way < 3; way++) { /* behind the first record; the file is gone; the file is no JSON */
+        char want[400], path[400];
+        const tp_stat *stat = NULL;
+        const int64_t written = way == 0 ? (int64_t)strlen(first) : 0;
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_monitors *all;
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        snprintf(path, sizeof path, "%s/stats.json", folder);
+        CHECK_OK(tp_logger_set_dir(folder, 'k'));
+        snprintf(want, sizeof want, "%s, %s]", first, theirs);
+        if (way == 0) CHECK(tp_test_write(path, want, strlen(want)));
+        if (way == 2) CHECK(tp_test_write(path, "[{", 2));
+        CHECK_OK(tp_state_put_i64(&d, "p/", "written", &written, 1));
+        tp_tensor *t = tp_dict_add(&d, "p/unwritten");
+        CHECK_OK(tp_tensor_resize(t, TP_U8, tp_make_shape((int64_t)strlen(ours))));
+        memcpy(t->data, ours, strlen(ours));
+        quiet();
+        tp_monitor *m = begin_json(&all, &train, &d, 6);
+        snprintf(want, sizeof want, "%s%s%s]", way == 0 ? first : "[", way == 0 ? ", " : "", ours);
+        check_json(want, __LINE__);
+        const int n = way == 0 ? 2 : 1;
+        CHECK(tp_monitors_get_history(all, "k", &stat) == n && stat[n - 1].value == 2 && stat[n - 1].step == 6);
+        if (way == 2) CHECK_HAS(logged, "The old file is now '");
+        end_json(m, all);
+        tp_dict_free(&d);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* A moving average takes nothing over from a state that is none. */
+TEST(moving_averages_of_no_state)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_named(tp_const(g, 0), "a"), tp_named(tp_const(g, 0), "b");
+    for (int way = 0; way < 3; way++) {
+        static const int64_t seen[] = {-1, 5, 1};
+        static const double window[2] = {3, 4};
+        tp_cb_simple_moving_average_desc d;
+        tp_train_state train = by_hand(g, NULL);
+        tp_dict saved, again;
+        int64_t n = 9;
+        memset(&d, 0, sizeof d), memset(&saved, 0, sizeof saved), memset(&again, 0, sizeof again);
+        d.names[0] = "a", d.names[1] = "b", d.window_size = 3;
+        tp_callback *cb = tp_cb_simple_moving_average_(&d);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_state_put_i64(&saved, "p/", "seen", &seen[way], 1));
+        if (way == 2) CHECK_OK(tp_state_put_f64(&saved, "p/", "window", window, 2));
+        CHECK_OK(tp_callback_load_state(cb, &saved, "p/"));
+        CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+        CHECK(tp_state_get_i64(&again, "p/", "seen", &n, 1));
+        const tp_tensor *ring = tp_dict_find(&again, "p/window");
+        CHECK(ring && tp_tensor_size(ring) == (way == 2 ? 2 : 0));
+        if (way == 2 && ring) CHECK(n == 1 && tp_tensor_get(ring, 0) == 3 && tp_tensor_get(ring, 1) == 4);
+        tp_callback_free(cb);
+        tp_dict_free(&saved), tp_dict_free(&again);
+    }
+    tp_graph_free(g);
+}
+
+/* ==== >>what is shown ================================================================================= */
+
+/* Statistics in commands, as Python's format() has them. */
+TEST(numbers_in_commands)
+{
+    static const struct {
+        const char *name, *spec, *want;
+    } list[] = {{"n", ":d", "42"},          {"n", ":5d", "   42"},     {"n", ":<5d", "42   "},
+                {"n", ":>5d", "   42"},     {"n", ":05d", "00042"},    {"n", ":+d", "+42"},
+                {"n", ": d", " 42"},        {"n", ":-d", "42"},        {"n", ":+", "+42"},
+                {"n", ":06", "000042"},     {"n", ":4", "  42"},       {"n", ":", "42"},
+                {"n", ":.1f", "42.0"},      {"n", ":g", "42"},         {"x", ":e", "3.141590e+00"},
+                {"x", ":.0f", "3"},         {"x", ":#.0f", "3."},      {"x", ":F", "3.141590"},
+                {"x", ":G", "3.14159"},     {"x", ":.3", "3.14"},      {"x", ":<10.2f", "3.14      "},
+                {"x", ":+.1e", "+3.1e+00"}, {"q", ":%", "25.000000%"}, {"q", ":8.1%", "   25.0%"},
+                {"q", ":.0%", "25%"},       {"big", ":G", "1E+10"},    {"big", ":E", "1.000000E+10"}};
+    static const char *const bad[] = {"{x:x}",   "{x:d}",  "{n:.2d}",  "{x:5q}",
+                                      "{x:5ff}", "{x:<<}", "{x:1111}", "{x:.1111f}"};
+    char file[300], command[4000], want[2000] = "";
+    snprintf(file, sizeof file, "%s/numbers", tp_test_tmpdir());
+    tp_monitors *all = tp_monitors_new(NULL, 0);
+    tp_train_state train = by_hand(NULL, all);
+    size_t at = (size_t)snprintf(command, sizeof command, "printf '%%s' '");
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_monitors_put_int(all, "n", 42));
+    CHECK_OK(tp_monitors_put_scalar(all, "x", 3.14159));
+    CHECK_OK(tp_monitors_put_scalar(all, "q", 0.25));
+    CHECK_OK(tp_monitors_put_scalar(all, "big", 1e10));
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        const size_t n = strlen(want);
+        at += (size_t)snprintf(command + at, sizeof command - at, "{%s%s}|", list[i].name, list[i].spec);
+        snprintf(want + n, sizeof want - n, "%s|", list[i].want);
+    }
+    snprintf(command + at, sizeof command - at, "{{}} } {open' > %s", file);
+    snprintf(want + strlen(want), sizeof want - strlen(want), "{} } {open");
+    tp_callback *cb = tp_cb_send_stat(command);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK_OK(tp_callback_trigger(cb));
+    char *text = NULL;
+    size_t size = 0;
+    if (CHECK_OK(tp_file_read(file, false, 0, &text, &size))) CHECK_STR(text, want);
+    tp_free(text);
+    tp_callback_free(cb);
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        cb = tp_cb_send_stat(bad[i]);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_ERR(tp_callback_trigger(cb), TP_ERR_ARG, "is no format of a number");
+        tp_callback_free(cb);
+    }
+    TEST_EXPECT_ERROR("Command 'exit 3' failed with status ");
+    quiet();
+    for (int i = 0; i < 2; i++) { /* one that fails, and none: the training goes on */
+        cb = tp_cb_send_stat(i ? "" : "exit 3");
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_trigger(cb));
+        tp_callback_free(cb);
+    }
+    tp_callback_free(&all->cb);
+    tp_set_log(NULL, NULL);
+}
+
+/* A long tensor is shown by its first 16 elements. */
+TEST(long_tensors_are_cut)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_cb_dump_tensors_desc d;
+    tp_train_state train = by_hand(g, NULL);
+    memset(&d, 0, sizeof d);
+    tp_named(tp_const(g, 0), "v");
+    d.names[0] = "v";
+    tp_callback *cb = tp_cb_tensor_printer_(&d);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    for (int n = 15; n <= 17; n++) {
+        float v[17];
+        char want[200] = "v:0:";
+        tp_tensor t;
+        const tp_tensor *value = &t;
+        tp_run_values all;
+        memset(&t, 0, sizeof t);
+        for (int i = 0; i < n; i++) {
+            v[i] = (float)i / 2;
+            if (i < 16) snprintf(want + strlen(want), sizeof want - strlen(want), " %g", i / 2.0);
+        }
+        snprintf(want + strlen(want), sizeof want - strlen(want), "%s\n", n > 16 ? " ..." : "");
+        tp_tensor_view(&t, TP_F32, tp_make_shape(n), v);
+        all.value = &value, all.n = 1;
+        quiet();
+        CHECK_OK(tp_callback_after_run(cb, &all));
+        CHECK_STR(logged, want);
+    }
+    tp_callback_free(cb);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+
+/* Without anybody who takes messages, a bar is drawn on stderr, as often as the environment says. */
+TEST(bars_on_stderr)
+{
+    char path[300], *text = NULL;
+    size_t size = 0;
+    tp_cb_progress_bar_desc d;
+    tp_train_state train = by_hand(NULL, NULL);
+    memset(&d, 0, sizeof d);
+    snprintf(path, sizeof path, "%s/bar", tp_test_tmpdir());
+    setenv("TENSORPACK_PROGRESS_REFRESH", "1e-9", 1);
+    fflush(stderr);
+    const int old = dup(2), file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0666);
+    if (!CHECK(old >= 0 && file >= 0 && dup2(file, 2) == 2)) return;
+    tp_callback *cb = tp_cb_progress_bar_(&d);
+    no_sink();
+    tp_status st = tp_callback_setup_graph(cb, &train);
+    if (st == TP_OK) st = tp_callback_before_train(cb);
+    if (st == TP_OK) st = tp_callback_before_epoch(cb);
+    for (int i = 0; i < 4 && st == TP_OK; i++) {
+        train.local_step = i;
+        nap(0.001);
+        st = tp_callback_trigger_step(cb);
+    }
+    if (st == TP_OK) st = tp_callback_after_epoch(cb);
+    fflush(stderr);
+    CHECK(dup2(old, 2) == 2);
+    close(old), close(file);
+    unsetenv("TENSORPACK_PROGRESS_REFRESH");
+    quiet();
+    CHECK_OK(st);
+    if (CHECK_OK(tp_file_read(path, false, 0, &text, &size))) {
+        static const char *const part[] = {" 25%|", "|1/4[00:00<00:00,", " 50%|", "|2/4[", " 75%|", "|3/4[", "100%|",
+                                           "|4/4["};
+        const char *p = text;
+        for (int i = 0; i < TP_COUNT(part); i++) { /* in this order */
+            const char *next = strstr(p, part[i]);
+            if (!CHECK_MSG(next != NULL, "'%s' lacks '%s'", p, part[i])) break;
+            p = next;
+        }
+        CHECK(strstr(p + 1, "|4/4[") == NULL);
+    }
+    tp_free(text);
+    tp_callback_free(cb);
+    tp_set_log(NULL, NULL);
+}
+
+/* A full disk ends the events, not the training; its end tells. */
+TEST(events_on_a_full_disk)
+{
+    struct rlimit before, small;
+    tp_monitor_tf_event_writer_desc d;
+    char dir[300];
+    memset(&d, 0, sizeof d);
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    d.logdir = dir;
+    if (getrlimit(RLIMIT_FSIZE, &before) != 0) TEST_SKIP("no limits on file sizes here");
+    TEST_EXPECT_ERROR("TFEventWriter: cannot write events in '");
+    quiet();
+    tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    tp_train_state train = by_hand(NULL, all);
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    train.global_step = 23;
+    CHECK_OK(tp_monitors_put_scalar(all, "s", 1));
+    small = before;
+    small.rlim_cur = 5;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0) TEST_SKIP("the limit on file sizes cannot be set");
+    const tp_status st = tp_callback_trigger(&m->cb);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    CHECK_OK(st);
+    CHECK(m->cb.unsaved && strstr(m->cb.unsaved, "No events were written there after global_step=23"));
+    CHECK_OK(tp_monitors_put_scalar(all, "s", 2));
+    CHECK_OK(tp_callback_trigger(&m->cb));
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_monitor *other;
+    char file[400];
+    snprintf(file, sizeof file, "%s/file", dir);
+    CHECK(tp_test_write(file, "x", 1));
+    d.logdir = file, other = tp_monitor_tf_event_writer_(&d);
+    CHECK_ERR(tp_callback_setup_graph(&other->cb, &train), TP_ERR_IO, "/file' is no directory");
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m), tp_monitor_free(other);
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== >>names and lists =============================================================================== */
+
+/* The scope of setup_graph is the callback's name without underscores, up to 127 bytes. */
+TEST(scopes_of_odd_names)
+{
+    char name[200], want[300];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_train_state train = by_hand(g, NULL);
+    memset(name, 'n', sizeof name);
+    name[3] = '_', name[199] = 0;
+    tp_callback *cb = tp_callback_new(name, 0);
+    cb->setup_graph = name_here;
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    memset(want, 'n', 127);
+    snprintf(want + 127, sizeof want - 127, "/here");
+    CHECK(tp_graph_find(g, want) != NULL);
+    tp_callback_free(cb);
+    tp_graph_free(g);
+    CHECK(tp_callback_new("Huge", SIZE_MAX - 8) == NULL);
+    CHECK_HAS(tp_last_error(), "a callback asks for ");
+}
+
+/* A group that is given one of its members twice, or one of somebody else's, frees what is its own, once. */
+static int n_members_closed;
+static void close_member(tp_callback *cb) { n_members_closed += cb != NULL; }
+static tp_callback *member(void)
+{
+    tp_callback *cb = tp_callback_new("Member", 0);
+    cb->close = close_member;
+    return cb;
+}
+TEST(groups_of_odd_members)
+{
+    for (int way = 0; way < 4; way++) {
+        tp_test_fail_after(0);
+        tp_callback *one = member(), *two = member(), *owner = NULL, *cb[4] = {one, NULL, two, one};
+        n_members_closed = 0;
+        if (way == 1) cb[3] = NULL, owner = tp_cb_proxy(two);
+        if (way == 2) cb[0] = two, cb[3] = one, owner = tp_cb_proxy(one);
+        if (way == 3) cb[1] = one, cb[0] = two, cb[2] = two;
+        tp_callback *group_of = tp_cb_group(cb, 4);
+        CHECK_ERR(tp_callback_status(group_of), TP_ERR_ARG, "Member is given away twice");
+        CHECK_MSG(n_members_closed == (owner ? 1 : 2), "way %d: %d", way, n_members_closed);
+        tp_callback_free(group_of);
+        tp_callback_free(owner);
+        CHECK(n_members_closed == 2);
+        CHECK_MSG(tp_test_live_blocks() == 0, "way %d", way);
+    }
+    tp_test_alloc_reset();
+}
+
+/* No summaries, or no op: the first is nothing to tell, the second a mistake. */
+static tp_node *no_op(tp_graph *g, void *user)
+{
+    (void)g, (void)user;
+    return NULL;
+}
+TEST(nothing_to_run)
+{
+    tp_cb_merge_all_summaries_desc s;
+    tp_cb_run_op_desc r;
+    memset(&s, 0, sizeof s), memset(&r, 0, sizeof r);
+    TEST_MAY_ERROR("");
+    quiet();
+    for (int alone = 0; alone < 2; alone++) {
+        tp_monitor *m = teller();
+        s.period = 1, s.run_alone = alone ? TP_YES : TP_NO;
+        tp_callback *cb = tp_cb_merge_all_summaries_(&s);
+        CHECK_OK(train_with(&cb, 1, &m, 2, 1, NULL));
+        CHECK_STR(told, "");
+    }
+    r.fn = no_op;
+    tp_callback *cb = tp_cb_run_op_(&r);
+    CHECK_ERR(train_with(&cb, 1, NULL, 1, 1, NULL), TP_ERR_ARG, "RunOp: there is no op to run");
+    tp_set_log(NULL, NULL);
 }
 
 TEST_MAIN()

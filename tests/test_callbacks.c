@@ -27,6 +27,9 @@ static void quiet(void)
 
 static char folder[300];
 static int released;
+/* Names in the constructors' options. Long ones fit into no block that is there already. */
+static bool long_names;
+static const char *cost_name = "cost";
 
 static tp_status do_trigger(tp_callback *cb) { return cb ? TP_OK : TP_ERR; }
 static tp_status do_tensors(tp_callback *cb, const tp_tensor *const *v, int n, void *user)
@@ -127,20 +130,20 @@ static tp_callback *runner(void)
     tp_spec spec[1];
     memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&error, 0, sizeof error);
     memset(&binary, 0, sizeof binary), memset(&fake, 0, sizeof fake), memset(spec, 0, sizeof spec);
-    scalars.names[0] = "cost";
-    scalars.prefix = "mine";
-    error.wrong_tensor_name = "wrong";
-    error.summary_name = "error";
+    scalars.names[0] = cost_name;
+    scalars.prefix = long_names ? cost_name : "mine";
+    error.wrong_tensor_name = long_names ? cost_name : "wrong";
+    error.summary_name = long_names ? cost_name : "error";
     binary.pred_tensor_name = "prediction";
     binary.label_tensor_name = "label";
-    binary.prefix = "mine";
+    binary.prefix = long_names ? cost_name : "mine";
     spec[0].name = "x", spec[0].dtype = TP_F32, spec[0].shape = tp_make_shape(2);
     fake.specs = spec, fake.n = 1, fake.size = 3;
     if (!(d.df = tp_df_fake_(&fake))) return NULL;
     d.inferencers[0] = tp_inf_scalar_stats_(&scalars);
     d.inferencers[1] = tp_inf_classification_error_(&error);
     d.inferencers[2] = tp_inf_binary_classification_(&binary);
-    d.tower_name = "Tower";
+    d.tower_name = long_names ? cost_name : "Tower";
     return tp_cb_inference_runner_(&d);
 }
 static tp_callback *wrapper(int kind)
@@ -186,7 +189,7 @@ static tp_callback *setter(int kind)
         return tp_cb_scheduled_hyper_param_setter_(&c);
     case FUNC: f.name = "lr", f.fn = do_func, f.param = p; return tp_cb_hyper_param_setter_with_func_(&f);
     default:
-        m.name = "lr", m.stat_name = "cost", m.fn = do_stat, m.last_k = 3, m.param = p;
+        m.name = "lr", m.stat_name = cost_name, m.fn = do_stat, m.last_k = 3, m.param = p;
         return tp_cb_stat_monitor_param_setter_(&m);
     }
 }
@@ -202,7 +205,7 @@ static tp_callback *graph_callback(int kind)
     tp_cb_simple_moving_average_desc w;
     memset(&r, 0, sizeof r), memset(&u, 0, sizeof u), memset(&a, 0, sizeof a), memset(&s, 0, sizeof s);
     memset(&p, 0, sizeof p), memset(&d, 0, sizeof d), memset(&c, 0, sizeof c), memset(&w, 0, sizeof w);
-    p.names[0] = d.names[0] = w.names[0] = "cost", p.names[1] = d.names[1] = w.names[1] = "error";
+    p.names[0] = d.names[0] = w.names[0] = cost_name, p.names[1] = d.names[1] = w.names[1] = "error";
     switch (kind) {
     case RUN_OP: r.op_name = "op"; return tp_cb_run_op_(&r);
     case UPDATE_OPS: u.collection = "mine"; return tp_cb_run_update_ops_(&u);
@@ -226,13 +229,18 @@ static tp_callback *progress(int kind)
     memset(&b, 0, sizeof b), memset(&l, 0, sizeof l), memset(&t, 0, sizeof t), memset(&s, 0, sizeof s);
     memset(&m, 0, sizeof m);
     switch (kind) {
-    case BAR: b.names[0] = "cost", b.names[1] = "error"; return tp_cb_progress_bar_(&b);
+    case BAR: b.names[0] = cost_name, b.names[1] = "error"; return tp_cb_progress_bar_(&b);
     case LEFT: return tp_cb_estimated_time_left_(&l);
     case THROUGHPUT: t.samples_per_step = 8; return tp_cb_throughput_tracker_(&t);
     case MEMORY: return tp_cb_host_memory_tracker();
     case SEND: return tp_cb_send_stat("true {cost}");
-    case SAVER: s.checkpoint_dir = folder, s.var_collections[0] = "mine"; return tp_cb_model_saver_(&s);
-    default: m.monitor_stat = "cost", m.checkpoint_dir = folder, m.filename = "best.npz"; return tp_cb_min_saver_(&m);
+    case SAVER:
+        s.checkpoint_dir = long_names ? cost_name : folder, s.var_collections[0] = "mine";
+        return tp_cb_model_saver_(&s);
+    default:
+        m.monitor_stat = cost_name, m.checkpoint_dir = long_names ? cost_name : folder,
+        m.filename = long_names ? cost_name : "best.npz";
+        return tp_cb_min_saver_(&m);
     }
 }
 static tp_callback *monitor(int kind)
@@ -241,7 +249,7 @@ static tp_callback *monitor(int kind)
     tp_monitor_scalar_printer_desc s;
     memset(&e, 0, sizeof e), memset(&s, 0, sizeof s);
     e.logdir = folder;
-    s.whitelist[0] = "cost", s.whitelist[1] = "err.*", s.blacklist[0] = "a|b";
+    s.whitelist[0] = cost_name, s.whitelist[1] = "err.*", s.blacklist[0] = "a|b";
     tp_monitor *m = kind == EVENTS ? tp_monitor_tf_event_writer_(&e)
                     : kind == JSON ? tp_monitor_json_writer()
                                    : tp_monitor_scalar_printer_(&s);
@@ -312,8 +320,13 @@ TEST(constructors_run_out_of_memory_anywhere)
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     quiet();
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
-    for (int kind = 0; kind < N_KINDS; kind++) {
+    for (int i = 0; i < 2 * N_KINDS; i++) {
+        static char name[20000];
+        const int kind = i % N_KINDS;
         long failures = 0;
+        memset(name, 'n', sizeof name - 1);
+        long_names = i >= N_KINDS;
+        cost_name = long_names ? name : "cost";
         for (long n = 1, failed = 1; failed; n++) {
             tp_test_fail_after(n);
             released = 0;
@@ -335,6 +348,7 @@ TEST(constructors_run_out_of_memory_anywhere)
         }
         CHECK_MSG(failures > 0, "kind %d", kind);
     }
+    long_names = false, cost_name = "cost";
     tp_test_alloc_reset();
     tp_set_log(NULL, NULL);
 }
@@ -2250,18 +2264,23 @@ static long fail_in_hooks(int kind)
     tp_test_alloc_reset();
     return failures;
 }
-TEST(hooks_run_out_of_memory_anywhere)
+static void fail_in_hooks_of(int first, int end)
 {
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     quiet();
     TEST_MAY_ERROR("");
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
-    for (int kind = 0; kind < ALL_MONITORS; kind++) {
+    for (int kind = first; kind < end; kind++) {
         const long failures = fail_in_hooks(kind);
         CHECK_MSG(failures > 10, "kind %d: %ld", kind, failures);
     }
     tp_set_log(NULL, NULL);
 }
+TEST(hooks_of_wrappers_run_out_of_memory) { fail_in_hooks_of(LAMBDA, COUNTER); }
+TEST(hooks_of_graph_callbacks_run_out_of_memory) { fail_in_hooks_of(COUNTER, BAR); }
+TEST(hooks_of_progress_and_savers_run_out_of_memory) { fail_in_hooks_of(BAR, RUNNER); }
+TEST(hooks_of_inference_and_setters_run_out_of_memory) { fail_in_hooks_of(RUNNER, EVENTS); }
+TEST(hooks_of_monitors_run_out_of_memory) { fail_in_hooks_of(EVENTS, ALL_MONITORS); }
 
 /* ==== >>parts that fail =============================================================================== */
 
@@ -2369,6 +2388,74 @@ TEST(inferencers_whose_parts_fail)
     cb[0] = late, cb[1] = own_runner("T", "cost");
     CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_STATE,
               "InferenceRunner: hooks are registered before training");
+    tp_set_log(NULL, NULL);
+}
+
+/* -- what is wrapped fails */
+
+enum {
+    IN_SETUP,
+    IN_BEFORE_TRAIN,
+    IN_BEFORE_EPOCH,
+    IN_BEFORE_RUN,
+    IN_AFTER_RUN,
+    IN_STEP,
+    IN_AFTER_EPOCH,
+    IN_TRIGGER,
+    N_INS
+};
+static int hook_that_fails;
+static tp_status in_hook(int hook)
+{
+    return hook == hook_that_fails ? tp_fail(TP_ERR_NUMERIC, "hook %d fails", hook) : TP_OK;
+}
+static tp_status in_setup(tp_callback *cb) { return cb ? in_hook(IN_SETUP) : TP_ERR; }
+static tp_status in_before_train(tp_callback *cb) { return cb ? in_hook(IN_BEFORE_TRAIN) : TP_ERR; }
+static tp_status in_before_epoch(tp_callback *cb) { return cb ? in_hook(IN_BEFORE_EPOCH) : TP_ERR; }
+static tp_status in_before_run(tp_callback *cb, tp_run_request *r) { return cb && r ? in_hook(IN_BEFORE_RUN) : TP_ERR; }
+static tp_status in_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    return cb && v ? in_hook(IN_AFTER_RUN) : TP_ERR;
+}
+static tp_status in_step(tp_callback *cb) { return cb ? in_hook(IN_STEP) : TP_ERR; }
+static tp_status in_after_epoch(tp_callback *cb) { return cb ? in_hook(IN_AFTER_EPOCH) : TP_ERR; }
+static tp_status in_trigger(tp_callback *cb) { return cb ? in_hook(IN_TRIGGER) : TP_ERR; }
+static bool always(tp_callback *cb, void *user) { return cb != NULL && user == NULL; }
+
+/* The error of a callback goes through whatever is around it, and names the training's end. */
+TEST(errors_go_through_wrappers)
+{
+    TEST_MAY_ERROR("");
+    quiet();
+    for (int around = 0; around < 6; around++) /* a proxy, PeriodicTrigger in two ways, EnableCallbackIf, ... a group */
+        for (hook_that_fails = 0; hook_that_fails <= N_INS; hook_that_fails++) {
+            tp_cb_periodic_trigger_desc t;
+            tp_cb_enable_if_desc e;
+            tp_cb_periodic_callback_desc p;
+            char want[40];
+            memset(&t, 0, sizeof t), memset(&e, 0, sizeof e), memset(&p, 0, sizeof p);
+            tp_test_fail_after(0);
+            tp_callback *in = tp_callback_new("Inner", 0), *cb = NULL;
+            in->setup_graph = in_setup, in->before_train = in_before_train, in->before_epoch = in_before_epoch;
+            in->before_run = in_before_run, in->after_run = in_after_run, in->trigger_step = in_step;
+            in->after_epoch = in_after_epoch, in->trigger = in_trigger;
+            t.cb = e.cb = p.cb = in;
+            t.every_k_steps = around == 1, t.every_k_epochs = around == 2, t.before_train = around == 2;
+            e.pred = always, p.every_k_epochs = 1;
+            if (around == 0) cb = tp_cb_proxy(in);
+            else if (around <= 2) cb = tp_cb_periodic_trigger_(&t);
+            else if (around == 3) cb = tp_cb_enable_if_(&e);
+            else if (around == 4) cb = tp_cb_periodic_callback_(&p);
+            else cb = tp_cb_group(&in, 1);
+            const tp_status st = train_with(&cb, 1, NULL, 2, 1, NULL);
+            snprintf(want, sizeof want, "hook %d fails", hook_that_fails);
+            if (hook_that_fails == N_INS) CHECK_OK(st);
+            else
+                CHECK_MSG(st == TP_ERR_NUMERIC && strstr(tp_last_error(), want), "around %d, %s: %s, %s", around, want,
+                          tp_status_name(st), tp_last_error());
+            CHECK_MSG(tp_test_live_blocks() == 0, "around %d, %s", around, want);
+        }
+    tp_test_alloc_reset();
     tp_set_log(NULL, NULL);
 }
 

@@ -1413,6 +1413,63 @@ TEST(states_have_names_and_find_their_callbacks)
     tp_set_log(NULL, NULL);
 }
 
+static tp_status keep_nothing(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    (void)cb, (void)d, (void)prefix;
+    return tp_fail(TP_ERR_IO, "nothing can be kept");
+}
+TEST(a_state_that_cannot_be_saved_is_no_success)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "w", 1);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_callback *cb = keeper("A", NULL);
+    tp_train_state train = by_hand(g, NULL);
+    cb->save_state = keep_nothing;
+    train.session = s, train.callbacks = &cb, train.n_callbacks = 1;
+    CHECK_ERR(tp_train_state_save(&train), TP_ERR_IO, "nothing can be kept");
+    tp_callback_free(cb);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* The file's value counts once: what set the parameter after it is not undone by a resume, but by a change of the file. */
+TEST(a_resume_does_not_read_an_old_file_again)
+{
+    const char *dir = tp_test_tmpdir();
+    quiet();
+    if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) return;
+    for (int way = 0; way < 3; way++) { /* the file is as it was, or changed, or the training begins */
+        double field = 1;
+        tp_dict saved;
+        tp_cb_human_hyper_param_setter_desc h;
+        memset(&saved, 0, sizeof saved), memset(&h, 0, sizeof h);
+        tp_train_state train = by_hand(NULL, NULL);
+        CHECK(tp_test_write(tp_test_path(dir, "hyper.txt"), "lr:0.5", 6));
+        h.param = tp_param_field("lr", &field, TP_F64);
+        tp_callback *cb = tp_cb_human_hyper_param_setter_(&h);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_before_train(cb));
+        CHECK(field == 0.5);
+        field = 0.125; /* another setter's */
+        CHECK_OK(tp_callback_save_state(cb, &saved, "p/"));
+        tp_callback_free(cb);
+        field = 1;
+        if (way == 1) CHECK(tp_test_write(tp_test_path(dir, "hyper.txt"), "lr:0.75", 7));
+        h.param = tp_param_field("lr", &field, TP_F64);
+        cb = tp_cb_human_hyper_param_setter_(&h);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        if (way < 2) CHECK_OK(tp_callback_load_state(cb, &saved, "p/"));
+        cb->resumed = way < 2;
+        CHECK_OK(tp_callback_before_train(cb));
+        const double want = way == 0 ? 0.125 : way == 1 ? 0.75 : 0.5;
+        CHECK_MSG(field == want, "%d: %g, not %g", way, field, want);
+        tp_callback_free(cb);
+        tp_dict_free(&saved);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 /* A tensor is found in the whole graph, else in the first training tower. */
 static tp_node *tower_cost(tp_graph *g, tp_node *const *in, void *user)
 {

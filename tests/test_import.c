@@ -878,6 +878,17 @@ TEST(mistakes_are_sentences)
     put_weight(&graph, "w", 1, 2, two_by_2, f, sizeof f);
     END();
     CHECK(refused(&file, NULL, "12 bytes for 4 elements of float32"));
+    static msg weight; /* its last field should have 127 bytes, and has none */
+    weight.n = 0;
+    put_int(&weight, 2, 1);
+    put_text(&weight, 8, "w");
+    weight.b[weight.n++] = 9 << 3 | 2;
+    weight.b[weight.n++] = 127;
+    START();
+    put_msg(&graph, 5, &weight);
+    put_node(&graph, "Relu", "x", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "the tensor 'w' is damaged"));
     START();
     put_weight(&graph, "w", 3, 1, three, f, 3);
     END();

@@ -334,6 +334,7 @@ static const rule shapes[] = {
     {"split", "axis 0;n 257", "f32(257)", "!axis 0 of shape (257) cannot be split into 257 equal parts (256 at most)"},
     {"split", "axis 2;n 1", "f32(2,6)", "!axis 2 does not exist in shape (2,6)"},
     {"stack", "axis 0", "f32(2,?) f32(?,3)", "f32(2,2,3)"},
+    {"stack", "axis 0", "f32(0,3) f32(?,3)", "f32(2,0,3)"},
     {"stack", "axis -1", "bool(2) bool(2) bool(2)", "bool(2,3)"},
     {"stack", "axis 0", "f32(2) f32(3)", "!input 0 is float32 (2), input 1 is float32 (3); they should be alike"},
     {"stack", "axis 0", "f32(2) f64(2)", "!input 0 is float32 (2), input 1 is float64 (2); they should be alike"},

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -22,6 +23,15 @@ static int fault_unlink(const char *path);
 #define TP_OS_CLOSE  fault_close
 #define TP_OS_RENAME fault_rename
 #define TP_OS_UNLINK fault_unlink
+
+static int threads_left = -1; /* so many more may start; -1: any number */
+static int fault_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *user)
+{
+    if (threads_left == 0) return EAGAIN;
+    if (threads_left > 0) threads_left--;
+    return pthread_create(t, attr, fn, user);
+}
+#define pthread_create fault_thread
 
 #define TP_IMPLEMENTATION
 #define TP_STATIC
@@ -403,5 +413,23 @@ TEST(the_width_of_a_terminal)
     close(terminal);
 }
 #endif
+
+/* The caller is the first thread of a pool. */
+TEST(a_pool_says_which_thread_cannot_start)
+{
+    for (int started = 0; started < 4; started++) {
+        char want[200];
+        snprintf(want, sizeof want, "thread pool: cannot start thread %d of 5: %s; ask for fewer", started + 2,
+                 strerror(EAGAIN));
+        threads_left = started;
+        CHECK(tp_pool_new(5) == NULL);
+        CHECK_STR(tp_last_error(), want);
+    }
+    threads_left = 4;
+    tp_pool *p = tp_pool_new(5);
+    CHECK(tp_pool_threads(p) == 5);
+    tp_pool_free(p);
+    threads_left = -1;
+}
 
 TEST_MAIN()

@@ -1640,7 +1640,7 @@ TEST(events_by_hand)
                 for (int i = 0; i < 12; i++) {
                     CHECK(list[2 + i].step == 100 + i && list[2 + i].field == (i % 3 == 2 ? 8 : 5));
                     CHECK(list[2 + i].wall_time >= begun &&
-                          list[2 + i].wall_time <= (double)time(NULL) + 2); /* time() lags a little */
+                          list[2 + i].wall_time <= (double)time(NULL) + 2); /* time() may be some milliseconds behind */
                     if (i % 3 == 2) CHECK(list[2 + i].size == 3 && memcmp(list[2 + i].data, "\022\001v", 3) == 0);
                 }
             } else if (n > 1) {
@@ -2283,14 +2283,14 @@ static void make_last(tp_callback *cb)
     cb->trigger_epoch = last_trigger, cb->checkpoint = last_checkpoint;
     cb->before_run = last_run, cb->after_run = last_values;
 }
-/* How many allocations failed in the hooks of a kind. */
+/* Trains with one kind of callback and fails each allocation of its hooks in turn. Returns how many there were. */
 static long fail_in_hooks(int kind)
 {
     const bool brief = kind == DUMP || (kind >= SEND && kind <= BEST) || kind == JSON; /* files take their time */
     long failures = 0;
     stateless = kind == DUMP;
     watched = kind >= EVENTS && kind < ALL_MONITORS;
-    for (long n = 0, failed = 1; failed; n++) { /* 0: none */
+    for (long n = 0, failed = 1; failed; n++) { /* n = 0: no allocation fails */
         tp_callback *cb[3];
         tp_monitor *m[2] = {NULL, NULL};
         tp_train_desc d;
@@ -2953,7 +2953,7 @@ TEST(records_become_history)
     tp_set_log(NULL, NULL);
 }
 
-/* A checkpoint that knows records which the file lacked then: they take the place of what the file has there now. */
+/* The checkpoint holds records that were not yet written to stats.json. They replace what the file has for those epochs now. */
 TEST(unwritten_records_replace_those_of_the_file)
 {
     static const char first[] = "[{\"k\": 1, \"epoch_num\": 1, \"global_step\": 3}",
@@ -3022,7 +3022,7 @@ TEST(moving_averages_of_no_state)
 
 /* ==== >>what is shown ================================================================================= */
 
-/* Statistics in commands, as Python's format() has them. */
+/* SendStat writes the statistics into its command, in the form that Python's format() gives. */
 TEST(numbers_in_commands)
 {
     static const struct {

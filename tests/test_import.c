@@ -654,7 +654,7 @@ TEST(if_takes_its_branch)
     }
 }
 
-/* 16 is how deep they may lie in each other; there may be more of them. */
+/* If operators may be nested 16 deep. Side by side there may be more than 16. */
 TEST(as_many_ifs_as_there_are)
 {
     static msg then;
@@ -1353,7 +1353,7 @@ TEST(out_of_memory_anywhere)
     tp_test_alloc_reset();
 }
 
-/* The same with names so long that memory runs out for the one or the other of them. */
+/* Long names need memory of their own, so that the allocation for a name fails too. */
 TEST(out_of_memory_for_a_name)
 {
     static char x[560], w[560], y[560], both[1130];

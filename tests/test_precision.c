@@ -607,7 +607,7 @@ TEST(variables_of_half_types_are_written)
     }
 }
 
-/* What the graph itself makes a half is one where it is fetched, in every precision of a session. */
+/* A value that the graph casts to float16 is float16 when it is fetched, whatever precision the session has. */
 TEST(halves_of_the_graph_are_fetched_as_they_are)
 {
     static const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_BF16, TP_PRECISION_F16};

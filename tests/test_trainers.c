@@ -22,7 +22,7 @@ static void quiet(void)
     tp_set_log(log_sink, NULL);
 }
 
-/* cost = mean((x w)^2); `lr` says what the learning rate is made of. */
+/* cost = mean((x w)^2). `lr` chooses the kind of learning rate. */
 enum { RATE, RATE_NAN, RATE_NEGATIVE, RATE_ZERO, RATE_COMPUTED, RATE_COMPUTED_NEGATIVE, RATE_FED, RATE_NO_OPTIMIZER };
 typedef struct recipe {
     int lr, regularizer; /* 1: one that nothing consumes; 2: as a part of the cost */

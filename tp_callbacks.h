@@ -118,8 +118,10 @@ typedef struct tp_train_state {
     tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
     tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
-    tp_input_source *input;            /* of the training; may be NULL */
-    tp_callback *const *callbacks;     /* all of them, in order: what a saver asks for their state */
+    struct tp_trainer
+        *trainer; /* of tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
+    tp_input_source *input;        /* of the training; may be NULL */
+    tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
     char stop_reason[256];                           /* see tp_stop */
     tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
@@ -281,6 +283,8 @@ struct tp_monitor {
     tp_status (*process_event)(tp_monitor *m, const tp_event *event);
     tp_status (*process_summary)(tp_monitor *m,
                                  const tp_summary *summary); /* scalars come here too, after process_scalar */
+    /* A key and a value; nothing here calls it but tp_monitors_process [MonitorBase.process] */
+    tp_status (*process)(tp_monitor *m, const char *name, const tp_stat *stat);
 };
 /* A monitor with `bytes` of zeroed memory at cb.user. NULL: out of memory. */
 TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes);
@@ -305,6 +309,8 @@ TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free 
  * kept. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
+/* To the `process` of all monitors that have one, and to nothing else: no history, no summary. */
+TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value);
 /* (N,H,W,C), (H,W,C) with C of 1, 3, 4, else (N,H,W), or (H,W), 0..255, RGB: process_image, then
  * process_summary. */
 TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image);
@@ -388,6 +394,11 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n);
 /* A session hook as a callback: begin in setup_graph, after_create_session in before_train, end in
  * after_train. The hook is borrowed. chief_only is false. [callbacks: HookToCallback] */
 TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
+/* The other way: a hook that is cb's before_run and after_run, for a tp_hooked_session or an InferenceRunner. cb stays yours, the
+ * hook is a part of it. train NULL: that is all, as in the original; somebody else calls cb's other functions. Else the hook's
+ * begin is its setup_graph with this state, after_create_session its before_train, end its after_train: where the state has
+ * no graph and no session, it gets them from the hook. NULL: out of memory. [callbacks: CallbackToHook] */
+TP_DEF tp_hook *tp_callback_to_hook(tp_callback *cb, tp_train_state *train);
 
 /* ==== >>graph callbacks =============================================================================== */
 
@@ -415,11 +426,14 @@ typedef struct tp_cb_run_update_ops_desc {
 } tp_cb_run_update_ops_desc;
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
 
-/* Updates, with every step, the moving averages that tp_add_moving_summary made. [callbacks:
- * MovingAverageSummary] */
+/* Updates, with every step, the moving averages that tp_add_moving_summary made. With a train_op they are updated instead
+ * whenever that op runs, in a step or not; an average that was made after that op is refused, for an op waits for older ones
+ * only. [callbacks: MovingAverageSummary] */
 typedef struct tp_cb_moving_average_summary_desc {
     tp_at at_;
     const char *collection; /* NULL = MOVING_SUMMARY_OPS */
+    tp_node *train_op;
+    const char *train_op_name; /* or this: found by name in setup_graph */
 } tp_cb_moving_average_summary_desc;
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d);
 
@@ -591,7 +605,9 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
 
 /* At each trigger, one pass over the input through a tower that is not training and shares the variables; the
  * inferencers report. The input is a dataflow (fed from this thread) or an input source; its size bounds the
- * pass. Each pass sees the same data and the same random numbers. [callbacks: InferenceRunner] */
+ * pass. Each pass sees the same data and the same random numbers. The tower is built on .device, a number of the session's
+ * devices as tp_device_enter has it (the CPU has one too, so there is no -1), with the variables of the training tower of that
+ * number where it has its own, else those of the first. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
     tp_dataflow *df; /* or .input */
@@ -599,6 +615,7 @@ typedef struct tp_cb_inference_runner_desc {
     tp_input_source *input;
     const char *tower_name;    /* NULL = "InferenceTower" */
     tp_tower_func *tower_func; /* NULL = the trainer's */
+    int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
 /* One more hook for the runs of an inference runner; borrowed. Before training.
@@ -619,11 +636,18 @@ struct tp_hyper_param {
     void (*close)(tp_hyper_param *p);
     tp_owner owner_;
     tp_arena mem_;
+    /* Of a parameter that is an array; these two then, and the two above may be NULL */
+    tp_status (*get_array)(tp_hyper_param *p, tp_tensor *value);
+    tp_status (*set_array)(tp_hyper_param *p, const tp_tensor *value);
 };
 TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* name is copied */
 TP_DEF void tp_hyper_param_free(tp_hyper_param *p);
 /* A scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
+/* A variable of this shape, in which TP_ANY is any size: for get_array and set_array, which converts floats, and for
+ * tp_cb_hyper_param_setter with fn_array. The other setters compute with one number and refuse it, as Python's would when they
+ * log what they set. [callbacks: GraphVarParam(shape)] */
+TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
 /* A double, float, int32 or int64 of the program's, borrowed. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
@@ -632,6 +656,8 @@ TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dt
  * that name, or `param`. Changes are logged, once an epoch. chief_only is false. [callbacks:
  * HyperParamSetter] */
 typedef tp_status (*tp_param_fn)(tp_callback *setter, void *user, double *value, bool *set);
+/* The same of an array: value is of the parameter's dtype and shape, and is changed in place. */
+typedef tp_status (*tp_param_array_fn)(tp_callback *setter, void *user, tp_tensor *value, bool *set);
 typedef struct tp_cb_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
@@ -639,9 +665,12 @@ typedef struct tp_cb_hyper_param_setter_desc {
     void *user;
     tp_hyper_param *param;
     void (*release)(void *user);
+    tp_param_array_fn fn_array; /* instead of fn, where .param is an array */
 } tp_cb_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d);
 TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value);
+TP_DEF tp_status tp_setter_current_array(tp_callback *setter,
+                                         tp_tensor *value); /* of an array; value is the caller's */
 
 /* From a file in the logger's directory, read again each time: lines "name: value". As in the original it is
  * all or nothing: a line (an empty one too) that is not of this form makes the whole file be ignored, with a
@@ -2041,6 +2070,20 @@ static tp_status tp__monitors_scalar(tp_monitors *m, const char *name, double va
     return st == TP_OK ? tp__history_add(m, name, &s) : st;
 }
 
+TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value)
+{
+    TP__REQUIRE(m && name, TP_ERR_ARG)
+
+    tp_stat s;
+    s.step = m->cb.train ? m->cb.train->global_step : 0;
+    s.value = value;
+    s.is_int = false;
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
+        if (m->monitor[i]->process) st = m->monitor[i]->process(m->monitor[i], name, &s);
+    return st;
+}
+
 static tp_status tp__monitors_summary(tp_monitors *m, const tp_summary *s)
 {
     tp_status st = TP_OK;
@@ -2694,6 +2737,61 @@ TP_DEF tp_callback *tp_cb_hook(tp_hook *hook)
     return cb;
 }
 
+/* -- a callback as a hook ------------------------------------------------------------ >>callback
+ * CallbackToHook */
+
+typedef struct tp__cb_hook {
+    tp_hook hook;
+    tp_callback *cb;
+    tp_train_state *train;
+} tp__cb_hook;
+
+static tp_status tp__cb_hook_begin(tp_hook *h, tp_graph *g)
+{
+    tp__cb_hook *c = (tp__cb_hook *)h->user;
+    if (!c->train->graph) c->train->graph = g;
+    return tp_callback_setup_graph(c->cb, c->train);
+}
+static tp_status tp__cb_hook_after_create_session(tp_hook *h, tp_session *s)
+{
+    tp__cb_hook *c = (tp__cb_hook *)h->user;
+    if (!c->train->session) c->train->session = s;
+    return tp_callback_before_train(c->cb);
+}
+static tp_status tp__cb_hook_before_run(tp_hook *h, tp_run_request *r)
+{
+    return tp_callback_before_run(((const tp__cb_hook *)h->user)->cb, r);
+}
+static tp_status tp__cb_hook_after_run(tp_hook *h, const tp_run_values *v)
+{
+    return tp_callback_after_run(((const tp__cb_hook *)h->user)->cb, v);
+}
+static void tp__cb_hook_end(tp_hook *h, tp_session *s)
+{
+    tp_callback *cb = ((const tp__cb_hook *)h->user)->cb;
+    (void)s;
+    if (tp_callback_after_train(cb) < 0) tp_log(TP_LOG_ERROR, "%s: after_train: %s", cb->name, tp_last_error());
+}
+
+TP_DEF tp_hook *tp_callback_to_hook(tp_callback *cb, tp_train_state *train)
+{
+    TP__REQUIRE(cb, NULL)
+
+    tp__cb_hook *c = (tp__cb_hook *)tp_arena_alloc(&cb->mem_, sizeof *c);
+    if (!c) return NULL;
+    c->cb = cb;
+    c->train = train;
+    c->hook.name = cb->name;
+    c->hook.user = c;
+    c->hook.before_run = tp__cb_hook_before_run;
+    c->hook.after_run = tp__cb_hook_after_run;
+    if (!train) return &c->hook;
+    c->hook.begin = tp__cb_hook_begin;
+    c->hook.after_create_session = tp__cb_hook_after_create_session;
+    c->hook.end = tp__cb_hook_end;
+    return &c->hook;
+}
+
 /* -- counting steps ----------------------------------------------------------------- >>callback
  * MaintainStepCounter */
 
@@ -2817,13 +2915,30 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 typedef struct tp__collection_op {
     const char *key;
     tp_node *group; /* NULL: nothing to do */
+    tp_node *with;  /* not in each step, but with this op */
+    const char *with_name;
 } tp__collection_op;
+
+static tp_status tp__collection_with_op(tp_callback *cb, tp_node *const *ops, int n)
+{
+    const tp__collection_op *c = (const tp__collection_op *)cb->user;
+    tp_graph *g = cb->train->graph;
+    tp_node *with = c->with ? c->with : tp_callback_find(cb, c->with_name);
+    if (!with) return TP_ERR_NAME;
+    if (tp_is_poison(with) || tp_node_graph(with) != g)
+        return tp_fail(TP_ERR_ARG, "%s: the train_op is no op of this graph", cb->name);
+    for (int i = 0; i < n; i++) tp__add_control(with->op, ops[i]->op);
+    tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run together with '%s'.", cb->name, n, c->key,
+           tp_node_name(with));
+    return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+}
 
 static tp_status tp__collection_setup_graph(tp_callback *cb)
 {
     tp__collection_op *c = (tp__collection_op *)cb->user;
     int n = 0;
     tp_node *const *ops = tp_collection(cb->train->graph, c->key, &n);
+    if (c->with || c->with_name) return tp__collection_with_op(cb, ops, n);
     if (!n) return TP_OK;
     tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run with every step.", cb->name, n, c->key);
     c->group = tp_group(cb->train->graph, ops, n, NULL);
@@ -2858,7 +2973,17 @@ TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d)
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    return tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
+    if (d->train_op && d->train_op_name)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "MovingAverageSummary: give .train_op or .train_op_name, not both");
+    tp_callback *cb = tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
+    tp__collection_op *c = cb ? (tp__collection_op *)cb->user : NULL;
+    if (c) c->with = d->train_op;
+    if (c && d->train_op_name && !(c->with_name = tp_arena_strdup(&cb->mem_, d->train_op_name))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    return cb;
 }
 
 /* -- summaries to the monitors ----------------------------------------------------------- >>callback
@@ -4464,6 +4589,7 @@ typedef struct tp__runner {
     int n_extra;
     const char *tower_name;
     tp_tower_func *tower_func;
+    int device;
     tp_hooked_session *session;
     tp__bar bar;
 } tp__runner;
@@ -4496,13 +4622,17 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f)
     memset(&tower, 0, sizeof tower);
     reuse.reuse = TP_REUSE_YES; /* what training made is what is evaluated */
     tower.name = r->tower_name;
+    const tp_tower_handle *trained = tp_tower_handles_at(tp_tower_func_towers(f, TP_TOWERS_TRAINING), r->device);
+    if (trained) tower.vs_name = trained->ctx.vs_name;
     tp_name_scope_push(g, "");
     tp_variable_scope_push(g, &reuse);
+    tp_device_enter(g, r->device);
     if (tp_tower_enter(g, &tower)) {
         st = tp_input_get_tensors(r->input, in);
         if (st == TP_OK) tp_tower_func_call(f, in);
         tp_tower_leave(g);
     }
+    tp_device_leave(g);
     tp_variable_scope_pop(g);
     tp_name_scope_pop(g);
     if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
@@ -4630,6 +4760,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     feed.at_ = d->at_;
     feed.df = d->df;
     feed.infinite = TP_NO;
+    feed.quiet_end = TP_YES; /* a pass over data of unknown size ends there; the others see that it came too early */
     if (d->df && d->input) {
         mistake = "InferenceRunner: give a dataflow or .input, not both";
         tp__df_drop(d->df);
@@ -4642,6 +4773,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     bool ok = input != NULL;
     for (; n <= TP_MAX_NAMES && d->inferencers[n]; n++) ok = ok && d->inferencers[n] != &tp__no_inferencer;
     if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
+    if (!mistake && d->device < 0) mistake = "InferenceRunner: .device is a number of the session's devices, from 0";
     if (!mistake && n > TP_MAX_NAMES)
         mistake =
             "InferenceRunner: .inferencers holds at most " TP__STR(TP_MAX_NAMES) ": divide the list among several";
@@ -4685,6 +4817,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     r->input = input;
     r->fed = d->df != NULL;
     r->tower_func = d->tower_func;
+    r->device = d->device;
     r->n_inf = n;
     for (int i = 0; i < r->n_inf; i++) r->inf[i].inf = d->inferencers[i];
     cb->setup_graph = tp__runner_setup_graph;
@@ -4740,6 +4873,7 @@ TP_DEF void tp_hyper_param_free(tp_hyper_param *p)
 typedef struct tp__graph_var {
     tp_variable *variable;
     tp_tensor value;
+    tp_shape shape; /* of an array */
 } tp__graph_var;
 
 static tp_status tp__graph_var_setup(tp_hyper_param *p)
@@ -4752,7 +4886,13 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
         if (g) tp__variable_near(g, p->name, text);
         return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph%s", p->name, text[0] ? text : "!");
     }
-    if (v->variable->shape.ndim != 0) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar", p->name);
+    if (p->get_array && !tp_shape_compatible(&v->variable->shape, &v->shape)) {
+        char is[TP_SHAPE_TEXT], want[TP_SHAPE_TEXT];
+        return tp_fail(TP_ERR_SHAPE, "the parameter '%s' has shape %s, not %s", p->name,
+                       tp_shape_text(&v->variable->shape, is), tp_shape_text(&v->shape, want));
+    }
+    if (!p->get_array && v->variable->shape.ndim != 0)
+        return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar: see tp_param_graph_var_array", p->name);
     return tp_tensor_resize(&v->value, v->variable->dtype, v->variable->shape);
 }
 
@@ -4779,6 +4919,22 @@ static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
     return tp_session_load(p->train->session, v->variable, &v->value);
 }
 
+static tp_status tp__graph_var_get_array(tp_hyper_param *p, tp_tensor *value)
+{
+    const tp__graph_var *v = (const tp__graph_var *)p->user;
+    if (!v->variable || !p->train->session)
+        return tp_fail(TP_ERR_STATE, "the parameter '%s' has no value before training", p->name);
+    return tp_session_read(p->train->session, v->variable, value);
+}
+
+static tp_status tp__graph_var_set_array(tp_hyper_param *p, const tp_tensor *value)
+{
+    const tp__graph_var *v = (const tp__graph_var *)p->user;
+    if (!v->variable || !p->train->session)
+        return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
+    return tp_session_load(p->train->session, v->variable, value);
+}
+
 static void tp__graph_var_close(tp_hyper_param *p) { tp_tensor_free(&((tp__graph_var *)p->user)->value); }
 
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
@@ -4793,6 +4949,18 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
     p->get_value = tp__graph_var_get;
     p->set_value = tp__graph_var_set;
     p->close = tp__graph_var_close;
+    return p;
+}
+
+TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape)
+{
+    tp_hyper_param *p = tp_param_graph_var(name);
+    if (!p) return NULL;
+    ((tp__graph_var *)p->user)->shape = shape;
+    p->get_value = NULL;
+    p->set_value = NULL;
+    p->get_array = tp__graph_var_get_array;
+    p->set_array = tp__graph_var_set_array;
     return p;
 }
 
@@ -4841,8 +5009,10 @@ TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dt
 typedef struct tp__setter {
     tp_hyper_param *param;
     tp_param_fn fn;
+    tp_param_array_fn fn_array; /* or this one */
     void *fn_user;
     void (*release)(void *user);
+    tp_tensor array;
     bool have;
     double last; /* what this setter produced last */
     int64_t logged_epoch;
@@ -4854,7 +5024,17 @@ TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
     TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
 
     tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
+    if (!p->get_value) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is an array: tp_setter_current_array", p->name);
     return p->get_value(p, value);
+}
+
+TP_DEF tp_status tp_setter_current_array(tp_callback *setter, tp_tensor *value)
+{
+    TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
+
+    tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
+    if (!p->get_array) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is a scalar: tp_setter_current_value", p->name);
+    return p->get_array(p, value);
 }
 
 /* Remember and log a new value, then set it. */
@@ -4892,6 +5072,14 @@ static tp_status tp__setter_save_state(tp_callback *cb, tp_dict *d, const char *
     const tp__setter *s = (const tp__setter *)cb->user;
     double value = 0;
     if (s->param->setup_graph == tp__graph_var_setup) return TP_OK;
+    if (s->fn_array) {
+        tp_buf name;
+        memset(&name, 0, sizeof name);
+        tp_buf_printf(&name, "%svalue", prefix);
+        tp_tensor *t = name.failed ? NULL : tp_dict_add(d, name.data);
+        tp_buf_free(&name);
+        return t ? s->param->get_array(s->param, t) : TP_ERR_NOMEM;
+    }
     const tp_status st = s->param->get_value(s->param, &value);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "value", &value, 1) : st;
 }
@@ -4900,7 +5088,34 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
 {
     const tp__setter *s = (const tp__setter *)cb->user;
     double value = 0;
+    if (s->fn_array) {
+        tp_buf name;
+        memset(&name, 0, sizeof name);
+        tp_buf_printf(&name, "%svalue", prefix);
+        const tp_tensor *t = name.failed ? NULL : tp_dict_find(d, name.data);
+        const tp_status st = name.failed ? TP_ERR_NOMEM : t ? s->param->set_array(s->param, t) : TP_OK;
+        tp_buf_free(&name);
+        return st;
+    }
     return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
+}
+
+/* Read, change, set; what is logged is that it was, not the values. */
+static tp_status tp__setter_trigger_array(tp_callback *cb)
+{
+    tp__setter *s = (tp__setter *)cb->user;
+    bool set = false;
+    tp_status st = tp_setter_current_array(cb, &s->array);
+    if (st == TP_OK) st = s->fn_array(cb, s->fn_user, &s->array, &set);
+    if (st != TP_OK || !set) return st;
+    for (int64_t i = 0; i < tp_tensor_size(&s->array); i++)
+        if (tp__is_not_a_number(tp_tensor_get(&s->array, i)))
+            return tp_fail(TP_ERR_NUMERIC, "%s would set %s to NaN", cb->name, s->param->name);
+    if (s->logged_epoch != cb->train->epoch_num)
+        tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s is set", (long long)cb->train->global_step,
+               s->param->name);
+    s->logged_epoch = cb->train->epoch_num;
+    return s->param->set_array(s->param, &s->array);
 }
 
 static tp_status tp__setter_trigger(tp_callback *cb)
@@ -4908,6 +5123,7 @@ static tp_status tp__setter_trigger(tp_callback *cb)
     const tp__setter *s = (const tp__setter *)cb->user;
     double value = 0;
     bool set = false;
+    if (s->fn_array) return tp__setter_trigger_array(cb);
     tp_status st = tp_setter_current_value(cb, &value);
     if (st != TP_OK) return st;
     st = s->fn(cb, s->fn_user, &value, &set);
@@ -4919,21 +5135,30 @@ static tp_status tp__setter_before_train(tp_callback *cb) { return cb->resumed ?
 
 static void tp__setter_close(tp_callback *cb)
 {
-    const tp__setter *s = (const tp__setter *)cb->user;
+    tp__setter *s = (tp__setter *)cb->user;
+    tp_tensor_free(&s->array);
     tp_hyper_param_free(s->param);
     if (s->release) s->release(s->fn_user);
 }
 
 /* A setter whose user memory begins with tp__setter; takes param over, also on failure. */
 static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char *name, tp_hyper_param *param,
-                                   size_t bytes)
+                                   size_t bytes, bool array)
 {
     if (!name && !param)
         return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
     if (param && !tp__own(&param->owner_, param->name, kind, at)) return tp__cb_twice();
-    if (param && (!param->get_value || !param->set_value)) {
+    const bool fits = !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
+    if (!fits) {
+        const bool other = array ? param->get_value != NULL : param->get_array != NULL;
         tp_hyper_param_free(param);
-        return tp_callback_fail(at, TP_ERR_ARG, "%s: a parameter needs get_value and set_value", kind);
+        return tp_callback_fail(at, TP_ERR_ARG,
+                                !other ? array ? "%s: a parameter that is an array needs get_array and set_array"
+                                               : "%s: a parameter needs get_value and set_value"
+                                : array
+                                    ? "%s: .fn_array sets an array, but the parameter is a number: give .fn"
+                                    : "%s: the parameter is an array: tp_cb_hyper_param_setter sets it, by .fn_array",
+                                kind);
     }
     tp_callback *cb = tp_callback_new(kind, bytes);
     if (!param && cb) param = tp_param_graph_var(name);
@@ -4960,11 +5185,14 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
 {
     if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = NULL;
-    if (!d->fn) {
+    if (!d->fn == !d->fn_array || (d->fn_array && !d->param)) {
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
-        cb = tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetter: .fn is missing");
+        cb = tp_callback_fail(&d->at_, TP_ERR_ARG,
+                              d->fn         ? "HyperParamSetter: give .fn or .fn_array, not both"
+                              : d->fn_array ? "HyperParamSetter: .fn_array needs .param, see tp_param_graph_var_array"
+                                            : "HyperParamSetter: .fn is missing");
     } else {
-        cb = tp__setter_new(&d->at_, "HyperParamSetter", d->name, d->param, sizeof(tp__setter));
+        cb = tp__setter_new(&d->at_, "HyperParamSetter", d->name, d->param, sizeof(tp__setter), d->fn_array != NULL);
     }
     if (!cb || cb->status_ != TP_OK) {
         if (d->release) d->release(d->user);
@@ -4972,6 +5200,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
     }
     tp__setter *s = (tp__setter *)cb->user;
     s->fn = d->fn;
+    s->fn_array = d->fn_array;
     s->fn_user = d->user;
     s->release = d->release;
     return cb;
@@ -5074,7 +5303,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
             &d->at_, TP_ERR_STATE,
             "HumanHyperParamSetter: its file is in the logger's directory: call tp_logger_set_dir first");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "HumanHyperParamSetter", d->name, d->param, sizeof(tp__human));
+    tp_callback *cb = tp__setter_new(&d->at_, "HumanHyperParamSetter", d->name, d->param, sizeof(tp__human), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__human *h = (tp__human *)cb->user;
     h->setter.fn = tp__human_value;
@@ -5201,7 +5430,8 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
                                 "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
                                 "linear interpolation");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule));
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__schedule *s = (tp__schedule *)cb->user;
     s->point = (tp_schedule_point *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *s->point);
@@ -5254,7 +5484,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter));
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__func_setter *f = (tp__func_setter *)cb->user;
     f->setter.fn = tp__func_value;
@@ -5338,7 +5569,8 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter));
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__stat_setter *s = (tp__stat_setter *)cb->user;
     s->setter.fn = tp__stat_value;

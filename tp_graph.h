@@ -2165,6 +2165,8 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
     if (op->n_ctrl) memcpy(c, op->ctrl, (size_t)op->n_ctrl * sizeof *c);
     c[op->n_ctrl++] = before;
     op->ctrl = c;
+    tp_free(g->ancestor); /* an answer from before may be another now */
+    g->ancestor = NULL;
 }
 
 /* -- what op pages are written with */

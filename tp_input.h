@@ -358,6 +358,9 @@ TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
 /* When the thread of a queue fails, what it had read is delivered first, then runs fail with its error. This says that it has
  * come to that. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
+/* For get_input_tensors and setup of your own: the name scope called after the source, "QueueInput", the same one at each
+ * entry; ends with tp_name_scope_pop. From setup on. [InputSource.cached_name_scope] */
+TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s);
 TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
 
 /* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name,
@@ -370,7 +373,9 @@ TP_DEF tp_input_source *tp_placeholder_input(void);
 typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int infinite; /* TP_NO: one pass, then runs end with TP_END until reset_state; default TP_YES */
+    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as StopIteration does; default TP_YES */
+    int infinite;
+    int quiet_end; /* TP_YES: they end with TP_END instead, which ends a training as success. Default TP_NO */
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
@@ -382,7 +387,7 @@ typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
     int capacity; /* datapoints; 0 = 50 */
-    int infinite; /* as above; default TP_YES */
+    int infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
@@ -2441,6 +2446,16 @@ TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentenc
     return s->error;
 }
 
+TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s)
+{
+    TP__REQUIRE(s, )
+    if (!s->graph) {
+        tp_fail(TP_ERR_STATE, "%s: it has a name scope once tp_input_setup told its graph", s->name);
+        return;
+    }
+    tp_cached_name_scope_push(s->graph, s->name ? s->name : "InputSource", true);
+}
+
 TP_DEF void tp_input_free(tp_input_source *s)
 {
     if (!s) return;
@@ -2501,7 +2516,7 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
 typedef struct tp__feeder {
     tp__endless e;
     int64_t start; /* where reset_state goes */
-    bool queue, threaded;
+    bool queue, threaded, quiet_end;
     int capacity;
     tp_node **node; /* n_tower * n_spec */
     int n_tower, cap_tower;
@@ -2702,6 +2717,12 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = tp__feeder_take(s);
+    if (st == TP_END && !f->queue && !f->quiet_end)
+        st = tp_fail(
+            TP_ERR_STATE,
+            "FeedInput: the data ended after %lld datapoints, and .infinite is TP_NO: run fewer steps, or end there "
+            "with .quiet_end = TP_YES",
+            (long long)s->consumed);
     for (int t = 0; t < f->n_tower && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
         st = tp__feeder_check(s, dp, s->consumed + t);
@@ -2871,7 +2892,9 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    return tp__feeder_new(&d->at_, d->df, d->infinite, 1, false);
+    tp_input_source *s = tp__feeder_new(&d->at_, d->df, d->infinite, 1, false);
+    if (s) ((tp__feeder *)s->user)->quiet_end = tp__yes(d->quiet_end, false);
+    return s;
 }
 
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)

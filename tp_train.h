@@ -129,6 +129,7 @@ struct tp_trainer {
     int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
     tp_status (*build)(tp_trainer *t, const tp_model *m); /* towers and train_op; may be set */
     tp_status (*run_step)(tp_trainer *t);                 /* one iteration; may be set: yours calls tp_hooked_run */
+    tp_status (*initialize_hooks)(tp_trainer *t);         /* see tp_trainer_initialize_hooks; may be set */
     tp_session_creator creator;                           /* of the session; may be set before initialize */
     bool feed_dataflow;      /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
     void *user;              /* yours */
@@ -137,7 +138,7 @@ struct tp_trainer {
     bool unsaved_is_ok; /* see tp_train_config */
     tp_node *learning_rate_;
     tp_callback *group_;
-    tp_hook hook_, *hooks_[1];
+    tp_hook *hooks_[1];
     tp_input_source *input_;
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
 };
@@ -159,11 +160,20 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 /* Before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
  * [Trainer.register_callback] */
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
+/* The same; *registered (may be NULL) says whether it was: false for one that was skipped, which is TP_OK, and after an error. */
+TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
 /* Calls setup_graph of all callbacks. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
                                        tp_session_init *init); /* init may be NULL. [Trainer.initialize] */
+/* Makes state.hooked_session from state.session and tp_trainer_hooks: what initialize calls between the session and
+ * session_init, unless t->initialize_hooks is set. Yours may make several hooked sessions, for trainings with more than one
+ * op; it sets state.hooked_session to the one that the loop asks for a stop, which the trainer frees, and frees the others
+ * itself. Once. [Trainer.initialize_hooks] */
+TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t);
+/* The before_run and after_run of all callbacks, as hooks; from setup_callbacks on. [Callbacks.get_hooks] */
+TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n);
 /* Epochs starting_epoch to max_epoch of steps_per_epoch steps (0 is legal: hooks of epochs only).
  * [Trainer.main_loop] */
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
@@ -371,12 +381,14 @@ static tp_trainer *tp__trainer_new(const char *name)
         return NULL;
     }
     t->state.graph = t->graph;
+    t->state.trainer = t;
     t->state.local_step = -1;
     t->state.is_chief = true;
     t->state.poll = tp__trainer_poll;
     t->creator = tp_new_session_creator(NULL);
     t->build = tp__simple_build;
     t->run_step = tp__step_train_op;
+    t->initialize_hooks = tp_trainer_initialize_hooks;
     return t;
 }
 
@@ -485,6 +497,12 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
 {
+    return tp_trainer_register_callback_ex(t, cb, NULL);
+}
+
+TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered)
+{
+    if (registered) *registered = false;
     tp_status st = tp_callback_status(cb);
     if (cb && cb->owner_.who)
         return tp__own(&cb->owner_, cb->name, t ? t->name : "a trainer", NULL) ? TP_OK : TP_ERR_ARG;
@@ -509,6 +527,7 @@ TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
     if (st == TP_OK) {
         t->callback_[t->n_callback_++] = cb;
         cb->owner_.who = t->name;
+        if (registered) *registered = true;
     } else {
         tp_callback_free(cb);
     }
@@ -596,10 +615,10 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     int n = 0;
     if (!accepted && st == TP_OK) st = TP_ERR_NOMEM;
     for (int i = 0; i < n_monitors; i++) {
-        const int before = t->n_callback_;
-        if (st == TP_OK) st = tp_trainer_register_callback(t, monitors[i] ? &monitors[i]->cb : NULL);
+        bool there = false;
+        if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &there);
         else tp__drop_listed((void *const *)(const void *)monitors, i);
-        if (st == TP_OK && t->n_callback_ > before) accepted[n++] = monitors[i];
+        if (there) accepted[n++] = monitors[i];
     }
     tp_monitors *all = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
     tp_free((void *)accepted);
@@ -609,15 +628,6 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     all->cb.train = &t->state; /* it can be reported to from setup_graph on */
     t->state.monitors = all;
     return TP_OK;
-}
-
-static tp_status tp__trainer_before_run(tp_hook *h, tp_run_request *r)
-{
-    return tp_callback_before_run((tp_callback *)h->user, r);
-}
-static tp_status tp__trainer_after_run(tp_hook *h, const tp_run_values *v)
-{
-    return tp_callback_after_run((tp_callback *)h->user, v);
 }
 
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
@@ -642,11 +652,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     }
     t->state.callbacks = t->callback_;
     t->state.n_callbacks = n;
-    t->hook_.name = "callbacks";
-    t->hook_.user = t->group_;
-    t->hook_.before_run = tp__trainer_before_run;
-    t->hook_.after_run = tp__trainer_after_run;
-    t->hooks_[0] = &t->hook_;
+    if (!(t->hooks_[0] = tp_callback_to_hook(t->group_, NULL))) return TP_ERR_NOMEM;
     return tp_callback_setup_graph(t->group_, &t->state);
 }
 
@@ -667,6 +673,25 @@ static tp_status tp__read_global_step(tp_train_state *s)
 static void tp__drop_init(tp_session_init *init)
 {
     if (init && !init->owner_.who) tp_session_init_free(init);
+}
+
+TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n)
+{
+    if (n) *n = 0;
+    TP__REQUIRE(t && n, NULL)
+    *n = t->hooks_[0] ? 1 : 0;
+    return t->hooks_;
+}
+
+TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t)
+{
+    TP__REQUIRE(t, TP_ERR_ARG)
+    if (!t->state.session || t->state.hooked_session)
+        return tp_fail(TP_ERR_STATE, "%s: initialize_hooks comes once, when there is a session", t->name);
+    int n = 0;
+    tp_hook *const *hooks = tp_trainer_hooks(t, &n);
+    t->state.hooked_session = tp_hooked_session_new(t->state.session, hooks, n);
+    return t->state.hooked_session ? TP_OK : TP_ERR_NOMEM;
 }
 
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
@@ -690,10 +715,9 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         t->owns_session_ = t->state.session && !t->creator.borrowed;
         if (!t->state.session) st = TP_ERR;
     }
-    if (st == TP_OK) {
-        t->state.hooked_session = tp_hooked_session_new(t->state.session, t->hooks_, 1);
-        if (!t->state.hooked_session) st = TP_ERR_NOMEM;
-    }
+    if (st == TP_OK) st = t->initialize_hooks ? t->initialize_hooks(t) : tp_trainer_initialize_hooks(t);
+    if (st == TP_OK && !t->state.hooked_session)
+        st = tp_fail(TP_ERR_STATE, "%s: initialize_hooks set no state.hooked_session", t->name);
     if (st == TP_OK && init) {
         if (t->state.is_chief) st = tp__session_init_load(init, t->state.session);
         else tp_log(TP_LOG_WARN, "This is not the chief worker, 'session_init' was ignored!");

@@ -32,11 +32,12 @@ tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
 tp_load_existing_json tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
 tp_cb_model_saver_ tp_monitor_json_writer tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
+tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
-*.user *.at tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p
+*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p
 tp_thread_join.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
 tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
@@ -74,7 +75,7 @@ tp_sym_class_balanced_sigmoid_cross_entropy.name tp_tower_func_towers.f tp_expor
 # What the function takes over, also when it fails.
 TAKES = """
 tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs
-tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb
+tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
 tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb_group.cbs tp_chain_init.inits
 tp_callback_set_chief_only.cb

@@ -5811,6 +5811,15 @@ static void call_tp_input_failure(int which)
 }
 static const char *const cases_tp_input_failure[] = {"Ggood arguments", "!s = NULL", "?sentence = NULL", NULL};
 
+static void call_tp_input_cached_name_scope_push(int which)
+{
+    (void)which;
+    tp_input_source *s_ = which == 1 ? NULL : input_ready();
+    tp_input_cached_name_scope_push(s_);
+    got_nothing();
+}
+static const char *const cases_tp_input_cached_name_scope_push[] = {"?good arguments", "!s = NULL", NULL};
+
 static void call_tp_input_free(int which)
 {
     (void)which;
@@ -6186,6 +6195,16 @@ static void call_tp_monitors_put_int(int which)
 }
 static const char *const cases_tp_monitors_put_int[] = {"Ggood arguments", "?m = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", "?value = INT64_MIN", "?value = 0", "?value = -1", NULL};
 
+static void call_tp_monitors_process(int which)
+{
+    (void)which;
+    tp_monitors *m_ = which == 1 ? NULL : monitors();
+    const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    double value_ = 0.5;
+    got_status(tp_monitors_process(m_, name_, value_));
+}
+static const char *const cases_tp_monitors_process[] = {"Ggood arguments", "!m = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
+
 static void call_tp_monitors_put_image(int which)
 {
     (void)which;
@@ -6321,6 +6340,16 @@ static void call_tp_cb_hook(int which)
     got_callback(tp_cb_hook(hook_));
 }
 static const char *const cases_tp_cb_hook[] = {"Ggood arguments", "!hook = NULL", NULL};
+
+static void call_tp_callback_to_hook(int which)
+{
+    (void)which;
+    tp_callback *cb_ = which == 1 ? NULL : callback();
+    tp_train_state *train_ = which == 2 ? NULL : train_state();
+    (void)tp_callback_to_hook(cb_, train_);
+    got_answer();
+}
+static const char *const cases_tp_callback_to_hook[] = {"Ggood arguments", "!cb = NULL", "?train = NULL", NULL};
 
 static void call_tp_cb_run_op_(int which)
 {
@@ -6610,6 +6639,15 @@ static void call_tp_param_graph_var(int which)
 }
 static const char *const cases_tp_param_graph_var[] = {"Ggood arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
 
+static void call_tp_param_graph_var_array(int which)
+{
+    (void)which;
+    const char *name_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "name";
+    tp_shape shape_ = which == 8 ? bad_shape(9, 1) : which == 7 ? bad_shape(-1, 1) : which == 6 ? bad_shape(2, -5) : which == 5 ? bad_shape(4, (int64_t)1 << 40) : shape_of(2, 4);
+    got_hyper_param(tp_param_graph_var_array(name_, shape_));
+}
+static const char *const cases_tp_param_graph_var_array[] = {"Ggood arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", "?shape = dimensions of 2^40", "?shape = a dimension of -5", "?shape = -1 dimensions", "?shape = 9 dimensions", NULL};
+
 static void call_tp_param_field(int which)
 {
     (void)which;
@@ -6639,6 +6677,15 @@ static void call_tp_setter_current_value(int which)
     got_status(tp_setter_current_value(setter_, value_));
 }
 static const char *const cases_tp_setter_current_value[] = {"?good arguments", "!setter = NULL", "!value = NULL", NULL};
+
+static void call_tp_setter_current_array(int which)
+{
+    (void)which;
+    tp_callback *setter_ = which == 1 ? NULL : callback();
+    tp_tensor *value_ = which == 2 ? NULL : tensor_out();
+    got_status(tp_setter_current_array(setter_, value_));
+}
+static const char *const cases_tp_setter_current_array[] = {"?good arguments", "!setter = NULL", "!value = NULL", NULL};
 
 static void call_tp_cb_human_hyper_param_setter_(int which)
 {
@@ -6812,6 +6859,16 @@ static void call_tp_trainer_register_callback(int which)
 }
 static const char *const cases_tp_trainer_register_callback[] = {"Ggood arguments", "!t = NULL", "!cb = NULL", NULL};
 
+static void call_tp_trainer_register_callback_ex(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    tp_callback *cb_ = which == 2 ? NULL : callback_given();
+    bool *registered_ = which == 3 ? NULL : &bool_out;
+    got_status(tp_trainer_register_callback_ex(t_, cb_, registered_));
+}
+static const char *const cases_tp_trainer_register_callback_ex[] = {"Ggood arguments", "!t = NULL", "!cb = NULL", "?registered = NULL", NULL};
+
 static void call_tp_trainer_setup_callbacks(int which)
 {
     (void)which;
@@ -6832,6 +6889,24 @@ static void call_tp_trainer_initialize(int which)
     got_status(tp_trainer_initialize(t_, init_));
 }
 static const char *const cases_tp_trainer_initialize[] = {"?good arguments", "!t = NULL", "?init = NULL", NULL};
+
+static void call_tp_trainer_initialize_hooks(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    got_status(tp_trainer_initialize_hooks(t_));
+}
+static const char *const cases_tp_trainer_initialize_hooks[] = {"?good arguments", "!t = NULL", NULL};
+
+static void call_tp_trainer_hooks(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    int *n_ = which == 2 ? NULL : ints_out;
+    (void)tp_trainer_hooks(t_, n_);
+    got_answer();
+}
+static const char *const cases_tp_trainer_hooks[] = {"Ggood arguments", "!t = NULL", "!n = NULL", NULL};
 
 static void call_tp_trainer_main_loop(int which)
 {
@@ -7649,6 +7724,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_input_size", call_tp_input_size, cases_tp_input_size},
     {"tp_input_hooks", call_tp_input_hooks, cases_tp_input_hooks},
     {"tp_input_failure", call_tp_input_failure, cases_tp_input_failure},
+    {"tp_input_cached_name_scope_push", call_tp_input_cached_name_scope_push, cases_tp_input_cached_name_scope_push},
     {"tp_input_free", call_tp_input_free, cases_tp_input_free},
     {"tp_placeholder_input", call_tp_placeholder_input, cases_tp_placeholder_input},
     {"tp_feed_input_", call_tp_feed_input_, cases_tp_feed_input_},
@@ -7689,6 +7765,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_monitors_new", call_tp_monitors_new, cases_tp_monitors_new},
     {"tp_monitors_put_scalar", call_tp_monitors_put_scalar, cases_tp_monitors_put_scalar},
     {"tp_monitors_put_int", call_tp_monitors_put_int, cases_tp_monitors_put_int},
+    {"tp_monitors_process", call_tp_monitors_process, cases_tp_monitors_process},
     {"tp_monitors_put_image", call_tp_monitors_put_image, cases_tp_monitors_put_image},
     {"tp_monitors_put_summary", call_tp_monitors_put_summary, cases_tp_monitors_put_summary},
     {"tp_monitors_put_event", call_tp_monitors_put_event, cases_tp_monitors_put_event},
@@ -7703,6 +7780,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_periodic_callback_", call_tp_cb_periodic_callback_, cases_tp_cb_periodic_callback_},
     {"tp_cb_group", call_tp_cb_group, cases_tp_cb_group},
     {"tp_cb_hook", call_tp_cb_hook, cases_tp_cb_hook},
+    {"tp_callback_to_hook", call_tp_callback_to_hook, cases_tp_callback_to_hook},
     {"tp_cb_run_op_", call_tp_cb_run_op_, cases_tp_cb_run_op_},
     {"tp_cb_run_update_ops_", call_tp_cb_run_update_ops_, cases_tp_cb_run_update_ops_},
     {"tp_cb_moving_average_summary_", call_tp_cb_moving_average_summary_, cases_tp_cb_moving_average_summary_},
@@ -7732,9 +7810,11 @@ static const misuse_call misuse_calls[] = {
     {"tp_hyper_param_new", call_tp_hyper_param_new, cases_tp_hyper_param_new},
     {"tp_hyper_param_free", call_tp_hyper_param_free, cases_tp_hyper_param_free},
     {"tp_param_graph_var", call_tp_param_graph_var, cases_tp_param_graph_var},
+    {"tp_param_graph_var_array", call_tp_param_graph_var_array, cases_tp_param_graph_var_array},
     {"tp_param_field", call_tp_param_field, cases_tp_param_field},
     {"tp_cb_hyper_param_setter_", call_tp_cb_hyper_param_setter_, cases_tp_cb_hyper_param_setter_},
     {"tp_setter_current_value", call_tp_setter_current_value, cases_tp_setter_current_value},
+    {"tp_setter_current_array", call_tp_setter_current_array, cases_tp_setter_current_array},
     {"tp_cb_human_hyper_param_setter_", call_tp_cb_human_hyper_param_setter_, cases_tp_cb_human_hyper_param_setter_},
     {"tp_cb_scheduled_hyper_param_setter_", call_tp_cb_scheduled_hyper_param_setter_, cases_tp_cb_scheduled_hyper_param_setter_},
     {"tp_cb_hyper_param_setter_with_func_", call_tp_cb_hyper_param_setter_with_func_, cases_tp_cb_hyper_param_setter_with_func_},
@@ -7754,8 +7834,11 @@ static const misuse_call misuse_calls[] = {
     {"tp_trainer_free", call_tp_trainer_free, cases_tp_trainer_free},
     {"tp_trainer_setup_graph", call_tp_trainer_setup_graph, cases_tp_trainer_setup_graph},
     {"tp_trainer_register_callback", call_tp_trainer_register_callback, cases_tp_trainer_register_callback},
+    {"tp_trainer_register_callback_ex", call_tp_trainer_register_callback_ex, cases_tp_trainer_register_callback_ex},
     {"tp_trainer_setup_callbacks", call_tp_trainer_setup_callbacks, cases_tp_trainer_setup_callbacks},
     {"tp_trainer_initialize", call_tp_trainer_initialize, cases_tp_trainer_initialize},
+    {"tp_trainer_initialize_hooks", call_tp_trainer_initialize_hooks, cases_tp_trainer_initialize_hooks},
+    {"tp_trainer_hooks", call_tp_trainer_hooks, cases_tp_trainer_hooks},
     {"tp_trainer_main_loop", call_tp_trainer_main_loop, cases_tp_trainer_main_loop},
     {"tp_trainer_run_step", call_tp_trainer_run_step, cases_tp_trainer_run_step},
     {"tp_trainer_monitors", call_tp_trainer_monitors, cases_tp_trainer_monitors},

@@ -1082,20 +1082,42 @@ TEST(resume_goes_on_where_the_steps_were)
 
 TEST(finite_sources_end_and_start_again)
 {
-    for (int queue = 0; queue < 2; queue++) {
+    for (int kind = 0; kind < 3; kind++) { /* a FeedInput's end is an error if nobody said that it is not */
         machine m;
         CHECK(machine_open(&m,
-                           queue ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
-                                 : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO),
+                           kind == 0   ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
+                           : kind == 1 ? tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO, .quiet_end = TP_YES)
+                                       : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO),
                            1));
         for (int round = 0; round < 3; round++) {
-            CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_END");
-            CHECK_STR(machine_walk(&m, 9), " TP_END");
+            CHECK_STR(machine_walk(&m, 9), kind == 2 ? "0 1 2 TP_ERR_STATE" : "0 1 2 TP_END");
+            CHECK_STR(machine_walk(&m, 9), kind == 2 ? " TP_ERR_STATE" : " TP_END");
             CHECK(tp_input_failure(m.s, NULL) == TP_OK && m.s->consumed == 3);
             CHECK_OK(tp_input_reset_state(m.s));
         }
         machine_close(&m);
     }
+}
+
+TEST(sources_have_a_name_scope)
+{
+    const tp_spec specs[] = {TP_SPEC("image", TP_F32, TP_ANY, 2), TP_SPEC("label", TP_I32, TP_ANY)};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *s = tp_placeholder_input();
+    tp_input_cached_name_scope_push(s); /* before setup: nothing happens */
+    CHECK_OK(tp_input_setup(s, g, specs, 2));
+    TP_NAME_SCOPE(g, "tower0")
+    {
+        for (int i = 0; i < 2; i++) {
+            tp_input_cached_name_scope_push(s);
+            CHECK_STR(tp_name_scope(g), "PlaceholderInput"); /* the same one again, and not in tower0 */
+            tp_name_scope_pop(g);
+        }
+        CHECK_STR(tp_name_scope(g), "tower0");
+    }
+    CHECK_OK(tp_graph_status(g));
+    tp_input_free(s);
+    tp_graph_free(g);
 }
 
 static tp_status fail_at(void *user, int64_t pass, int64_t index, tp_datapoint *dp)

@@ -640,7 +640,7 @@ static int64_t steps_of(tp_input_source *data)
 }
 ZERO(tp_feed_input_desc, infinite)
 {
-    CHECK(steps_of(tp_feed_input(arrays(0, 0), .infinite = TP_NO)) == POINTS);
+    CHECK(steps_of(tp_feed_input(arrays(0, 0), .infinite = TP_NO, .quiet_end = TP_YES)) == POINTS);
     CHECK(steps_of(tp_feed_input(arrays(0, 0))) == POINTS + 10);
 }
 ZERO(tp_queue_input_desc, infinite)

@@ -1088,18 +1088,6 @@ static void tp__json_double(tp_buf *b, double v)
     tp_buf_printf(b, "%s", v != v ? "NaN" : tp__finite(v) ? text : v > 0 ? "Infinity" : "-Infinity");
 }
 
-static void tp__json_string(tp_buf *b, const char *s)
-{
-    tp_buf_printf(b, "\"");
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') tp_buf_printf(b, "\\%c", c);
-        else if (c < 32) tp_buf_printf(b, "\\u%04x", (unsigned)c);
-        else tp_buf_put(b, s, 1);
-    }
-    tp_buf_printf(b, "\"");
-}
-
 typedef struct tp__json {
     const char *p, *end;
     int depth;

@@ -876,6 +876,58 @@ typedef struct tp_feed {
  * the same exec (the session's own one here). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                 int n_fetches, const tp_tensor **values);
+/* -- what a run did, and when */
+
+typedef enum tp_trace_kind {
+    TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks: data is read there, or waited for */
+    TP_TRACE_PLAN,      /* the plan was looked up; a first run of these fetches and shapes makes it */
+    TP_TRACE_FEED,      /* what is fed went to the devices */
+    TP_TRACE_KERNEL,    /* a kernel, with the threads of its device that help */
+    TP_TRACE_COPY,      /* a value went to another device */
+    TP_TRACE_FETCH,     /* what is fetched came back, and the devices were waited for */
+    TP_TRACE_WORK,      /* a thread of the device's pool helped with a kernel */
+    TP_TRACE_IDLE       /* it did nothing for this run */
+} tp_trace_kind;
+/* Times are nanoseconds of the clock of tp_time; texts are the trace's. name: of a kernel or work its op ("conv2d"; "fused" is
+ * a chain of element-wise ops), else the kind in a word. node and device: of a kernel, copy or work the operation
+ * ("conv0/Conv2D") and where ("cpu:0"), else "". bytes: what a kernel reads and writes by the shapes of its operands; what was
+ * copied, fed or fetched; else 0. flops: of a kernel, by its op's formula, as tp_plan_info counts them; else 0. */
+typedef struct tp_trace_record {
+    tp_trace_kind kind;
+    int thread;  /* 0: the one that runs; from 1: the others of its devices' pools */
+    int64_t run; /* which run of this trace, from 0 */
+    const char *name, *node, *device;
+    int64_t start, end;
+    double bytes, flops;
+} tp_trace_record;
+/* What traced runs left, one after the other, while there is memory: zero-initialise, read, free with tp_trace_free. Of one
+ * thread at a time; it needs neither session nor graph once a run is over. The records of a thread and run follow each other
+ * without gaps or overlap, those of thread 0 in the order of the plan, so that their durations add up to the run's wall time:
+ * from its beginning to what a caller of tp_session_run waits for, or to before after_run. A run that fails leaves what it did. */
+typedef struct tp_trace {
+    tp_trace_record *record;
+    int64_t n, cap;
+    int64_t n_run;
+    int64_t lost; /* records that there was no memory for */
+    const char **name_;
+    int64_t n_name_, cap_name_;
+    tp_arena mem_;
+} tp_trace;
+TP_DEF void tp_trace_free(tp_trace *t); /* what it holds; it is empty then. NULL is fine */
+/* As Chrome's trace format has it, for chrome://tracing and Perfetto: {"traceEvents": [...]}, an event (ph "X") a record but
+ * for TP_TRACE_IDLE, whose gaps are seen; ts and dur in microseconds, a process for each device, bytes and FLOPs in args. The
+ * file appears whole or not at all. */
+TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path);
+
+/* What one run is asked for beside its fetches. Zero: nothing. */
+typedef struct tp_run_options {
+    /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
+     * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
+    tp_trace *trace;
+} tp_run_options;
+/* tp_session_run with options; NULL: none. */
+TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                   tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 /* One fetch, no feeds, into a tensor of the caller's. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
 /* A variable's value now; load converts float dtypes, shapes must be equal. */
@@ -892,6 +944,8 @@ TP_DEF void tp_exec_free(tp_exec *e);
 TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own, made at first use */
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values);
+TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* rises by one per run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 /* The plan of these fetches (must have been run once): each kernel, its output, bytes, FLOPs and, if timed, its
@@ -914,6 +968,9 @@ typedef struct tp_run_request tp_run_request;
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index into the values; -1 and a sentence on failure */
 /* borrowed until the run is over */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
+/* Trace this run, before_run of all hooks included. The hook reads it in its after_run. One trace a run: the second hook that
+ * asks is refused. */
+TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
 typedef struct tp_run_values {
     const tp_tensor *const *value; /* of this hook's fetches, in its order */
     int n;
@@ -7453,20 +7510,31 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     return TP_OK;
 }
 
+/* What a step reads and writes, in bytes. */
+static double tp__step_bytes(const tp__step *s)
+{
+    double bytes = 0;
+    for (int q = 0; q < s->call.n_in + s->call.n_out + s->call.n_var; q++)
+        if (s->buffer[q] >= 0)
+            bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
+    return bytes;
+}
+static double tp__step_flops(const tp__step *s)
+{
+    const tp_call *k = &s->call;
+    if (k->op == &tp__op_copy) return 0;
+    if (k->op == &tp__op_fused)
+        return (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
+    if (k->op->flops) return k->op->flops(k);
+    return k->n_out ? (double)tp_shape_size(&k->out[0].shape) : 0;
+}
+
 /* What tp_exec_info says. */
 static void tp__plan_count(tp__plan *p)
 {
     for (int i = 0; i < p->n_step; i++) {
-        const tp__step *s = &p->step[i];
-        const tp_call *k = &s->call;
-        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (s->buffer[q] >= 0)
-                p->info.bytes +=
-                    (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
-        if (k->op == &tp__op_fused)
-            p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
-        else if (k->op->flops) p->info.flops += k->op->flops(k);
-        else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
+        p->info.bytes += tp__step_bytes(&p->step[i]);
+        p->info.flops += tp__step_flops(&p->step[i]);
     }
     p->info.n_steps = p->n_step;
     p->info.constant_bytes = p->constant_bytes;
@@ -7886,10 +7954,268 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     return TP_OK;
 }
 
-/* Every step in order, each waited for and measured if asked. */
-static tp_status tp__run_steps(tp__plan *p, bool timing)
+/* -- traces */
+
+/* One copy of each text, in an open-addressed table. "": no memory. */
+static const char *tp__trace_text(tp_trace *t, const char *text)
+{
+    if (!text || !*text) return "";
+    if (t->n_name_ * 2 >= t->cap_name_) {
+        const int64_t cap = t->cap_name_ ? t->cap_name_ * 2 : 256;
+        const char **bigger = (const char **)tp_calloc((size_t)cap, sizeof *bigger);
+        if (!bigger) return "";
+        for (int64_t i = 0; i < t->cap_name_; i++) {
+            if (!t->name_[i]) continue;
+            uint64_t h = tp_hash_name(t->name_[i]) % (uint64_t)cap;
+            while (bigger[h]) h = (h + 1) % (uint64_t)cap;
+            bigger[h] = t->name_[i];
+        }
+        tp_free((void *)t->name_);
+        t->name_ = bigger;
+        t->cap_name_ = cap;
+    }
+    uint64_t h = tp_hash_name(text) % (uint64_t)t->cap_name_;
+    for (; t->name_[h]; h = (h + 1) % (uint64_t)t->cap_name_)
+        if (strcmp(t->name_[h], text) == 0) return t->name_[h];
+    const char *copy = tp_arena_strdup(&t->mem_, text);
+    if (!copy) return "";
+    t->n_name_++;
+    return t->name_[h] = copy;
+}
+
+/* A new record; NULL: no memory. */
+static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int thread, int64_t start, int64_t end)
+{
+    if (t->n == t->cap) {
+        const int64_t cap = t->cap ? t->cap * 2 : 256;
+        tp_trace_record *bigger = (tp_trace_record *)tp_realloc(t->record, (size_t)cap * sizeof *bigger);
+        if (!bigger) {
+            t->lost++;
+            return NULL;
+        }
+        t->record = bigger;
+        t->cap = cap;
+    }
+    static const char *const name[] = {"", "hooks", "plan", "feed", "kernel", "copy", "fetch", "work", "idle"};
+    tp_trace_record *r = &t->record[t->n++];
+    memset(r, 0, sizeof *r);
+    r->kind = kind;
+    r->thread = thread;
+    r->run = t->n_run;
+    r->name = name[kind];
+    r->node = r->device = "";
+    r->start = start;
+    r->end = end;
+    return r;
+}
+
+/* One run, from its first hook to the end of its kernels. */
+typedef struct tp__running {
+    tp_trace *trace;   /* NULL: nobody asks */
+    int64_t first;     /* its first record */
+    int64_t begun, at; /* nanoseconds: it began; until here there are records of thread 0 */
+    tp__watch *watch;  /* of the pools of its devices */
+} tp__running;
+
+static void tp__running_begin(tp__running *r, const tp_run_options *o)
+{
+    memset(r, 0, sizeof *r);
+    r->trace = o ? o->trace : NULL;
+    if (!r->trace) return;
+    r->first = r->trace->n;
+    r->begun = r->at = tp__clock_ns();
+}
+
+/* Thread 0 did this since its last record. */
+static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
+{
+    if (!r->trace) return;
+    const int64_t now = tp__clock_ns();
+    tp_trace_record *x = tp__trace_add(r->trace, kind, 0, r->at, now);
+    if (x) x->bytes = bytes;
+    r->at = now;
+}
+static void tp__running_did_step(tp__running *r, const tp__step *s)
+{
+    const int64_t now = tp__clock_ns();
+    tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
+    r->at = now;
+    if (!x) return;
+    x->name = s->row->name; /* the row's may be the program's: copied in the end, as are the others */
+    x->node = s->name;
+    x->device = s->call.device->name;
+    x->bytes = tp__step_bytes(s);
+    x->flops = tp__step_flops(s);
+}
+
+/* Watch the other threads of a run's devices. Without memory, they are not watched. */
+static void tp__running_watch(tp__running *r, const tp__plan *p)
+{
+    for (int i = 0; i < p->n_device; i++) {
+        const tp_pool *pool = p->used[i] ? p->device[i]->pool : NULL;
+        const int n = tp_pool_threads(pool) - 1;
+        bool known = !pool || n < 1;
+        for (const tp__watch *w = r->watch; w && !known; w = w->next) known = w->pool == pool;
+        tp__watch *w = known ? NULL : (tp__watch *)tp_calloc(1, sizeof *w);
+        if (w) w->worker = (tp__spans *)tp_calloc((size_t)n, sizeof *w->worker);
+        if (!w || !w->worker) {
+            if (!known) r->trace->lost += n;
+            tp_free(w);
+            continue;
+        }
+        w->pool = pool;
+        w->n_worker = n;
+        tp__watch **last = &r->watch;
+        while (*last) last = &(*last)->next;
+        *last = w;
+    }
+}
+
+/* What a worker did, and for which of the run's kernels; the rest of the time it was idle. */
+static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans *s, int thread)
+{
+    tp_trace *t = r->trace;
+    int64_t at = r->begun, k = r->first;
+    for (int64_t i = 0; i < s->n; i++) {
+        while (k + 1 < n && t->record[k].end <= s->item[i].start) k++;
+        if (s->item[i].start > at) tp__trace_add(t, TP_TRACE_IDLE, thread, at, s->item[i].start);
+        tp_trace_record *x = tp__trace_add(t, TP_TRACE_WORK, thread, s->item[i].start, s->item[i].end);
+        if (x && k < n) {
+            x->name = t->record[k].name;
+            x->node = t->record[k].node;
+            x->device = t->record[k].device;
+        }
+        at = s->item[i].end;
+    }
+    if (r->at > at) tp__trace_add(t, TP_TRACE_IDLE, thread, at, r->at);
+    t->lost += s->lost;
+}
+
+/* The end of the traced part. */
+static void tp__running_end(tp__running *r)
+{
+    tp_trace *t = r->trace;
+    if (!t) return;
+    const int64_t n = t->n;
+    for (int64_t i = r->first; i < n; i++) {
+        t->record[i].name = tp__trace_text(t, t->record[i].name);
+        t->record[i].node = tp__trace_text(t, t->record[i].node);
+        t->record[i].device = tp__trace_text(t, t->record[i].device);
+    }
+    int thread = 1;
+    while (r->watch) {
+        tp__watch *w = r->watch;
+        for (int i = 0; i < w->n_worker; i++) {
+            tp__running_worker(r, n, &w->worker[i], thread++);
+            tp_free(w->worker[i].item);
+        }
+        r->watch = w->next;
+        tp_free(w->worker);
+        tp_free(w);
+    }
+    t->n_run++;
+    r->trace = NULL;
+}
+
+TP_DEF void tp_trace_free(tp_trace *t)
+{
+    if (!t) return;
+    tp_free(t->record);
+    tp_free((void *)t->name_);
+    tp_arena_free(&t->mem_);
+    memset(t, 0, sizeof *t);
+}
+
+static void tp__json_string(tp_buf *b, const char *s)
+{
+    tp_buf_printf(b, "\"");
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') tp_buf_printf(b, "\\%c", c);
+        else if (c < 32) tp_buf_printf(b, "\\u%04x", (unsigned)c);
+        else tp_buf_put(b, s, 1);
+    }
+    tp_buf_printf(b, "\"");
+}
+
+/* The number of a device's process: 0 what is of none, then as they appear. */
+static int tp__trace_process(const char **device, int *n, int cap, const char *name)
+{
+    int i = 0;
+    while (i < *n && strcmp(device[i], name) != 0) i++;
+    if (i < *n || *n == cap) return i < *n ? i : 0;
+    device[(*n)++] = name;
+    return i;
+}
+
+static void tp__trace_event(tp_buf *b, const tp_trace_record *r, int process, int64_t zero)
+{
+    char number[TP_NUMBER_TEXT];
+    const int64_t ts = r->start - zero, dur = r->end - r->start;
+    tp_buf_printf(b, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d,\"dur\":%lld.%03d,\"name\":", process,
+                  r->thread, (long long)(ts / 1000), (int)(ts % 1000), (long long)(dur / 1000), (int)(dur % 1000));
+    tp__json_string(b, r->name);
+    tp_buf_printf(b, ",\"cat\":\"%s\",\"args\":{\"run\":%lld,\"node\":",
+                  r->kind == TP_TRACE_WORK     ? "work"
+                  : r->kind == TP_TRACE_KERNEL ? "kernel"
+                  : r->kind == TP_TRACE_COPY   ? "copy"
+                                               : "host",
+                  (long long)r->run);
+    tp__json_string(b, r->node);
+    tp_format_double(number, r->bytes);
+    tp_buf_printf(b, ",\"bytes\":%s", number);
+    tp_format_double(number, r->flops);
+    tp_buf_printf(b, ",\"flops\":%s}}", number);
+}
+
+TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
+{
+    TP__REQUIRE(t && path && (t->record || t->n == 0) && t->n >= 0, TP_ERR_ARG)
+
+    enum { MOST = 256 };
+    const char *device[MOST] = {""};
+    int n_device = 1;
+    tp_writer *w = NULL;
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    tp_status st = tp_writer_open(&w, path);
+    if (st != TP_OK) return st;
+    int64_t zero = t->n > 0 ? t->record[0].start : 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        tp__trace_process(device, &n_device, MOST, t->record[i].device);
+        if (t->record[i].start < zero) zero = t->record[i].start;
+    }
+    tp_buf_printf(&b, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    for (int i = 0; i < n_device; i++) {
+        tp_buf_printf(&b, "%s\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":", i ? "," : "",
+                      i);
+        tp__json_string(&b, i ? device[i] : "run");
+        tp_buf_printf(&b, "}}");
+    }
+    for (int64_t i = 0; i < t->n && st == TP_OK && !b.failed; i++) {
+        const tp_trace_record *r = &t->record[i];
+        if (r->kind != TP_TRACE_IDLE)
+            tp__trace_event(&b, r, tp__trace_process(device, &n_device, MOST, r->device), zero);
+        if (b.len < 65536) continue;
+        st = tp_writer_put(w, b.data, b.len);
+        b.len = 0;
+    }
+    tp_buf_printf(&b, "\n]}\n");
+    if (b.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory while the trace %s was written", path);
+    else if (st == TP_OK) st = tp_writer_put(w, b.data, b.len);
+    tp_buf_free(&b);
+    if (st == TP_OK) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+/* -- a run */
+
+/* Every step in order, each waited for and measured if asked. r NULL: while they are recorded. */
+static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing)
 {
     tp_status st = TP_OK;
+    const bool traced = r && r->trace;
     for (int i = 0; i < p->n_step && st == TP_OK; i++) {
         tp__step *s = &p->step[i];
         const double t0 = timing ? tp_time() : 0;
@@ -7899,8 +8225,10 @@ static tp_status tp__run_steps(tp__plan *p, bool timing)
         if (s->from >= 0) st = tp__run_copy(p, s);
         else if (s->together) st = tp__run_together(p, s);
         else tp__run_step(s);
-        if (!timing || st != TP_OK) continue;
+        if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
+        if (traced) tp__running_did_step(r, s);
+        if (!timing) continue;
         s->seconds += tp_time() - t0;
         s->runs++;
     }
@@ -7928,7 +8256,7 @@ static void tp__record(tp__plan *p)
     tp_status st = d->record_begin(d);
     if (st == TP_OK) {
         tp_status run = tp__plan_join(p, false);
-        if (run == TP_OK) run = tp__run_steps(p, false);
+        if (run == TP_OK) run = tp__run_steps(p, NULL, false);
         const tp_status back = tp__plan_join(p, true);
         st = d->record_end(d, &recording);
         if (back != TP_OK) st = back;
@@ -7946,11 +8274,12 @@ static void tp__record(tp__plan *p)
 
 /* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
  * recorded, and from then on it is one replay. */
-static tp_status tp__plan_run(tp__plan *p, bool timing)
+static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    if (!timing && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
+    const bool apart = timing || r->trace; /* each kernel has times of its own */
+    if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
     p->bound_runs = 1;
-    if (timing || !p->recording) return tp__run_steps(p, timing);
+    if (apart || !p->recording) return tp__run_steps(p, r, timing);
     tp_device *d = p->device[p->record_on];
     tp_status st = tp__plan_join(p, true); /* after what was fed to the others */
     if (st == TP_OK) st = d->replay(d, p->recording);
@@ -7962,13 +8291,14 @@ static tp_status tp__plan_run(tp__plan *p, bool timing)
 /* What is fed, into its fixed place in the arena, where a recording finds it. A large value is staged: it travels beside what
  * its device still does, and its place is written in the device's order. With a StagingInput it will have been staged before,
  * by tp_device.stage while the last step ran, and only the second loop is left. */
-static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds)
+static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, double *moved)
 {
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_upload; i++) {
         tp__upload *u = &p->upload[i];
         tp_device *d = p->device[p->buffer[u->buffer].device];
         const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
+        *moved += (double)bytes;
         u->staged = -1;
         if (st == TP_OK && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
             st = d->stage(d, feeds[u->feed].value.data, bytes, &u->staged);
@@ -8007,12 +8337,34 @@ static tp_status tp__run_failed(const tp__plan *p, tp_status st)
     return tp_fail(st, "%s", sentence);
 }
 
-TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
-                             const tp_tensor **values)
+/* What is fetched, and the words of each device, to the host. */
+static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **values, double *moved)
 {
-    TP__REQUIRE(e && (feeds || n_feeds == 0) && n_feeds >= 0 && (fetches || n_fetches == 0) && n_fetches >= 0,
-                TP_ERR_ARG)
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
+        tp_device *d = p->device[i];
+        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof e->on[i].words);
+    }
+    for (int i = 0; i < p->n_fetch; i++) {
+        const size_t bytes = tp_tensor_bytes(&p->value[i]);
+        const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
+        if (bytes && src) {
+            tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
+            if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
+            *moved += (double)bytes;
+        }
+        if (values) values[i] = &p->value[i];
+    }
+    for (int i = 0; i < p->n_device; i++) {
+        const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
+        if (st == TP_OK) st = waited;
+    }
+    return st;
+}
 
+static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                              int n_fetches, const tp_tensor **values)
+{
     tp_session *s = e->session;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
@@ -8024,36 +8376,29 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     if (!p) return st;
     p->used_at = ++e->clock;
     if (p->bound_to != e->arenas) tp__plan_bind(p, e);
+    tp__running_did(r, TP_TRACE_PLAN, 0);
     uint64_t words[3];
     words[0] = e->random_step++;
     words[1] = words[2] = 0;
+    double moved = 0;
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK) st = d->upload(d, e->on[i].step_word, words, sizeof words);
     }
-    if (st == TP_OK) st = tp__run_feeds(p, e, feeds);
+    if (st == TP_OK) st = tp__run_feeds(p, e, feeds, &moved);
     if (st != TP_OK) return tp__run_failed(p, st);
+    if (r->trace) tp__running_watch(r, p);
+    tp__running_did(r, TP_TRACE_FEED, moved);
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
-    st = tp__plan_run(p, e->timing);
+    tp__watch *const before = tp__watching;       /* of a run whose host op runs this */
+    if (r->watch) tp__watching = r->watch;
+    st = tp__plan_run(p, r, e->timing);
+    tp__watching = before;
     tp__float_mode_leave(mode);
     if (st != TP_OK) return tp__run_failed(p, st);
-    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
-        tp_device *d = p->device[i];
-        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof words);
-    }
-    for (int i = 0; i < n_fetches; i++) {
-        const size_t bytes = tp_tensor_bytes(&p->value[i]);
-        const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
-        if (bytes && src) {
-            tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
-            if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
-        }
-        if (values) values[i] = &p->value[i];
-    }
-    for (int i = 0; i < p->n_device; i++) {
-        const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
-        if (st == TP_OK) st = waited;
-    }
+    moved = 0;
+    st = tp__run_fetches(p, e, values, &moved);
+    tp__running_did(r, TP_TRACE_FETCH, moved);
     if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device && st == TP_OK; i++)
         if (p->used[i] && e->on[i].words[1] != 0)
@@ -8061,14 +8406,37 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     return st;
 }
 
-TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
-                                int n_fetches, const tp_tensor **values)
+TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+{
+    TP__REQUIRE(e && (feeds || n_feeds == 0) && n_feeds >= 0 && (fetches || n_fetches == 0) && n_fetches >= 0,
+                TP_ERR_ARG)
+
+    tp__running r;
+    tp__running_begin(&r, o);
+    const tp_status st = tp__exec_run(e, &r, feeds, n_feeds, fetches, n_fetches, values);
+    tp__running_end(&r);
+    return st;
+}
+TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
+                             const tp_tensor **values)
+{
+    return tp_exec_run_ex(e, NULL, feeds, n_feeds, fetches, n_fetches, values);
+}
+
+TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                   tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
     TP__REQUIRE(s, TP_ERR_ARG)
 
     tp_exec *e = tp_session_exec(s);
     if (!e) return TP_ERR_NOMEM;
-    return tp_exec_run(e, feeds, n_feeds, fetches, n_fetches, values);
+    return tp_exec_run_ex(e, o, feeds, n_feeds, fetches, n_fetches, values);
+}
+TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                                int n_fetches, const tp_tensor **values)
+{
+    return tp_session_run_ex(s, NULL, feeds, n_feeds, fetches, n_fetches, values);
 }
 
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value)
@@ -8173,10 +8541,6 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         const tp_call *k = &s->call;
-        double bytes = 0, flops = 0;
-        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (s->buffer[q] >= 0)
-                bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
         if (s->from >= 0) /* which way; what else runs where, the node says */
             snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
         else snprintf(kernel, sizeof kernel, "%s", k->op->name);
@@ -8186,10 +8550,10 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
             for (int j = 0; j < prog->n_instr && at + 24 < sizeof kernel; j++)
                 at += (size_t)snprintf(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "",
                                        prog->instr[j].row->name);
-            flops = (double)prog->n * prog->n_instr;
-        } else if (k->op->flops) flops = k->op->flops(k);
+        }
         tp_buf_printf(out, "%4d  %-28s %-20s %12.1f %12.3f ", i, kernel,
-                      k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
+                      k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", tp__step_bytes(s) / 1024.0,
+                      tp__step_flops(s) / 1e6);
         if (s->runs) tp_buf_printf(out, "%10.4f", s->seconds * 1e3 / (double)s->runs);
         else tp_buf_printf(out, "%10s", "-");
         tp_buf_printf(out, "  %s", s->name);
@@ -8212,6 +8576,7 @@ struct tp_run_request {
     tp_feed *feed;
     int n_feed, cap_feed;
     int first; /* the first fetch of the hook that is asking */
+    tp__running run;
     tp_graph *graph;
     tp_status status;
 };
@@ -8271,6 +8636,17 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
     return TP_OK;
 }
 
+TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace)
+{
+    TP__REQUIRE(r && trace, TP_ERR_ARG)
+
+    if (r->run.trace && r->run.trace != trace)
+        return r->status = tp_fail(TP_ERR_ARG, "two hooks trace one run, each for itself: share one trace");
+    r->run.trace = trace;
+    r->run.first = trace->n;
+    return TP_OK;
+}
+
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks)
 {
     TP__REQUIRE(s && (hooks || n_hooks == 0) && n_hooks >= 0, NULL)
@@ -8320,6 +8696,28 @@ TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h)
     return h->stop;
 }
 
+/* What the caller and the hooks want of a run. */
+static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches, int n_fetches)
+{
+    tp_run_request *r = &h->request;
+    for (int i = 0; i < n_fetches; i++)
+        if (tp_request_fetch(r, fetches[i]) < 0) return r->status;
+    for (int i = 0; i < h->n_hook; i++) {
+        h->first[i] = r->first = r->n_fetch;
+        tp_status st = h->hook[i]->before_run ? h->hook[i]->before_run(h->hook[i], r) : TP_OK;
+        if (st == TP_OK) st = r->status;
+        if (st != TP_OK) return st;
+        h->count[i] = r->n_fetch - h->first[i];
+    }
+    if (r->n_fetch > h->cap_value) {
+        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)r->n_fetch * 2 * sizeof *v);
+        if (!v) return TP_ERR_NOMEM;
+        h->value = v;
+        h->cap_value = r->n_fetch * 2;
+    }
+    return TP_OK;
+}
+
 TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
     TP__REQUIRE(h && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
@@ -8329,22 +8727,14 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     r->graph = h->session->graph;
     r->status = TP_OK;
     r->first = 0;
-    tp_status st;
-    for (int i = 0; i < n_fetches; i++)
-        if (tp_request_fetch(r, fetches[i]) < 0) return r->status;
-    for (int i = 0; i < h->n_hook; i++) {
-        h->first[i] = r->first = r->n_fetch;
-        if (h->hook[i]->before_run && (st = h->hook[i]->before_run(h->hook[i], r)) != TP_OK) return st;
-        if (r->status != TP_OK) return r->status;
-        h->count[i] = r->n_fetch - h->first[i];
-    }
-    if (r->n_fetch > h->cap_value) {
-        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)r->n_fetch * 2 * sizeof *v);
-        if (!v) return TP_ERR_NOMEM;
-        h->value = v;
-        h->cap_value = r->n_fetch * 2;
-    }
-    if ((st = tp_exec_run(h->exec, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value)) != TP_OK) return st;
+    tp__running_begin(&r->run, NULL);
+    const int64_t begun = tp__clock_ns();
+    tp_status st = tp__hooked_before(h, fetches, n_fetches);
+    if (r->run.trace) r->run.begun = r->run.at = begun;
+    tp__running_did(&r->run, TP_TRACE_HOOKS, 0);
+    if (st == TP_OK) st = tp__exec_run(h->exec, &r->run, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value);
+    tp__running_end(&r->run);
+    if (st != TP_OK) return st;
     for (int i = 0; i < n_fetches && values; i++) values[i] = h->value[i];
     for (int i = 0; i < h->n_hook; i++) {
         if (!h->hook[i]->after_run) continue;

@@ -160,17 +160,18 @@ typedef enum tp_status {
     TP_END = 2,  /* the input has no more data */
     TP_INTR = 3, /* Ctrl-C */
     TP_ERR = -1,
-    TP_ERR_ARG = -2,      /* an argument or option makes no sense */
-    TP_ERR_SHAPE = -3,    /* shapes do not fit */
-    TP_ERR_DTYPE = -4,    /* element types do not fit */
-    TP_ERR_NOMEM = -5,    /* out of memory */
-    TP_ERR_IO = -6,       /* the operating system refused a file operation */
-    TP_ERR_FORMAT = -7,   /* a file is damaged or of another kind */
-    TP_ERR_NAME = -8,     /* no such name, or a name that is taken */
-    TP_ERR_STATE = -9,    /* called at the wrong time */
-    TP_ERR_NUMERIC = -10, /* NaN or infinity where a check was asked for */
-    TP_ERR_TIMEOUT = -11,
-    TP_ERR_UNSUPPORTED = -12 /* this build or device cannot do it */
+    TP_ERR_ARG = -2,          /* an argument or option makes no sense */
+    TP_ERR_SHAPE = -3,        /* shapes do not fit */
+    TP_ERR_DTYPE = -4,        /* element types do not fit */
+    TP_ERR_NOMEM = -5,        /* out of memory */
+    TP_ERR_IO = -6,           /* the operating system refused a file operation */
+    TP_ERR_FORMAT = -7,       /* a file is damaged or of another kind */
+    TP_ERR_NAME = -8,         /* no such name, or a name that is taken */
+    TP_ERR_STATE = -9,        /* called at the wrong time */
+    TP_ERR_NUMERIC = -10,     /* NaN or infinity where a check was asked for */
+    TP_ERR_TIMEOUT = -11,     /* the time that a run or a wait was given is over */
+    TP_ERR_UNSUPPORTED = -12, /* this build or device cannot do it */
+    TP_ERR_CANCELLED = -13    /* another thread cancelled the run */
 } tp_status;
 
 /* The sentence of this thread's last error; never NULL, "" if there was none. Valid until the next error. */
@@ -2365,6 +2366,7 @@ TP_DEF const char *tp_status_name(tp_status status)
     case TP_ERR_STATE: return "TP_ERR_STATE";
     case TP_ERR_NUMERIC: return "TP_ERR_NUMERIC";
     case TP_ERR_TIMEOUT: return "TP_ERR_TIMEOUT";
+    case TP_ERR_CANCELLED: return "TP_ERR_CANCELLED";
     case TP_ERR_UNSUPPORTED: return "TP_ERR_UNSUPPORTED";
     }
     return "unknown status";
@@ -3547,6 +3549,25 @@ static void tp__run_here(int64_t n, tp_chunk_fn fn, void *user)
     for (int64_t i = 0; i < n; i++) fn(user, i);
 }
 
+TP__UNUSED static int64_t tp__clock_ns(void) { return (int64_t)(tp__os_clock() * 1e9); }
+
+/* When the workers of a pool were busy, while the thread that has one of these in tp__watching calls tp_pool_run. A worker
+ * writes into its own list, and before it says that its chunks are done; the caller reads when they all are. */
+typedef struct tp__span {
+    int64_t start, end; /* nanoseconds */
+} tp__span;
+typedef struct tp__spans {
+    tp__span *item;
+    int64_t n, cap, lost; /* lost: no memory for them */
+} tp__spans;
+typedef struct tp__watch {
+    const tp_pool *pool;
+    tp__spans *worker; /* one each; the caller is none */
+    int n_worker;
+    struct tp__watch *next; /* of another pool */
+} tp__watch;
+TP__UNUSED static TP__THREAD_LOCAL tp__watch *tp__watching; /* NULL: nobody asks */
+
 #ifdef TP_NO_THREADS
 
 struct tp_pool {
@@ -3612,6 +3633,8 @@ struct tp_pool {
     int caller_on;     /* atomic: the caller's processor, as of late */
     unsigned runs;     /* counted by the caller */
     int threads, started;
+    int numbered;     /* atomic: workers that have taken a number */
+    tp__watch *watch; /* of this run, as fn and user are; NULL: nobody asks */
     double spin;
     tp__os_mutex turn; /* held by the caller whose run it is */
     tp__os_mutex lock; /* around sleeping */
@@ -3649,18 +3672,36 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
  * fewer, so that all threads end together. */
 static int64_t tp__pool_share(const tp_pool *p, int64_t left) { return (left + 4 * p->threads - 1) / (4 * p->threads); }
 
-/* Claim and run chunks until none is left: how many those were. */
-static int64_t tp__pool_work(tp_pool *p)
+static void tp__watch_add(tp__spans *s, int64_t start)
 {
-    int64_t done = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
+    if (s->n == s->cap) {
+        const int64_t cap = s->cap ? s->cap * 2 : 64;
+        tp__span *item = (tp__span *)tp_realloc(s->item, (size_t)cap * sizeof *item);
+        if (!item) {
+            s->lost++;
+            return;
+        }
+        s->item = item;
+        s->cap = cap;
+    }
+    s->item[s->n].start = start;
+    s->item[s->n++].end = tp__clock_ns();
+}
+
+/* Claim and run chunks until none is left: how many those were. worker: its number, -1: the caller. */
+static int64_t tp__pool_work(tp_pool *p, int worker)
+{
+    int64_t done = 0, begun = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     while (left > 0) {
         const int64_t share = tp__pool_share(p, left);
         if (!__atomic_compare_exchange_n(&p->left, &left, left - share, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue; /* `left` is now what another thread made of it */
+        if (p->watch && done == 0) begun = tp__clock_ns();
         for (int64_t i = 0; i < share; i++) p->fn(p->user, p->n - left + i);
         done += share;
         left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     }
+    if (begun && worker >= 0 && worker < p->watch->n_worker) tp__watch_add(&p->watch->worker[worker], begun);
     return done;
 }
 
@@ -3668,6 +3709,7 @@ TP__OS_THREAD(tp__pool_worker, user)
 {
     tp_pool *p = (tp_pool *)user;
     tp__float_mode_enter(); /* for good */
+    const int number = __atomic_fetch_add(&p->numbered, 1, __ATOMIC_RELAXED);
     unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
@@ -3682,7 +3724,7 @@ TP__OS_THREAD(tp__pool_worker, user)
         }
         if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
             tp__os_leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
-        const int64_t done = tp__pool_work(p);
+        const int64_t done = tp__pool_work(p, number);
         if (done == 0) continue;
         __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
@@ -3758,6 +3800,8 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     p->fn = fn;
     p->user = user;
     p->n = n;
+    p->watch = tp__watching;
+    while (p->watch && p->watch->pool != p) p->watch = p->watch->next;
     const int64_t first = tp__pool_share(p, n);
     __atomic_store_n(&p->left, n - first, __ATOMIC_SEQ_CST);
 
@@ -3775,7 +3819,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 
     /* 3. Work, and wait for the chunks that others hold. */
     tp__run_here(first, fn, user);
-    p->claimed += n - first - tp__pool_work(p);
+    p->claimed += n - first - tp__pool_work(p, -1);
     if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
         tp__spin_until(&p->finished, true, p->claimed, p->spin))
         return;

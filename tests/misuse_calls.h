@@ -3874,6 +3874,38 @@ static void call_tp_session_run(int which)
 }
 static const char *const cases_tp_session_run[] = {"Ggood arguments", "!s = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
 
+static void call_tp_trace_free(int which)
+{
+    (void)which;
+    tp_trace *t_ = which == 1 ? NULL : &trace_out;
+    tp_trace_free(t_);
+    got_nothing();
+}
+static const char *const cases_tp_trace_free[] = {"Ggood arguments", "?t = NULL", NULL};
+
+static void call_tp_trace_save(int which)
+{
+    (void)which;
+    const tp_trace *t_ = which == 1 ? NULL : &trace_out;
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("trace.json");
+    got_status(tp_trace_save(t_, path_));
+}
+static const char *const cases_tp_trace_save[] = {"Ggood arguments", "!t = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
+static void call_tp_session_run_ex(int which)
+{
+    (void)which;
+    tp_session *s_ = which == 1 ? NULL : session();
+    const tp_run_options *o_ = which == 2 ? NULL : &run_options;
+    const tp_feed *feeds_ = which == 3 ? NULL : feeds();
+    int n_feeds_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT_MIN : 2;
+    tp_node *const *fetches_ = which == 8 ? NULL : which == 7 ? list_with_null() : list_nodes();
+    int n_fetches_ = which == 11 ? -1 : which == 10 ? 0 : which == 9 ? INT_MIN : 2;
+    const tp_tensor **values_ = which == 12 ? NULL : tensors_out;
+    got_status(tp_session_run_ex(s_, o_, feeds_, n_feeds_, fetches_, n_fetches_, values_));
+}
+static const char *const cases_tp_session_run_ex[] = {"Ggood arguments", "!s = NULL", "?o = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
+
 static void call_tp_session_eval(int which)
 {
     (void)which;
@@ -3961,6 +3993,20 @@ static void call_tp_exec_run(int which)
 }
 static const char *const cases_tp_exec_run[] = {"Ggood arguments", "!e = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
 
+static void call_tp_exec_run_ex(int which)
+{
+    (void)which;
+    tp_exec *e_ = which == 1 ? NULL : tp_session_exec(session());
+    const tp_run_options *o_ = which == 2 ? NULL : &run_options;
+    const tp_feed *feeds_ = which == 3 ? NULL : feeds();
+    int n_feeds_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT_MIN : 2;
+    tp_node *const *fetches_ = which == 8 ? NULL : which == 7 ? list_with_null() : list_nodes();
+    int n_fetches_ = which == 11 ? -1 : which == 10 ? 0 : which == 9 ? INT_MIN : 2;
+    const tp_tensor **values_ = which == 12 ? NULL : tensors_out;
+    got_status(tp_exec_run_ex(e_, o_, feeds_, n_feeds_, fetches_, n_fetches_, values_));
+}
+static const char *const cases_tp_exec_run_ex[] = {"Ggood arguments", "!e = NULL", "?o = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
+
 static void call_tp_exec_random_step(int which)
 {
     (void)which;
@@ -4031,6 +4077,15 @@ static void call_tp_request_feed(int which)
     got_status(tp_request_feed(r_, n_, value_));
 }
 static const char *const cases_tp_request_feed[] = {"?good arguments", "!r = NULL", "?n = poison of no graph", "?n = a node of another graph", "!n = NULL", "!value = NULL", NULL};
+
+static void call_tp_request_trace(int which)
+{
+    (void)which;
+    tp_run_request *r_ = NULL;
+    tp_trace *trace_ = which == 2 ? NULL : &trace_out;
+    got_status(tp_request_trace(r_, trace_));
+}
+static const char *const cases_tp_request_trace[] = {"?good arguments", "!r = NULL", "!trace = NULL", NULL};
 
 static void call_tp_hooked_session_new(int which)
 {
@@ -7535,6 +7590,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_session_graph", call_tp_session_graph, cases_tp_session_graph},
     {"tp_session_device", call_tp_session_device, cases_tp_session_device},
     {"tp_session_run", call_tp_session_run, cases_tp_session_run},
+    {"tp_trace_free", call_tp_trace_free, cases_tp_trace_free},
+    {"tp_trace_save", call_tp_trace_save, cases_tp_trace_save},
+    {"tp_session_run_ex", call_tp_session_run_ex, cases_tp_session_run_ex},
     {"tp_session_eval", call_tp_session_eval, cases_tp_session_eval},
     {"tp_session_read", call_tp_session_read, cases_tp_session_read},
     {"tp_session_load", call_tp_session_load, cases_tp_session_load},
@@ -7544,6 +7602,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_exec_free", call_tp_exec_free, cases_tp_exec_free},
     {"tp_session_exec", call_tp_session_exec, cases_tp_session_exec},
     {"tp_exec_run", call_tp_exec_run, cases_tp_exec_run},
+    {"tp_exec_run_ex", call_tp_exec_run_ex, cases_tp_exec_run_ex},
     {"tp_exec_random_step", call_tp_exec_random_step, cases_tp_exec_random_step},
     {"tp_exec_set_random_step", call_tp_exec_set_random_step, cases_tp_exec_set_random_step},
     {"tp_exec_print_plan", call_tp_exec_print_plan, cases_tp_exec_print_plan},
@@ -7551,6 +7610,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_exec_plan_info", call_tp_exec_plan_info, cases_tp_exec_plan_info},
     {"tp_request_fetch", call_tp_request_fetch, cases_tp_request_fetch},
     {"tp_request_feed", call_tp_request_feed, cases_tp_request_feed},
+    {"tp_request_trace", call_tp_request_trace, cases_tp_request_trace},
     {"tp_hooked_session_new", call_tp_hooked_session_new, cases_tp_hooked_session_new},
     {"tp_hooked_session_free", call_tp_hooked_session_free, cases_tp_hooked_session_free},
     {"tp_hooked_session_exec", call_tp_hooked_session_exec, cases_tp_hooked_session_exec},

@@ -439,6 +439,8 @@ static tp_hooked_session *hooked(void)
 {
     return (tp_hooked_session *)owned(hooked_given(), free_tp_hooked_session_free);
 }
+static tp_trace trace_out;
+static tp_run_options run_options;
 static const tp_feed *feeds(void)
 {
     static tp_feed feed[2];

@@ -1,0 +1,460 @@
+/* What a run can be asked for beside its fetches: a trace of what it did and when. */
+#define TP_IMPLEMENTATION
+#include "tp_callbacks.h"
+#include "tp_layers.h"
+#include "tp_optim.h"
+#include "tp_test.h"
+
+/* ==== >>net =========================================================================================== */
+/* A small convnet with a batch for each of up to two devices, trained by gradient descent on the sum of their costs. */
+
+enum { BATCH = 32, SIDE = 24, CHANNELS = 8, CLASSES = 10, MOST = 2 };
+
+typedef struct net {
+    tp_graph *g;
+    int n;
+    tp_node *x[MOST], *cost[MOST], *total, *train;
+    float data[BATCH * SIDE * SIDE * CHANNELS];
+    tp_feed feed[MOST];
+    tp_device *device[MOST];
+    tp_session *session;
+} net;
+
+static tp_node *conv(tp_node *x, const char *name, int filters)
+{
+    return tp_conv2d(x, name, .filters = filters, .kernel_size = 3, .activation = tp_relu);
+}
+
+static void net_build(net *n, int devices)
+{
+    memset(n, 0, sizeof *n);
+    n->n = devices;
+    n->g = tp_graph_new(NULL);
+    for (int i = 0; i < devices; i++) {
+        tp_variable_scope_desc scope;
+        memset(&scope, 0, sizeof scope);
+        scope.reuse = i > 0 ? TP_REUSE_YES : 0;
+        tp_device_enter(n->g, i);
+        tp_variable_scope_push(n->g, &scope);
+        const int64_t dim[4] = {TP_ANY, SIDE, SIDE, CHANNELS};
+        n->x[i] = tp_placeholder(n->g, i ? "x1" : "x0", TP_F32, tp_make_shape_n(4, dim));
+        tp_node *y = conv(conv(n->x[i], "conv0", 16), "conv1", 16);
+        n->cost[i] = tp_mean(tp_square(tp_fully_connected(y, "fc", .units = CLASSES)));
+        tp_variable_scope_pop(n->g);
+        tp_device_leave(n->g);
+    }
+    n->total = devices > 1 ? tp_add(n->cost[0], n->cost[1]) : n->cost[0];
+    static const char *const names[] = {"conv0/W", "conv0/b", "conv1/W", "conv1/b", "fc/W", "fc/b"};
+    tp_node *var[TP_COUNT(names)], *grad[TP_COUNT(names)];
+    for (int i = 0; i < TP_COUNT(names); i++) var[i] = tp_find_variable(n->g, names[i])->node;
+    tp_gradients(n->total, var, TP_COUNT(names), grad);
+    n->train = tp_apply_gradient_descent(var, grad, TP_COUNT(names), tp_const(n->g, 0.1f), NULL);
+    for (int i = 0; i < TP_COUNT(n->data); i++) n->data[i] = (float)(i % 17) * 0.1f - 0.8f;
+    for (int i = 0; i < devices; i++) {
+        const int64_t dim[4] = {BATCH, SIDE, SIDE, CHANNELS};
+        n->feed[i].node = n->x[i];
+        tp_tensor_view(&n->feed[i].value, TP_F32, tp_make_shape_n(4, dim), n->data);
+    }
+}
+
+static bool net_new(net *n, int devices, int threads)
+{
+    net_build(n, devices);
+    tp_session_config c = tp_default_session_config();
+    if (!CHECK_OK(tp_cpu_devices_new(devices, threads, NULL, n->device))) return false;
+    c.devices = n->device;
+    c.n_devices = devices;
+    n->session = tp_session_new(n->g, &c);
+    return CHECK_MSG(n->session != NULL, "%s", tp_last_error());
+}
+
+static void net_free(net *n)
+{
+    tp_session_free(n->session);
+    tp_graph_free(n->g);
+    for (int i = 0; i < n->n; i++)
+        if (n->device[i]) n->device[i]->close(n->device[i]);
+}
+
+static tp_status net_step(net *n, const tp_run_options *o)
+{
+    tp_node *fetch[] = {n->total, n->train};
+    return tp_session_run_ex(n->session, o, n->feed, n->n, fetch, 2, NULL);
+}
+
+/* ==== >>trace ========================================================================================= */
+
+/* Records of each thread follow each other; the largest part of `wall` that those of a thread leave out. */
+static double left_out(const tp_trace *t, int64_t run, int threads, double wall)
+{
+    double worst = 0;
+    for (int thread = 0; thread < threads; thread++) {
+        int64_t at = 0;
+        double sum = 0;
+        for (int64_t i = 0; i < t->n; i++) {
+            const tp_trace_record *r = &t->record[i];
+            if (r->thread != thread || r->run != run) continue;
+            CHECK(r->start <= r->end && r->start >= at);
+            CHECK(thread == 0 ? r->kind <= TP_TRACE_FETCH : r->kind == TP_TRACE_WORK || r->kind == TP_TRACE_IDLE);
+            at = r->end;
+            sum += (double)(r->end - r->start) * 1e-9;
+        }
+        CHECK_MSG(sum <= wall, "thread %d: %g s in %g s", thread, sum, wall);
+        if (wall - sum > worst * wall) worst = (wall - sum) / wall;
+    }
+    return worst;
+}
+
+/* What is traced of a step: each of its kernels, in order, and nearly all of its time. */
+static void traced_step(int devices, int threads)
+{
+    net n;
+    if (!net_new(&n, devices, threads)) return;
+    tp_node *fetch[] = {n.total, n.train};
+    tp_trace t;
+    tp_run_options o;
+    memset(&t, 0, sizeof t);
+    memset(&o, 0, sizeof o);
+    o.trace = &t;
+    double best = 1, share = 0, took = 0;
+    for (int try = 0; try < 40 && best > 0.01; try++) {
+        const int64_t first = t.n;
+        const double begun = tp_time();
+        if (!CHECK_OK(net_step(&n, &o))) break;
+        const double wall = tp_time() - begun, out = left_out(&t, try, threads, wall);
+        if (try == 0 || out >= best) continue; /* the first one makes the plan */
+        best = out;
+        took = wall;
+        share = 0;
+        for (int64_t i = first; i < t.n; i++)
+            if (t.record[i].kind == TP_TRACE_KERNEL) share += (double)(t.record[i].end - t.record[i].start);
+        share *= 1e-9 / wall;
+    }
+    CHECK_MSG(best < 0.05 && share > 0.5, "records leave out %g of %g ms, kernels take %g", best, took * 1e3, share);
+    /* against the plan */
+    tp_plan_info info;
+    CHECK_OK(tp_exec_plan_info(tp_session_exec(n.session), fetch, 2, &info));
+    int kernels = 0, copies = 0, convolutions = 0, on[MOST] = {0}, work = 0;
+    double bytes = 0, flops = 0, fed = 0, fetched = 0;
+    for (int64_t i = 0; i < t.n; i++) {
+        const tp_trace_record *r = &t.record[i];
+        if (r->run != t.n_run - 1) continue;
+        kernels += r->kind == TP_TRACE_KERNEL;
+        copies += r->kind == TP_TRACE_COPY;
+        work += r->kind == TP_TRACE_WORK;
+        if (r->kind == TP_TRACE_KERNEL || r->kind == TP_TRACE_COPY) {
+            bytes += r->bytes;
+            flops += r->flops;
+            CHECK(strcmp(r->device, n.device[0]->name) == 0 || strcmp(r->device, n.device[devices - 1]->name) == 0);
+            for (int d = 0; d < devices; d++) on[d] += strcmp(r->device, n.device[d]->name) == 0;
+        }
+        if (r->kind == TP_TRACE_KERNEL && strcmp(r->name, "conv2d") == 0) {
+            CHECK(strstr(r->node, "conv") != NULL);
+            const double out = (double)BATCH * SIDE * SIDE * 16 * 3 * 3 * 2;
+            CHECK(r->flops == out * CHANNELS || r->flops == out * 16);
+            convolutions++;
+        }
+        if (r->kind == TP_TRACE_FEED) fed += r->bytes;
+        if (r->kind == TP_TRACE_FETCH) fetched += r->bytes;
+        CHECK(r->kind == TP_TRACE_WORK || r->kind == TP_TRACE_IDLE ? r->thread > 0 : r->thread == 0);
+    }
+    CHECK_MSG(kernels + copies == info.n_steps && copies == info.n_copies, "%d kernels, %d copies, %d steps", kernels,
+              copies, info.n_steps);
+    CHECK(convolutions == 2 * devices && t.lost == 0);
+    CHECK_MSG(bytes == info.bytes && flops == info.flops, "%g and %g bytes, %g and %g FLOPs", bytes, info.bytes, flops,
+              info.flops);
+    CHECK(fed == (double)sizeof n.data * devices &&
+          fetched == (double)(sizeof(float) + (size_t)(n.train->dtype == TP_BOOL ? 0 : 4)));
+    for (int d = 0; d < devices; d++) CHECK(on[d] > 0);
+    CHECK(threads == 1 ? work == 0 : true);
+    tp_trace_free(&t);
+    net_free(&n);
+}
+
+TEST(a_trace_adds_up_to_the_step_on_one_thread) { traced_step(1, 1); }
+#ifndef TP_NO_THREADS
+TEST(a_trace_adds_up_to_the_step_on_two_threads) { traced_step(1, 2); }
+TEST(a_trace_adds_up_to_the_step_on_two_devices) { traced_step(2, 2); }
+#endif
+
+#ifndef TP_NO_THREADS
+/* Two chunks that wait for each other, so that each is another thread's. */
+static int arrived;
+static void both_chunks(void *user, int64_t chunk)
+{
+    (void)chunk;
+    __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n((int *)user, __ATOMIC_ACQUIRE) < 2)
+        ;
+}
+static void both_kernel(const tp_call *k)
+{
+    __atomic_store_n(&arrived, 0, __ATOMIC_RELEASE);
+    tp_device_parallel(k->device, 2, both_chunks, &arrived);
+    memcpy(k->out[0].data, k->in[0].data, sizeof(float));
+}
+TEST(the_other_threads_of_a_device_are_in_the_trace)
+{
+    static tp_op row;
+    row = *tp_op_find("neg");
+    row.name = "both", row.label = "Both", row.flags = TP_OP_RANDOM;
+    row.naive_f32 = row.fast = both_kernel;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_const(g, 3), *y = tp_apply(g, &row, &x, 1, NULL);
+    tp_session_config c = tp_default_session_config();
+    c.threads = 2;
+    tp_session *s = tp_session_new(g, &c);
+    tp_trace t;
+    tp_run_options o;
+    memset(&t, 0, sizeof t);
+    memset(&o, 0, sizeof o);
+    o.trace = &t;
+    const tp_tensor *out = NULL;
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run_ex(s, &o, NULL, 0, &y, 1, &out));
+    CHECK(out && tp_tensor_get(out, 0) == 3);
+    tp_session_free(s); /* the trace has copies */
+    tp_graph_free(g);
+    memset(&row, 0, sizeof row);
+    int64_t kernel = -1;
+    int works = 0;
+    for (int64_t i = 0; i < t.n; i++) {
+        const tp_trace_record *r = &t.record[i];
+        if (r->kind == TP_TRACE_KERNEL) kernel = i;
+        if (r->kind != TP_TRACE_WORK) continue;
+        const tp_trace_record *k = &t.record[kernel];
+        CHECK(r->thread == 1 && k->run == r->run && r->start >= k->start && r->end <= k->end);
+        CHECK_STR(r->name, "both");
+        CHECK_STR(r->node, "Both");
+        CHECK_STR(r->device, "cpu:0");
+        works++;
+    }
+    CHECK(works == 3 && t.n_run == 3);
+    for (int64_t run = 0; run < 3; run++) left_out(&t, run, 2, 1e9);
+    tp_trace_free(&t);
+}
+#endif
+
+/* -- as a file */
+
+/* One value of a JSON text; NULL: it is none. */
+static const char *json(const char *p)
+{
+    while (p && strchr(" \n\t\r", *p) && *p) p++;
+    if (!p || !*p) return NULL;
+    if (*p == '"') {
+        for (p++; *p != '"'; p++) {
+            if ((unsigned char)*p < 32) return NULL;
+            if (*p == '\\' && !strchr("\"\\/bfnrtu", *++p)) return NULL;
+        }
+        return p + 1;
+    }
+    if (*p == '{' || *p == '[') {
+        const char close = *p == '{' ? '}' : ']';
+        for (p++;; p++) {
+            while (*p && strchr(" \n\t\r", *p)) p++;
+            if (*p == close) return p + 1;
+            if (close == '}' && (!(p = json(p)) || *p++ != ':')) return NULL;
+            if (!(p = json(p))) return NULL;
+            while (*p && strchr(" \n\t\r", *p)) p++;
+            if (*p == close) return p + 1;
+            if (*p != ',') return NULL;
+        }
+    }
+    const size_t n = strspn(p, "+-.0123456789eE");
+    return n && p[0] != '.' ? p + n : NULL;
+}
+
+TEST(a_trace_is_written_for_chrome)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(4, 4));
+    tp_node *y = tp_matmul(x, x);
+    tp_session *s = tp_session_new(g, NULL);
+    float data[16] = {1, 2, 3};
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    tp_tensor_view(&f.value, TP_F32, tp_make_shape(4, 4), data);
+    tp_trace t;
+    tp_run_options o;
+    memset(&t, 0, sizeof t);
+    memset(&o, 0, sizeof o);
+    o.trace = &t;
+    for (int i = 0; i < 2; i++) CHECK_OK(tp_session_run_ex(s, &o, &f, 1, &y, 1, NULL));
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int64_t i = 0; i < t.n; i++)
+        if (t.record[i].kind == TP_TRACE_KERNEL) t.record[i].node = "a \"quoted\\ name";
+    t.record[0].bytes = 0.5;
+    char path[300];
+    snprintf(path, sizeof path, "%s", tp_test_path(tp_test_tmpdir(), "trace.json"));
+    CHECK_OK(tp_trace_save(&t, path));
+    char *text = NULL;
+    size_t size = 0;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &text, &size))) return;
+    const char *end = json(text);
+    CHECK_MSG(end && strcmp(end, "\n") == 0, "no JSON: %.40s", text);
+    CHECK(strncmp(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", 39) == 0);
+    CHECK(strstr(text, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"cpu:0\"}}") != NULL);
+    CHECK(strstr(text, "\"node\":\"a \\\"quoted\\\\ name\",\"bytes\":192.0,\"flops\":128.0}") != NULL);
+    CHECK(strstr(text, "\"bytes\":0.5,") != NULL);
+    int events = 0;
+    const char *at = text;
+    for (int64_t i = 0; i < t.n; i++) {
+        const tp_trace_record *r = &t.record[i];
+        long long ts, dur;
+        int pid, tid, ts_ns, dur_ns;
+        if (r->kind == TP_TRACE_IDLE) continue;
+        if (!CHECK((at = strstr(at, "{\"ph\":\"X\"")) != NULL)) break;
+        CHECK(sscanf(at, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%3d,\"dur\":%lld.%3d,", &pid, &tid, &ts,
+                     &ts_ns, &dur, &dur_ns) == 6);
+        CHECK(ts * 1000 + ts_ns == r->start - t.record[0].start && dur * 1000 + dur_ns == r->end - r->start);
+        CHECK(tid == r->thread && pid == (*r->device ? 1 : 0));
+        at++;
+        events++;
+    }
+    CHECK(events >= 8 && at && strstr(at, "{\"ph\":\"X\"") == NULL);
+    tp_free(text);
+    CHECK_ERR(tp_trace_save(&t, tp_test_path(tp_test_tmpdir(), "no such folder/trace.json")), TP_ERR_IO, "trace.json");
+    tp_trace_free(&t);
+    CHECK(t.n == 0 && t.record == NULL);
+    CHECK_OK(tp_trace_save(&t, path)); /* of nothing */
+    if (CHECK_OK(tp_file_read(path, false, 0, &text, &size))) CHECK(json(text) != NULL);
+    tp_free(text);
+}
+
+/* -- asked for by a hook */
+
+typedef struct tracer {
+    tp_hook hook;
+    tp_trace trace;
+    bool on;
+    int64_t seen; /* records, in after_run */
+} tracer;
+static tp_status slow_before(tp_hook *h, tp_run_request *r)
+{
+    (void)h, (void)r;
+    const double until = tp_time() + 0.003;
+    while (tp_time() < until)
+        ;
+    return TP_OK;
+}
+static tp_status trace_before(tp_hook *h, tp_run_request *r)
+{
+    tracer *t = (tracer *)h->user;
+    return t->on ? tp_request_trace(r, &t->trace) : TP_OK;
+}
+static tp_status trace_after(tp_hook *h, const tp_run_values *v)
+{
+    (void)v;
+    ((tracer *)h->user)->seen = ((tracer *)h->user)->trace.n;
+    return TP_OK;
+}
+
+TEST(a_hook_asks_for_a_trace)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const int64_t four = 4;
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape_n(1, &four), tp_init_ones());
+    tp_node *y = tp_assign_add(v, v, NULL);
+    tp_session *s = tp_session_new(g, NULL);
+    tracer t[2];
+    tp_hook slow, *hooks[3] = {&slow, &t[0].hook, &t[1].hook};
+    memset(&t, 0, sizeof t);
+    memset(&slow, 0, sizeof slow);
+    slow.before_run = slow_before;
+    for (int i = 0; i < 2; i++) {
+        t[i].hook.user = &t[i];
+        t[i].hook.before_run = trace_before;
+        t[i].hook.after_run = trace_after;
+    }
+    tp_hooked_session *h = tp_hooked_session_new(s, hooks, 3);
+    CHECK_OK(tp_hooked_run(h, &y, 1, NULL));
+    CHECK(t[0].seen == 0 && t[0].trace.n == 0);
+    t[0].on = true;
+    CHECK_OK(tp_hooked_run(h, &y, 1, NULL));
+    const int64_t n = t[0].seen;
+    if (CHECK(n >= 5 && t[0].trace.n == n && t[0].trace.n_run == 1)) {
+        const tp_trace_record *r = t[0].trace.record;
+        CHECK(r[0].kind == TP_TRACE_HOOKS && r[0].end - r[0].start >= 3000000);
+        CHECK(r[1].kind == TP_TRACE_PLAN && r[2].kind == TP_TRACE_FEED && r[3].kind == TP_TRACE_KERNEL);
+        left_out(&t[0].trace, 0, 1, 1e9);
+    }
+    t[1].on = true;
+    CHECK_ERR(tp_hooked_run(h, &y, 1, NULL), TP_ERR_ARG, "two hooks trace one run");
+    CHECK(t[1].trace.n == 0 && t[0].trace.n == n + 1); /* the hooks' part is there */
+    t[1].on = t[0].on = false;
+    CHECK_OK(tp_hooked_run(h, &y, 1, NULL));
+    CHECK(t[0].trace.n == n + 1);
+    tp_trace_free(&t[0].trace);
+    tp_trace_free(NULL);
+    tp_hooked_session_free(h);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* -- without memory the run goes on, and the trace tells */
+
+TEST(a_trace_without_memory_costs_no_run)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_const(g, 3), *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape_n(0, NULL), tp_init_ones());
+    tp_node *y = tp_mul(v, x);
+    tp_session_config c = tp_default_session_config();
+#ifndef TP_NO_THREADS
+    c.threads = 2;
+#endif
+    tp_session *s = tp_session_new(g, &c);
+    CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, NULL));
+    const long live = tp_test_live_blocks();
+    int64_t whole = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_trace t;
+        tp_run_options o;
+        memset(&t, 0, sizeof t);
+        memset(&o, 0, sizeof o);
+        o.trace = &t;
+        const tp_tensor *out = NULL;
+        tp_test_fail_after(n);
+        const tp_status st = tp_session_run_ex(s, &o, NULL, 0, &y, 1, &out);
+        failed = tp_test_alloc_failed();
+        CHECK(st == TP_OK && out && tp_tensor_get(out, 0) == 3);
+        if (!failed) CHECK(t.lost == 0 && t.n >= 4);
+        for (int64_t i = 0; i < t.n; i++) CHECK(t.record[i].name && t.record[i].node && t.record[i].device);
+        whole = t.n;
+        tp_trace_free(&t);
+        CHECK(tp_test_live_blocks() == live);
+    }
+    tp_test_alloc_reset();
+    CHECK(whole >= 4);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* -- with and without a trace: the same bits */
+
+TEST(a_trace_changes_no_bit)
+{
+    net n[2];
+    tp_tensor w[2];
+    tp_trace t;
+    tp_run_options o;
+    memset(&w, 0, sizeof w);
+    memset(&t, 0, sizeof t);
+    memset(&o, 0, sizeof o);
+    o.trace = &t;
+    for (int i = 0; i < 2; i++) {
+        if (!net_new(&n[i], 1, 1)) return;
+        for (int k = 0; k < 2; k++) CHECK_OK(net_step(&n[i], i ? &o : NULL));
+        CHECK_OK(tp_session_read(n[i].session, tp_find_variable(n[i].g, "conv0/W"), &w[i]));
+    }
+    CHECK(tp_tensor_bytes(&w[0]) == tp_tensor_bytes(&w[1]) &&
+          memcmp(w[0].data, w[1].data, tp_tensor_bytes(&w[0])) == 0);
+    for (int i = 0; i < 2; i++) {
+        tp_tensor_free(&w[i]);
+        net_free(&n[i]);
+    }
+    tp_trace_free(&t);
+}
+
+TEST_MAIN()

@@ -794,29 +794,57 @@ typedef struct tp_summary_attrs {
     int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
 } tp_summary_attrs;
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n is no summary */
-/* types is a sum of tp_summary_type; name NULL = the op's. Only in the main training tower, or outside towers. Tags:
- * <name>-summary, -histogram, -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on.
- * Monitors leave out towerN/ and a last -summary. collection NULL = SUMMARIES. [tfutils: add_tensor_summary] */
+/* tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
+ * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on. Monitors leave out towerN/
+ * and a last -summary. What another tower adds to SUMMARIES is gone when the tower ends, in a collection of your own it stays.
+ * [tfutils: add_tensor_summary] */
+#define TP_NO_COLLECTION ""
+typedef struct tp_tensor_summary_desc {
+    tp_at at_;
+    int types;              /* a sum of tp_summary_type */
+    const char *name;       /* NULL = the op's */
+    const char *collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
+    const char *const *collections; /* several instead, in a list that ends with NULL */
+} tp_tensor_summary_desc;
+TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d);
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
 /* Sparsity, rms and histogram of an activation (types 0), or a sum of tp_summary_type, under activation-summary/. A scalar
  * is refused with a warning. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay;                    /* 0 = 0.95; TP_ZERO for 0 */
-    const char *collection;         /* NULL = MOVING_SUMMARY_OPS */
-    const char *summary_collection; /* NULL = SUMMARIES */
+    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run what is returned yourself */
+    const char *summary_collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *const *summary_collections; /* several instead, in a list that ends with NULL */
 } tp_moving_summary_desc;
-/* Zero-debiased moving average of scalars, in local variables EMA/<name>. [tfutils: add_moving_summary] */
-TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
+/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns the n averages, each of which takes one more
+ * value in when it is run; NULL where there are none: in a tower that is not the main one, where variables are only reused,
+ * after a mistake. The array lives as long as the graph. [tfutils: add_moving_summary] */
+TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
 /* For each trainable variable whose name matches the regex (>>regex) from the start, `$` appended; NULL: all. A regex that
- * matches none is warned about. [tfutils: add_param_summary] */
+ * matches none is warned about. Several pairs of regex and types are several calls. [tfutils: add_param_summary] */
+typedef struct tp_param_summary_desc {
+    tp_at at_;
+    const char *regex;
+    int types;                      /* a sum of tp_summary_type */
+    const char *collection;         /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *const *collections; /* several instead, in a list that ends with NULL */
+} tp_param_summary_desc;
+TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
-TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_at at);
 #ifndef __cplusplus
-#define tp_add_param_summary(g_, regex_, types_) tp_add_param_summary_(g_, regex_, types_, (tp_at)TP_AT)
-#define tp_add_moving_summary(...)                           \
-    tp_add_moving_summary_n((tp_node *const[]){__VA_ARGS__}, \
-                            (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *)), NULL)
+#define tp_add_tensor_summary(x_, ...) \
+    tp_add_tensor_summary_(x_, &(const tp_tensor_summary_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_add_param_summary(g_, ...) \
+    tp_add_param_summary_(g_, &(const tp_param_summary_desc){.at_ = TP_AT, __VA_ARGS__})
+#define TP__NODES(...) \
+    (tp_node *const[]){__VA_ARGS__}, (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *))
+#define TP__BARE(...) __VA_ARGS__
+/* tp_add_moving_summary(cost, error), or with options: tp_add_moving_summary_with((.decay = 0.9f), cost, error) */
+#define tp_add_moving_summary(...) tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), NULL)
+#define tp_add_moving_summary_with(options_, ...) \
+    tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), &(const tp_moving_summary_desc){TP__BARE options_})
 #endif
 /* ==== >>regex ========================================================================================= */
 
@@ -4895,8 +4923,27 @@ static bool tp__summary_here(const tp_graph *g)
     return g->status == TP_OK && (!t || t->is_main_training_tower);
 }
 
+/* Where what was made is to be found: in each of a list that ends with NULL, or in one, or the usual one; "": in none. */
+typedef struct tp__keys {
+    const char *one;
+    const char *const *several;
+} tp__keys;
+static tp__keys tp__keys_of(const char *one, const char *const *several, const char *otherwise)
+{
+    tp__keys k;
+    k.one = one ? one : otherwise;
+    k.several = several;
+    return k;
+}
+static void tp__keys_add(tp_graph *g, const tp__keys *k, tp_node *n)
+{
+    for (int i = 0; k->several && k->several[i]; i++)
+        if (*k->several[i]) tp_collection_add(g, k->several[i], n);
+    if (!k->several && *k->one) tp_collection_add(g, k->one, n);
+}
+
 /* The tag is the node's name, with its name scope and unique in the graph, as TensorFlow has it. */
-static void tp__summary_node(tp_node *x, const char *name, int kind, const char *collection)
+static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__keys *keys)
 {
     tp_graph *g = tp_node_graph(x);
     tp_summary_attrs a;
@@ -4913,7 +4960,7 @@ static void tp__summary_node(tp_node *x, const char *name, int kind, const char 
     tp_node *n = tp_apply_ex(g, &d);
     if (tp_is_poison(n)) return;
     ((tp_summary_attrs *)n->op->attrs)->tag = n->op->name;
-    tp_collection_add(g, collection ? collection : TP_KEY_SUMMARIES, n);
+    tp__keys_add(g, keys, n);
 }
 
 /* tag_base + suffix, both in the graph's arena */
@@ -4923,29 +4970,45 @@ static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
     return s ? s : (tp__graph_nomem(g), "");
 }
 
-TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection)
+static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp__keys *k, const tp_at *at)
 {
-    TP__REQUIRE(x, )
-
-    if (tp_is_poison(x)) return;
     tp_graph *g = tp_node_graph(x);
-    if (!tp__summary_here(g)) return;
     const int known = TP_SUMMARY_SCALAR | TP_SUMMARY_HISTOGRAM | TP_SUMMARY_SPARSITY | TP_SUMMARY_MEAN |
                       TP_SUMMARY_RMS | TP_SUMMARY_IMAGE;
     if (types & ~known) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
+        tp_graph_fail(g, at, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
         return;
     }
     if (!name) name = x->op->name;
-    if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, collection);
-    if (types & TP_SUMMARY_HISTOGRAM)
-        tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, collection);
-    if (types & TP_SUMMARY_IMAGE) tp__summary_node(x, name, TP_SUMMARY_IMAGE, collection);
+    if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, k);
+    if (types & TP_SUMMARY_HISTOGRAM) tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, k);
+    if (types & TP_SUMMARY_IMAGE) tp__summary_node(x, name, TP_SUMMARY_IMAGE, k);
     if (types & TP_SUMMARY_SPARSITY)
-        tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, collection);
-    if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, collection);
+        tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, k);
+    if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, k);
     if (types & TP_SUMMARY_RMS)
-        tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, collection);
+        tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, k);
+}
+
+TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d)
+{
+    TP__REQUIRE(x && d, )
+
+    if (tp_is_poison(x)) return;
+    const tp_graph *g = tp_node_graph(x);
+    const tp__keys k = tp__keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
+    if (d->main_tower_only == TP_NO ? g->status == TP_OK : tp__summary_here(g))
+        tp__tensor_summary(x, d->types, d->name, &k, &d->at_);
+}
+
+TP_DEF void(tp_add_tensor_summary)(tp_node *x, int types, const char *name, const char *collection)
+{
+    tp_tensor_summary_desc d;
+    memset(&d, 0, sizeof d);
+    d.types = types;
+    d.name = name;
+    d.collection = collection;
+    tp_add_tensor_summary_(x, &d);
 }
 
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection)
@@ -4960,7 +5023,7 @@ TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, c
     }
     if (types == 0) types = TP_SUMMARY_SPARSITY | TP_SUMMARY_RMS | TP_SUMMARY_HISTOGRAM;
     tp_cached_name_scope_push(g, "activation-summary", true);
-    tp_add_tensor_summary(x, types, name, collection);
+    (tp_add_tensor_summary)(x, types, name, collection);
     tp_name_scope_pop(g);
 }
 
@@ -4978,72 +5041,88 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
-TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *desc)
+/* The average of one scalar; NULL: not here, or a mistake. */
+static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *averages, const tp__keys *summaries)
 {
-    TP__REQUIRE((scalars || n == 0) && n >= 0, )
-
-    const float decay = tp__float_option(desc ? desc->decay : 0.0f, 0.95f);
-    for (int i = 0; i < n; i++) {
-        tp_node *x = scalars[i];
-        if (tp_is_poison(x)) return;
-        tp_graph *g = tp_node_graph(x);
-        if (!tp__summary_here(g)) return;
-        if (tp_variable_scope_reuse(g) == TP_REUSE_YES) {
-            tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables",
-                   x->op->name);
-            return;
-        }
-        if (x->shape.ndim != 0) {
-            char t[TP_SHAPE_TEXT];
-            tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed",
-                          x->op->name, tp_shape_text(&x->shape, t));
-            return;
-        }
-        const char *name = tp__strip_towers(g, x->op->name);
-        if (x->dtype != TP_F32) x = tp_cast(x, TP_F32);
-        tp_variable_desc vd;
-        memset(&vd, 0, sizeof vd);
-        vd.init = tp_init_zeros();
-        vd.trainable = TP_NO;
-        vd.local = true;
-        tp_node *vars[2];
-        const char *part[2] = {"biased", "local_step"};
-        for (int k = 0; k < 2; k++) { /* at the root: the name says all */
-            const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
-            if (!full) full = "EMA";
-            tp_variable *v = tp_find_variable(g, full);
-            vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
-        }
-        const float attrs = decay;
-        tp_apply_desc d;
-        memset(&d, 0, sizeof d);
-        d.row = &tp__op_ema_debias;
-        d.in = &x;
-        d.n_in = 1;
-        d.attrs = &attrs;
-        d.vars = vars;
-        d.n_var = 2;
-        d.name = tp__tag(g, "EMA/", name);
-        tp_node *ema = tp_apply_ex(g, &d);
-        tp_name_scope_push(g, ""); /* the name has its scopes */
-        tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, desc ? desc->summary_collection : NULL);
-        tp_name_scope_pop(g);
-        tp_collection_add(g, desc && desc->collection ? desc->collection : TP_KEY_MOVING_SUMMARY_OPS, ema);
+    tp_graph *g = tp_node_graph(x);
+    if (tp_is_poison(x) || !tp__summary_here(g)) return NULL;
+    if (tp_variable_scope_reuse(g) == TP_REUSE_YES) {
+        tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables",
+               x->op->name);
+        return NULL;
     }
+    if (x->shape.ndim != 0) {
+        char t[TP_SHAPE_TEXT];
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed", x->op->name,
+                      tp_shape_text(&x->shape, t));
+        return NULL;
+    }
+    const char *name = tp__strip_towers(g, x->op->name);
+    if (x->dtype != TP_F32) x = tp_cast(x, TP_F32);
+    tp_variable_desc vd;
+    memset(&vd, 0, sizeof vd);
+    vd.init = tp_init_zeros();
+    vd.trainable = TP_NO;
+    vd.local = true;
+    tp_node *vars[2];
+    const char *part[2] = {"biased", "local_step"};
+    for (int k = 0; k < 2; k++) { /* at the root: the name says all */
+        const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
+        if (!full) full = "EMA";
+        tp_variable *v = tp_find_variable(g, full);
+        vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
+    }
+    const float attrs = decay;
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = &tp__op_ema_debias;
+    d.in = &x;
+    d.n_in = 1;
+    d.attrs = &attrs;
+    d.vars = vars;
+    d.n_var = 2;
+    d.name = tp__tag(g, "EMA/", name);
+    tp_node *ema = tp_apply_ex(g, &d);
+    tp_name_scope_push(g, ""); /* the name has its scopes */
+    tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, summaries);
+    tp_name_scope_pop(g);
+    tp__keys_add(g, averages, ema);
+    return g->status == TP_OK ? ema : NULL;
 }
 
-TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_at at)
+TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *desc)
 {
-    TP__GRAPH_REQUIRE(g, g, )
+    TP__REQUIRE((scalars || n == 0) && n >= 0, NULL)
+
+    tp_moving_summary_desc none;
+    memset(&none, 0, sizeof none);
+    if (!desc) desc = &none;
+    const tp__keys averages = tp__keys_of(desc->collection, NULL, TP_KEY_MOVING_SUMMARY_OPS),
+                   summaries = tp__keys_of(desc->summary_collection, desc->summary_collections, TP_KEY_SUMMARIES);
+    tp_node **ema = NULL;
+    for (int i = 0; i < n; i++) {
+        tp_node *y = tp__moving_summary(scalars[i], tp__float_option(desc->decay, 0.95f), &averages, &summaries);
+        if (!y) return NULL;
+        if (!ema) ema = (tp_node **)tp_graph_alloc(tp_node_graph(y), (size_t)n * sizeof *ema);
+        if (!ema) return NULL;
+        ema[i] = y;
+    }
+    return ema;
+}
+
+TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d)
+{
+    TP__GRAPH_REQUIRE(g, g && d, )
 
     int n = 0;
     if (!tp__summary_here(g)) return;
+    const tp__keys k = tp__keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
     tp_cached_name_scope_push(g, "param-summary", true);
     tp__filter f;
-    if (tp__filter_open(&f, g, &at, "add_param_summary", regex, false)) {
+    if (tp__filter_open(&f, g, &d->at_, "add_param_summary", d->regex, false)) {
         tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
         for (int i = 0; i < n; i++)
-            if (tp__filter_takes(&f, vars[i]->op->name)) tp_add_tensor_summary(vars[i], types, NULL, NULL);
+            if (tp__filter_takes(&f, vars[i]->op->name)) tp__tensor_summary(vars[i], d->types, NULL, &k, &d->at_);
         tp__filter_close(&f);
     }
     tp_name_scope_pop(g);
@@ -5051,9 +5130,11 @@ TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_
 
 TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 {
-    tp_at at;
-    memset(&at, 0, sizeof at);
-    tp_add_param_summary_(g, regex, types, at);
+    tp_param_summary_desc d;
+    memset(&d, 0, sizeof d);
+    d.regex = regex;
+    d.types = types;
+    tp_add_param_summary_(g, &d);
 }
 
 /* ==== >>plan ========================================================================================== */

@@ -2813,7 +2813,7 @@ static tp_status tp__queue_setup(tp_input_source *s)
     d.local = true;
     f->size_node = tp_get_variable(g, &d);
     tp_name_scope_push(g, ""); /* the name has its scope */
-    if (tp_node_variable(f->size_node)) tp_add_tensor_summary(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
+    if (tp_node_variable(f->size_node)) (tp_add_tensor_summary)(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
     else f->size_node = NULL;
     tp_name_scope_pop(g);
     return TP_OK;

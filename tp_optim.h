@@ -264,7 +264,8 @@ struct tp_gradproc {
     int n_rules;
     tp_node *(*map)(tp_node *grad, tp_node *var, void *user);
     bool quiet;
-    tp_at at_; /* where it was asked for; file may be NULL */
+    const char *const *collections; /* of SummaryGradient; ends with NULL */
+    tp_at at_;                      /* where it was asked for; file may be NULL */
 };
 
 /* Drop pairs without a gradient, with one warning that names them. [FilterNoneGrad] */
@@ -280,8 +281,10 @@ TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, v
                                    const char *regex);
 
 /* A histogram <var>-grad and a moving summary <var>/rms of the gradients of matching variables (regex NULL: all), once a
- * variable. [SummaryGradient] */
+ * variable. _to: the histograms go to these collections, which end with NULL, instead of SUMMARIES; they are copied when an
+ * optimizer takes the processor. [SummaryGradient] */
 TP_DEF tp_gradproc tp_gradproc_summary(const char *regex);
+TP_DEF tp_gradproc tp_gradproc_summary_to(const char *regex, const char *const *collections);
 /* Log shape, mean, rms and the first elements of each gradient when it is used, once a variable. [PrintGradient] */
 TP_DEF tp_gradproc tp_gradproc_print(const char *regex);
 /* A gradient with a NaN or an infinity fails the run, with a sentence that names the variable. [CheckGradient] */
@@ -294,6 +297,7 @@ TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
 #define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), (tp_at)TP_AT)
 #define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), (tp_at)TP_AT)
 #define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), (tp_at)TP_AT)
+#define tp_gradproc_summary_to(regex_, ...) tp_gradproc_at((tp_gradproc_summary_to)(regex_, __VA_ARGS__), (tp_at)TP_AT)
 #define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), (tp_at)TP_AT)
 #endif
 
@@ -1280,13 +1284,14 @@ static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
 static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp__filter filter;
+    const tp__keys keys = tp__keys_of(NULL, p->collections, TP_KEY_SUMMARIES);
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *var = gvs[i].var, *grad = gvs[i].grad;
         if (!grad || !tp__filter_takes(&filter, tp_node_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
             !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
-        tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, NULL);
+        tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, &keys);
         tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));
         tp_add_moving_summary_n(&rms, 1, NULL);
     }
@@ -1294,12 +1299,14 @@ static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *
     return n;
 }
 
-TP_DEF tp_gradproc(tp_gradproc_summary)(const char *regex)
+TP_DEF tp_gradproc(tp_gradproc_summary_to)(const char *regex, const char *const *collections)
 {
     tp_gradproc p = tp__gradproc_make("SummaryGradient", tp__gradproc_summary);
     p.regex = regex;
+    p.collections = collections;
     return p;
 }
+TP_DEF tp_gradproc(tp_gradproc_summary)(const char *regex) { return (tp_gradproc_summary_to)(regex, NULL); }
 
 static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
@@ -1361,6 +1368,15 @@ static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
 {
     if (p->name && !(p->name = tp_graph_strdup(g, p->name))) return false;
     if (p->regex && !(p->regex = tp_graph_strdup(g, p->regex))) return false;
+    if (p->collections) {
+        int n = 0;
+        while (p->collections[n]) n++;
+        const char **list = (const char **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *list);
+        if (!list) return false;
+        for (int i = 0; i < n; i++)
+            if (!(list[i] = tp_graph_strdup(g, p->collections[i]))) return false;
+        p->collections = list;
+    }
     if (!p->rules) return true;
     tp_grad_rule *rules = (tp_grad_rule *)tp_graph_alloc(g, (size_t)p->n_rules * sizeof *rules);
     if (!rules) return false;

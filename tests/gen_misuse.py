@@ -64,7 +64,7 @@ tp_load_existing_json.dir tp_trainer_free.t tp_trainer_initialize.init tp_export
 tp_export_c_text.info tp_export_onnx.d tp_export_onnx_buf.d tp_export_compact.d tp_export_serving.d
 tp_import_onnx.d tp_import_onnx_parse.d tp_model_exporter_free.x tp_init_values.values tp_hash.p tp_crc32.data
 tp_crc32c.data tp_reduce_sum.axes tp_reverse.axes tp_transpose.perm tp_reuse_session_creator.s
-tp_session_creator_adapter.a tp_callback_set_unsaved.fmt tp_post_process.fn tp_variable_assignment.fn tp_regularize_cost_.name tp_regularize_cost_.regex tp_regex_free.re tp_regularize_cost.regex tp_add_param_summary.regex tp_add_param_summary_.regex tp_regex_search.spans
+tp_session_creator_adapter.a tp_callback_set_unsaved.fmt tp_post_process.fn tp_variable_assignment.fn tp_regularize_cost_.name tp_regularize_cost_.regex tp_regex_free.re tp_regularize_cost.regex tp_add_param_summary.regex tp_regex_search.spans
 tp_parse_double.end tp_parse_float.end tp_regex_match.spans tp_regex_fullmatch.spans tp_pool_threads.p tp_pool_run.p tp_device_parallel.d tp_npy_parse.what
 tp_safetensors_parse.what tp_logger_set_dir.dir tp_apply.g tp_apply_ex.g tp_placeholder.name tp_monitors_put_scalar.m
 tp_monitors_put_int.m tp_monitors_put_image.m tp_monitors_put_summary.m tp_monitors_put_event.m

@@ -3685,6 +3685,18 @@ static void call_tp_summary_info(int which)
 }
 static const char *const cases_tp_summary_info[] = {"Ggood arguments", "!n = NULL", NULL};
 
+static void call_tp_add_tensor_summary_(int which)
+{
+    (void)which;
+    tp_tensor_summary_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_node *x_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    const tp_tensor_summary_desc *d_ = which == 4 ? NULL : &desc;
+    tp_add_tensor_summary_(x_, d_);
+    got_nothing();
+}
+static const char *const cases_tp_add_tensor_summary_[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_add_tensor_summary(int which)
 {
     (void)which;
@@ -3715,10 +3727,22 @@ static void call_tp_add_moving_summary_n(int which)
     tp_node *const *scalars_ = which == 2 ? NULL : which == 1 ? list_with_null() : list_scalar();
     int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 1;
     const tp_moving_summary_desc *d_ = NULL;
-    tp_add_moving_summary_n(scalars_, n_, d_);
-    got_nothing();
+    (void)tp_add_moving_summary_n(scalars_, n_, d_);
+    got_answer();
 }
 static const char *const cases_tp_add_moving_summary_n[] = {"Ggood arguments", "?scalars = a list with a NULL", "!scalars = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "?d = NULL", NULL};
+
+static void call_tp_add_param_summary_(int which)
+{
+    (void)which;
+    tp_param_summary_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    const tp_param_summary_desc *d_ = which == 2 ? NULL : &desc;
+    tp_add_param_summary_(g_, d_);
+    got_nothing();
+}
+static const char *const cases_tp_add_param_summary_[] = {"Ggood arguments", "!g = NULL", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_add_param_summary(int which)
 {
@@ -3730,18 +3754,6 @@ static void call_tp_add_param_summary(int which)
     got_nothing();
 }
 static const char *const cases_tp_add_param_summary[] = {"Ggood arguments", "!g = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", "?types = INT_MAX", "?types = INT_MIN", "?types = 0", "?types = -1", NULL};
-
-static void call_tp_add_param_summary_(int which)
-{
-    (void)which;
-    tp_graph *g_ = which == 1 ? NULL : graph();
-    const char *regex_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "fc.*/W";
-    int types_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : which == 6 ? INT_MAX : 0;
-    tp_at at_ = here;
-    tp_add_param_summary_(g_, regex_, types_, at_);
-    got_nothing();
-}
-static const char *const cases_tp_add_param_summary_[] = {"Ggood arguments", "!g = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", "?types = INT_MAX", "?types = INT_MIN", "?types = 0", "?types = -1", NULL};
 
 static void call_tp_regex_new(int which)
 {
@@ -5386,6 +5398,16 @@ static void call_tp_gradproc_summary(int which)
     got_answer();
 }
 static const char *const cases_tp_gradproc_summary[] = {"Ggood arguments", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", NULL};
+
+static void call_tp_gradproc_summary_to(int which)
+{
+    (void)which;
+    const char *regex_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "fc.*/W";
+    const char *const *collections_ = which == 5 ? NULL : names;
+    (void)tp_gradproc_summary_to(regex_, collections_);
+    got_answer();
+}
+static const char *const cases_tp_gradproc_summary_to[] = {"Ggood arguments", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "!regex = NULL", "!collections = NULL", NULL};
 
 static void call_tp_gradproc_print(int which)
 {
@@ -7572,11 +7594,12 @@ static const misuse_call misuse_calls[] = {
     {"tp_apply_ftrl", call_tp_apply_ftrl, cases_tp_apply_ftrl},
     {"tp_apply_lamb", call_tp_apply_lamb, cases_tp_apply_lamb},
     {"tp_summary_info", call_tp_summary_info, cases_tp_summary_info},
+    {"tp_add_tensor_summary_", call_tp_add_tensor_summary_, cases_tp_add_tensor_summary_},
     {"tp_add_tensor_summary", call_tp_add_tensor_summary, cases_tp_add_tensor_summary},
     {"tp_add_activation_summary", call_tp_add_activation_summary, cases_tp_add_activation_summary},
     {"tp_add_moving_summary_n", call_tp_add_moving_summary_n, cases_tp_add_moving_summary_n},
-    {"tp_add_param_summary", call_tp_add_param_summary, cases_tp_add_param_summary},
     {"tp_add_param_summary_", call_tp_add_param_summary_, cases_tp_add_param_summary_},
+    {"tp_add_param_summary", call_tp_add_param_summary, cases_tp_add_param_summary},
     {"tp_regex_new", call_tp_regex_new, cases_tp_regex_new},
     {"tp_regex_free", call_tp_regex_free, cases_tp_regex_free},
     {"tp_regex_n_groups", call_tp_regex_n_groups, cases_tp_regex_n_groups},
@@ -7736,6 +7759,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_gradproc_scale_rules", call_tp_gradproc_scale_rules, cases_tp_gradproc_scale_rules},
     {"tp_gradproc_map", call_tp_gradproc_map, cases_tp_gradproc_map},
     {"tp_gradproc_summary", call_tp_gradproc_summary, cases_tp_gradproc_summary},
+    {"tp_gradproc_summary_to", call_tp_gradproc_summary_to, cases_tp_gradproc_summary_to},
     {"tp_gradproc_print", call_tp_gradproc_print, cases_tp_gradproc_print},
     {"tp_gradproc_check", call_tp_gradproc_check, cases_tp_gradproc_check},
     {"tp_gradproc_at", call_tp_gradproc_at, cases_tp_gradproc_at},

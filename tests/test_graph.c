@@ -1990,17 +1990,13 @@ static void broadcast_of_two(tp_graph *g)
     tp_named(tp_add(tp_placeholder(g, "a", TP_F32, shape2(2, 3)), tp_placeholder(g, "b", TP_F32, shape2(3, 1))), "y");
 }
 static void types_of_two(tp_graph *g) { tp_add(tp_const(g, 1), tp_const_as(g, TP_I32, 1)); }
-static void summary_of_no_type(tp_graph *g) { tp_add_tensor_summary(tp_named(tp_const(g, 1), "c"), 64, NULL, NULL); }
+static void summary_of_no_type(tp_graph *g) { (tp_add_tensor_summary)(tp_named(tp_const(g, 1), "c"), 64, NULL, NULL); }
 static void moving_summary_of_two(tp_graph *g)
 {
     tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(2));
     tp_add_moving_summary_n(&x, 1, NULL);
 }
-static void summaries_of_a_bad_regex(tp_graph *g)
-{
-    tp_at at = {NULL, 0};
-    (tp_add_param_summary_)(g, "W(", TP_SUMMARY_RMS, at);
-}
+static void summaries_of_a_bad_regex(tp_graph *g) { (tp_add_param_summary)(g, "W(", TP_SUMMARY_RMS); }
 
 typedef struct mistake {
     void (*build)(tp_graph *g);

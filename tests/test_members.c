@@ -67,6 +67,127 @@ static double variable(const tp_trainer *t, const char *name)
     return x;
 }
 
+/* ==== >>summaries ===================================================================================== */
+
+static int in_collection(const tp_graph *g, const char *key)
+{
+    int n = 0;
+    tp_collection(g, key, &n);
+    return n;
+}
+static const char *const two_lists[] = {"one", "two", NULL};
+
+TEST(summaries_of_other_towers)
+{
+    for (int kind = 0; kind < 3; kind++) { /* the second tower, inference, the main one */
+        for (int all = 0; all < 2; all++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x = tp_named(tp_const(g, 3), "x");
+            const tp_tower_desc d = {.name = "t", .is_training = kind != 1, .index = kind == 0, .total = 2};
+            CHECK(tp_tower_enter(g, &d));
+            tp_add_tensor_summary(x, TP_SUMMARY_MEAN, "m", NULL, .main_tower_only = all ? TP_NO : TP_UNSET);
+            tp_add_tensor_summary(x, TP_SUMMARY_RMS, .collection = "mine", .main_tower_only = all ? TP_NO : TP_YES);
+            const int made = all || kind == 2;
+            CHECK(in_collection(g, TP_KEY_SUMMARIES) == made && in_collection(g, "mine") == made);
+            tp_tower_leave(
+                g); /* what joined SUMMARIES in another tower goes with it, what is in a collection of its own stays */
+            CHECK(in_collection(g, TP_KEY_SUMMARIES) == (kind == 2) && in_collection(g, "mine") == made);
+            CHECK(tp_graph_status(g) == TP_OK);
+            tp_graph_free(g);
+        }
+    }
+}
+
+TEST(summaries_in_collections_of_ones_own)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_get_variable_as(g, "W", TP_F32, tp_make_shape(2), tp_init_ones());
+    tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, .collections = two_lists);
+    CHECK(in_collection(g, "one") == 2 && in_collection(g, "two") == 2);
+    tp_add_tensor_summary(x, TP_SUMMARY_MEAN, .collection = TP_NO_COLLECTION);
+    CHECK(tp_graph_find(g, "W-mean_1"));
+    tp_add_param_summary(g, ".*", TP_SUMMARY_RMS, .collections = two_lists);
+    CHECK(in_collection(g, "one") == 3 && in_collection(g, "two") == 3);
+    tp_add_param_summary(g, ".*", TP_SUMMARY_MEAN, "mine");
+    CHECK(in_collection(g, "mine") == 1 && in_collection(g, TP_KEY_SUMMARIES) == 0);
+    (tp_add_param_summary)(g, ".*", TP_SUMMARY_MEAN);
+    (tp_add_tensor_summary)(x, TP_SUMMARY_MEAN, "y", NULL);
+    CHECK(in_collection(g, TP_KEY_SUMMARIES) == 2 && tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+TEST(moving_summaries_return_the_averages)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_named(tp_get_scalar_variable(g, "x", 1), "a"), *y = tp_named(tp_const(g, 5), "b");
+    tp_node *const *ema = tp_add_moving_summary(x, y);
+    if (!CHECK(ema)) return;
+    CHECK_STR(tp_node_name(ema[0]), "EMA/a");
+    CHECK_STR(tp_node_name(ema[1]), "EMA/b");
+    CHECK(in_collection(g, TP_KEY_MOVING_SUMMARY_OPS) == 2 && in_collection(g, TP_KEY_SUMMARIES) == 2);
+    /* with a decay, in no collection: run by hand */
+    tp_node *z = tp_named(tp_get_scalar_variable(g, "z", 1), "c");
+    ema = tp_add_moving_summary_with((.decay = 0.5f, .collection = TP_NO_COLLECTION, .summary_collections = two_lists),
+                                     z);
+    if (!CHECK(ema)) return;
+    CHECK(in_collection(g, TP_KEY_MOVING_SUMMARY_OPS) == 2 && in_collection(g, TP_KEY_SUMMARIES) == 2);
+    CHECK(in_collection(g, "one") == 1 && in_collection(g, "two") == 1);
+    CHECK_STR(tp_summary_info(tp_collection(g, "one", &(int){0})[0])->tag, "c-summary");
+    tp_session *s = tp_session_new(g, NULL);
+    double biased = 0, power = 1;
+    for (int i = 0; i < 4; i++) {
+        const float v = (float)(i * i + 1);
+        tp_tensor value = {0}, out = {0};
+        tp_tensor_view(&value, TP_F32, tp_make_shape_n(0, NULL), (void *)(uintptr_t)&v);
+        CHECK_OK(tp_session_load(s, tp_find_variable(g, "z"), &value));
+        CHECK_OK(tp_session_eval(s, ema[0], &out));
+        biased = 0.5 * biased + 0.5 * (double)v, power *= 0.5;
+        CHECK_NEAR(tp_tensor_get(&out, 0), biased / (1 - power), 1e-6, 1e-6);
+        tp_tensor_free(&out);
+    }
+    /* nothing to return */
+    tp_node *wide = tp_named(tp_const(g, 2), "d");
+    const tp_tower_desc d = {.name = "t", .is_training = true, .index = 1, .total = 2};
+    CHECK(tp_tower_enter(g, &d));
+    CHECK(!tp_add_moving_summary(wide));
+    tp_tower_leave(g);
+    CHECK(!tp_add_moving_summary(wide,
+                                 tp_ones_like(tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_ones()))));
+    CHECK(tp_graph_status(g) == TP_ERR_SHAPE);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_optimizer *summarising(tp_graph *g, const tp_tensor *lists)
+{
+    tp_optimizer *opt = tp_sgd(tp_const(g, 1));
+    if (!lists) return tp_apply_grad_processors(opt, (tp_gradproc[]){tp_gradproc_summary(NULL)}, 1);
+    char one[4] = "one"; /* gone when the optimizer is used: it has copies */
+    return tp_apply_grad_processors(
+        opt, (tp_gradproc[]){tp_gradproc_summary_to(".*/W", (const char *const[]){one, "two", NULL})}, 1);
+}
+TEST(summaries_of_gradients_in_collections)
+{
+    static const tp_tensor lists = {0};
+    for (int own = 0; own < 2; own++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w = tp_get_variable_as(g, "fc/W", TP_F32, tp_make_shape(2), tp_init_ones());
+        tp_node *b = tp_get_variable_as(g, "fc/b", TP_F32, tp_make_shape(2), tp_init_ones());
+        tp_optimizer *opt = summarising(g, own ? &lists : NULL);
+        tp_node *const vars[2] = {w, b};
+        tp_grad_var gv[2];
+        tp_optimizer_compute_gradients(opt, tp_mean(tp_square(tp_add(w, b))), vars, 2, gv);
+        tp_apply_gradients(opt, gv, 2);
+        CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+        /* histograms go where they are told; the averages of the rms where averages go */
+        CHECK(in_collection(g, "one") == own && in_collection(g, "two") == own);
+        CHECK(in_collection(g, TP_KEY_SUMMARIES) == (own ? 1 : 4));
+        CHECK(in_collection(g, TP_KEY_MOVING_SUMMARY_OPS) == (own ? 1 : 2));
+        if (own) CHECK(tp_summary_info(tp_collection(g, "two", &(int){0})[0])->kind == TP_SUMMARY_HISTOGRAM);
+        tp_graph_free(g);
+    }
+}
+
 /* ==== >>callbacks ===================================================================================== */
 
 /* The train op in every second step only. */

@@ -106,6 +106,20 @@ static double average(float decay)
     tp_graph_free(g);
     return v;
 }
+ZERO(tp_tensor_summary_desc, main_tower_only)
+{
+    for (int main_only = 0; main_only < 2; main_only++) {
+        int n = -1;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_named(tp_const(g, 3), "x");
+        CHECK(tp_tower_enter(g, &(tp_tower_desc){.name = "t", .is_training = true, .index = 1, .total = 2}));
+        tp_add_tensor_summary(x, TP_SUMMARY_MEAN, .main_tower_only = main_only ? TP_UNSET : TP_NO);
+        tp_collection(g, TP_KEY_SUMMARIES, &n);
+        CHECK(n == !main_only);
+        tp_tower_leave(g);
+        tp_graph_free(g);
+    }
+}
 ZERO(tp_moving_summary_desc, decay)
 {
     CHECK_NEAR(average(TP_ZERO), 3, 0, 0);

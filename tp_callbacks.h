@@ -841,6 +841,8 @@ TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__CALLBACKS_IMPLEMENTED)
 #define TP__CALLBACKS_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -1459,6 +1461,7 @@ TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
         if (*c != '_') scope[n++] = *c;
     scope[n] = 0;
     if (train->graph) tp_name_scope_push(train->graph, scope);
+    if (train->graph) tp__graph_settle(train->graph);
     st = cb->setup_graph(cb);
     if (train->graph) tp_name_scope_pop(train->graph);
     if (st == TP_OK && train->graph && tp_graph_status(train->graph) != TP_OK)
@@ -6234,4 +6237,6 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

@@ -129,6 +129,8 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__EXPORT_IMPLEMENTED)
 #define TP__EXPORT_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -2725,4 +2727,6 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

@@ -32,7 +32,7 @@
  *     }
  *
  * CONTENTS   >>types >>optable >>graph >>names >>scopes >>variables >>towers >>gradients >>nodes >>summaries
- *            >>regex >>session >>hooks >>checkpoints >>predict   then, in the implementation: >>core >>ops >>plan >>run >>saver
+ *            >>regex >>session >>hooks >>checkpoints >>predict >>places   then, in the implementation: >>core >>ops >>plan >>run >>saver
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
@@ -41,7 +41,7 @@
  *            twice is seen, and refused with a sentence, as long as it stays.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec.
  * ERRORS     builders never return NULL: the first mistake sticks to the graph and later calls pass on a poison node;
- *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line and name scope.
+ *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
 #ifndef TP__F /* the whole file, but for the op pages at its end, which it includes by itself */
@@ -263,7 +263,8 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
 TP_DEF tp_graph *tp_node_graph(const tp_node *n);
-/* Errors and new nodes carry this place until it is set again (layers set it to their caller's line). */
+/* Errors and new nodes carry this place, instead of their builder's (>>places), until it is set again; layers set it to
+ * their caller's line while they build. */
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at);
 TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, dies with the graph; NULL on no memory */
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s);
@@ -287,12 +288,12 @@ TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
-/* made unique (_1, _2); "x/" re-enters exactly x/; "" is the root */
-TP_DEF void tp_name_scope_push(tp_graph *g, const char *name);
-TP_DEF void tp_name_scope_pop(tp_graph *g);
+/* What opens or closes a scope returns the graph. Names are made unique (_1, _2); "x/" re-enters exactly x/; "" is the root. */
+TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name);
+TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g);
 TP_DEF const char *tp_name_scope(const tp_graph *g); /* "" or "a/b" */
 /* Memoised scope: the same one at each entry [tfutils: cached_name_scope]. */
-TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
+TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
 
 typedef enum { TP_REUSE_INHERIT = 0, TP_REUSE_NO, TP_REUSE_YES, TP_REUSE_AUTO } tp_reuse;
 typedef struct tp_getter_call tp_getter_call;
@@ -308,8 +309,8 @@ typedef struct tp_variable_scope_desc {
     bool no_name_scope;
 } tp_variable_scope_desc;
 /* opens a name scope of the same name too */
-TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
-TP_DEF void tp_variable_scope_pop(tp_graph *g);
+TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
+TP_DEF tp_graph *tp_variable_scope_pop(tp_graph *g);
 TP_DEF const char *tp_variable_scope(const tp_graph *g);
 TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _AUTO */
 #define TP__U(x) TP__CAT(x, __LINE__)
@@ -322,8 +323,8 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
  * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
  * needed on another device is copied there, once a run. A number that the session has no device for is a mistake when
  * the session is made or the op is run. */
-TP_DEF void tp_device_enter(tp_graph *g, int device);
-TP_DEF void tp_device_leave(tp_graph *g);
+TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device);
+TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
 /* The device on which a value lives: its op's, or of tp_all_reduce that of the input of the same index. */
 TP_DEF int tp_node_device(const tp_node *n);
@@ -337,18 +338,18 @@ TP_DEF int tp_node_device(const tp_node *n);
  * scope `name`, memoised within the current one and with a warning if another node took the name; name NULL: a fresh
  * scope called after the function; ends with tp_name_scope_pop. [scope_utils: auto_reuse_variable_scope,
  * under_variable_scope, under_name_scope] */
-TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
-TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function);
-TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
+TP_DEF tp_graph *tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
+TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function);
+TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
 
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
 /* Every variable asked for inside is replaced by fn(variable): a tensor made of it, or the variable itself to leave it
  * alone. The variable stays what it is, and the gradient flows through fn. [varreplace: remap_variables] */
-TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
+TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Variables that would be trained are not. stop_gradient: layers get freezed_<name>, through which no gradient flows; the
  * variable stays in TRAINABLE_VARIABLES, so that weight decay still moves it. skip_collection: it is not trainable and
  * joins MODEL_VARIABLES instead; this counts when it is made. [varreplace: freeze_variables] */
-TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
+TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 
 /* Collections: named lists of nodes. [tfutils: collection; the standard keys] */
 #define TP_KEY_GLOBAL_VARIABLES      "variables"
@@ -359,7 +360,7 @@ TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_
 #define TP_KEY_REGULARIZATION_LOSSES "regularization_losses"
 #define TP_KEY_SUMMARIES             "summaries"
 #define TP_KEY_MOVING_SUMMARY_OPS    "MOVING_SUMMARY_OPS"
-TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n);
+TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
 typedef struct tp_collection_backup tp_collection_backup;                         /* lives in the graph's arena */
 /* NULL keys: all, and restoring them empties those that came later. */
@@ -505,13 +506,13 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 
 /* ==== >>gradients ===================================================================================== */
 
-/* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. The
- * derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
+/* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. Returns y,
+ * or poison after a mistake. The derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
  * nothing through. Nothing flows through tp_stop_gradient. A value with several consumers gets
  * the sum of what they give, in the order in which they were made. */
-TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
+TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
 /* The same with a seed: dy has y's shape (NULL: ones). */
-TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
+TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
 
 /* [tfutils: dependency_of_targets] Does any target depend on this op (itself included)? */
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op);
@@ -519,7 +520,8 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op);
 
 /* ==== >>nodes ========================================================================================= */
-/* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. */
+/* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. What
+ * gives several values fills an array with them, and returns the first. */
 
 /* -- sources */
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
@@ -595,7 +597,7 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
 /* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
  * with the same bits on all of them. The mean is of floats only. tp_session_config.nccl_all_reduce: in another order. */
-TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
+TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims);
@@ -710,9 +712,9 @@ TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
 TP_DEF tp_node *tp_squeeze(tp_node *x, int axis);
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n); /* n 0: reverse the axes */
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
-TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
+TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
-TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out);
+TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* last first along these axes; n_axes 0: all */
 /* one per dimension; size -1: to the end */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
@@ -1148,6 +1150,189 @@ TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
 TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
 
+/* ==== >>places ======================================================================================== */
+/* Where the user asked for an operation: its `at`, and what a sentence begins with. A builder's name, used as a function, is a
+ * macro around the function, which tells the graph, after the call, what file and line all that is new there came from; each
+ * argument is evaluated once. The name alone (.activation = tp_relu) and (tp_relu)(x) are the function itself, whose nodes
+ * and mistakes get the place of the builder called next; so do those of functions that give neither a node nor the graph. In
+ * a layer (tp_layers.h) all is at the layer's line, and what tp_gradients adds is where what it differentiates is. A builder
+ * of your own in a header gives its caller's line by a macro of this kind around it. */
+TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
+TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
+#define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
+#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* while an implementation is compiled */
+#define TP__PLACED             TP__PLACE
+/* clang-format off */
+#define tp_apply(...)                        TP__PLACED(tp__node_at, tp_apply(__VA_ARGS__))
+#define tp_apply_ex(...)                     TP__PLACED(tp__node_at, tp_apply_ex(__VA_ARGS__))
+#define tp_named(...)                        TP__PLACED(tp__node_at, tp_named(__VA_ARGS__))
+#define tp_get_variable(...)                 TP__PLACED(tp__node_at, tp_get_variable(__VA_ARGS__))
+#define tp_get_variable_as(...)              TP__PLACED(tp__node_at, tp_get_variable_as(__VA_ARGS__))
+#define tp_get_scalar_variable(...)          TP__PLACED(tp__node_at, tp_get_scalar_variable(__VA_ARGS__))
+#define tp_get_global_step_var(...)          TP__PLACED(tp__node_at, tp_get_global_step_var(__VA_ARGS__))
+#define tp_tower_func_call(...)              TP__PLACED(tp__node_at, tp_tower_func_call(__VA_ARGS__))
+#define tp_gradients(...)                    TP__PLACED(tp__node_at, tp_gradients(__VA_ARGS__))
+#define tp_gradients_from(...)               TP__PLACED(tp__node_at, tp_gradients_from(__VA_ARGS__))
+#define tp_placeholder(...)                  TP__PLACED(tp__node_at, tp_placeholder(__VA_ARGS__))
+#define tp_constant(...)                     TP__PLACED(tp__node_at, tp_constant(__VA_ARGS__))
+#define tp_const(...)                        TP__PLACED(tp__node_at, tp_const(__VA_ARGS__))
+#define tp_const_as(...)                     TP__PLACED(tp__node_at, tp_const_as(__VA_ARGS__))
+#define tp_fill_like(...)                    TP__PLACED(tp__node_at, tp_fill_like(__VA_ARGS__))
+#define tp_zeros_like(...)                   TP__PLACED(tp__node_at, tp_zeros_like(__VA_ARGS__))
+#define tp_ones_like(...)                    TP__PLACED(tp__node_at, tp_ones_like(__VA_ARGS__))
+#define tp_identity(...)                     TP__PLACED(tp__node_at, tp_identity(__VA_ARGS__))
+#define tp_stop_gradient(...)                TP__PLACED(tp__node_at, tp_stop_gradient(__VA_ARGS__))
+#define tp_group(...)                        TP__PLACED(tp__node_at, tp_group(__VA_ARGS__))
+#define tp_with_dependencies(...)            TP__PLACED(tp__node_at, tp_with_dependencies(__VA_ARGS__))
+#define tp_print(...)                        TP__PLACED(tp__node_at, tp_print(__VA_ARGS__))
+#define tp_check_numerics(...)               TP__PLACED(tp__node_at, tp_check_numerics(__VA_ARGS__))
+#define tp_add(...)                          TP__PLACED(tp__node_at, tp_add(__VA_ARGS__))
+#define tp_sub(...)                          TP__PLACED(tp__node_at, tp_sub(__VA_ARGS__))
+#define tp_mul(...)                          TP__PLACED(tp__node_at, tp_mul(__VA_ARGS__))
+#define tp_div(...)                          TP__PLACED(tp__node_at, tp_div(__VA_ARGS__))
+#define tp_pow(...)                          TP__PLACED(tp__node_at, tp_pow(__VA_ARGS__))
+#define tp_maximum(...)                      TP__PLACED(tp__node_at, tp_maximum(__VA_ARGS__))
+#define tp_minimum(...)                      TP__PLACED(tp__node_at, tp_minimum(__VA_ARGS__))
+#define tp_squared_difference(...)           TP__PLACED(tp__node_at, tp_squared_difference(__VA_ARGS__))
+#define tp_floordiv(...)                     TP__PLACED(tp__node_at, tp_floordiv(__VA_ARGS__))
+#define tp_mod(...)                          TP__PLACED(tp__node_at, tp_mod(__VA_ARGS__))
+#define tp_greater(...)                      TP__PLACED(tp__node_at, tp_greater(__VA_ARGS__))
+#define tp_greater_equal(...)                TP__PLACED(tp__node_at, tp_greater_equal(__VA_ARGS__))
+#define tp_less(...)                         TP__PLACED(tp__node_at, tp_less(__VA_ARGS__))
+#define tp_less_equal(...)                   TP__PLACED(tp__node_at, tp_less_equal(__VA_ARGS__))
+#define tp_equal(...)                        TP__PLACED(tp__node_at, tp_equal(__VA_ARGS__))
+#define tp_not_equal(...)                    TP__PLACED(tp__node_at, tp_not_equal(__VA_ARGS__))
+#define tp_logical_and(...)                  TP__PLACED(tp__node_at, tp_logical_and(__VA_ARGS__))
+#define tp_logical_or(...)                   TP__PLACED(tp__node_at, tp_logical_or(__VA_ARGS__))
+#define tp_logical_not(...)                  TP__PLACED(tp__node_at, tp_logical_not(__VA_ARGS__))
+#define tp_select(...)                       TP__PLACED(tp__node_at, tp_select(__VA_ARGS__))
+#define tp_neg(...)                          TP__PLACED(tp__node_at, tp_neg(__VA_ARGS__))
+#define tp_abs(...)                          TP__PLACED(tp__node_at, tp_abs(__VA_ARGS__))
+#define tp_sign(...)                         TP__PLACED(tp__node_at, tp_sign(__VA_ARGS__))
+#define tp_square(...)                       TP__PLACED(tp__node_at, tp_square(__VA_ARGS__))
+#define tp_sqrt(...)                         TP__PLACED(tp__node_at, tp_sqrt(__VA_ARGS__))
+#define tp_rsqrt(...)                        TP__PLACED(tp__node_at, tp_rsqrt(__VA_ARGS__))
+#define tp_reciprocal(...)                   TP__PLACED(tp__node_at, tp_reciprocal(__VA_ARGS__))
+#define tp_exp(...)                          TP__PLACED(tp__node_at, tp_exp(__VA_ARGS__))
+#define tp_ln(...)                           TP__PLACED(tp__node_at, tp_ln(__VA_ARGS__))
+#define tp_sin(...)                          TP__PLACED(tp__node_at, tp_sin(__VA_ARGS__))
+#define tp_cos(...)                          TP__PLACED(tp__node_at, tp_cos(__VA_ARGS__))
+#define tp_asin(...)                         TP__PLACED(tp__node_at, tp_asin(__VA_ARGS__))
+#define tp_acos(...)                         TP__PLACED(tp__node_at, tp_acos(__VA_ARGS__))
+#define tp_atan(...)                         TP__PLACED(tp__node_at, tp_atan(__VA_ARGS__))
+#define tp_erf(...)                          TP__PLACED(tp__node_at, tp_erf(__VA_ARGS__))
+#define tp_gelu(...)                         TP__PLACED(tp__node_at, tp_gelu(__VA_ARGS__))
+#define tp_gelu_tanh(...)                    TP__PLACED(tp__node_at, tp_gelu_tanh(__VA_ARGS__))
+#define tp_silu(...)                         TP__PLACED(tp__node_at, tp_silu(__VA_ARGS__))
+#define tp_tanh(...)                         TP__PLACED(tp__node_at, tp_tanh(__VA_ARGS__))
+#define tp_sigmoid(...)                      TP__PLACED(tp__node_at, tp_sigmoid(__VA_ARGS__))
+#define tp_softplus(...)                     TP__PLACED(tp__node_at, tp_softplus(__VA_ARGS__))
+#define tp_relu(...)                         TP__PLACED(tp__node_at, tp_relu(__VA_ARGS__))
+#define tp_leaky_relu(...)                   TP__PLACED(tp__node_at, tp_leaky_relu(__VA_ARGS__))
+#define tp_elu(...)                          TP__PLACED(tp__node_at, tp_elu(__VA_ARGS__))
+#define tp_selu(...)                         TP__PLACED(tp__node_at, tp_selu(__VA_ARGS__))
+#define tp_floor(...)                        TP__PLACED(tp__node_at, tp_floor(__VA_ARGS__))
+#define tp_ceil(...)                         TP__PLACED(tp__node_at, tp_ceil(__VA_ARGS__))
+#define tp_round(...)                        TP__PLACED(tp__node_at, tp_round(__VA_ARGS__))
+#define tp_is_finite(...)                    TP__PLACED(tp__node_at, tp_is_finite(__VA_ARGS__))
+#define tp_clip(...)                         TP__PLACED(tp__node_at, tp_clip(__VA_ARGS__))
+#define tp_affine(...)                       TP__PLACED(tp__node_at, tp_affine(__VA_ARGS__))
+#define tp_cast(...)                         TP__PLACED(tp__node_at, tp_cast(__VA_ARGS__))
+#define tp_add_n(...)                        TP__PLACED(tp__node_at, tp_add_n(__VA_ARGS__))
+#define tp_all_reduce(...)                   TP__PLACED(tp__node_at, tp_all_reduce(__VA_ARGS__))
+#define tp_reduce_sum(...)                   TP__PLACED(tp__node_at, tp_reduce_sum(__VA_ARGS__))
+#define tp_reduce_mean(...)                  TP__PLACED(tp__node_at, tp_reduce_mean(__VA_ARGS__))
+#define tp_reduce_max(...)                   TP__PLACED(tp__node_at, tp_reduce_max(__VA_ARGS__))
+#define tp_reduce_min(...)                   TP__PLACED(tp__node_at, tp_reduce_min(__VA_ARGS__))
+#define tp_reduce_prod(...)                  TP__PLACED(tp__node_at, tp_reduce_prod(__VA_ARGS__))
+#define tp_reduce_all(...)                   TP__PLACED(tp__node_at, tp_reduce_all(__VA_ARGS__))
+#define tp_reduce_any(...)                   TP__PLACED(tp__node_at, tp_reduce_any(__VA_ARGS__))
+#define tp_sum(...)                          TP__PLACED(tp__node_at, tp_sum(__VA_ARGS__))
+#define tp_mean(...)                         TP__PLACED(tp__node_at, tp_mean(__VA_ARGS__))
+#define tp_l2_loss(...)                      TP__PLACED(tp__node_at, tp_l2_loss(__VA_ARGS__))
+#define tp_zero_fraction(...)                TP__PLACED(tp__node_at, tp_zero_fraction(__VA_ARGS__))
+#define tp_global_norm(...)                  TP__PLACED(tp__node_at, tp_global_norm(__VA_ARGS__))
+#define tp_argmax(...)                       TP__PLACED(tp__node_at, tp_argmax(__VA_ARGS__))
+#define tp_cumsum(...)                       TP__PLACED(tp__node_at, tp_cumsum(__VA_ARGS__))
+#define tp_top_k(...)                        TP__PLACED(tp__node_at, tp_top_k(__VA_ARGS__))
+#define tp_in_top_k(...)                     TP__PLACED(tp__node_at, tp_in_top_k(__VA_ARGS__))
+#define tp_sum_to_like(...)                  TP__PLACED(tp__node_at, tp_sum_to_like(__VA_ARGS__))
+#define tp_broadcast_like(...)               TP__PLACED(tp__node_at, tp_broadcast_like(__VA_ARGS__))
+#define tp_matmul(...)                       TP__PLACED(tp__node_at, tp_matmul(__VA_ARGS__))
+#define tp_matmul_ex(...)                    TP__PLACED(tp__node_at, tp_matmul_ex(__VA_ARGS__))
+#define tp_nn_conv2d(...)                    TP__PLACED(tp__node_at, tp_nn_conv2d(__VA_ARGS__))
+#define tp_nn_conv2d_input_grad(...)         TP__PLACED(tp__node_at, tp_nn_conv2d_input_grad(__VA_ARGS__))
+#define tp_nn_conv2d_filter_grad(...)        TP__PLACED(tp__node_at, tp_nn_conv2d_filter_grad(__VA_ARGS__))
+#define tp_nn_bias_add(...)                  TP__PLACED(tp__node_at, tp_nn_bias_add(__VA_ARGS__))
+#define tp_nn_max_pool(...)                  TP__PLACED(tp__node_at, tp_nn_max_pool(__VA_ARGS__))
+#define tp_nn_avg_pool(...)                  TP__PLACED(tp__node_at, tp_nn_avg_pool(__VA_ARGS__))
+#define tp_resize_bilinear(...)              TP__PLACED(tp__node_at, tp_resize_bilinear(__VA_ARGS__))
+#define tp_resize_nearest(...)               TP__PLACED(tp__node_at, tp_resize_nearest(__VA_ARGS__))
+#define tp_bilinear_sampler(...)             TP__PLACED(tp__node_at, tp_bilinear_sampler(__VA_ARGS__))
+#define tp_nn_batch_norm_train(...)          TP__PLACED(tp__node_at, tp_nn_batch_norm_train(__VA_ARGS__))
+#define tp_nn_batch_norm_infer(...)          TP__PLACED(tp__node_at, tp_nn_batch_norm_infer(__VA_ARGS__))
+#define tp_nn_layer_norm(...)                TP__PLACED(tp__node_at, tp_nn_layer_norm(__VA_ARGS__))
+#define tp_softmax(...)                      TP__PLACED(tp__node_at, tp_softmax(__VA_ARGS__))
+#define tp_log_softmax(...)                  TP__PLACED(tp__node_at, tp_log_softmax(__VA_ARGS__))
+#define tp_sparse_softmax_cross_entropy(...) TP__PLACED(tp__node_at, tp_sparse_softmax_cross_entropy(__VA_ARGS__))
+#define tp_softmax_cross_entropy(...)        TP__PLACED(tp__node_at, tp_softmax_cross_entropy(__VA_ARGS__))
+#define tp_sigmoid_cross_entropy(...)        TP__PLACED(tp__node_at, tp_sigmoid_cross_entropy(__VA_ARGS__))
+#define tp_ctc_loss(...)                     TP__PLACED(tp__node_at, tp_ctc_loss(__VA_ARGS__))
+#define tp_nn_lstm(...)                      TP__PLACED(tp__node_at, tp_nn_lstm(__VA_ARGS__))
+#define tp_nn_gru(...)                       TP__PLACED(tp__node_at, tp_nn_gru(__VA_ARGS__))
+#define tp_nn_attention(...)                 TP__PLACED(tp__node_at, tp_nn_attention(__VA_ARGS__))
+#define tp_nn_dropout(...)                   TP__PLACED(tp__node_at, tp_nn_dropout(__VA_ARGS__))
+#define tp_reshape_to(...)                   TP__PLACED(tp__node_at, tp_reshape_to(__VA_ARGS__))
+#define tp_reshape_like(...)                 TP__PLACED(tp__node_at, tp_reshape_like(__VA_ARGS__))
+#define tp_batch_flatten(...)                TP__PLACED(tp__node_at, tp_batch_flatten(__VA_ARGS__))
+#define tp_flatten(...)                      TP__PLACED(tp__node_at, tp_flatten(__VA_ARGS__))
+#define tp_expand_dims(...)                  TP__PLACED(tp__node_at, tp_expand_dims(__VA_ARGS__))
+#define tp_squeeze(...)                      TP__PLACED(tp__node_at, tp_squeeze(__VA_ARGS__))
+#define tp_transpose(...)                    TP__PLACED(tp__node_at, tp_transpose(__VA_ARGS__))
+#define tp_concat(...)                       TP__PLACED(tp__node_at, tp_concat(__VA_ARGS__))
+#define tp_split(...)                        TP__PLACED(tp__node_at, tp_split(__VA_ARGS__))
+#define tp_stack(...)                        TP__PLACED(tp__node_at, tp_stack(__VA_ARGS__))
+#define tp_unstack(...)                      TP__PLACED(tp__node_at, tp_unstack(__VA_ARGS__))
+#define tp_reverse(...)                      TP__PLACED(tp__node_at, tp_reverse(__VA_ARGS__))
+#define tp_slice(...)                        TP__PLACED(tp__node_at, tp_slice(__VA_ARGS__))
+#define tp_pad(...)                          TP__PLACED(tp__node_at, tp_pad(__VA_ARGS__))
+#define tp_tile(...)                         TP__PLACED(tp__node_at, tp_tile(__VA_ARGS__))
+#define tp_gather(...)                       TP__PLACED(tp__node_at, tp_gather(__VA_ARGS__))
+#define tp_one_hot(...)                      TP__PLACED(tp__node_at, tp_one_hot(__VA_ARGS__))
+#define tp_rand_uniform(...)                 TP__PLACED(tp__node_at, tp_rand_uniform(__VA_ARGS__))
+#define tp_rand_normal(...)                  TP__PLACED(tp__node_at, tp_rand_normal(__VA_ARGS__))
+#define tp_rand_truncated_normal(...)        TP__PLACED(tp__node_at, tp_rand_truncated_normal(__VA_ARGS__))
+#define tp_rand_uniform_like(...)            TP__PLACED(tp__node_at, tp_rand_uniform_like(__VA_ARGS__))
+#define tp_rand_normal_like(...)             TP__PLACED(tp__node_at, tp_rand_normal_like(__VA_ARGS__))
+#define tp_assign(...)                       TP__PLACED(tp__node_at, tp_assign(__VA_ARGS__))
+#define tp_assign_add(...)                   TP__PLACED(tp__node_at, tp_assign_add(__VA_ARGS__))
+#define tp_assign_sub(...)                   TP__PLACED(tp__node_at, tp_assign_sub(__VA_ARGS__))
+#define tp_read_after(...)                   TP__PLACED(tp__node_at, tp_read_after(__VA_ARGS__))
+#define tp_assign_moving_average(...)        TP__PLACED(tp__node_at, tp_assign_moving_average(__VA_ARGS__))
+#define tp_apply_gradient_descent(...)       TP__PLACED(tp__node_at, tp_apply_gradient_descent(__VA_ARGS__))
+#define tp_apply_momentum(...)               TP__PLACED(tp__node_at, tp_apply_momentum(__VA_ARGS__))
+#define tp_apply_adam(...)                   TP__PLACED(tp__node_at, tp_apply_adam(__VA_ARGS__))
+#define tp_apply_adamw(...)                  TP__PLACED(tp__node_at, tp_apply_adamw(__VA_ARGS__))
+#define tp_apply_rmsprop(...)                TP__PLACED(tp__node_at, tp_apply_rmsprop(__VA_ARGS__))
+#define tp_apply_adagrad(...)                TP__PLACED(tp__node_at, tp_apply_adagrad(__VA_ARGS__))
+#define tp_apply_adadelta(...)               TP__PLACED(tp__node_at, tp_apply_adadelta(__VA_ARGS__))
+#define tp_apply_ftrl(...)                   TP__PLACED(tp__node_at, tp_apply_ftrl(__VA_ARGS__))
+#define tp_apply_lamb(...)                   TP__PLACED(tp__node_at, tp_apply_lamb(__VA_ARGS__))
+#define tp_name_scope_push(...)              TP__PLACED(tp__graph_at, tp_name_scope_push(__VA_ARGS__))
+#define tp_name_scope_pop(...)               TP__PLACED(tp__graph_at, tp_name_scope_pop(__VA_ARGS__))
+#define tp_cached_name_scope_push(...)       TP__PLACED(tp__graph_at, tp_cached_name_scope_push(__VA_ARGS__))
+#define tp_variable_scope_push(...)          TP__PLACED(tp__graph_at, tp_variable_scope_push(__VA_ARGS__))
+#define tp_variable_scope_pop(...)           TP__PLACED(tp__graph_at, tp_variable_scope_pop(__VA_ARGS__))
+#define tp_device_enter(...)                 TP__PLACED(tp__graph_at, tp_device_enter(__VA_ARGS__))
+#define tp_device_leave(...)                 TP__PLACED(tp__graph_at, tp_device_leave(__VA_ARGS__))
+#define tp_auto_reuse_variable_scope_push(...) TP__PLACED(tp__graph_at, tp_auto_reuse_variable_scope_push(__VA_ARGS__))
+#define tp_under_variable_scope_push(...)    TP__PLACED(tp__graph_at, tp_under_variable_scope_push(__VA_ARGS__))
+#define tp_under_name_scope_push(...)        TP__PLACED(tp__graph_at, tp_under_name_scope_push(__VA_ARGS__))
+#define tp_remap_variables_push(...)         TP__PLACED(tp__graph_at, tp_remap_variables_push(__VA_ARGS__))
+#define tp_freeze_variables_push(...)        TP__PLACED(tp__graph_at, tp_freeze_variables_push(__VA_ARGS__))
+#define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
+/* clang-format on */
+
 /* ==== >>kernels ======================================================================================= */
 /* What kernels of other devices read beyond tp_call: the attributes of each op, whose schemas stand on the op's page
  * (>>ops), and what the planner makes of chains of element-wise ops. Private: names and fields may change, TP_ABI with them. */
@@ -1336,6 +1521,8 @@ typedef struct tp__program {
 #ifndef TP_GRAPH_FILE
 #define TP_GRAPH_FILE "tp_graph.h"
 #endif
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -1469,6 +1656,8 @@ struct tp_graph {
     const char *error;
     bool finalized;
     tp_at at;
+    bool unplaced; /* its mistake has no place yet */
+    int n_placed;  /* operations whose places are settled, see tp__node_at */
     tp__list op, var, collection;
     tp__map by_name; /* operations */
     tp__map used;    /* names of operations and scopes -> how many suffixes were given out */
@@ -1596,6 +1785,17 @@ static const tp_operation tp__no_operation = {
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
 /* The last name that tp_graph_find did not find, and why the last such node was given, both of this thread. */
 static TP__THREAD_LOCAL char tp__not_found[96], tp__no_node_because[256];
+static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* that sentence has no place yet */
+
+#define TP__PLACE_TEXT 256
+/* "train.c:12: ", or "" */
+static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
+{
+    const char *base = at && at->file ? strrchr(at->file, '/') : NULL;
+    text[0] = 0;
+    if (at && at->file) snprintf(text, TP__PLACE_TEXT, "%s:%d: ", base ? base + 1 : at->file, at->line);
+    return text;
+}
 
 /* Misuse that a graph keeps; see TP__REQUIRE. */
 #define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
@@ -1669,25 +1869,69 @@ TP_DEF const char *tp_node_name(const tp_node *n)
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
     if (g && g->status != TP_OK) return &g->poison;
-    char text[768], place[256] = "";
+    char text[768], place[TP__PLACE_TEXT];
     va_list ap;
     va_start(ap, fmt);
     tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     if ((!at || !at->file) && g) at = &g->at;
-    if (at && at->file) {
-        const char *base = strrchr(at->file, '/');
-        snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : at->file, at->line);
-    }
-    tp_fail(status, "%s%s", place, text);
+    tp_fail(status, "%s%s", tp__place_text(at, place), text);
     if (!g) {
+        tp__no_node_unplaced = !place[0];
         snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.255s", tp_last_error());
         return tp_poison(NULL);
     }
     g->status = status;
+    g->unplaced = !place[0];
     g->error = tp_arena_strdup(&g->arena, tp_last_error());
     if (!g->error) g->error = "out of memory while an error was reported";
     return &g->poison;
+}
+
+/* The place that the graph's mistake, or else each operation that is new, has not got yet. */
+static void tp__graph_place(tp_graph *g, const tp_at *at)
+{
+    char place[TP__PLACE_TEXT];
+    if (g->status != TP_OK && g->unplaced) {
+        const bool last = strcmp(tp_last_error(), g->error) == 0;
+        const char *sentence = tp_arena_printf(&g->arena, "%s%s", tp__place_text(at, place), g->error);
+        if (sentence) g->error = sentence;
+        if (last) tp_fail(g->status, "%s", g->error);
+        g->unplaced = false;
+    }
+    for (; g->n_placed < g->op.n; g->n_placed++) {
+        tp_operation *o = (tp_operation *)g->op.item[g->n_placed];
+        if (!o->at.file) o->at = *at;
+    }
+}
+
+/* What is new so far was not asked for by the function that is called next. */
+TP__UNUSED static void tp__graph_settle(tp_graph *g) { g->n_placed = g->op.n; }
+
+TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
+{
+    tp_at at;
+    at.file = file;
+    at.line = line;
+    tp_graph *g = tp_node_graph(n);
+    if (g) tp__graph_place(g, &at);
+    if (n != tp_poison(NULL) || !tp__no_node_unplaced) return n;
+    char sentence[sizeof tp__no_node_because], place[TP__PLACE_TEXT];
+    const bool last = strcmp(tp_last_error(), tp__no_node_because) == 0;
+    memcpy(sentence, tp__no_node_because, sizeof sentence);
+    snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.100s%.150s", tp__place_text(&at, place), sentence);
+    if (last) tp_fail(TP_ERR_ARG, "%s", tp__no_node_because);
+    tp__no_node_unplaced = false;
+    return n;
+}
+
+TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line)
+{
+    tp_at at;
+    at.file = file;
+    at.line = line;
+    if (g) tp__graph_place(g, &at);
+    return g;
 }
 
 static tp_node *tp__graph_nomem(tp_graph *g)
@@ -1790,9 +2034,9 @@ static void tp__name_scope_enter(tp_graph *g, const char *full)
     g->name_scope[g->n_name_scope++] = full;
 }
 
-TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
+TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     size_t n = name ? strlen(name) : 0;
     const char *full = "";
@@ -1812,22 +2056,24 @@ TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
         if (!full) full = "";
     }
     tp__name_scope_enter(g, full);
+    return g;
 }
 
-TP_DEF void tp_name_scope_pop(tp_graph *g)
+TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (g->n_name_scope <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a name scope is closed that was never opened");
-        return;
+        return g;
     }
     g->n_name_scope--;
+    return g;
 }
 
-TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level)
+TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level)
 {
-    TP__GRAPH_REQUIRE(g, g && name && *name, )
+    TP__GRAPH_REQUIRE(g, g && name && *name, g)
 
     const char *outer = top_level ? "" : tp_name_scope(g);
     const char *key = tp_arena_printf(&g->arena, "%s|%s", outer, name);
@@ -1838,21 +2084,23 @@ TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_le
         if (!full || !tp__map_put(&g->cached_scope, key, (void *)(uintptr_t)full)) tp__graph_nomem(g), full = "";
     }
     tp__name_scope_enter(g, full);
+    return g;
 }
 
-TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name)
+TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name)
 {
-    TP__GRAPH_REQUIRE(g, g && function, )
+    TP__GRAPH_REQUIRE(g, g && function, g)
 
     if (!name) {
         tp_name_scope_push(g, function);
-        return;
+        return g;
     }
     tp_cached_name_scope_push(g, name, false);
     const char *is = tp_name_scope(g);
     const size_t a = strlen(is), b = strlen(name);
     if (a < b || strcmp(is + a - b, name) != 0)
         tp_log(TP_LOG_WARN, "name scope '%s' is taken: %s runs in '%s'", name, function, is);
+    return g;
 }
 
 /* "op", "op:0": how long the operation's name is; the output's index. Only one digit counts, as in tensorpack. */
@@ -2403,14 +2651,14 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g)
     return tp__top_scope(g)->reuse;
 }
 
-TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
+TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
 {
-    TP__GRAPH_REQUIRE(g, g && d && d->reuse >= TP_REUSE_INHERIT && d->reuse <= TP_REUSE_AUTO, )
+    TP__GRAPH_REQUIRE(g, g && d && d->reuse >= TP_REUSE_INHERIT && d->reuse <= TP_REUSE_AUTO, g)
 
     if (g->n_var_scope == TP__MAX_SCOPES) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "variable scopes are nested more than %d deep: is one left open?",
                       TP__MAX_SCOPES);
-        return;
+        return g;
     }
     const tp__variable_scope *top = tp__top_scope(g);
     tp__variable_scope s;
@@ -2434,18 +2682,20 @@ TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
         }
     }
     g->var_scope[g->n_var_scope++] = s;
+    return g;
 }
 
-TP_DEF void tp_variable_scope_pop(tp_graph *g)
+TP_DEF tp_graph *tp_variable_scope_pop(tp_graph *g)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (g->n_var_scope <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a variable scope is closed that was never opened");
-        return;
+        return g;
     }
     if (tp__top_scope(g)->has_name_scope) tp_name_scope_pop(g);
     g->n_var_scope--;
+    return g;
 }
 
 /* -- devices */
@@ -2456,9 +2706,9 @@ TP_DEF int tp_current_device(const tp_graph *g)
     return g->device[g->n_device - 1];
 }
 
-TP_DEF void tp_device_enter(tp_graph *g, int device)
+TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (device < 0)
         tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no device %d: the devices of a session are numbered from 0",
@@ -2466,20 +2716,22 @@ TP_DEF void tp_device_enter(tp_graph *g, int device)
     if (g->n_device == TP__MAX_SCOPES) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "device scopes are nested more than %d deep: is one left open?",
                       TP__MAX_SCOPES);
-        return;
+        return g;
     }
     g->device[g->n_device++] = device < 0 ? 0 : device;
+    return g;
 }
 
-TP_DEF void tp_device_leave(tp_graph *g)
+TP_DEF tp_graph *tp_device_leave(tp_graph *g)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (g->n_device <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a device scope is closed that was never opened");
-        return;
+        return g;
     }
     g->n_device--;
+    return g;
 }
 
 /* -- collections */
@@ -2493,21 +2745,22 @@ static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
     return NULL;
 }
 
-TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n)
+TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 {
-    TP__GRAPH_REQUIRE(g, g && key && n, )
+    TP__GRAPH_REQUIRE(g, g && key && n, g)
 
-    if (tp_is_poison(n)) return;
+    if (tp_is_poison(n)) return g;
     tp__collection *c = tp__find_collection(g, key);
     if (!c) {
         c = (tp__collection *)tp_graph_alloc(g, sizeof *c);
-        if (!c || !(c->key = tp_graph_strdup(g, key))) return;
+        if (!c || !(c->key = tp_graph_strdup(g, key))) return g;
         if (!tp__list_add(&g->collection, c)) {
             tp__graph_nomem(g);
-            return;
+            return g;
         }
     }
     if (!tp__list_add(&c->list, n)) tp__graph_nomem(g);
+    return g;
 }
 
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
@@ -2712,15 +2965,16 @@ static tp_node *tp__remap_getter(tp_getter_call *call, tp_variable_desc *d, void
     tp_node *v = tp_getter_next(call, d);
     return tp_is_poison(v) ? v : r->fn(v, r->user);
 }
-TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
+TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     tp__remap r;
     r.fn = fn;
     r.user = user;
     if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "remap_variables: the function is NULL");
     tp__getter_push(g, fn ? tp__remap_getter : NULL, &r, sizeof r);
+    return g;
 }
 
 static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
@@ -2744,18 +2998,19 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
     const char *name = tp_arena_printf(&g->arena, "freezed_%s", tp_node_name(v));
     return name ? tp_named(tp_stop_gradient(v), name) : tp__graph_nomem(g);
 }
-TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
+TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     bool flags[2];
     flags[0] = stop_gradient, flags[1] = skip_collection;
     tp__getter_push(g, tp__freeze_getter, flags, sizeof flags);
+    return g;
 }
 
-TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
+TP_DEF tp_graph *tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
 {
-    TP__GRAPH_REQUIRE(g, g && function, )
+    TP__GRAPH_REQUIRE(g, g && function, g)
 
     tp_variable_scope_desc d;
     memset(&d, 0, sizeof d);
@@ -2765,15 +3020,17 @@ TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
     else if (tp__map_get(&g->auto_reuse, key)) d.reuse = TP_REUSE_YES;
     else if (!tp__map_put(&g->auto_reuse, key, g)) tp__graph_nomem(g);
     tp_variable_scope_push(g, &d);
+    return g;
 }
-TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function)
+TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function)
 {
-    TP__GRAPH_REQUIRE(g, g && function, )
+    TP__GRAPH_REQUIRE(g, g && function, g)
 
     tp_variable_scope_desc d;
     memset(&d, 0, sizeof d);
     d.name = function;
     tp_variable_scope_push(g, &d);
+    return g;
 }
 
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d)
@@ -3623,6 +3880,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
     h->ctx = g->tower;
     h->func = f;
+    tp__graph_settle(g);
     h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
@@ -3763,7 +4021,7 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     return sum;
 }
 
-TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
+static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
 
@@ -3871,9 +4129,16 @@ done:
     tp_name_scope_pop(g);
 }
 
-TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
+TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
-    tp_gradients_from(y, NULL, xs, n, dxs);
+    tp_graph *g = y ? tp_node_graph(y) : tp__list_graph(xs, n);
+    tp__gradients_from(y, dy, xs, n, dxs);
+    return tp__is_broken(g) ? tp_poison(g) : y;
+}
+
+TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
+{
+    return tp_gradients_from(y, NULL, xs, n, dxs);
 }
 
 /* ==== >>regex ========================================================================================= */
@@ -4837,15 +5102,11 @@ TP__UNUSED static bool tp__filter_takes(tp__filter *f, const char *name)
 /* Warns, once, of a pattern that took no name. */
 TP__UNUSED static void tp__filter_close(tp__filter *f)
 {
-    char text[TP__NEAREST_TEXT], place[128] = "";
+    char text[TP__NEAREST_TEXT], place[TP__PLACE_TEXT];
     tp_regex_free(f->re);
     if (f->taken > 0 || tp_graph_status(f->g) != TP_OK) return;
-    if (f->at.file) {
-        const char *base = strrchr(f->at.file, '/');
-        snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : f->at.file, f->at.line);
-    }
     tp__nearest_text(&f->near, text);
-    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", place, f->what,
+    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", tp__place_text(&f->at, place), f->what,
                 f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
 }
 
@@ -5502,6 +5763,18 @@ static char *tp__marks(tp__compiler *c, int n, bool *ok)
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
 
+/* A run that cannot be: the sentence begins with the place of the operation. */
+static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...)
+{
+    char text[TP__ERROR_TEXT], place[TP__PLACE_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    tp__vformat(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return tp_fail(status, "%s%s", tp__place_text(&o->at, place), text);
+}
+
 /* 1. What is needed for its data, and what for its shape only. Inputs and control inputs are older than the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
 {
@@ -5522,7 +5795,8 @@ static tp_status tp__plan_reach(tp__compiler *c)
             for (int i = 0; i < o->n_ctrl; i++) /* what is fed instead of being made does not run */
                 if (o->ctrl[i]->n_out > 1 || c->fed[c->first_value[o->ctrl[i]->id]] < 0) c->need[o->ctrl[i]->id] = 1;
             if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
-                return tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it", o->name);
+                return tp__plan_fail(o, TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it",
+                                     o->name);
         }
         if (c->shape_need[id])
             for (int i = 0; i < o->n_in; i++)
@@ -5563,8 +5837,8 @@ static tp_status tp__plan_infer(tp__compiler *c)
             in[o->n_in + i].shape = o->var[i]->shape;
         }
         if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0) {
-            st = tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: the shape of what is fetched depends on it",
-                         o->name);
+            st = tp__plan_fail(o, TP_ERR_ARG,
+                               "placeholder '%s' must be fed: the shape of what is fetched depends on it", o->name);
             break;
         }
         tp_infer s;
@@ -5578,21 +5852,26 @@ static tp_status tp__plan_infer(tp__compiler *c)
         s.n_var = o->n_var;
         s.var = o->n_var ? in + o->n_in : NULL;
         memset(s.out, 0, (size_t)o->n_out * sizeof *s.out);
-        if ((st = tp__infer_types(&s)) != TP_OK) break;
+        if ((st = tp__infer_types(&s)) != TP_OK) {
+            char text[TP__ERROR_TEXT];
+            snprintf(text, sizeof text, "%s", tp_last_error());
+            tp__plan_fail(o, st, "%s", text);
+            break;
+        }
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
             if (c->fed[v] >= 0) continue;
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name,
-                             tp_shape_text(&s.out[i].shape, t));
+                st = tp__plan_fail(o, TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name,
+                                   tp_shape_text(&s.out[i].shape, t));
                 break;
             }
             if (tp_shape_size(&s.out[i].shape) > ((int64_t)1 << 40)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name,
-                             tp_shape_text(&s.out[i].shape, t));
+                st = tp__plan_fail(o, TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name,
+                                   tp_shape_text(&s.out[i].shape, t));
                 break;
             }
         }
@@ -8401,11 +8680,12 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
 {
     const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
-    char text[512];
+    char text[512], place[TP__PLACE_TEXT];
+    tp__place_text(&o->at, place);
     snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
     const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
-    return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
-                               : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+    return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s%s: '%s': %s", place, message, o->name, text)
+                               : tp_fail(TP_ERR_NUMERIC, "%s'%s': %s", place, o->name, text);
 }
 
 /* What a failed run has queued is waited for, so that it does not write into what the next run reads. The sentence stays. */
@@ -9938,6 +10218,8 @@ TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i)
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif
 
 #else /* TP__F: the op pages, read once for each element type */
@@ -11948,11 +12230,12 @@ static void tp__all_reduce_grad(tp_grad *g)
     }
     if (d) tp__all_reduce_as(d, n, ((const tp__all_reduce_attrs *)g->op->attrs)->mean, NULL, g->din);
 }
-TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
+TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
 {
-    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, )
+    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, tp_poison(tp__list_graph(xs, n)))
 
-    if (n > 0) tp__all_reduce_as(xs, n, mean, NULL, ys);
+    tp__all_reduce_as(xs, n, mean, NULL, ys);
+    return ys[0];
 }
 #endif
 
@@ -13128,10 +13411,11 @@ static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **o
     tp_node *y = tp__op1(row, x, &t);
     for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
 }
-TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out)
+TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, )
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
     tp__parts(&tp__op_split, x, n, axis, out);
+    return out[0];
 }
 #endif
 
@@ -13225,10 +13509,11 @@ TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
     t.axis = axis;
     return tp__opn(&tp__op_stack, xs, n, &t);
 }
-TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out)
+TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, )
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
     tp__parts(&tp__op_unstack, x, n, axis, out);
+    return out[0];
 }
 #endif
 

@@ -83,6 +83,8 @@ TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__IMPORT_IMPLEMENTED)
 #define TP__IMPORT_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -3536,4 +3538,6 @@ TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_o
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif /* TP_IMPLEMENTATION */

@@ -405,6 +405,8 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__INPUT_IMPLEMENTED)
 #define TP__INPUT_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 
 #include <limits.h>
@@ -2915,4 +2917,6 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

@@ -696,6 +696,29 @@ TP_DEF tp_node *tp_hard_swish(tp_node *x); /* x min(max(x+3, 0), 6)/6 */
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format);
 TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 
+/* Where builders were called: >>places of tp_graph.h. */
+/* clang-format off */
+#define tp_linear_n(...)                                 TP__PLACED(tp__node_at, tp_linear_n(__VA_ARGS__))
+#define tp_layer_apply(...)                              TP__PLACED(tp__node_at, tp_layer_apply(__VA_ARGS__))
+#define tp_layer_variable(...)                           TP__PLACED(tp__node_at, tp_layer_variable(__VA_ARGS__))
+#define tp_regularize_cost_from_collection(...)          TP__PLACED(tp__node_at, tp_regularize_cost_from_collection(__VA_ARGS__))
+#define tp_sym_accuracy(...)                             TP__PLACED(tp__node_at, tp_sym_accuracy(__VA_ARGS__))
+#define tp_sym_prediction_incorrect(...)                 TP__PLACED(tp__node_at, tp_sym_prediction_incorrect(__VA_ARGS__))
+#define tp_sym_rms(...)                                  TP__PLACED(tp__node_at, tp_sym_rms(__VA_ARGS__))
+#define tp_sym_huber_loss(...)                           TP__PLACED(tp__node_at, tp_sym_huber_loss(__VA_ARGS__))
+#define tp_sym_psnr(...)                                 TP__PLACED(tp__node_at, tp_sym_psnr(__VA_ARGS__))
+#define tp_sym_print_stat(...)                           TP__PLACED(tp__node_at, tp_sym_print_stat(__VA_ARGS__))
+#define tp_sym_contrastive_loss(...)                     TP__PLACED(tp__node_at, tp_sym_contrastive_loss(__VA_ARGS__))
+#define tp_sym_siamese_cosine_loss(...)                  TP__PLACED(tp__node_at, tp_sym_siamese_cosine_loss(__VA_ARGS__))
+#define tp_sym_triplet_loss(...)                         TP__PLACED(tp__node_at, tp_sym_triplet_loss(__VA_ARGS__))
+#define tp_sym_soft_triplet_loss(...)                    TP__PLACED(tp__node_at, tp_sym_soft_triplet_loss(__VA_ARGS__))
+#define tp_sym_class_balanced_sigmoid_cross_entropy(...) TP__PLACED(tp__node_at, tp_sym_class_balanced_sigmoid_cross_entropy(__VA_ARGS__))
+#define tp_relu6(...)                                    TP__PLACED(tp__node_at, tp_relu6(__VA_ARGS__))
+#define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
+#define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
+#define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
+/* clang-format on */
+
 #ifdef __cplusplus
 }
 #endif
@@ -704,6 +727,8 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__LAYERS_IMPLEMENTED)
 #define TP__LAYERS_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -2843,4 +2868,6 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format)
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

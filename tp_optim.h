@@ -324,6 +324,16 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values,
                                       int n);
 
+/* Where builders were called: >>places of tp_graph.h. */
+/* clang-format off */
+#define tp_apply_gradients(...)    TP__PLACED(tp__node_at, tp_apply_gradients(__VA_ARGS__))
+#define tp_apply_gradients_if(...) TP__PLACED(tp__node_at, tp_apply_gradients_if(__VA_ARGS__))
+#define tp_optimizer_slot(...)     TP__PLACED(tp__node_at, tp_optimizer_slot(__VA_ARGS__))
+#define tp_optimizer_scalar(...)   TP__PLACED(tp__node_at, tp_optimizer_scalar(__VA_ARGS__))
+#define tp_exponential_decay(...)  TP__PLACED(tp__node_at, tp_exponential_decay(__VA_ARGS__))
+#define tp_piecewise_constant(...) TP__PLACED(tp__node_at, tp_piecewise_constant(__VA_ARGS__))
+/* clang-format on */
+
 #ifdef __cplusplus
 }
 #endif
@@ -332,6 +342,8 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__OPTIM_IMPLEMENTED)
 #define TP__OPTIM_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -1468,4 +1480,6 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

@@ -269,6 +269,8 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_traine
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TRAIN_IMPLEMENTED)
 #define TP__TRAIN_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -335,6 +337,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
     if (!var || !gv) return;                      /* sticks to the graph */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
+    tp__graph_settle(g);
     tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
     if (!opt) {
         tp_graph_fail(g, NULL, TP_ERR_ARG,
@@ -1185,4 +1188,6 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

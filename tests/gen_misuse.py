@@ -394,7 +394,7 @@ def result_of(ret):
         "tp_hyper_param *": "got_hyper_param", "tp_monitors *": "got_monitors", "tp_trainer *": "got_trainer",
         "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool",
         "tp_mutex *": "got_mutex", "tp_cond *": "got_cond", "tp_device *": "got_device", "tp_exec *": "got_pointer",
-        "tp_hooked_session *": "got_hooked", "tp_graph *": "got_graph",
+        "tp_hooked_session *": "got_hooked",
     }.get(ret)
 
 
@@ -404,7 +404,7 @@ tp_proxy_inner tp_model_exporter_session tp_predictor_tower tp_graph_find tp_get
 tp_trainer_monitors""".split()
 FREED = {"tp_malloc": "tp_free", "tp_calloc": "tp_free", "tp_realloc": "tp_free", "tp_strdup": "tp_free",
          "tp_alloc_aligned": "tp_free_aligned"}
-OWN = {"tp_session_new": "got_session", "tp_exec_new": "got_exec"}
+OWN = {"tp_session_new": "got_session", "tp_exec_new": "got_exec", "tp_graph_new": "got_graph"}
 
 
 def emit(ret, fn, params):
@@ -458,7 +458,7 @@ def emit(ret, fn, params):
         body = "%s(%s);\n    got_answer();" % (FREED[fn], call)
     elif done:
         body = "%s(%s);" % (done, call)
-    elif ret == "void":
+    elif ret == "void" or ret == "tp_graph *" and fn not in QUESTIONS:  # the graph that it was given
         body = "%s;\n    got_nothing();" % call
     else:
         body = "(void)%s;\n    got_answer();" % call

@@ -2201,8 +2201,7 @@ static void call_tp_gradients(int which)
     tp_node *const *xs_ = which == 5 ? NULL : which == 4 ? list_with_null() : list_scalar();
     int n_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT_MIN : 1;
     tp_node **dxs_ = which == 9 ? NULL : nodes_out();
-    tp_gradients(y_, xs_, n_, dxs_);
-    got_nothing();
+    got_node(tp_gradients(y_, xs_, n_, dxs_));
 }
 static const char *const cases_tp_gradients[] = {"Ggood arguments", "?y = poison of no graph", "?y = a node of another graph", "!y = NULL", "?xs = a list with a NULL", "!xs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!dxs = NULL", NULL};
 
@@ -2214,8 +2213,7 @@ static void call_tp_gradients_from(int which)
     tp_node *const *xs_ = which == 8 ? NULL : which == 7 ? list_with_null() : list_scalar();
     int n_ = which == 11 ? -1 : which == 10 ? 0 : which == 9 ? INT_MIN : 1;
     tp_node **dxs_ = which == 12 ? NULL : nodes_out();
-    tp_gradients_from(y_, dy_, xs_, n_, dxs_);
-    got_nothing();
+    got_node(tp_gradients_from(y_, dy_, xs_, n_, dxs_));
 }
 static const char *const cases_tp_gradients_from[] = {"Ggood arguments", "?y = poison of no graph", "?y = a node of another graph", "!y = NULL", "?dy = poison of no graph", "?dy = a node of another graph", "?dy = NULL", "?xs = a list with a NULL", "!xs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!dxs = NULL", NULL};
 
@@ -2819,8 +2817,7 @@ static void call_tp_all_reduce(int which)
     int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
     bool mean_ = true;
     tp_node **ys_ = which == 6 ? NULL : nodes_out();
-    tp_all_reduce(xs_, n_, mean_, ys_);
-    got_nothing();
+    got_node(tp_all_reduce(xs_, n_, mean_, ys_));
 }
 static const char *const cases_tp_all_reduce[] = {"Ggood arguments", "?xs = a list with a NULL", "!xs = NULL", "?n = INT_MIN", "!n = 0", "!n = -1", "!ys = NULL", NULL};
 
@@ -3334,8 +3331,7 @@ static void call_tp_split(int which)
     int n_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT_MIN : 2;
     int axis_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT_MIN : which == 7 ? INT_MAX : 0;
     tp_node **out_ = which == 11 ? NULL : nodes_out();
-    tp_split(x_, n_, axis_, out_);
-    got_nothing();
+    got_node(tp_split(x_, n_, axis_, out_));
 }
 static const char *const cases_tp_split[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "?n = INT_MIN", "!n = 0", "!n = -1", "?axis = INT_MAX", "?axis = INT_MIN", "?axis = 0", "?axis = -1", "!out = NULL", NULL};
 
@@ -3356,8 +3352,7 @@ static void call_tp_unstack(int which)
     int axis_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT_MIN : which == 4 ? INT_MAX : 0;
     int n_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT_MIN : 2;
     tp_node **out_ = which == 11 ? NULL : nodes_out();
-    tp_unstack(x_, axis_, n_, out_);
-    got_nothing();
+    got_node(tp_unstack(x_, axis_, n_, out_));
 }
 static const char *const cases_tp_unstack[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "?axis = INT_MAX", "?axis = INT_MIN", "?axis = 0", "?axis = -1", "?n = INT_MIN", "!n = 0", "!n = -1", "!out = NULL", NULL};
 

@@ -1939,7 +1939,7 @@ TEST(what_else_layers_are_called_with)
     memset(&step, 0, sizeof step);
     step.layer = "Nothing";
     CHECK(tp_is_poison(tp_linear_n(q, &step, 1)));
-    CHECK_STR(tp_graph_error(g), "there is no layer 'Nothing'");
+    CHECK_STR(TP_TEST_SAID(tp_graph_error(g)), "there is no layer 'Nothing'");
     done(g);
 }
 

@@ -915,7 +915,8 @@ TEST(poison_of_no_graph_sticks_to_the_graph_it_meets)
     tp_node *y = tp_add(tp_relu(NULL), x);
     CHECK(tp_is_poison(y) && tp_node_graph(y) == g);
     CHECK(tp_graph_status(g) == TP_ERR_ARG);
-    CHECK_HAS(tp_graph_error(g), "add: input 0 was not made: relu: input 0 is NULL");
+    CHECK_HAS(tp_graph_error(g), "add: input 0 was not made: ");
+    CHECK_HAS(tp_graph_error(g), "relu: input 0 is NULL");
     CHECK(!tp_session_new(g, NULL));
     CHECK_HAS(tp_last_error(), "relu: input 0 is NULL");
     tp_graph_free(g);

@@ -39,7 +39,8 @@
  *            sessions, predictors, trainers) may be freed in any order: a graph stays until its last session is gone, a
  *            session until the last of those is. Devices of your own are closed after all of them. Freeing one of these
  *            twice is seen, and refused with a sentence, as long as it stays.
- * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec.
+ * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
+ *            tp_session_cancel by any.
  * ERRORS     builders never return NULL: the first mistake sticks to the graph and later calls pass on a poison node;
  *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
@@ -954,10 +955,20 @@ typedef struct tp_run_options {
     /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
      * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
     tp_trace *trace;
+    /* So many milliseconds after its beginning the run ends with TP_ERR_TIMEOUT, as a cancelled one does. 0: never */
+    int64_t timeout_ms;
 } tp_run_options;
 /* tp_session_run with options; NULL: none. */
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
                                    tp_node *const *fetches, int n_fetches, const tp_tensor **values);
+/* Any thread, while the session lives: the runs that are going on in it, on all its execs, end with TP_ERR_CANCELLED and a
+ * sentence. Returns how many those are; a run that begins later is none of them. A run looks whether it is to end while an input
+ * waits for data (the session may be used on; what was read is fed to the next run) and before each kernel, until the first
+ * that writes a variable: from there it goes on and ends as if nothing had been said. So a run that is cancelled or out of
+ * time has changed no variable, and not the random step: run again, it gives the bits that it would have given. A kernel is
+ * never interrupted, nor is the making of a plan, a step that a GPU replays, or a dataflow or generator that a FeedInput
+ * reads. Other ranks of a collective op know nothing of it: cancel all of them. */
+TP_DEF int tp_session_cancel(tp_session *s);
 /* One fetch, no feeds, into a tensor of the caller's. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
 /* A variable's value now; load converts float dtypes, shapes must be equal. */
@@ -1001,6 +1012,10 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
 /* Trace this run, before_run of all hooks included. The hook reads it in its after_run. One trace a run: the second hook that
  * asks is refused. */
 TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
+/* For inputs that wait in before_run: as tp_cond_wait with the mutex locked, but no longer than the run may last. TP_OK: look
+ * again, there was a signal, or a little time has passed. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: give up; the sentence ends with
+ * what the run did: "QueueInput waited for data". */
+TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what);
 typedef struct tp_run_values {
     const tp_tensor *const *value; /* of this hook's fetches, in its order */
     int n;
@@ -1020,6 +1035,9 @@ typedef struct tp_hooked_session tp_hooked_session;
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks);
 TP_DEF void tp_hooked_session_free(tp_hooked_session *h);
 TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h);
+/* The time limit of each run from now on, its hooks' before_run included, as tp_run_options.timeout_ms; 0: none.
+ * [callbacks: SessionRunTimeout] */
+TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms);
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h);
 TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h);
 /* All before_run in order, one run of the caller's and the hooks' fetches together, all after_run in order. */
@@ -5584,6 +5602,7 @@ typedef struct tp__plan {
     bool *used; /* device -> does a step of the plan run on it, or is something fed or fetched there? */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
+    int first_write; /* the first step that writes a variable; n_step: none does */
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
@@ -5623,8 +5642,9 @@ struct tp_session {
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
-    int n_exec; /* that live, its own among them; with the graph's lock */
-    bool freed; /* by its owner: gone when n_exec is 0 */
+    uint64_t runs; /* atomic: how many are going on, and in the upper half how often they were cancelled */
+    int n_exec;    /* that live, its own among them; with the graph's lock */
+    bool freed;    /* by its owner: gone when n_exec is 0 */
 };
 
 /* What an exec has on a device. */
@@ -7889,6 +7909,19 @@ static double tp__step_flops(const tp__step *s)
     return k->n_out ? (double)tp_shape_size(&k->out[0].shape) : 0;
 }
 
+/* Does it write a variable? */
+static bool tp__step_writes(const tp__plan *p, const tp__step *s)
+{
+    const int n_in = s->call.n_in;
+    bool writes = s->call.n_var > 0;
+    for (int q = n_in; q < n_in + s->call.n_out && !writes; q++) {
+        int b = s->buffer[q];
+        while (b >= 0 && p->buffer[b].merged >= 0) b = p->buffer[b].merged;
+        writes = b >= 0 && p->buffer[b].where == TP__IN_VAR;
+    }
+    return writes;
+}
+
 /* What tp_exec_info says. */
 static void tp__plan_count(tp__plan *p)
 {
@@ -7941,6 +7974,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
         for (int k = 0; k < s->call.n_in && s->together; k++) p->used[p->buffer[s->buffer[k]].device] = true;
     }
     p->record_on = tp__plan_record_on(p);
+    while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
     if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) return tp__nomem_plan();
@@ -8369,21 +8403,53 @@ static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int threa
     return r;
 }
 
-/* One run, from its first hook to the end of its kernels. */
+/* One run, from its first hook to its end. */
 typedef struct tp__running {
+    tp_session *session;
+    uint32_t cancels; /* of the session, when it began */
+    bool stopped;     /* by one of those, or by the time: */
+    int64_t timeout_ms;
+    double deadline;   /* as tp_time; 0: none */
     tp_trace *trace;   /* NULL: nobody asks */
     int64_t first;     /* its first record */
     int64_t begun, at; /* nanoseconds: it began; until here there are records of thread 0 */
     tp__watch *watch;  /* of the pools of its devices */
 } tp__running;
 
-static void tp__running_begin(tp__running *r, const tp_run_options *o)
+static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
 {
     memset(r, 0, sizeof *r);
-    r->trace = o ? o->trace : NULL;
-    if (!r->trace) return;
-    r->first = r->trace->n;
-    r->begun = r->at = tp__clock_ns();
+    r->session = s;
+    r->cancels = (uint32_t)(__atomic_fetch_add(&s->runs, 1, __ATOMIC_ACQ_REL) >> 32);
+    r->timeout_ms = timeout_ms;
+    if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
+}
+
+/* Is it to go on? doing: what it did until now, for the sentence. */
+static tp_status tp__running_stopped(tp__running *r, const char *doing, const char *name)
+{
+    const char *q = name ? "'" : "";
+    r->stopped = true;
+    if (!name) name = "";
+    if (r->cancels != (uint32_t)(__atomic_load_n(&r->session->runs, __ATOMIC_ACQUIRE) >> 32))
+        return tp_fail(TP_ERR_CANCELLED, "the run was cancelled and has changed no variable: %s%s%s%s%s", doing,
+                       *q ? " " : "", q, name, q);
+    return tp_fail(TP_ERR_TIMEOUT, "the run was not over after its %lld ms and has changed no variable: %s%s%s%s%s",
+                   (long long)r->timeout_ms, doing, *q ? " " : "", q, name, q);
+}
+static tp_status tp__running_check(tp__running *r, const char *doing, const char *name)
+{
+    if (r->cancels == (uint32_t)(__atomic_load_n(&r->session->runs, __ATOMIC_RELAXED) >> 32) &&
+        (r->deadline == 0 || tp_time() < r->deadline))
+        return TP_OK;
+    return tp__running_stopped(r, doing, name);
+}
+
+static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
+{
+    r->trace = t;
+    r->first = t->n;
+    r->begun = r->at = begun;
 }
 
 /* Thread 0 did this since its last record. */
@@ -8451,10 +8517,11 @@ static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans 
     t->lost += s->lost;
 }
 
-/* The end of the traced part. */
+/* The end of the run, and of what is traced. */
 static void tp__running_end(tp__running *r)
 {
     tp_trace *t = r->trace;
+    __atomic_fetch_sub(&r->session->runs, 1, __ATOMIC_ACQ_REL);
     if (!t) return;
     const int64_t n = t->n;
     for (int64_t i = r->first; i < n; i++) {
@@ -8578,6 +8645,7 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing)
     const bool traced = r && r->trace;
     for (int i = 0; i < p->n_step && st == TP_OK; i++) {
         tp__step *s = &p->step[i];
+        if (r && i <= p->first_write && (st = tp__running_check(r, "it stood before", s->name)) != TP_OK) break;
         const double t0 = timing ? tp_time() : 0;
         tp_device *d = s->call.device;
         if (d->make_current && (i == 0 || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
@@ -8641,7 +8709,8 @@ static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
     p->bound_runs = 1;
     if (apart || !p->recording) return tp__run_steps(p, r, timing);
     tp_device *d = p->device[p->record_on];
-    tp_status st = tp__plan_join(p, true); /* after what was fed to the others */
+    tp_status st = tp__running_check(r, "it stood before its recorded step on", d->name);
+    if (st == TP_OK) st = tp__plan_join(p, true); /* after what was fed to the others */
     if (st == TP_OK) st = d->replay(d, p->recording);
     return st == TP_OK ? tp__plan_join(p, false) : st;
 }
@@ -8756,6 +8825,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     st = tp__plan_run(p, r, e->timing);
     tp__watching = before;
     tp__float_mode_leave(mode);
+    if (r->stopped) e->random_step = words[0];
     if (st != TP_OK) return tp__run_failed(p, st);
     moved = 0;
     st = tp__run_fetches(p, e, values, &moved);
@@ -8774,7 +8844,10 @@ TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_fe
                 TP_ERR_ARG)
 
     tp__running r;
-    tp__running_begin(&r, o);
+    if (o && o->timeout_ms < 0)
+        return tp_fail(TP_ERR_ARG, "a run's time limit of %lld ms makes no sense: 0 is none", (long long)o->timeout_ms);
+    tp__running_begin(&r, e->session, o ? o->timeout_ms : 0);
+    if (o && o->trace) tp__running_trace(&r, o->trace, tp__clock_ns());
     const tp_status st = tp__exec_run(e, &r, feeds, n_feeds, fetches, n_fetches, values);
     tp__running_end(&r);
     return st;
@@ -8783,6 +8856,12 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
                              const tp_tensor **values)
 {
     return tp_exec_run_ex(e, NULL, feeds, n_feeds, fetches, n_fetches, values);
+}
+
+TP_DEF int tp_session_cancel(tp_session *s)
+{
+    TP__REQUIRE(s, 0)
+    return (int)(uint32_t)__atomic_fetch_add(&s->runs, (uint64_t)1 << 32, __ATOMIC_ACQ_REL);
 }
 
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
@@ -8938,6 +9017,7 @@ struct tp_run_request {
     int n_feed, cap_feed;
     int first; /* the first fetch of the hook that is asking */
     tp__running run;
+    int64_t begun; /* nanoseconds */
     tp_graph *graph;
     tp_status status;
 };
@@ -8952,6 +9032,7 @@ struct tp_hooked_session {
     const tp_tensor **value;
     int cap_value;
     bool stop;
+    int64_t timeout_ms;
 };
 
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
@@ -9003,8 +9084,20 @@ TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace)
 
     if (r->run.trace && r->run.trace != trace)
         return r->status = tp_fail(TP_ERR_ARG, "two hooks trace one run, each for itself: share one trace");
-    r->run.trace = trace;
-    r->run.first = trace->n;
+    if (!r->run.trace) tp__running_trace(&r->run, trace, r->begun);
+    return TP_OK;
+}
+
+#define TP__WAIT_SLICE 0.01 /* seconds: a cancelled run that waits sees it after so long */
+
+TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what)
+{
+    TP__REQUIRE(r && c && m && what, TP_ERR_ARG)
+
+    const tp_status st = tp__running_check(&r->run, what, NULL);
+    if (st != TP_OK) return st;
+    const double left = r->run.deadline > 0 ? r->run.deadline - tp_time() : TP__WAIT_SLICE;
+    tp_cond_wait_for(c, m, left < TP__WAIT_SLICE ? left : TP__WAIT_SLICE);
     return TP_OK;
 }
 
@@ -9045,6 +9138,11 @@ TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h)
 {
     TP__REQUIRE(h, NULL)
     return h->exec;
+}
+TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms)
+{
+    TP__REQUIRE(h && timeout_ms >= 0, )
+    h->timeout_ms = timeout_ms;
 }
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h)
 {
@@ -9088,10 +9186,9 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     r->graph = h->session->graph;
     r->status = TP_OK;
     r->first = 0;
-    tp__running_begin(&r->run, NULL);
-    const int64_t begun = tp__clock_ns();
+    tp__running_begin(&r->run, h->session, h->timeout_ms);
+    r->begun = tp__clock_ns();
     tp_status st = tp__hooked_before(h, fetches, n_fetches);
-    if (r->run.trace) r->run.begun = r->run.at = begun;
     tp__running_did(&r->run, TP_TRACE_HOOKS, 0);
     if (st == TP_OK) st = tp__exec_run(h->exec, &r->run, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value);
     tp__running_end(&r->run);

@@ -380,7 +380,7 @@ typedef struct tp_feed_input_desc {
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
 /* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the
- * same order as FeedInput. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
+ * same order as FeedInput. A run that is cancelled or out of time waits for data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
  * QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked, with the same results. [input_source:
  * QueueInput] */
 typedef struct tp_queue_input_desc {
@@ -2641,7 +2641,7 @@ static tp_status tp__feeder_seek(tp_input_source *s, int64_t consumed)
 static int64_t tp__feeder_size(tp_input_source *s) { return tp_df_size(((tp__feeder *)s->user)->e.df); }
 
 /* Take one datapoint for each tower. TP_END: there are no more. */
-static tp_status tp__feeder_take(tp_input_source *s)
+static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = TP_OK;
@@ -2654,7 +2654,7 @@ static tp_status tp__feeder_take(tp_input_source *s)
             st = f->error != TP_OK ? f->error : TP_END;
             break;
         } else if (f->threaded) {
-            tp_cond_wait(f->data, f->mutex);
+            if ((st = tp_request_wait(r, f->data, f->mutex, "QueueInput waited for data")) != TP_OK) break;
         } else if ((st = tp__feeder_read(f, &f->slot[(f->head + f->filled) % f->n_slot])) == TP_OK) {
             f->filled++;
         } else if (f->queue || st == TP_END) {
@@ -2718,7 +2718,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     tp_input_source *s = (tp_input_source *)h->user;
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
-    if (st == TP_OK) st = tp__feeder_take(s);
+    if (st == TP_OK) st = tp__feeder_take(s, r);
     if (st == TP_END && !f->queue && !f->quiet_end)
         st = tp_fail(
             TP_ERR_STATE,

@@ -3913,6 +3913,15 @@ static void call_tp_session_run_ex(int which)
 }
 static const char *const cases_tp_session_run_ex[] = {"Ggood arguments", "!s = NULL", "?o = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
 
+static void call_tp_session_cancel(int which)
+{
+    (void)which;
+    tp_session *s_ = which == 1 ? NULL : session();
+    (void)tp_session_cancel(s_);
+    got_answer();
+}
+static const char *const cases_tp_session_cancel[] = {"Ggood arguments", "!s = NULL", NULL};
+
 static void call_tp_session_eval(int which)
 {
     (void)which;
@@ -4094,6 +4103,17 @@ static void call_tp_request_trace(int which)
 }
 static const char *const cases_tp_request_trace[] = {"?good arguments", "!r = NULL", "!trace = NULL", NULL};
 
+static void call_tp_request_wait(int which)
+{
+    (void)which;
+    tp_run_request *r_ = NULL;
+    tp_cond *c_ = which == 2 ? NULL : cond();
+    tp_mutex *m_ = which == 3 ? NULL : mutex();
+    const char *what_ = which == 7 ? NULL : which == 6 ? "" : which == 5 ? long_text() : which == 4 ? ":/ " : "name";
+    got_status(tp_request_wait(r_, c_, m_, what_));
+}
+static const char *const cases_tp_request_wait[] = {"?good arguments", "!r = NULL", "!c = NULL", "!m = NULL", "?what = \":/ \"", "?what = 300 letters", "?what = \"\"", "!what = NULL", NULL};
+
 static void call_tp_hooked_session_new(int which)
 {
     (void)which;
@@ -4121,6 +4141,16 @@ static void call_tp_hooked_session_exec(int which)
     got_answer();
 }
 static const char *const cases_tp_hooked_session_exec[] = {"Ggood arguments", "!h = NULL", NULL};
+
+static void call_tp_hooked_session_set_timeout(int which)
+{
+    (void)which;
+    tp_hooked_session *h_ = which == 1 ? NULL : hooked();
+    int64_t timeout_ms_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
+    tp_hooked_session_set_timeout(h_, timeout_ms_);
+    got_nothing();
+}
+static const char *const cases_tp_hooked_session_set_timeout[] = {"Ggood arguments", "!h = NULL", "?timeout_ms = INT64_MIN", "?timeout_ms = 0", "?timeout_ms = -1", NULL};
 
 static void call_tp_hooked_session_request_stop(int which)
 {
@@ -7611,6 +7641,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_trace_free", call_tp_trace_free, cases_tp_trace_free},
     {"tp_trace_save", call_tp_trace_save, cases_tp_trace_save},
     {"tp_session_run_ex", call_tp_session_run_ex, cases_tp_session_run_ex},
+    {"tp_session_cancel", call_tp_session_cancel, cases_tp_session_cancel},
     {"tp_session_eval", call_tp_session_eval, cases_tp_session_eval},
     {"tp_session_read", call_tp_session_read, cases_tp_session_read},
     {"tp_session_load", call_tp_session_load, cases_tp_session_load},
@@ -7629,9 +7660,11 @@ static const misuse_call misuse_calls[] = {
     {"tp_request_fetch", call_tp_request_fetch, cases_tp_request_fetch},
     {"tp_request_feed", call_tp_request_feed, cases_tp_request_feed},
     {"tp_request_trace", call_tp_request_trace, cases_tp_request_trace},
+    {"tp_request_wait", call_tp_request_wait, cases_tp_request_wait},
     {"tp_hooked_session_new", call_tp_hooked_session_new, cases_tp_hooked_session_new},
     {"tp_hooked_session_free", call_tp_hooked_session_free, cases_tp_hooked_session_free},
     {"tp_hooked_session_exec", call_tp_hooked_session_exec, cases_tp_hooked_session_exec},
+    {"tp_hooked_session_set_timeout", call_tp_hooked_session_set_timeout, cases_tp_hooked_session_set_timeout},
     {"tp_hooked_session_request_stop", call_tp_hooked_session_request_stop, cases_tp_hooked_session_request_stop},
     {"tp_hooked_session_should_stop", call_tp_hooked_session_should_stop, cases_tp_hooked_session_should_stop},
     {"tp_hooked_run", call_tp_hooked_run, cases_tp_hooked_run},

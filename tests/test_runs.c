@@ -1,4 +1,4 @@
-/* What a run can be asked for beside its fetches: a trace of what it did and when. */
+/* What a run can be asked for beside its fetches: a trace of what it did and when, a time limit; and how it is cancelled. */
 #define TP_IMPLEMENTATION
 #include "tp_callbacks.h"
 #include "tp_layers.h"
@@ -456,5 +456,330 @@ TEST(a_trace_changes_no_bit)
     }
     tp_trace_free(&t);
 }
+
+/* ==== >>time limits =================================================================================== */
+
+static void nap(double seconds)
+{
+    const double until = tp_time() + seconds;
+    while (tp_time() < until) {
+        const struct timespec t = {0, 200000};
+        nanosleep(&t, NULL);
+    }
+}
+
+/* Two rows: a kernel that stands at a gate until it is opened, or for a while, and one that counts how often it runs. Both
+ * hand on what they are given. */
+static struct {
+    int shut, entered, counted; /* atomic */
+    double seconds;
+} gate;
+static tp_op gate_row, count_row;
+static void gate_kernel(const tp_call *k)
+{
+    __atomic_add_fetch(&gate.entered, 1, __ATOMIC_ACQ_REL);
+    if (gate.seconds > 0) nap(gate.seconds);
+    while (__atomic_load_n(&gate.shut, __ATOMIC_ACQUIRE)) nap(0.0002);
+    memcpy(k->out[0].data, k->in[0].data, sizeof(float));
+}
+static void count_kernel(const tp_call *k)
+{
+    __atomic_add_fetch(&gate.counted, 1, __ATOMIC_ACQ_REL);
+    memcpy(k->out[0].data, k->in[0].data, sizeof(float));
+}
+static tp_node *with(tp_op *row, const char *name, tp_kernel_fn fn, tp_node *x)
+{
+    *row = *tp_op_find("neg");
+    row->name = row->label = name;
+    row->flags = TP_OP_RANDOM; /* neither fused nor folded */
+    row->naive_f32 = row->fast = fn;
+    return tp_apply(x->op->graph, row, &x, 1, NULL);
+}
+
+/* v += a random number that has passed the gate and was counted; or, `late`, v += 1 before the gate. */
+typedef struct gated {
+    tp_graph *g;
+    tp_variable *v;
+    tp_node *y;
+    tp_session *s;
+} gated;
+static gated gated_new(bool late)
+{
+    gated n;
+    const tp_shape scalar = tp_make_shape_n(0, NULL);
+    memset(&gate, 0, sizeof gate);
+    n.g = tp_graph_new(NULL);
+    tp_node *v = tp_get_variable_as(n.g, "v", TP_F32, scalar, tp_init_zeros());
+    tp_node *x = late ? tp_assign_add(v, tp_const(n.g, 1), NULL) : tp_rand_uniform(n.g, scalar, 1, 2);
+    x = with(&count_row, "count", count_kernel, with(&gate_row, "gate", gate_kernel, x));
+    n.y = late ? x : tp_assign_add(v, x, NULL);
+    n.v = tp_find_variable(n.g, "v");
+    n.s = tp_session_new(n.g, NULL);
+    CHECK_MSG(n.s != NULL, "%s", tp_last_error());
+    return n;
+}
+static double gated_value(const gated *n)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_session_read(n->s, n->v, &t));
+    const double v = tp_tensor_get(&t, 0);
+    tp_tensor_free(&t);
+    return v;
+}
+static void gated_free(gated *n)
+{
+    tp_session_free(n->s);
+    tp_graph_free(n->g);
+}
+
+TEST(a_run_out_of_time_has_changed_nothing)
+{
+    gated n = gated_new(false), twin;
+    tp_exec *e = tp_session_exec(n.s);
+    tp_run_options o;
+    memset(&o, 0, sizeof o);
+    o.timeout_ms = 5;
+    gate.seconds = 0.02;
+    CHECK_ERR(tp_exec_run_ex(e, &o, NULL, 0, &n.y, 1, NULL), TP_ERR_TIMEOUT,
+              "the run was not over after its 5 ms and has changed no variable: it stood before 'count'");
+    CHECK(gate.entered == 1 && gate.counted == 0 && gated_value(&n) == 0 && tp_exec_random_step(e) == 0);
+    o.timeout_ms = 60000;
+    for (int i = 0; i < 2; i++) CHECK_OK(tp_exec_run_ex(e, &o, NULL, 0, &n.y, 1, NULL));
+    CHECK(gate.counted == 2 && tp_exec_random_step(e) == 2);
+    const double v = gated_value(&n);
+    o.timeout_ms = -5;
+    CHECK_ERR(tp_exec_run_ex(e, &o, NULL, 0, &n.y, 1, NULL), TP_ERR_ARG, "-5 ms");
+    gated_free(&n);
+    twin = gated_new(false); /* never stopped: the same bits */
+    for (int i = 0; i < 2; i++) CHECK_OK(tp_session_run(twin.s, NULL, 0, &twin.y, 1, NULL));
+    CHECK_MSG(v > 2 && gated_value(&twin) == v, "%.9g and %.9g", v, gated_value(&twin));
+    gated_free(&twin);
+}
+
+TEST(a_run_that_writes_variables_goes_on_to_its_end)
+{
+    gated n = gated_new(true);
+    tp_run_options o;
+    memset(&o, 0, sizeof o);
+    o.timeout_ms = 5;
+    gate.seconds = 0.02;
+    CHECK_OK(tp_session_run_ex(n.s, &o, NULL, 0, &n.y, 1, NULL));
+    CHECK(gate.counted == 1 && gated_value(&n) == 1 && tp_exec_random_step(tp_session_exec(n.s)) == 1);
+    gated_free(&n);
+}
+
+#ifndef TP_NO_THREADS
+/* A run in a thread of its own. */
+typedef struct runner {
+    tp_exec *exec;
+    tp_node *y;
+    tp_hooked_session *hooked;
+    tp_status status;
+    char sentence[512];
+    int over; /* atomic */
+    double value;
+    tp_thread *thread;
+} runner;
+static void runner_main(void *user)
+{
+    runner *r = (runner *)user;
+    const tp_tensor *out = NULL;
+    r->status = r->hooked ? tp_hooked_run(r->hooked, &r->y, 1, &out) : tp_exec_run(r->exec, NULL, 0, &r->y, 1, &out);
+    if (r->status != TP_OK) snprintf(r->sentence, sizeof r->sentence, "%s", tp_last_error());
+    else if (out) r->value = tp_tensor_get(out, 0);
+    __atomic_store_n(&r->over, 1, __ATOMIC_RELEASE);
+}
+static void runner_start(runner *r, tp_exec *e, tp_hooked_session *h, tp_node *y)
+{
+    memset(r, 0, sizeof *r);
+    r->exec = e;
+    r->hooked = h;
+    r->y = y;
+    CHECK_OK(tp_thread_start(&r->thread, runner_main, r));
+}
+static void wait_for(const int *what, int n)
+{
+    const double until = tp_time() + 20;
+    while (__atomic_load_n(what, __ATOMIC_ACQUIRE) < n && tp_time() < until) nap(0.0002);
+    CHECK(__atomic_load_n(what, __ATOMIC_ACQUIRE) >= n);
+}
+
+TEST(a_run_is_cancelled_between_kernels)
+{
+    gated n = gated_new(false);
+    runner r;
+    CHECK(tp_session_cancel(n.s) == 0); /* nothing is going on, and what begins now is not meant */
+    CHECK_OK(tp_session_run(n.s, NULL, 0, &n.y, 1, NULL));
+    const double v = gated_value(&n);
+    gate.shut = 1;
+    runner_start(&r, tp_session_exec(n.s), NULL, n.y);
+    wait_for(&gate.entered, 2);
+    CHECK(tp_session_cancel(n.s) == 1);
+    CHECK(__atomic_load_n(&r.over, __ATOMIC_ACQUIRE) == 0); /* a kernel is not interrupted */
+    __atomic_store_n(&gate.shut, 0, __ATOMIC_RELEASE);
+    tp_thread_join(r.thread);
+    CHECK(r.status == TP_ERR_CANCELLED);
+    CHECK_STR(tp_status_name(r.status), "TP_ERR_CANCELLED");
+    CHECK_HAS(r.sentence, "the run was cancelled and has changed no variable: it stood before 'count'");
+    CHECK(gate.counted == 1 && gated_value(&n) == v && tp_exec_random_step(tp_session_exec(n.s)) == 1);
+    CHECK(tp_session_cancel(n.s) == 0);
+    CHECK_OK(tp_session_run(n.s, NULL, 0, &n.y, 1, NULL)); /* the session is as it was */
+    CHECK(gate.counted == 2 && gated_value(&n) > v);
+    gated_free(&n);
+}
+
+TEST(cancelled_too_late)
+{
+    gated n = gated_new(true);
+    runner r;
+    gate.shut = 1;
+    runner_start(&r, tp_session_exec(n.s), NULL, n.y);
+    wait_for(&gate.entered, 1);
+    CHECK(tp_session_cancel(n.s) == 1);
+    __atomic_store_n(&gate.shut, 0, __ATOMIC_RELEASE);
+    tp_thread_join(r.thread);
+    CHECK(r.status == TP_OK && r.value == 1 && gate.counted == 1 && gated_value(&n) == 1);
+    gated_free(&n);
+}
+
+TEST(all_runs_of_a_session_are_cancelled)
+{
+    enum { N = 3 };
+    gated n = gated_new(false);
+    tp_exec *e[N];
+    runner r[N];
+    gate.shut = 1;
+    for (int i = 0; i < N; i++) runner_start(&r[i], e[i] = tp_exec_new(n.s), NULL, n.y);
+    wait_for(&gate.entered, N);
+    CHECK(tp_session_cancel(n.s) == N);
+    runner later; /* is none of them */
+    tp_exec *f = tp_exec_new(n.s);
+    runner_start(&later, f, NULL, n.y);
+    wait_for(&gate.entered, N + 1);
+    __atomic_store_n(&gate.shut, 0, __ATOMIC_RELEASE);
+    for (int i = 0; i < N; i++) {
+        tp_thread_join(r[i].thread);
+        CHECK(r[i].status == TP_ERR_CANCELLED);
+        tp_exec_free(e[i]);
+    }
+    tp_thread_join(later.thread);
+    CHECK(later.status == TP_OK && later.value > 0);
+    tp_exec_free(f);
+    gated_free(&n);
+}
+
+/* -- a queue that waits for data */
+
+/* Datapoint i is the number i; each waits until `ready` is more than that. */
+static int ready, asked; /* atomic */
+static tp_status slow_data(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    __atomic_add_fetch(&asked, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&ready, __ATOMIC_ACQUIRE) <= i) nap(0.0002);
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) tp_tensor_set(&dp->c[0], 0, (double)i);
+    return st;
+}
+
+TEST(a_queue_that_waits_for_data_is_cancelled)
+{
+    ready = asked = 0;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *in = tp_queue_input(.df = tp_df_from_generator(.fn = slow_data));
+    const tp_spec spec = {"x", TP_F32, {0, {0}}};
+    tp_node *x = NULL;
+    CHECK_OK(tp_input_setup(in, g, &spec, 1));
+    CHECK_OK(tp_input_get_tensors(in, &x));
+    tp_node *y = tp_add(x, tp_const(g, 10));
+    tp_session *s = tp_session_new(g, NULL);
+    int n_hooks = 0;
+    tp_hook *const *hooks = tp_input_hooks(in, &n_hooks);
+    tp_hooked_session *h = tp_hooked_session_new(s, hooks, n_hooks);
+    for (int i = 0; i < n_hooks; i++)
+        if (hooks[i]->after_create_session) CHECK_OK(hooks[i]->after_create_session(hooks[i], s));
+    CHECK_OK(tp_input_reset_state(in));
+    runner r;
+    runner_start(&r, NULL, h, y);
+    wait_for(&asked, 1);
+    while (tp_session_cancel(s) == 0) nap(0.0002); /* the run may not have begun */
+    tp_thread_join(r.thread);
+    CHECK(r.status == TP_ERR_CANCELLED);
+    CHECK_HAS(r.sentence, "cancelled and has changed no variable: QueueInput waited for data");
+    /* the time is over; twice, and the second time a part of that was spent */
+    tp_hooked_session_set_timeout(h, 15);
+    for (int i = 0; i < 2; i++) {
+        const double begun = tp_time();
+        CHECK_ERR(tp_hooked_run(h, &y, 1, NULL), TP_ERR_TIMEOUT,
+                  "after its 15 ms and has changed no variable: QueueInput");
+        CHECK_MSG(tp_time() - begun >= 0.015 && tp_time() - begun < 5, "%g s", tp_time() - begun);
+    }
+    /* and on it goes, with the first datapoint */
+    tp_hooked_session_set_timeout(h, 60000);
+    for (int i = 0; i < 3; i++) {
+        const tp_tensor *out = NULL;
+        __atomic_store_n(&ready, i + 1, __ATOMIC_RELEASE);
+        CHECK_OK(tp_hooked_run(h, &y, 1, &out));
+        CHECK(out && tp_tensor_get(out, 0) == 10 + i && in->consumed == i + 1);
+    }
+    __atomic_store_n(&ready, 1 << 20, __ATOMIC_RELEASE);
+    tp_hooked_session_free(h);
+    tp_session_free(s);
+    tp_input_free(in);
+    tp_graph_free(g);
+}
+
+/* -- a wait of a hook's own */
+
+typedef struct waiter {
+    tp_hook hook;
+    tp_mutex *m;
+    tp_cond *c;
+    int woken, waits; /* with the mutex */
+} waiter;
+static tp_status wait_before(tp_hook *h, tp_run_request *r)
+{
+    waiter *w = (waiter *)h->user;
+    tp_status st = TP_OK;
+    tp_mutex_lock(w->m);
+    for (w->waits = 0; !w->woken && st == TP_OK; w->waits++) st = tp_request_wait(r, w->c, w->m, "the waiter waited");
+    w->woken = 0;
+    tp_mutex_unlock(w->m);
+    return st;
+}
+TEST(hooks_wait_no_longer_than_their_run)
+{
+    waiter w;
+    memset(&w, 0, sizeof w);
+    w.hook.user = &w;
+    w.hook.before_run = wait_before;
+    w.m = tp_mutex_new();
+    w.c = tp_cond_new();
+    tp_hook *hook = &w.hook;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *y = tp_const(g, 4);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_hooked_session *h = tp_hooked_session_new(s, &hook, 1);
+    tp_hooked_session_set_timeout(h, 1);
+    CHECK_ERR(tp_hooked_run(h, &y, 1, NULL), TP_ERR_TIMEOUT, "the waiter waited");
+    tp_hooked_session_set_timeout(h, 0);
+    runner r;
+    runner_start(&r, NULL, h, y);
+    nap(0.003);
+    tp_mutex_lock(w.m);
+    w.woken = 1;
+    tp_cond_signal(w.c);
+    tp_mutex_unlock(w.m);
+    tp_thread_join(r.thread);
+    CHECK(r.status == TP_OK && r.value == 4);
+    tp_hooked_session_free(h);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_cond_free(w.c);
+    tp_mutex_free(w.m);
+}
+#endif
 
 TEST_MAIN()

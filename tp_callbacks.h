@@ -5508,7 +5508,9 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     (void)user;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history!", s->stat);
+        const char *near = strstr(tp_last_error(), "; did you mean");
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history%s", s->stat,
+               near ? near : "!");
         return tp__stat_missing(cb, s->stat, &s->missing);
     }
     if (s->n && stat.step == s->step) {

@@ -2212,6 +2212,26 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
     return tp__nearest_text(&n, text);
 }
 
+/* Why a node or a variable is NULL, if the last one asked for was not there: "; was 'cots' meant? There is no node of that name;
+ * did you mean 'cost'?", or "". What is told is forgotten. */
+#define TP__MISSING_TEXT (2 * TP__NEAREST_TEXT)
+static const char *tp__missing(const tp_graph *g, bool variable, char text[TP__MISSING_TEXT])
+{
+    char near[TP__NEAREST_TEXT];
+    text[0] = near[0] = 0;
+    if (!tp__not_found[0]) return text;
+    if (g && variable) tp__variable_near(g, tp__not_found, near);
+    else if (g) tp__node_near(g, tp__not_found, near);
+    snprintf(text, TP__MISSING_TEXT, "; was '%s' meant? There is no %s of that name%s", tp__not_found,
+             variable ? "variable" : "node", near);
+    tp__not_found[0] = 0;
+    return text;
+}
+static const char *tp__node_missing(const tp_graph *g, char text[TP__MISSING_TEXT])
+{
+    return tp__missing(g, false, text);
+}
+
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
@@ -2361,13 +2381,8 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
 static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
 {
     if (!x) {
-        char name[sizeof tp__not_found];
-        memcpy(name, tp__not_found, sizeof name);
-        tp__not_found[0] = 0;
-        return tp_graph_fail(g, NULL, TP_ERR_ARG,
-                             *name ? "%s: input %d is NULL; was '%s' meant? There is no node of that name"
-                                   : "%s: input %d is NULL",
-                             op, i, name);
+        char why[TP__MISSING_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL%s", op, i, tp__node_missing(g, why));
     }
     if (x->op->graph == g) return tp_is_poison(x) ? tp_poison(g) : NULL;
     if (!x->op->graph)
@@ -2836,12 +2851,19 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n)
     return n && n->op->row == &tp__op_variable ? n->op->var[0] : NULL;
 }
 
-TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
+static tp_variable *tp__variable_named(const tp_graph *g, const char *name)
 {
-    TP__REQUIRE(g && name, NULL)
     int index;
     const size_t n = tp__split_name(name, &index);
     return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
+}
+
+TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
+{
+    TP__REQUIRE(g && name, NULL)
+    tp_variable *v = tp__variable_named(g, name);
+    if (!v) snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__missing */
+    return v;
 }
 
 static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const char *full)
@@ -3100,7 +3122,7 @@ TP_DEF tp_node *tp_get_global_step_var(tp_graph *g)
     TP__GRAPH_REQUIRE(g, g, tp_poison(g))
 
     if (g->status != TP_OK) return &g->poison;
-    const tp_variable *v = tp_find_variable(g, "global_step");
+    const tp_variable *v = tp__variable_named(g, "global_step");
     if (v) return v->node;
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
@@ -3983,7 +4005,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     tp_node *n = full.data ? tp_graph_find(h->ctx.graph, full.data) : NULL;
     full.len = 0;
     tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
-    const tp_variable *v = full.data ? tp_find_variable(h->ctx.graph, full.data) : NULL;
+    const tp_variable *v = full.data ? tp__variable_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
     if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
@@ -5348,7 +5370,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     for (int k = 0; k < 2; k++) { /* at the root: the name says all */
         const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
         if (!full) full = "EMA";
-        tp_variable *v = tp_find_variable(g, full);
+        tp_variable *v = tp__variable_named(g, full);
         vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
     }
     const float attrs = decay;
@@ -8315,6 +8337,16 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     return p;
 }
 
+/* Is x what y is, but for the batch dimension in front? */
+TP__UNUSED static bool tp__lacks_batch(const tp_shape *y, const tp_shape *x)
+{
+    tp_shape rest = *y;
+    if (y->ndim != x->ndim + 1) return false;
+    rest.ndim--;
+    for (int d = 0; d < rest.ndim; d++) rest.dim[d] = y->dim[d + 1];
+    return tp_shape_compatible(&rest, x);
+}
+
 static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                int n_fetches)
 {
@@ -8325,22 +8357,39 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
         return tp_fail(g->status, "%s", text);
     }
     for (int i = 0; i < n_fetches; i++) {
-        if (!fetches[i]) return tp_fail(TP_ERR_ARG, "fetch %d is NULL: no node of that name, or no gradient", i);
+        if (!fetches[i]) {
+            char why[TP__MISSING_TEXT];
+            tp__node_missing(g, why);
+            return tp_fail(TP_ERR_ARG, "fetch %d is NULL%s", i, *why ? why : ": no node of that name, or no gradient");
+        }
         if (fetches[i]->op->graph != g || tp_is_poison(fetches[i]))
             return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i,
                            fetches[i]->op->name);
     }
     for (int i = 0; i < n_feeds; i++) {
         const tp_node *n = feeds[i].node;
-        if (!n || n->op->graph != g || tp_is_poison(n))
+        const tp_tensor *value = &feeds[i].value;
+        if (!n) {
+            char why[TP__MISSING_TEXT];
+            return tp_fail(TP_ERR_ARG, "feed %d has no node: it is NULL%s", i, tp__node_missing(g, why));
+        }
+        if (n->op->graph != g || tp_is_poison(n))
             return tp_fail(TP_ERR_ARG, "feed %d is not a node of this session's graph", i);
-        if (feeds[i].value.dtype != n->dtype)
+        if (value->dtype == TP_DTYPE_UNSET)
+            return tp_fail(
+                TP_ERR_DTYPE,
+                "'%s' is fed a tensor of zeros, with neither type nor shape nor data: tp_tensor_view makes one "
+                "of an array, tp_tensor_resize one with memory of its own",
+                n->op->name);
+        if (value->dtype != n->dtype)
             return tp_fail(TP_ERR_DTYPE, "'%s' is %s but is fed %s: convert it with tp_convert", n->op->name,
                            tp_dtype_name(n->dtype), tp_dtype_name(feeds[i].value.dtype));
         if (!tp_shape_compatible(&n->shape, &feeds[i].value.shape) || !tp_shape_known(&feeds[i].value.shape)) {
             char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-            return tp_fail(TP_ERR_SHAPE, "'%s' has shape %s but is fed %s", n->op->name, tp_shape_text(&n->shape, a),
-                           tp_shape_text(&feeds[i].value.shape, b));
+            return tp_fail(
+                TP_ERR_SHAPE, "'%s' has shape %s but is fed %s%s", n->op->name, tp_shape_text(&n->shape, a),
+                tp_shape_text(&value->shape, b),
+                tp__lacks_batch(&n->shape, &value->shape) ? ": one sample? A batch of one has the shape (1,...)" : "");
         }
         for (int j = 0; j < i; j++)
             if (feeds[j].node == n) return tp_fail(TP_ERR_ARG, "'%s' is fed twice", n->op->name);
@@ -8888,8 +8937,15 @@ TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value
     return st == TP_OK ? tp_tensor_copy(value, v) : st;
 }
 
+static tp_status tp__no_variable(const tp_graph *g)
+{
+    char why[TP__MISSING_TEXT];
+    return tp_fail(TP_ERR_ARG, "there is no variable: it is NULL%s", tp__missing(g, true, why));
+}
+
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value)
 {
+    if (s && !v) return tp__no_variable(s->graph);
     TP__REQUIRE(s && v && value, TP_ERR_ARG)
 
     tp_status st = tp__session_grow(s);
@@ -8902,6 +8958,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
 {
+    if (s && !v) return tp__no_variable(s->graph);
     TP__REQUIRE(s && v && value, TP_ERR_ARG)
 
     tp_status st = tp__session_grow(s);
@@ -8935,7 +8992,7 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
 {
     TP__REQUIRE(s, 0)
 
-    const tp_variable *v = tp_find_variable(s->graph, "global_step");
+    const tp_variable *v = tp__variable_named(s->graph, "global_step");
     tp_tensor t;
     memset(&t, 0, sizeof t);
     int64_t step = 0;

@@ -2694,9 +2694,10 @@ static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *
         if (dtype)
             return tp_fail(TP_ERR_SHAPE,
                            "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
-                           "wants %s",
+                           "wants %s%s",
                            s->name, i, want->name, (long long)number, tp_shape_text(&x->shape, a),
-                           tp_shape_text(&want->shape, b));
+                           tp_shape_text(&want->shape, b),
+                           tp__lacks_batch(&want->shape, &x->shape) ? ": is tp_df_batch missing?" : "");
         return tp_fail(TP_ERR_DTYPE,
                        "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
                        "%s: convert it with tp_df_cast or tp_df_map_component",

@@ -482,7 +482,7 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     char full[1024];
     int len = snprintf(full, sizeof full, "%s", wanted);
-    for (int i = 1; tp_find_variable(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
+    for (int i = 1; tp__variable_named(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
     if (len < 0 || (size_t)len >= sizeof full)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name, wanted);
     struct tp__slot *s = (struct tp__slot *)tp_graph_alloc(g, sizeof *s);

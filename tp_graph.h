@@ -439,6 +439,7 @@ typedef struct tp_tower_context {
     const char *ns_name, *vs_name; /* "tower0", ""; names of its name scope and variable scope */
     bool is_training, is_main_training_tower, has_own_variables;
     int index, total;
+    tp_collection_backup *added_; /* what it had added to collections when it ended */
 } tp_tower_context;
 typedef struct tp_tower_desc {
     const char *name;    /* NULL or "": none */
@@ -504,6 +505,16 @@ TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);   
 TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name); /* NULL if absent */
 /* [TowerTensorHandle.get_tensor] "ns_name/name", an input of that signature name, or a variable; NULL if none. */
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
+/* The variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
+TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
+/* n of them into nodes, NULL where there is none, which is TP_ERR_NAME with the first such name. [get_tensors, get_variables] */
+TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n,
+                                             tp_node **nodes);
+TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
+                                               tp_node **nodes);
+/* What was added to a collection from the tower's beginning to its end, or until now while it is the current one; without what
+ * does not outlast it (summaries of a tower that is not the main one). The array lives as long as the graph. [get_collection] */
+TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n);
 
 /* ==== >>gradients ===================================================================================== */
 
@@ -1100,8 +1111,18 @@ TP_DEF tp_session_init *tp_saver_restore(const char *path);
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
 TP_DEF tp_session_init *tp_just_current_session(void);
-/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint */
+/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint. "~" and "~/" at the beginning are $HOME ("~somebody" stays as
+ * it is). What Python tells apart by its type has names here: a dict is tp_dict_restore's, or one of a list. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
+/* n of them, one after the other, so that the last one wins: each a path as above, or a dict, whose content is taken over, or a
+ * list in its turn; one with nothing set does nothing. [SmartInit of a dict and of a list] */
+typedef struct tp_smart_source {
+    const char *path;
+    tp_dict *dict;
+    const struct tp_smart_source *list;
+    int n; /* of the list */
+} tp_smart_source;
+TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
 /* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state, names without
  * ":0", whole or not at all: to path.safetensors, path.index (with its data file beside it), else to an npz. */
@@ -3410,7 +3431,8 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
         tp__name_scope_enter(g, tp_name_scope(g));
     }
     g->tower_entry = tp_backup_collection(g, NULL, 0);
-    if (g->status != TP_OK || !g->tower_entry) {
+    g->tower.added_ = (tp_collection_backup *)tp_graph_alloc(g, sizeof *g->tower.added_);
+    if (g->status != TP_OK || !g->tower_entry || !g->tower.added_) {
         tp_name_scope_pop(g);
         tp_variable_scope_pop(g);
         return NULL;
@@ -3445,6 +3467,23 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
     return copy;
 }
 
+/* What the current tower added to all collections, for its handles. */
+static void tp__tower_added(tp_graph *g)
+{
+    tp_collection_backup *b = g->tower.added_;
+    const int n = g->collection.n;
+    b->key = (const char **)tp_graph_alloc(g, (size_t)n * sizeof *b->key);
+    b->item = (tp_node ***)tp_graph_alloc(g, (size_t)n * sizeof *b->item);
+    b->n_item = (int *)tp_graph_alloc(g, (size_t)n * sizeof *b->n_item);
+    if (!b->key || !b->item || !b->n_item) return;
+    b->n = n;
+    for (int i = 0; i < n; i++) {
+        b->key[i] = ((const tp__collection *)g->collection.item[i])->key;
+        tp_node *const *items = tp_tower_collection(g, b->key[i], &b->n_item[i]);
+        memcpy((void *)&b->item[i], (const void *)&items, sizeof items);
+    }
+}
+
 TP_DEF void tp_tower_leave(tp_graph *g)
 {
     TP__REQUIRE(g, )
@@ -3470,6 +3509,7 @@ TP_DEF void tp_tower_leave(tp_graph *g)
         const int before = tp__tower_entry_count(g, tp__frozen_keys[i]);
         if (c && c->list.n > before) c->list.n = before;
     }
+    tp__tower_added(g);
     g->in_tower = false;
     /* what was left open inside was reported above: close it too */
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
@@ -4003,14 +4043,68 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     memset(&full, 0, sizeof full);
     tp_buf_printf(&full, "%s%s%s", h->ctx.ns_name, *h->ctx.ns_name ? "/" : "", name);
     tp_node *n = full.data ? tp_graph_find(h->ctx.graph, full.data) : NULL;
-    full.len = 0;
+    const bool failed = full.failed;
+    tp_buf_free(&full);
+    if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
+    return n ? n : tp_tower_handle_get_variable(h, name);
+}
+
+TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name)
+{
+    TP__REQUIRE(h && name, NULL)
+    int index;
+    const size_t base = tp__split_name(name, &index);
+    tp_buf full;
+    memset(&full, 0, sizeof full);
     tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
     const tp_variable *v = full.data ? tp__variable_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
-    if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
-    if (n) return n;
+    if (failed) return tp__graph_nomem(h->ctx.graph);
     return v ? v->node : NULL;
+}
+
+/* One of the two above, for a list. */
+static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
+                                       tp_node *(*one)(const tp_tower_handle *h, const char *name), const char *what)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < n; i++) nodes[i] = NULL;
+    for (int i = 0; i < n; i++) {
+        nodes[i] = names[i] ? one(h, names[i]) : NULL;
+        if (!nodes[i] && st == TP_OK)
+            st = tp_fail(TP_ERR_NAME, "tower '%s' has no %s '%s'", h->ctx.ns_name, what, names[i] ? names[i] : "NULL");
+    }
+    return st;
+}
+
+TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes)
+{
+    TP__REQUIRE(h && n >= 0 && ((names && nodes) || n == 0), TP_ERR_ARG)
+    return tp__tower_handle_list(h, names, n, nodes, tp_tower_handle_get, "tensor");
+}
+
+TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
+                                               tp_node **nodes)
+{
+    TP__REQUIRE(h && n >= 0 && ((names && nodes) || n == 0), TP_ERR_ARG)
+    return tp__tower_handle_list(h, names, n, nodes, tp_tower_handle_get_variable, "variable");
+}
+
+TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n)
+{
+    if (n) *n = 0;
+    TP__REQUIRE(h && key && n, NULL)
+
+    tp_graph *g = h->ctx.graph;
+    const tp_collection_backup *b = h->ctx.added_;
+    if (g->in_tower && g->tower.added_ == b) return tp_tower_collection(g, key, n);
+    for (int i = 0; i < b->n; i++)
+        if (strcmp(b->key[i], key) == 0) {
+            *n = b->n_item[i];
+            return b->item[i];
+        }
+    return NULL;
 }
 
 /* ==== >>gradients ===================================================================================== */
@@ -10063,9 +10157,23 @@ static void tp__file_init_free(tp_session_init *i)
     tp_free(i);
 }
 
-TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
+/* "~" and "~/..." with the user's folder, else the path; tp_free it. NULL: out of memory. */
+static char *tp__expand_user(const char *path)
 {
-    if (!path || !*path) return tp_just_current_session();
+    const char *home = path[0] == '~' && (!path[1] || path[1] == '/') ? getenv("HOME") : NULL;
+    if (!home || !*home) return tp_strdup(path);
+    size_t n = strlen(home);
+    while (n > 1 && path[1] && home[n - 1] == '/') n--;
+    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* of the user who lives at the root */
+    char *full = (char *)tp_malloc(n + strlen(path));
+    if (!full) return NULL;
+    memcpy(full, home, n);
+    memcpy(full + n, path + 1, strlen(path));
+    return full;
+}
+
+static tp_session_init *tp__smart_init(const char *path, bool ignore_mismatch)
+{
     if (tp__ends_with(path, ".npz") || tp__ends_with(path, ".safetensors")) {
         tp__file_init *z = (tp__file_init *)tp_calloc(1, sizeof *z);
         if (!z || !(z->path = tp_strdup(path))) {
@@ -10082,6 +10190,63 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
     d.path = path;
     d.relaxed = ignore_mismatch;
     return tp_saver_restore_ex(&d);
+}
+
+TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
+{
+    if (!path || !*path) return tp_just_current_session();
+    char *full = tp__expand_user(path);
+    tp_session_init *i = full ? tp__smart_init(full, ignore_mismatch) : NULL;
+    tp_free(full);
+    return i;
+}
+
+/* The dicts of a list were handed over: none of them may leak. */
+static void tp__smart_drop(const tp_smart_source *list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (list[i].dict) tp_dict_free(list[i].dict);
+        if (list[i].list) tp__smart_drop(list[i].list, list[i].n);
+    }
+}
+
+/* One that fails when it is run: NULL would mean that there is nothing to do. */
+static tp_session_init *tp__smart_mistake(int number)
+{
+    tp_session_init *i = tp_just_current_session();
+    if (!i) return NULL;
+    tp__chain *c = (tp__chain *)(void *)i;
+    snprintf(c->mistake, sizeof c->mistake,
+             "tp_smart_init_list: number %d is to be one of these: a path, a dict, a list of .n", number);
+    return i;
+}
+
+TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch)
+{
+    TP__REQUIRE((list || n == 0) && n >= 0, NULL)
+
+    tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
+    bool ok = item != NULL;
+    int done = 0;
+    for (; ok && done < n; done++) {
+        const tp_smart_source *s = &list[done];
+        const int set = (s->path != NULL) + (s->dict != NULL) + (s->list != NULL);
+        if (set > 1 || (s->list ? s->n < 0 : s->n != 0)) {
+            tp__smart_drop(s, 1);
+            item[done] = tp__smart_mistake(done);
+        } else if (s->dict) {
+            item[done] = tp_dict_restore(s->dict, ignore_mismatch);
+        } else {
+            item[done] =
+                s->list ? tp_smart_init_list(s->list, s->n, ignore_mismatch) : tp_smart_init(s->path, ignore_mismatch);
+        }
+        ok = item[done] != NULL;
+    }
+    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* takes the items over, in any case */
+    for (int i = 0; i < done && !ok; i++) tp_session_init_free(item[i]);
+    if (!ok) tp__smart_drop(list, n); /* those that were taken are empty already */
+    tp_free((void *)item);
+    return chain;
 }
 
 /* ==== >>predict ======================================================================================= */

@@ -32,7 +32,7 @@ tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
 tp_load_existing_json tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
 tp_cb_model_saver_ tp_monitor_json_writer tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
-tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
+tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
@@ -191,14 +191,14 @@ BY_PARAM = {
     "tp_init_fill.init": "an_initial()", "tp_init_fill.t": "a_tensor24()", "tp_tensor_get.t": "a_tensor24()",
     "tp_tensor_set.t": "a_tensor24()", "tp_npy_parse.data": "bytes", "tp_npy_parse.size": "sizeof bytes",
     "tp_rand_uniform.high": "1.0f", "tp_clip.high": "1.0f", "tp_nn_dropout.rate": "0.5f",
-    "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
+    "tp_smart_init_list.list": "smart_sources", "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
 }
 BY_TYPE = {
     "tp_node *": "node()", "const tp_node *": "node()", "tp_node *const *": "list_nodes()", "tp_node **": "node_out()",
     "tp_graph *": "graph()", "const tp_graph *": "graph()", "const char *": '"name"', "int": "2", "int64_t": "2",
     "size_t": "4", "float": "0.5f", "double": "0.5", "bool": "true", "uint64_t": "3", "uint32_t": "3",
     "uint16_t": "3", "char": "'k'", "tp_dtype": "TP_F32", "tp_shape": "shape_of(2, 4)", "tp_status": "TP_ERR",
-    "tp_at": "here", "const tp_at *": "&here", "tp_init": "tp_init_zeros()", "tp_log_level": "TP_LOG_DEBUG",
+    "const tp_smart_source *": "smart_sources", "tp_at": "here", "const tp_at *": "&here", "tp_init": "tp_init_zeros()", "tp_log_level": "TP_LOG_DEBUG",
     "tp_session *": "session()", "const tp_session *": "session()", "tp_exec *": "tp_session_exec(session())",
     "const tp_exec *": "tp_session_exec(session())", "tp_hooked_session *": "hooked()",
     "const tp_hooked_session *": "hooked()", "tp_device *": "device()", "const tp_device *": "device()",
@@ -400,7 +400,7 @@ def result_of(ret):
 
 # Pointers that only answer a question, or lie in something that is freed with the world.
 QUESTIONS = """tp_session_device tp_session_exec tp_hooked_session_exec tp_predictor_session tp_session_graph tp_node_graph
-tp_proxy_inner tp_model_exporter_session tp_predictor_tower tp_graph_find tp_get_slot tp_tower_handle_get tp_callback_find
+tp_proxy_inner tp_model_exporter_session tp_predictor_tower tp_graph_find tp_get_slot tp_tower_handle_get tp_tower_handle_get_variable tp_callback_find
 tp_trainer_monitors""".split()
 FREED = {"tp_malloc": "tp_free", "tp_calloc": "tp_free", "tp_realloc": "tp_free", "tp_strdup": "tp_free",
          "tp_alloc_aligned": "tp_free_aligned"}

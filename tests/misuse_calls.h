@@ -2194,6 +2194,49 @@ static void call_tp_tower_handle_get(int which)
 }
 static const char *const cases_tp_tower_handle_get[] = {"Ggood arguments", "!h = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
 
+static void call_tp_tower_handle_get_variable(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    (void)tp_tower_handle_get_variable(h_, name_);
+    got_answer();
+}
+static const char *const cases_tp_tower_handle_get_variable[] = {"Ggood arguments", "!h = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
+
+static void call_tp_tower_handle_get_tensors(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *const *names_ = which == 2 ? NULL : names;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    tp_node **nodes_ = which == 6 ? NULL : node_out();
+    got_status(tp_tower_handle_get_tensors(h_, names_, n_, nodes_));
+}
+static const char *const cases_tp_tower_handle_get_tensors[] = {"?good arguments", "!h = NULL", "!names = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!nodes = NULL", NULL};
+
+static void call_tp_tower_handle_get_variables(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *const *names_ = which == 2 ? NULL : names;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    tp_node **nodes_ = which == 6 ? NULL : node_out();
+    got_status(tp_tower_handle_get_variables(h_, names_, n_, nodes_));
+}
+static const char *const cases_tp_tower_handle_get_variables[] = {"?good arguments", "!h = NULL", "!names = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!nodes = NULL", NULL};
+
+static void call_tp_tower_handle_get_collection(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *key_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    int *n_ = which == 6 ? NULL : ints_out;
+    (void)tp_tower_handle_get_collection(h_, key_, n_);
+    got_answer();
+}
+static const char *const cases_tp_tower_handle_get_collection[] = {"Ggood arguments", "!h = NULL", "?key = \":/ \"", "?key = 300 letters", "?key = \"\"", "!key = NULL", "!n = NULL", NULL};
+
 static void call_tp_gradients(int which)
 {
     (void)which;
@@ -4275,6 +4318,16 @@ static void call_tp_smart_init(int which)
     got_init(tp_smart_init(path_, ignore_mismatch_));
 }
 static const char *const cases_tp_smart_init[] = {"Ggood arguments", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "?path = NULL", NULL};
+
+static void call_tp_smart_init_list(int which)
+{
+    (void)which;
+    const tp_smart_source *list_ = which == 1 ? NULL : smart_sources;
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    bool ignore_mismatch_ = true;
+    got_init(tp_smart_init_list(list_, n_, ignore_mismatch_));
+}
+static const char *const cases_tp_smart_init_list[] = {"Ggood arguments", "!list = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
 static void call_tp_save_checkpoint(int which)
 {
@@ -7469,6 +7522,10 @@ static const misuse_call misuse_calls[] = {
     {"tp_tower_handles_at", call_tp_tower_handles_at, cases_tp_tower_handles_at},
     {"tp_tower_handles_find", call_tp_tower_handles_find, cases_tp_tower_handles_find},
     {"tp_tower_handle_get", call_tp_tower_handle_get, cases_tp_tower_handle_get},
+    {"tp_tower_handle_get_variable", call_tp_tower_handle_get_variable, cases_tp_tower_handle_get_variable},
+    {"tp_tower_handle_get_tensors", call_tp_tower_handle_get_tensors, cases_tp_tower_handle_get_tensors},
+    {"tp_tower_handle_get_variables", call_tp_tower_handle_get_variables, cases_tp_tower_handle_get_variables},
+    {"tp_tower_handle_get_collection", call_tp_tower_handle_get_collection, cases_tp_tower_handle_get_collection},
     {"tp_gradients", call_tp_gradients, cases_tp_gradients},
     {"tp_gradients_from", call_tp_gradients_from, cases_tp_gradients_from},
     {"tp_depends_on", call_tp_depends_on, cases_tp_depends_on},
@@ -7679,6 +7736,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_chain_init", call_tp_chain_init, cases_tp_chain_init},
     {"tp_just_current_session", call_tp_just_current_session, cases_tp_just_current_session},
     {"tp_smart_init", call_tp_smart_init, cases_tp_smart_init},
+    {"tp_smart_init_list", call_tp_smart_init_list, cases_tp_smart_init_list},
     {"tp_save_checkpoint", call_tp_save_checkpoint, cases_tp_save_checkpoint},
     {"tp_dump_session_params", call_tp_dump_session_params, cases_tp_dump_session_params},
     {"tp_load_checkpoint_vars", call_tp_load_checkpoint_vars, cases_tp_load_checkpoint_vars},

@@ -188,6 +188,90 @@ TEST(summaries_of_gradients_in_collections)
     }
 }
 
+/* ==== >>towers ======================================================================================== */
+
+static tp_node *tower_net(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "fc/W", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_node *y = tp_named(tp_matmul(in[0], w), "y");
+    tp_collection_add(g, "mine", y);
+    tp_collection_add(g, "mine", tp_named(tp_square(y), "z"));
+    tp_add_tensor_summary(y, TP_SUMMARY_MEAN, "y");
+    return y;
+}
+static tp_node *one_of_three(const tp_tower_context *tower, void *user)
+{
+    tp_tower_func *f = (tp_tower_func *)user;
+    tp_node *x = tp_placeholder(tower->graph, "x", TP_F32, tp_make_shape(TP_ANY, 1));
+    tp_collection_add(tower->graph, "mine", x); /* in the tower, before the function */
+    tp_node *y = tp_tower_func_call(f, &x);
+    int n = 0; /* while it is the current one: what there is until now */
+    const tp_tower_handle *h = tp_tower_func_find(f, tower->ns_name);
+    CHECK(h && tp_tower_handle_get_collection(h, "mine", &n) && n == 3);
+    tp_collection_add(tower->graph, "mine", tp_named(tp_neg(y), "last"));
+    return y;
+}
+TEST(handles_know_their_towers_collections)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_func *f = tp_tower_func_new(g, tower_net, NULL, inputs, 1);
+    tp_collection_add(g, "mine", tp_named(tp_const(g, 1), "before"));
+    CHECK_OK(tp_build_on_towers(g, &(tp_towers_desc){.n = 3, .own_variables = true}, one_of_three, f, NULL));
+    tp_variable_scope_push(g, &(tp_variable_scope_desc){.reuse = TP_REUSE_YES});
+    const tp_tower_desc inference = {.name = "infer"};
+    tp_node *x = tp_placeholder(g, "given", TP_F32, tp_make_shape(TP_ANY, 1));
+    CHECK(tp_tower_enter(g, &inference));
+    tp_tower_func_call(f, &x);
+    tp_tower_leave(g);
+    tp_variable_scope_pop(g);
+    tp_collection_add(g, "mine", tp_named(tp_const(g, 1), "after"));
+    CHECK(tp_tower_func_n_towers(f) == 4);
+    for (int i = 0; i < 4; i++) {
+        static const char *const part[] = {"x", "y", "z", "last"};
+        const tp_tower_handle *h = tp_tower_func_tower(f, i);
+        char name[32];
+        int n = -1;
+        tp_node *const *mine = tp_tower_handle_get_collection(h, "mine", &n);
+        if (!CHECK_MSG(n == (i < 3 ? 4 : 2), "tower %d has %d", i, n)) continue;
+        for (int k = 0; k < n; k++) {
+            snprintf(name, sizeof name, "%s/%s", h->ctx.ns_name, part[i < 3 ? k : 1 + k]);
+            CHECK_STR(tp_node_name(mine[k]), name);
+        }
+        CHECK((tp_tower_handle_get_collection(h, TP_KEY_SUMMARIES, &n) != NULL && n == 1) == (i == 0));
+        CHECK(!tp_tower_handle_get_collection(h, "no such", &n) && n == 0);
+        tp_tower_handle_get_collection(h, TP_KEY_TRAINABLE_VARIABLES, &n);
+        CHECK(n == (i < 3));
+    }
+    tp_graph_free(g);
+}
+
+TEST(handles_find_variables_and_lists)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_func *f = tp_tower_func_new(g, tower_net, NULL, inputs, 1);
+    CHECK_OK(tp_build_on_towers(g, &(tp_towers_desc){.n = 2, .own_variables = true}, one_of_three, f, NULL));
+    for (int i = 0; i < 2; i++) {
+        const tp_tower_handle *h = tp_tower_func_tower(f, i);
+        const char *const w = i ? "tower1/fc/W" : "fc/W";
+        tp_node *got[3] = {NULL}, *v = tp_tower_handle_get_variable(h, "fc/W");
+        CHECK(v && v == tp_tower_handle_get_variable(h, "fc/W:0") && tp_node_variable(v));
+        if (v) CHECK_STR(tp_node_variable(v)->name, w);
+        CHECK(!tp_tower_handle_get_variable(h, "y") && !tp_tower_handle_get_variable(h, "x")); /* no variables */
+        CHECK_OK(tp_tower_handle_get_tensors(h, (const char *const[]){"y:0", "fc/W", "x"}, 3, got));
+        CHECK(got[0] == h->output && got[1] == v && got[2] == h->in[0]);
+        CHECK_OK(tp_tower_handle_get_variables(h, (const char *const[]){"fc/W"}, 1, got));
+        CHECK(got[0] == v);
+        CHECK_ERR(tp_tower_handle_get_tensors(h, (const char *const[]){"y", "no", "nor"}, 3, got), TP_ERR_NAME,
+                  i ? "tower 'tower1' has no tensor 'no'" : "tower 'tower0' has no tensor 'no'");
+        CHECK(got[0] == h->output && !got[1] && !got[2]);
+        CHECK_ERR(tp_tower_handle_get_variables(h, (const char *const[]){"y", "fc/W"}, 2, got), TP_ERR_NAME,
+                  "no variable 'y'");
+        CHECK(!got[0] && got[1] == v);
+    }
+    tp_graph_free(g);
+}
+
 /* ==== >>callbacks ===================================================================================== */
 
 /* The train op in every second step only. */

@@ -773,6 +773,7 @@ typedef struct misuse_call {
     const char *const *cases; /* '!' must fail, '?' may, 'G' must not, 'S' is not called; and what is bad */
 } misuse_call;
 #pragma GCC diagnostic ignored "-Wformat-security" /* formats without arguments */
+static const tp_smart_source smart_sources[2] = {{"", NULL, NULL, 0}, {NULL, NULL, NULL, 0}};
 #include "misuse_calls.h"
 
 /* ==== >>running ======================================================================================= */

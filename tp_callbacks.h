@@ -782,55 +782,38 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
  * in train->global_step. [MaintainStepCounter] */
 TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 
+TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #ifndef __cplusplus
-#define tp_cb_lambda(...) tp_cb_lambda_(&(const tp_cb_lambda_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_periodic_trigger(...) \
-    tp_cb_periodic_trigger_(&(const tp_cb_periodic_trigger_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_enable_if(...) tp_cb_enable_if_(&(const tp_cb_enable_if_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_periodic_callback(...) \
-    tp_cb_periodic_callback_(&(const tp_cb_periodic_callback_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_run_op(...)         tp_cb_run_op_(&(const tp_cb_run_op_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_run_update_ops(...) tp_cb_run_update_ops_(&(const tp_cb_run_update_ops_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_moving_average_summary(...) \
-    tp_cb_moving_average_summary_(&(const tp_cb_moving_average_summary_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_merge_all_summaries(...) \
-    tp_cb_merge_all_summaries_(&(const tp_cb_merge_all_summaries_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_process_tensors(...) \
-    tp_cb_process_tensors_(&(const tp_cb_process_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_dump_tensors(...)   tp_cb_dump_tensors_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_tensor_printer(...) tp_cb_tensor_printer_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_check_numerics(...) tp_cb_check_numerics_(&(const tp_cb_check_numerics_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_simple_moving_average(...) \
-    tp_cb_simple_moving_average_(&(const tp_cb_simple_moving_average_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_progress_bar(...) tp_cb_progress_bar_(&(const tp_cb_progress_bar_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_estimated_time_left(...) \
-    tp_cb_estimated_time_left_(&(const tp_cb_estimated_time_left_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_throughput_tracker(...) \
-    tp_cb_throughput_tracker_(&(const tp_cb_throughput_tracker_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_model_saver(...)   tp_cb_model_saver_(&(const tp_cb_model_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_min_saver(...)     tp_cb_min_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_max_saver(...)     tp_cb_max_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_scalar_stats(...) tp_inf_scalar_stats_(&(const tp_inf_scalar_stats_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_classification_error(...) \
-    tp_inf_classification_error_(&(const tp_inf_classification_error_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_binary_classification(...) \
-    tp_inf_binary_classification_(&(const tp_inf_binary_classification_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_inference_runner(...) \
-    tp_cb_inference_runner_(&(const tp_cb_inference_runner_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_hyper_param_setter(...) \
-    tp_cb_hyper_param_setter_(&(const tp_cb_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_human_hyper_param_setter(...) \
-    tp_cb_human_hyper_param_setter_(&(const tp_cb_human_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_scheduled_hyper_param_setter(...) \
-    tp_cb_scheduled_hyper_param_setter_(&(const tp_cb_scheduled_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_hyper_param_setter_with_func(...) \
-    tp_cb_hyper_param_setter_with_func_(&(const tp_cb_hyper_param_setter_with_func_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_stat_monitor_param_setter(...) \
-    tp_cb_stat_monitor_param_setter_(&(const tp_cb_stat_monitor_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_monitor_tf_event_writer(...) \
-    tp_monitor_tf_event_writer_(&(const tp_monitor_tf_event_writer_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_monitor_scalar_printer(...) \
-    tp_monitor_scalar_printer_(&(const tp_monitor_scalar_printer_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_lambda(...) tp_cb_lambda_(TP__OPTIONS(callbacks, tp_cb_lambda_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_periodic_trigger(...) tp_cb_periodic_trigger_(TP__OPTIONS(callbacks, tp_cb_periodic_trigger_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_enable_if(...) tp_cb_enable_if_(TP__OPTIONS(callbacks, tp_cb_enable_if_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_periodic_callback(...) tp_cb_periodic_callback_(TP__OPTIONS(callbacks, tp_cb_periodic_callback_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_run_op(...) tp_cb_run_op_(TP__OPTIONS(callbacks, tp_cb_run_op_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_run_update_ops(...) tp_cb_run_update_ops_(TP__OPTIONS(callbacks, tp_cb_run_update_ops_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_moving_average_summary(...) tp_cb_moving_average_summary_(TP__OPTIONS(callbacks, tp_cb_moving_average_summary_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_merge_all_summaries(...) tp_cb_merge_all_summaries_(TP__OPTIONS(callbacks, tp_cb_merge_all_summaries_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_process_tensors(...) tp_cb_process_tensors_(TP__OPTIONS(callbacks, tp_cb_process_tensors_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_dump_tensors(...) tp_cb_dump_tensors_(TP__OPTIONS(callbacks, tp_cb_dump_tensors_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_tensor_printer(...) tp_cb_tensor_printer_(TP__OPTIONS(callbacks, tp_cb_dump_tensors_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_check_numerics(...) tp_cb_check_numerics_(TP__OPTIONS(callbacks, tp_cb_check_numerics_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_simple_moving_average(...) tp_cb_simple_moving_average_(TP__OPTIONS(callbacks, tp_cb_simple_moving_average_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_progress_bar(...) tp_cb_progress_bar_(TP__OPTIONS(callbacks, tp_cb_progress_bar_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_estimated_time_left(...) tp_cb_estimated_time_left_(TP__OPTIONS(callbacks, tp_cb_estimated_time_left_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_throughput_tracker(...) tp_cb_throughput_tracker_(TP__OPTIONS(callbacks, tp_cb_throughput_tracker_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_model_saver(...) tp_cb_model_saver_(TP__OPTIONS(callbacks, tp_cb_model_saver_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_min_saver(...) tp_cb_min_saver_(TP__OPTIONS(callbacks, tp_cb_min_saver_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_max_saver(...) tp_cb_max_saver_(TP__OPTIONS(callbacks, tp_cb_min_saver_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_inf_scalar_stats(...) tp_inf_scalar_stats_(TP__OPTIONS(callbacks, tp_inf_scalar_stats_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_inf_classification_error(...) tp_inf_classification_error_(TP__OPTIONS(callbacks, tp_inf_classification_error_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_inf_binary_classification(...) tp_inf_binary_classification_(TP__OPTIONS(callbacks, tp_inf_binary_classification_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_inference_runner(...) tp_cb_inference_runner_(TP__OPTIONS(callbacks, tp_cb_inference_runner_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_hyper_param_setter(...) tp_cb_hyper_param_setter_(TP__OPTIONS(callbacks, tp_cb_hyper_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_human_hyper_param_setter(...) tp_cb_human_hyper_param_setter_(TP__OPTIONS(callbacks, tp_cb_human_hyper_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_scheduled_hyper_param_setter(...) tp_cb_scheduled_hyper_param_setter_(TP__OPTIONS(callbacks, tp_cb_scheduled_hyper_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_hyper_param_setter_with_func(...) tp_cb_hyper_param_setter_with_func_(TP__OPTIONS(callbacks, tp_cb_hyper_param_setter_with_func_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_stat_monitor_param_setter(...) tp_cb_stat_monitor_param_setter_(TP__OPTIONS(callbacks, tp_cb_stat_monitor_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_monitor_tf_event_writer(...) tp_monitor_tf_event_writer_(TP__OPTIONS(callbacks, tp_monitor_tf_event_writer_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_monitor_scalar_printer(...) tp_monitor_scalar_printer_(TP__OPTIONS(callbacks, tp_monitor_scalar_printer_desc, #__VA_ARGS__, __VA_ARGS__))
 #endif
 
 #ifdef __cplusplus
@@ -845,6 +828,27 @@ TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_cb_run_op_desc, run_before, NO),
+        TP__ZERO_OPTION(tp_cb_run_op_desc, run_as_trigger, NO),
+        TP__ZERO_OPTION(tp_cb_check_numerics_desc, run_as_trigger, NO),
+        TP__ZERO_OPTION(tp_cb_estimated_time_left_desc, median, NO),
+        TP__ZERO_OPTION(tp_cb_model_saver_desc, max_to_keep, NONE),
+        TP__ZERO_OPTION(tp_cb_model_saver_desc, keep_checkpoint_every_n_hours, ZERO),
+        TP__ZERO_OPTION(tp_cb_scheduled_hyper_param_setter_desc, set_at_beginning, NO),
+        TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, max_queue, NONE),
+        TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, flush_secs, ZERO),
+        TP__ZERO_OPTION(tp_monitor_scalar_printer_desc, enable_epoch, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>encoders ====================================================================================== */
 /* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */

@@ -121,6 +121,13 @@ typedef struct tp_export_serving_desc {
  * fit. [export: ModelExporter.export_serving] */
 TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d);
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__export_zeros(void);
+#define TP__PART_tp_export_c_desc export
+#define TP__PART_tp_export_onnx_desc export
+#define TP__PART_tp_export_compact_desc export
+#define TP__PART_tp_export_serving_desc export
+
 #ifdef __cplusplus
 }
 #endif
@@ -142,6 +149,19 @@ static tp_status tp__export_write(const char *path, const tp_buf *b)
     if (st == TP_OK) st = tp_writer_commit(file);
     else tp_writer_abort(file);
     return st;
+}
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__export_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_export_compact_desc, optimize, NO),
+        TP__ZERO_OPTION(tp_export_serving_desc, max_batch_size, NONE),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
 }
 
 /* ==== >>c ============================================================================================= */

@@ -1549,6 +1549,19 @@ typedef struct tp__program {
     int out_size[TP__MAX_EXT];
 } tp__program;
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__graph_zeros(void);
+#define TP__PART_tp_apply_desc graph
+#define TP__PART_tp_graph_config graph
+#define TP__PART_tp_variable_scope_desc graph
+#define TP__PART_tp_variable_desc graph
+#define TP__PART_tp_tower_desc graph
+#define TP__PART_tp_towers_desc graph
+#define TP__PART_tp_moving_summary_desc graph
+#define TP__PART_tp_session_config graph
+#define TP__PART_tp_saver_restore_desc graph
+#define TP__PART_tp_predict_config graph
+
 #ifdef __cplusplus
 }
 #endif
@@ -1564,6 +1577,20 @@ typedef struct tp__program {
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__graph_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_graph_config, seed, NONE),
+        TP__ZERO_OPTION(tp_variable_desc, trainable, NO),
+        TP__ZERO_OPTION(tp_moving_summary_desc, decay, ZERO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>core ========================================================================================== */
 

@@ -75,6 +75,10 @@ TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size
                                       const tp_import_onnx_desc *d, tp_onnx_model *m);
 TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it knows; NULL past the end */
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__import_zeros(void);
+#define TP__PART_tp_import_onnx_desc import
+
 #ifdef __cplusplus
 }
 #endif
@@ -87,6 +91,18 @@ TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it 
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__import_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_import_onnx_desc, max_work, ZERO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>protobuf ======================================================================================= */
 

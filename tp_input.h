@@ -284,20 +284,20 @@ TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
+TP_DEF const tp__zero_option *tp__input_zeros(void);
 #ifndef __cplusplus
-#define tp_df_from_list(...)      tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_from_arrays(...)    tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_from_generator(...) tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_fake(...)           tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_mnist(...)          tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_digits(...)         tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_idx(...)            tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_batch(...)          tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_map(...)            tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_map_component(...)  tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_fixed_size(...)     tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_locally_shuffle(...) \
-    tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_list(...) tp_df_from_list_(TP__OPTIONS(input, tp_df_from_list_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_from_arrays(...) tp_df_from_arrays_(TP__OPTIONS(input, tp_df_from_arrays_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_from_generator(...) tp_df_from_generator_(TP__OPTIONS(input, tp_df_from_generator_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_fake(...) tp_df_fake_(TP__OPTIONS(input, tp_df_fake_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_mnist(...) tp_df_mnist_(TP__OPTIONS(input, tp_df_mnist_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_digits(...) tp_df_digits_(TP__OPTIONS(input, tp_df_digits_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_idx(...) tp_df_idx_(TP__OPTIONS(input, tp_df_idx_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_batch(...) tp_df_batch_(TP__OPTIONS(input, tp_df_batch_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_map(...) tp_df_map_(TP__OPTIONS(input, tp_df_map_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_map_component(...) tp_df_map_component_(TP__OPTIONS(input, tp_df_map_component_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_fixed_size(...) tp_df_fixed_size_(TP__OPTIONS(input, tp_df_fixed_size_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_locally_shuffle(...) tp_df_locally_shuffle_(TP__OPTIONS(input, tp_df_locally_shuffle_desc, #__VA_ARGS__, __VA_ARGS__))
 #endif
 
 /* ==== >>idx =========================================================================================== */
@@ -393,8 +393,8 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
 
 #ifndef __cplusplus
-#define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_feed_input(...) tp_feed_input_(TP__OPTIONS(input, tp_feed_input_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_queue_input(...) tp_queue_input_(TP__OPTIONS(input, tp_queue_input_desc, #__VA_ARGS__, __VA_ARGS__))
 #endif
 
 #ifdef __cplusplus
@@ -415,6 +415,39 @@ TP__EXACT_BEGIN
 #include <string.h>
 
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__input_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_df_from_list_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_from_list_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_from_arrays_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_from_arrays_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_fake_desc, size, NONE),
+        TP__ZERO_OPTION(tp_df_fake_desc, random, NO),
+        TP__ZERO_OPTION(tp_df_fake_desc, low, ZERO),
+        TP__ZERO_OPTION(tp_df_fake_desc, high, ZERO),
+        TP__ZERO_OPTION(tp_df_fake_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_mnist_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_mnist_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_digits_desc, size, NONE),
+        TP__ZERO_OPTION(tp_df_digits_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_digits_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_idx_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_idx_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_map_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_map_component_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_fixed_size_desc, keep_state, NO),
+        TP__ZERO_OPTION(tp_df_locally_shuffle_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
+        TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>datapoint ===================================================================================== */
 
@@ -477,7 +510,7 @@ static tp_status tp__datapoint_own(tp_datapoint *dp)
 
 enum { TP__DF_FRESH = 0, TP__DF_RUNNING, TP__DF_ENDED };
 
-static bool tp__yes(int tri, bool unset) { return tri == TP_UNSET ? unset : tri == TP_YES; }
+static bool tp__yes(int tri, bool unset) { return tri == TP_YES || (tri != TP_NO && unset); }
 
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {

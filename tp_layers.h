@@ -398,38 +398,38 @@ typedef struct tp_multi_head_attention_desc {
 TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d);
 #endif
 
+TP_DEF const tp__zero_option *tp__layers_zeros(void);
 /* clang-format off */
 #ifndef __cplusplus
-#define TP__OPTIONS(type_, ...)         &(const type_){.at_ = TP_AT, __VA_ARGS__}
-#define tp_conv2d(x, ...)               tp_conv2d_((x), TP__OPTIONS(tp_conv2d_desc, __VA_ARGS__))
-#define tp_fully_connected(x, ...)      tp_fully_connected_((x), TP__OPTIONS(tp_fully_connected_desc, __VA_ARGS__))
-#define tp_max_pooling(x, ...)          tp_max_pooling_((x), TP__OPTIONS(tp_max_pooling_desc, __VA_ARGS__))
-#define tp_avg_pooling(x, ...)          tp_avg_pooling_((x), TP__OPTIONS(tp_avg_pooling_desc, __VA_ARGS__))
-#define tp_global_avg_pooling(x, ...)   tp_global_avg_pooling_((x), TP__OPTIONS(tp_global_avg_pooling_desc, __VA_ARGS__))
-#define tp_batch_norm(x, ...)           tp_batch_norm_((x), TP__OPTIONS(tp_batch_norm_desc, __VA_ARGS__))
-#define tp_dropout(x, ...)              tp_dropout_((x), TP__OPTIONS(tp_dropout_desc, __VA_ARGS__))
-#define tp_conv2d_transpose(x, ...)     tp_conv2d_transpose_((x), TP__OPTIONS(tp_conv2d_transpose_desc, __VA_ARGS__))
-#define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(tp_deconv2d_desc, __VA_ARGS__))
-#define tp_depthwise_conv2d(x, ...)     tp_depthwise_conv2d_((x), TP__OPTIONS(tp_depthwise_conv2d_desc, __VA_ARGS__))
-#define tp_fixed_unpooling(x, ...)      tp_fixed_unpooling_((x), TP__OPTIONS(tp_fixed_unpooling_desc, __VA_ARGS__))
-#define tp_caffe_bilinear_upsample(x, ...) tp_caffe_bilinear_upsample_((x), TP__OPTIONS(tp_caffe_bilinear_upsample_desc, __VA_ARGS__))
-#define tp_layer_norm(x, ...)           tp_layer_norm_((x), TP__OPTIONS(tp_layer_norm_desc, __VA_ARGS__))
-#define tp_instance_norm(x, ...)        tp_instance_norm_((x), TP__OPTIONS(tp_instance_norm_desc, __VA_ARGS__))
-#define tp_group_norm(x, ...)           tp_group_norm_((x), TP__OPTIONS(tp_group_norm_desc, __VA_ARGS__))
-#define tp_batch_renorm(x, ...)         tp_batch_renorm_((x), TP__OPTIONS(tp_batch_renorm_desc, __VA_ARGS__))
-#define tp_prelu(x, ...)                tp_prelu_((x), TP__OPTIONS(tp_prelu_desc, __VA_ARGS__))
-#define tp_maxout(x, ...)               tp_maxout_((x), TP__OPTIONS(tp_maxout_desc, __VA_ARGS__))
-#define tp_concat_with(x, ...)          tp_concat_with_((x), TP__OPTIONS(tp_concat_with_desc, __VA_ARGS__))
-#define tp_grid_sample(x, ...)          tp_grid_sample_((x), TP__OPTIONS(tp_grid_sample_desc, __VA_ARGS__))
-#define tp_softmax_layer(x, ...)        tp_softmax_layer_((x), TP__OPTIONS(tp_softmax_layer_desc, __VA_ARGS__))
-#define tp_embedding(x, ...)            tp_embedding_((x), TP__OPTIONS(tp_embedding_desc, __VA_ARGS__))
-#define tp_lstm(x, ...)                 tp_lstm_((x), TP__OPTIONS(tp_lstm_desc, __VA_ARGS__))
-#define tp_gru(x, ...)                  tp_gru_((x), TP__OPTIONS(tp_gru_desc, __VA_ARGS__))
-#define tp_basic_lstm_cell(x, ...)      tp_basic_lstm_cell_((x), TP__OPTIONS(tp_basic_lstm_cell_desc, __VA_ARGS__))
-#define tp_gru_cell(x, ...)             tp_gru_cell_((x), TP__OPTIONS(tp_gru_cell_desc, __VA_ARGS__))
-#define tp_multi_head_attention(x, ...) tp_multi_head_attention_((x), TP__OPTIONS(tp_multi_head_attention_desc, __VA_ARGS__))
+#define tp_conv2d(x, ...)               tp_conv2d_((x), TP__OPTIONS(layers, tp_conv2d_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_fully_connected(x, ...)      tp_fully_connected_((x), TP__OPTIONS(layers, tp_fully_connected_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_max_pooling(x, ...)          tp_max_pooling_((x), TP__OPTIONS(layers, tp_max_pooling_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_avg_pooling(x, ...)          tp_avg_pooling_((x), TP__OPTIONS(layers, tp_avg_pooling_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_global_avg_pooling(x, ...)   tp_global_avg_pooling_((x), TP__OPTIONS(layers, tp_global_avg_pooling_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_batch_norm(x, ...)           tp_batch_norm_((x), TP__OPTIONS(layers, tp_batch_norm_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_dropout(x, ...)              tp_dropout_((x), TP__OPTIONS(layers, tp_dropout_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_conv2d_transpose(x, ...)     tp_conv2d_transpose_((x), TP__OPTIONS(layers, tp_conv2d_transpose_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(layers, tp_deconv2d_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_depthwise_conv2d(x, ...)     tp_depthwise_conv2d_((x), TP__OPTIONS(layers, tp_depthwise_conv2d_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_fixed_unpooling(x, ...)      tp_fixed_unpooling_((x), TP__OPTIONS(layers, tp_fixed_unpooling_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_caffe_bilinear_upsample(x, ...) tp_caffe_bilinear_upsample_((x), TP__OPTIONS(layers, tp_caffe_bilinear_upsample_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_layer_norm(x, ...)           tp_layer_norm_((x), TP__OPTIONS(layers, tp_layer_norm_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_instance_norm(x, ...)        tp_instance_norm_((x), TP__OPTIONS(layers, tp_instance_norm_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_group_norm(x, ...)           tp_group_norm_((x), TP__OPTIONS(layers, tp_group_norm_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_batch_renorm(x, ...)         tp_batch_renorm_((x), TP__OPTIONS(layers, tp_batch_renorm_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_prelu(x, ...)                tp_prelu_((x), TP__OPTIONS(layers, tp_prelu_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_maxout(x, ...)               tp_maxout_((x), TP__OPTIONS(layers, tp_maxout_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_concat_with(x, ...)          tp_concat_with_((x), TP__OPTIONS(layers, tp_concat_with_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_grid_sample(x, ...)          tp_grid_sample_((x), TP__OPTIONS(layers, tp_grid_sample_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_softmax_layer(x, ...)        tp_softmax_layer_((x), TP__OPTIONS(layers, tp_softmax_layer_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_embedding(x, ...)            tp_embedding_((x), TP__OPTIONS(layers, tp_embedding_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_lstm(x, ...)                 tp_lstm_((x), TP__OPTIONS(layers, tp_lstm_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_gru(x, ...)                  tp_gru_((x), TP__OPTIONS(layers, tp_gru_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_basic_lstm_cell(x, ...)      tp_basic_lstm_cell_((x), TP__OPTIONS(layers, tp_basic_lstm_cell_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_gru_cell(x, ...)             tp_gru_cell_((x), TP__OPTIONS(layers, tp_gru_cell_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_multi_head_attention(x, ...) tp_multi_head_attention_((x), TP__OPTIONS(layers, tp_multi_head_attention_desc, #__VA_ARGS__, __VA_ARGS__))
 #define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
-#define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(tp_bn_relu_desc, (name_)))
+#define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(layers, tp_bn_relu_desc, "", (name_)))
 #endif
 /* clang-format on */
 
@@ -470,7 +470,7 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP__BARE(...)               __VA_ARGS__
 #define TP__HOW_MANY(...)           TP__SEVENTH(__VA_ARGS__, 6, 5, 4, 3, 2, 1, x_)
 #define TP__SEVENTH(a, b, c, d, e, f, n, ...) n
-#define TP__SET1(g, L, ...)         tp__argscope_set(g, TP__TYPE(L), #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__))
+#define TP__SET1(g, L, ...)         tp__argscope_set(g, TP__TYPE(L), #L, TP__OPTIONS(layers, tp_##L##_desc, #__VA_ARGS__, __VA_ARGS__))
 #define TP__SET2(g, L, M, ...)      TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
 #define TP__SET3(g, L, M, N, ...)   TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
 #define TP__SET4(g, L, M, N, O, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET3(g, M, N, O, __VA_ARGS__)
@@ -503,7 +503,7 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
 /* Of any layer, your own too: its C name, then what its call takes. */
-#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
+#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(layers, tp_##L##_desc, #__VA_ARGS__, __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
 #define TP_CONV2D(...)             TP_LAYER(conv2d, __VA_ARGS__)
 #define TP_FULLY_CONNECTED(...)    TP_LAYER(fully_connected, __VA_ARGS__)
 #define TP_MAX_POOLING(...)        TP_LAYER(max_pooling, __VA_ARGS__)
@@ -731,6 +731,51 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__layers_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_conv2d_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_fully_connected_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, training, NO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_dropout_desc, rate, ZERO),
+        TP__ZERO_OPTION(tp_dropout_desc, training, NO),
+        TP__ZERO_OPTION(tp_conv2d_transpose_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_deconv2d_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_layer_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_layer_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_layer_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_instance_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_instance_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_instance_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_group_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_group_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_group_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, dmax, ZERO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, center, NO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_prelu_desc, init, ZERO),
+#ifndef TP_NO_SEQUENCE_LAYERS
+        TP__ZERO_OPTION(tp_rnn_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_lstm_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_gru_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_basic_lstm_cell_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_gru_cell_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_multi_head_attention_desc, use_bias, NO),
+#endif
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>argscope, >>registry: state =================================================================== */
 /* What the layers keep in a graph. Everything is a list in the graph's arena, newest first. */
@@ -1191,7 +1236,7 @@ TP_DEF void tp_disable_layer_logging(tp_graph *g)
 
 /* ==== >>layers ======================================================================================== */
 
-static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_UNSET ? otherwise : v == TP_YES; }
+static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_YES || (v != TP_NO && otherwise); }
 
 /* He's initialisation, not truncated: what tensorpack's Conv2D and FullyConnected start from. */
 static tp_init tp__kernel_init(tp_init i)
@@ -1710,7 +1755,7 @@ static tp_node *tp__dropout_build(tp_node *x, const void *desc)
     if (!(rate >= 0.0f && rate < 1.0f))
         return tp__layer_fail(g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1",
                               (double)rate);
-    if (!tower && d->training == TP_UNSET)
+    if (!tower && d->training != TP_YES && d->training != TP_NO)
         return tp__layer_fail(g, TP_ERR_STATE,
                               "Dropout is used outside a tower, so it cannot know whether this is training: "
                               "tp_tower_enter first, or give .training");

@@ -195,19 +195,20 @@ typedef struct tp_lamb_desc {
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
 
+TP_DEF const tp__zero_option *tp__optim_zeros(void);
 /* clang-format off */
 #ifndef __cplusplus
-#define TP__OPTIMIZER(fn_, lr_, ...) fn_##_((lr_), &(const fn_##_desc){__VA_ARGS__})
-#define tp_sgd(...)      TP__OPTIMIZER(tp_sgd, __VA_ARGS__, .at_ = TP_AT)
-#define tp_momentum(...) TP__OPTIMIZER(tp_momentum, __VA_ARGS__, .at_ = TP_AT)
-#define tp_nesterov(...) TP__OPTIMIZER(tp_nesterov, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adam(...)     TP__OPTIMIZER(tp_adam, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adamw(...)    TP__OPTIMIZER(tp_adamw, __VA_ARGS__, .at_ = TP_AT)
-#define tp_rmsprop(...)  TP__OPTIMIZER(tp_rmsprop, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adagrad(...)  TP__OPTIMIZER(tp_adagrad, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, __VA_ARGS__, .at_ = TP_AT)
-#define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, __VA_ARGS__, .at_ = TP_AT)
-#define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, __VA_ARGS__, .at_ = TP_AT)
+#define TP__OPTIMIZER(fn_, text_, lr_, ...) fn_##_((lr_), TP__NAMED(optim, fn_##_desc, text_, __VA_ARGS__))
+#define tp_sgd(...)      TP__OPTIMIZER(tp_sgd, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_momentum(...) TP__OPTIMIZER(tp_momentum, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_nesterov(...) TP__OPTIMIZER(tp_nesterov, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adam(...)     TP__OPTIMIZER(tp_adam, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adamw(...)    TP__OPTIMIZER(tp_adamw, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_rmsprop(...)  TP__OPTIMIZER(tp_rmsprop, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adagrad(...)  TP__OPTIMIZER(tp_adagrad, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #endif
 /* clang-format on */
 
@@ -238,7 +239,7 @@ typedef struct tp_loss_scale_desc {
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
-#define tp_loss_scale(...) TP__OPTIMIZER(tp_loss_scale, __VA_ARGS__, .at_ = TP_AT)
+#define tp_loss_scale(...) TP__OPTIMIZER(tp_loss_scale, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #endif
 
 /* ==== >>gradproc ====================================================================================== */
@@ -346,6 +347,33 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__optim_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_momentum_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_nesterov_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_adam_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_adam_desc, beta2, ZERO),
+        TP__ZERO_OPTION(tp_adam_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, beta2, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, weight_decay, ZERO),
+        TP__ZERO_OPTION(tp_rmsprop_desc, decay, ZERO),
+        TP__ZERO_OPTION(tp_rmsprop_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_adadelta_desc, rho, ZERO),
+        TP__ZERO_OPTION(tp_ftrl_desc, learning_rate_power, ZERO),
+        TP__ZERO_OPTION(tp_lamb_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_lamb_desc, beta2, ZERO),
+        TP__ZERO_OPTION(tp_lamb_desc, epsilon, ZERO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>gradients ===================================================================================== */
 
@@ -712,7 +740,7 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
     tp_nesterov_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    if (r.use_nesterov == TP_UNSET) r.use_nesterov = TP_YES;
+    if (r.use_nesterov != TP_NO) r.use_nesterov = TP_YES;
     return tp_momentum_(lr, &r);
 }
 

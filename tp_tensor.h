@@ -23,7 +23,7 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>config >>os >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
+ * CONTENTS   >>config >>os >>options >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
@@ -123,11 +123,14 @@ extern "C" {
 #define TP__CAT2(a, b) a##b
 #define TP__CAT(a, b)  TP__CAT2(a, b)
 
-/* Booleans in option structs are three-valued, so that a call can undo what its scope set. */
-typedef enum { TP_UNSET = 0, TP_YES = 1, TP_NO = 2 } tp_tri;
+/* Booleans in option structs are three-valued, so that a call can undo what its scope set. TP_UNSET is as if not given. */
+typedef enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 } tp_tri;
 
-/* In option structs zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a whole number (an option that
- * takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri. tests/zero_options.tsv has a row for each option. */
+/* OPTIONS. In a struct that you fill in by hand zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a
+ * whole number (an option that takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri.
+ * An option that a macro takes by name is what it says: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro passes the text of
+ * its options on, and what is named there and zero becomes TP_NO, TP_ZERO or TP_NONE. (It has to be named in the call itself: not
+ * by a macro of yours that stands for several options.) tests/zero_options.tsv has a row for each option. */
 #define TP_ZERO 1.17549435e-38f
 #define TP_NONE (-1)
 
@@ -140,6 +143,26 @@ typedef struct tp_at {
     {                      \
         __FILE__, __LINE__ \
     }
+
+/* An option whose zero is not its default. Each header has a table of its own, which ends with a row of NULL. */
+typedef struct tp__zero_option {
+    const char *type, *field; /* "tp_dropout_desc", "rate" */
+    size_t offset, size;
+    enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } spelling;
+} tp__zero_option;
+#define TP__ZERO_OPTION(type_, field_, spelling_)                                                    \
+    {                                                                                                \
+#type_, #field_, offsetof(type_, field_), sizeof(((type_ *)0)->field_), TP__ZERO_##spelling_ \
+    }
+/* Returns desc, of the type that is named. text: its options as the caller wrote them. */
+TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *options, const char *text);
+/* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It lives as long as the block. */
+#ifndef __cplusplus
+#define TP_OPTIONS(type_, ...)                TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
+#define TP__OPTIONS(part_, type_, text_, ...) TP__NAMED(part_, type_, text_, .at_ = TP_AT, __VA_ARGS__)
+#define TP__NAMED(part_, type_, text_, ...) \
+    ((const type_ *)tp__named(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+#endif
 
 /* Who took a thing over that has one owner (a dataflow, an input, a callback, a parameter, a session_init), and where if that
  * is known. who NULL: nobody yet. A thing that is given away a second time is refused with both names, and not freed twice.
@@ -1772,6 +1795,61 @@ static TP__UNUSED bool tp__os_interrupted(void)
 TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
 {
     return tp_fail(TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
+}
+
+/* ==== >>options ======================================================================================= */
+
+/* Past a literal or what stands in parentheses, brackets or braces; s is at its first character. */
+static const char *tp__past(const char *s)
+{
+    const char first = *s++;
+    if (first == '"' || first == '\'') {
+        while (*s && *s != first) s += *s == '\\' && s[1] ? 2 : 1;
+        return *s ? s + 1 : s;
+    }
+    while (*s && !strchr(")]}", *s)) s = strchr("\"'([{", *s) ? tp__past(s) : s + 1;
+    return *s ? s + 1 : s;
+}
+
+/* Does the text of a call's options, `"conv0", .filters = 32, .use_bias = x ? a : b`, name the field? C++ has braces around. */
+static bool tp__names(const char *text, const char *field)
+{
+    const size_t n = strlen(field);
+    bool begins = true;
+    text += strspn(text, " {");
+    while (*text) {
+        if (begins && *text == '.') {
+            text += 1 + strspn(text + 1, " ");
+            if (strncmp(text, field, n) == 0 && text[n + strspn(text + n, " ")] == '=') return true;
+        }
+        begins = *text == ',' || (begins && *text == ' ');
+        text = strchr("\"'([{", *text) ? tp__past(text) : text + 1;
+    }
+    return false;
+}
+
+/* Is what stands there, a number or tp_tri of n bytes, zero? Not by its bits: -0.0f is zero. */
+static bool tp__zero_is_written(const tp__zero_option *o, const char *at)
+{
+    if (o->spelling == TP__ZERO_ZERO && o->size == sizeof(float)) return *(const float *)at == 0.0f;
+    if (o->spelling == TP__ZERO_ZERO) return *(const double *)at == 0.0;
+    return o->size == sizeof(int) ? *(const int *)at == 0 : *(const int64_t *)at == 0;
+}
+
+TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *o, const char *text)
+{
+    for (; o->type; o++) {
+        if (strcmp(o->type, type) != 0) continue;
+        char *at = (char *)desc + o->offset;
+        if (o->spelling == TP__ZERO_NO && *(const int *)at == TP_UNSET) *(int *)at = 0;
+        else if (!tp__zero_is_written(o, at) || !tp__names(text, o->field)) continue;
+        else if (o->spelling == TP__ZERO_NO) *(int *)at = TP_NO;
+        else if (o->spelling == TP__ZERO_NONE && o->size == sizeof(int)) *(int *)at = TP_NONE;
+        else if (o->spelling == TP__ZERO_NONE) *(int64_t *)at = TP_NONE;
+        else if (o->size == sizeof(float)) *(float *)at = TP_ZERO;
+        else *(double *)at = (double)TP_ZERO;
+    }
+    return desc;
 }
 
 /* ==== >>numbers ======================================================================================= */

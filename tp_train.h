@@ -261,6 +261,11 @@ TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trai
  * [launch_train_with_config] */
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__train_zeros(void);
+#define TP__PART_tp_train_desc train
+#define TP__PART_tp_train_config train
+
 #ifdef __cplusplus
 }
 #endif
@@ -273,6 +278,30 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_traine
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__train_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_train_desc, n_extra_callbacks, NONE),
+        TP__ZERO_OPTION(tp_train_desc, n_monitors, NONE),
+        TP__ZERO_OPTION(tp_train_desc, starting_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_desc, max_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_desc, stop_on_nan, NO),
+        TP__ZERO_OPTION(tp_train_config, n_extra_callbacks, NONE),
+        TP__ZERO_OPTION(tp_train_config, n_monitors, NONE),
+        TP__ZERO_OPTION(tp_train_config, starting_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_config, steps_per_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_config, max_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_config, always_resume, NO),
+        TP__ZERO_OPTION(tp_train_config, seed, NONE),
+        TP__ZERO_OPTION(tp_train_config, stop_on_nan, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>trainer ======================================================================================= */
 

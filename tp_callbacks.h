@@ -462,6 +462,7 @@ typedef struct tp_cb_dump_tensors_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
 } tp_cb_dump_tensors_desc;
+typedef tp_cb_dump_tensors_desc tp_cb_tensor_printer_desc;
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
 /* Log the values of tensors at every step, "cost:0: 0.25": slow. [callbacks: TensorPrinter] */
 TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
@@ -546,6 +547,7 @@ typedef struct tp_cb_min_saver_desc {
     const char *filename;       /* NULL = "min-<stat>"; a .npz at its end is dropped, the format's is added */
     const char *checkpoint_dir; /* NULL = the logger's */
 } tp_cb_min_saver_desc;
+typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
 TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d); /* .reverse is set for you */
 
@@ -783,38 +785,61 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
 TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 
 TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_cb_lambda(...) tp_cb_lambda_(TP__OPTIONS(callbacks, tp_cb_lambda_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_periodic_trigger(...) tp_cb_periodic_trigger_(TP__OPTIONS(callbacks, tp_cb_periodic_trigger_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_enable_if(...) tp_cb_enable_if_(TP__OPTIONS(callbacks, tp_cb_enable_if_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_periodic_callback(...) tp_cb_periodic_callback_(TP__OPTIONS(callbacks, tp_cb_periodic_callback_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_run_op(...) tp_cb_run_op_(TP__OPTIONS(callbacks, tp_cb_run_op_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_run_update_ops(...) tp_cb_run_update_ops_(TP__OPTIONS(callbacks, tp_cb_run_update_ops_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_moving_average_summary(...) tp_cb_moving_average_summary_(TP__OPTIONS(callbacks, tp_cb_moving_average_summary_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_merge_all_summaries(...) tp_cb_merge_all_summaries_(TP__OPTIONS(callbacks, tp_cb_merge_all_summaries_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_process_tensors(...) tp_cb_process_tensors_(TP__OPTIONS(callbacks, tp_cb_process_tensors_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_dump_tensors(...) tp_cb_dump_tensors_(TP__OPTIONS(callbacks, tp_cb_dump_tensors_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_tensor_printer(...) tp_cb_tensor_printer_(TP__OPTIONS(callbacks, tp_cb_dump_tensors_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_check_numerics(...) tp_cb_check_numerics_(TP__OPTIONS(callbacks, tp_cb_check_numerics_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_simple_moving_average(...) tp_cb_simple_moving_average_(TP__OPTIONS(callbacks, tp_cb_simple_moving_average_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_progress_bar(...) tp_cb_progress_bar_(TP__OPTIONS(callbacks, tp_cb_progress_bar_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_estimated_time_left(...) tp_cb_estimated_time_left_(TP__OPTIONS(callbacks, tp_cb_estimated_time_left_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_throughput_tracker(...) tp_cb_throughput_tracker_(TP__OPTIONS(callbacks, tp_cb_throughput_tracker_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_model_saver(...) tp_cb_model_saver_(TP__OPTIONS(callbacks, tp_cb_model_saver_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_min_saver(...) tp_cb_min_saver_(TP__OPTIONS(callbacks, tp_cb_min_saver_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_max_saver(...) tp_cb_max_saver_(TP__OPTIONS(callbacks, tp_cb_min_saver_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_inf_scalar_stats(...) tp_inf_scalar_stats_(TP__OPTIONS(callbacks, tp_inf_scalar_stats_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_inf_classification_error(...) tp_inf_classification_error_(TP__OPTIONS(callbacks, tp_inf_classification_error_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_inf_binary_classification(...) tp_inf_binary_classification_(TP__OPTIONS(callbacks, tp_inf_binary_classification_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_inference_runner(...) tp_cb_inference_runner_(TP__OPTIONS(callbacks, tp_cb_inference_runner_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_hyper_param_setter(...) tp_cb_hyper_param_setter_(TP__OPTIONS(callbacks, tp_cb_hyper_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_human_hyper_param_setter(...) tp_cb_human_hyper_param_setter_(TP__OPTIONS(callbacks, tp_cb_human_hyper_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_scheduled_hyper_param_setter(...) tp_cb_scheduled_hyper_param_setter_(TP__OPTIONS(callbacks, tp_cb_scheduled_hyper_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_hyper_param_setter_with_func(...) tp_cb_hyper_param_setter_with_func_(TP__OPTIONS(callbacks, tp_cb_hyper_param_setter_with_func_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_cb_stat_monitor_param_setter(...) tp_cb_stat_monitor_param_setter_(TP__OPTIONS(callbacks, tp_cb_stat_monitor_param_setter_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_monitor_tf_event_writer(...) tp_monitor_tf_event_writer_(TP__OPTIONS(callbacks, tp_monitor_tf_event_writer_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_monitor_scalar_printer(...) tp_monitor_scalar_printer_(TP__OPTIONS(callbacks, tp_monitor_scalar_printer_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_cb_periodic_trigger(...) TP__CALL(callbacks, tp_cb_periodic_trigger, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_enable_if(...) TP__CALL(callbacks, tp_cb_enable_if, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_periodic_callback(...) TP__CALL(callbacks, tp_cb_periodic_callback, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_run_op(...) TP__CALL(callbacks, tp_cb_run_op, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_process_tensors(...) TP__CALL(callbacks, tp_cb_process_tensors, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_dump_tensors(...) TP__CALL(callbacks, tp_cb_dump_tensors, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_tensor_printer(...) TP__CALL(callbacks, tp_cb_tensor_printer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_simple_moving_average(...) TP__CALL(callbacks, tp_cb_simple_moving_average, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_min_saver(...) TP__CALL(callbacks, tp_cb_min_saver, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_max_saver(...) TP__CALL(callbacks, tp_cb_max_saver, #__VA_ARGS__, __VA_ARGS__)
+#define tp_inf_scalar_stats(...) TP__CALL(callbacks, tp_inf_scalar_stats, #__VA_ARGS__, __VA_ARGS__)
+#define tp_inf_binary_classification(...) TP__CALL(callbacks, tp_inf_binary_classification, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_inference_runner(...) TP__CALL(callbacks, tp_cb_inference_runner, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_human_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_human_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_scheduled_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_scheduled_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_hyper_param_setter_with_func(...) TP__CALL(callbacks, tp_cb_hyper_param_setter_with_func, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_stat_monitor_param_setter(...) TP__CALL(callbacks, tp_cb_stat_monitor_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_cb_periodic_trigger(cb_, ...) TP__CALL1(callbacks, tp_cb_periodic_trigger, cb, cb_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_enable_if(cb_, pred_, ...) TP__CALL2(callbacks, tp_cb_enable_if, cb, cb_, pred, pred_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_periodic_callback(cb_, ...) TP__CALL1(callbacks, tp_cb_periodic_callback, cb, cb_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_run_op(op_, ...) TP__CALL1(callbacks, tp_cb_run_op, op, op_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_process_tensors(names_, fn_, ...) TP__CALL2(callbacks, tp_cb_process_tensors, names, names_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_dump_tensors(names_, ...) TP__CALL1(callbacks, tp_cb_dump_tensors, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_tensor_printer(names_, ...) TP__CALL1(callbacks, tp_cb_tensor_printer, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_simple_moving_average(names_, ...) TP__CALL1(callbacks, tp_cb_simple_moving_average, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_min_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_min_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_max_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_max_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_inf_scalar_stats(names_, ...) TP__CALL1(callbacks, tp_inf_scalar_stats, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_inf_binary_classification(pred_tensor_name_, label_tensor_name_, ...) TP__CALL2(callbacks, tp_inf_binary_classification, pred_tensor_name, pred_tensor_name_, label_tensor_name, label_tensor_name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_inference_runner(df_, ...) TP__CALL1(callbacks, tp_cb_inference_runner, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_human_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_human_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_scheduled_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_scheduled_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_hyper_param_setter_with_func(name_, ...) TP__CALL1(callbacks, tp_cb_hyper_param_setter_with_func, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_stat_monitor_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_stat_monitor_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
+#ifdef TP_KEYWORDS
+#define tp_cb_lambda(...) TP__CALL(callbacks, tp_cb_lambda, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_run_update_ops(...) TP__CALL(callbacks, tp_cb_run_update_ops, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_moving_average_summary(...) TP__CALL(callbacks, tp_cb_moving_average_summary, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_merge_all_summaries(...) TP__CALL(callbacks, tp_cb_merge_all_summaries, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_check_numerics(...) TP__CALL(callbacks, tp_cb_check_numerics, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_progress_bar(...) TP__CALL(callbacks, tp_cb_progress_bar, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_estimated_time_left(...) TP__CALL(callbacks, tp_cb_estimated_time_left, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_throughput_tracker(...) TP__CALL(callbacks, tp_cb_throughput_tracker, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_model_saver(...) TP__CALL(callbacks, tp_cb_model_saver, #__VA_ARGS__, __VA_ARGS__)
+#define tp_inf_classification_error(...) TP__CALL(callbacks, tp_inf_classification_error, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_tf_event_writer(...) TP__CALL(callbacks, tp_monitor_tf_event_writer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_scalar_printer(...) TP__CALL(callbacks, tp_monitor_scalar_printer, #__VA_ARGS__, __VA_ARGS__)
+#endif
+/* clang-format on */
 
 #ifdef __cplusplus
 }

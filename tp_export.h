@@ -123,8 +123,8 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 
 /* For TP_OPTIONS: this header has these types. */
 TP_DEF const tp__zero_option *tp__export_zeros(void);
-#define TP__PART_tp_export_c_desc export
-#define TP__PART_tp_export_onnx_desc export
+#define TP__PART_tp_export_c_desc       export
+#define TP__PART_tp_export_onnx_desc    export
 #define TP__PART_tp_export_compact_desc export
 #define TP__PART_tp_export_serving_desc export
 

@@ -119,7 +119,7 @@ typedef struct tp_spec {
     tp_dtype dtype;
     tp_shape shape;
 } tp_spec;
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
 #define TP_SPEC(name_, ...)                                                                                       \
     {                                                                                                             \
         name_, TP__SPEC_TYPE(__VA_ARGS__, 0),                                                                     \
@@ -132,10 +132,15 @@ typedef struct tp_spec {
     {                           \
         0, { 0 }                \
     }
-#define TP__SPEC_DIMS(dtype_, ...)                                                 \
-    {                                                                              \
-        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
+#define TP__SPEC_DIMS(dtype_, ...)                   \
+    {                                                \
+        TP__SPEC_COUNT(__VA_ARGS__), { __VA_ARGS__ } \
     }
+#ifdef __cplusplus
+#define TP__SPEC_COUNT(...) (int)sizeof(tp__cxx_count(__VA_ARGS__))
+#else
+#define TP__SPEC_COUNT(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#endif
 #endif
 
 /* ==== >>optable ======================================================================================= */
@@ -735,7 +740,7 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
 #define tp_reshape(x, ...) tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
 #endif
 
@@ -847,19 +852,23 @@ typedef struct tp_param_summary_desc {
 } tp_param_summary_desc;
 TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_add_tensor_summary(x_, ...) \
-    tp_add_tensor_summary_(x_, &(const tp_tensor_summary_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_add_param_summary(g_, ...) \
-    tp_add_param_summary_(g_, &(const tp_param_summary_desc){.at_ = TP_AT, __VA_ARGS__})
-#define TP__NODES(...) \
-    (tp_node *const[]){__VA_ARGS__}, (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *))
+#define tp_add_tensor_summary(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_add_param_summary(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__, __VA_ARGS__))
+#define TP__NODES(...) (tp_node *const[]){__VA_ARGS__}, (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *))
+#elif __cplusplus >= 202002L
+#define tp_add_tensor_summary_with(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define tp_add_param_summary_with(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__NODES(...) TP__LIST(tp_node *, __VA_ARGS__)
+#endif
+#ifdef TP_KEYWORDS
 #define TP__BARE(...) __VA_ARGS__
 /* tp_add_moving_summary(cost, error), or with options: tp_add_moving_summary_with((.decay = 0.9f), cost, error) */
 #define tp_add_moving_summary(...) tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), NULL)
-#define tp_add_moving_summary_with(options_, ...) \
-    tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), &(const tp_moving_summary_desc){TP__BARE options_})
+#define tp_add_moving_summary_with(options_, ...) tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), TP_OPTIONS(tp_moving_summary_desc, TP__BARE options_))
 #endif
+/* clang-format on */
 /* ==== >>regex ========================================================================================= */
 
 /* Regular expressions with the syntax and the results of Python's re (3.11) for str: literals, . ^ $ | * + ? {m,n}, lazy with a
@@ -1551,16 +1560,16 @@ typedef struct tp__program {
 
 /* For TP_OPTIONS: this header has these types. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void);
-#define TP__PART_tp_apply_desc graph
-#define TP__PART_tp_graph_config graph
+#define TP__PART_tp_apply_desc          graph
+#define TP__PART_tp_graph_config        graph
 #define TP__PART_tp_variable_scope_desc graph
-#define TP__PART_tp_variable_desc graph
-#define TP__PART_tp_tower_desc graph
-#define TP__PART_tp_towers_desc graph
+#define TP__PART_tp_variable_desc       graph
+#define TP__PART_tp_tower_desc          graph
+#define TP__PART_tp_towers_desc         graph
 #define TP__PART_tp_moving_summary_desc graph
-#define TP__PART_tp_session_config graph
-#define TP__PART_tp_saver_restore_desc graph
-#define TP__PART_tp_predict_config graph
+#define TP__PART_tp_session_config      graph
+#define TP__PART_tp_saver_restore_desc  graph
+#define TP__PART_tp_predict_config      graph
 
 #ifdef __cplusplus
 }

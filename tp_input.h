@@ -285,20 +285,35 @@ TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
 TP_DEF const tp__zero_option *tp__input_zeros(void);
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_df_from_list(...) tp_df_from_list_(TP__OPTIONS(input, tp_df_from_list_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_from_arrays(...) tp_df_from_arrays_(TP__OPTIONS(input, tp_df_from_arrays_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_from_generator(...) tp_df_from_generator_(TP__OPTIONS(input, tp_df_from_generator_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_fake(...) tp_df_fake_(TP__OPTIONS(input, tp_df_fake_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_mnist(...) tp_df_mnist_(TP__OPTIONS(input, tp_df_mnist_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_digits(...) tp_df_digits_(TP__OPTIONS(input, tp_df_digits_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_idx(...) tp_df_idx_(TP__OPTIONS(input, tp_df_idx_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_batch(...) tp_df_batch_(TP__OPTIONS(input, tp_df_batch_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_map(...) tp_df_map_(TP__OPTIONS(input, tp_df_map_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_map_component(...) tp_df_map_component_(TP__OPTIONS(input, tp_df_map_component_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_fixed_size(...) tp_df_fixed_size_(TP__OPTIONS(input, tp_df_fixed_size_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_df_locally_shuffle(...) tp_df_locally_shuffle_(TP__OPTIONS(input, tp_df_locally_shuffle_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_df_from_list(...) TP__CALL(input, tp_df_from_list, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_from_arrays(...) TP__CALL(input, tp_df_from_arrays, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_from_generator(...) TP__CALL(input, tp_df_from_generator, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_fake(...) TP__CALL(input, tp_df_fake, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_mnist(...) TP__CALL(input, tp_df_mnist, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_digits(...) TP__CALL(input, tp_df_digits, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_idx(...) TP__CALL(input, tp_df_idx, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_batch(...) TP__CALL(input, tp_df_batch, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_map(...) TP__CALL(input, tp_df_map, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_map_component(...) TP__CALL(input, tp_df_map_component, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_fixed_size(...) TP__CALL(input, tp_df_fixed_size, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_locally_shuffle(...) TP__CALL(input, tp_df_locally_shuffle, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_df_from_list(points_, n_, ...) TP__CALL2(input, tp_df_from_list, points, points_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_from_arrays(arrays_, n_, ...) TP__CALL2(input, tp_df_from_arrays, arrays, arrays_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_from_generator(fn_, ...) TP__CALL1(input, tp_df_from_generator, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_fake(specs_, n_, ...) TP__CALL2(input, tp_df_fake, specs, specs_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_mnist(which_, ...) TP__CALL1(input, tp_df_mnist, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_digits(which_, ...) TP__CALL1(input, tp_df_digits, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_idx(paths_, n_, ...) TP__CALL2(input, tp_df_idx, paths, paths_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_batch(df_, batch_size_, ...) TP__CALL2(input, tp_df_batch, df, df_, batch_size, batch_size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_map(df_, fn_, ...) TP__CALL2(input, tp_df_map, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_map_component(df_, fn_, ...) TP__CALL2(input, tp_df_map_component, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_fixed_size(df_, size_, ...) TP__CALL2(input, tp_df_fixed_size, df, df_, size, size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_locally_shuffle(df_, ...) TP__CALL1(input, tp_df_locally_shuffle, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
+/* clang-format on */
 
 /* ==== >>idx =========================================================================================== */
 
@@ -392,10 +407,15 @@ typedef struct tp_queue_input_desc {
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
 
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_feed_input(...) tp_feed_input_(TP__OPTIONS(input, tp_feed_input_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_queue_input(...) tp_queue_input_(TP__OPTIONS(input, tp_queue_input_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_feed_input(...) TP__CALL(input, tp_feed_input, #__VA_ARGS__, __VA_ARGS__)
+#define tp_queue_input(...) TP__CALL(input, tp_queue_input, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_feed_input(df_, ...) TP__CALL1(input, tp_feed_input, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_queue_input(df_, ...) TP__CALL1(input, tp_queue_input, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
+/* clang-format on */
 
 #ifdef __cplusplus
 }

@@ -401,35 +401,65 @@ TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attenti
 TP_DEF const tp__zero_option *tp__layers_zeros(void);
 /* clang-format off */
 #ifndef __cplusplus
-#define tp_conv2d(x, ...)               tp_conv2d_((x), TP__OPTIONS(layers, tp_conv2d_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_fully_connected(x, ...)      tp_fully_connected_((x), TP__OPTIONS(layers, tp_fully_connected_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_max_pooling(x, ...)          tp_max_pooling_((x), TP__OPTIONS(layers, tp_max_pooling_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_avg_pooling(x, ...)          tp_avg_pooling_((x), TP__OPTIONS(layers, tp_avg_pooling_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_global_avg_pooling(x, ...)   tp_global_avg_pooling_((x), TP__OPTIONS(layers, tp_global_avg_pooling_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_batch_norm(x, ...)           tp_batch_norm_((x), TP__OPTIONS(layers, tp_batch_norm_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_dropout(x, ...)              tp_dropout_((x), TP__OPTIONS(layers, tp_dropout_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_conv2d_transpose(x, ...)     tp_conv2d_transpose_((x), TP__OPTIONS(layers, tp_conv2d_transpose_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_conv2d(x, ...) TP__CALL_X(layers, tp_conv2d, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_fully_connected(x, ...) TP__CALL_X(layers, tp_fully_connected, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_max_pooling(x, ...) TP__CALL_X(layers, tp_max_pooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_avg_pooling(x, ...) TP__CALL_X(layers, tp_avg_pooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_global_avg_pooling(x, ...) TP__CALL_X(layers, tp_global_avg_pooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_batch_norm(x, ...) TP__CALL_X(layers, tp_batch_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_dropout(x, ...) TP__CALL_X(layers, tp_dropout, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_conv2d_transpose(x, ...) TP__CALL_X(layers, tp_conv2d_transpose, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(layers, tp_deconv2d_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_depthwise_conv2d(x, ...)     tp_depthwise_conv2d_((x), TP__OPTIONS(layers, tp_depthwise_conv2d_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_fixed_unpooling(x, ...)      tp_fixed_unpooling_((x), TP__OPTIONS(layers, tp_fixed_unpooling_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_caffe_bilinear_upsample(x, ...) tp_caffe_bilinear_upsample_((x), TP__OPTIONS(layers, tp_caffe_bilinear_upsample_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_layer_norm(x, ...)           tp_layer_norm_((x), TP__OPTIONS(layers, tp_layer_norm_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_instance_norm(x, ...)        tp_instance_norm_((x), TP__OPTIONS(layers, tp_instance_norm_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_group_norm(x, ...)           tp_group_norm_((x), TP__OPTIONS(layers, tp_group_norm_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_batch_renorm(x, ...)         tp_batch_renorm_((x), TP__OPTIONS(layers, tp_batch_renorm_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_prelu(x, ...)                tp_prelu_((x), TP__OPTIONS(layers, tp_prelu_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_maxout(x, ...)               tp_maxout_((x), TP__OPTIONS(layers, tp_maxout_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_concat_with(x, ...)          tp_concat_with_((x), TP__OPTIONS(layers, tp_concat_with_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_grid_sample(x, ...)          tp_grid_sample_((x), TP__OPTIONS(layers, tp_grid_sample_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_softmax_layer(x, ...)        tp_softmax_layer_((x), TP__OPTIONS(layers, tp_softmax_layer_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_embedding(x, ...)            tp_embedding_((x), TP__OPTIONS(layers, tp_embedding_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_lstm(x, ...)                 tp_lstm_((x), TP__OPTIONS(layers, tp_lstm_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_gru(x, ...)                  tp_gru_((x), TP__OPTIONS(layers, tp_gru_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_basic_lstm_cell(x, ...)      tp_basic_lstm_cell_((x), TP__OPTIONS(layers, tp_basic_lstm_cell_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_gru_cell(x, ...)             tp_gru_cell_((x), TP__OPTIONS(layers, tp_gru_cell_desc, #__VA_ARGS__, __VA_ARGS__))
-#define tp_multi_head_attention(x, ...) tp_multi_head_attention_((x), TP__OPTIONS(layers, tp_multi_head_attention_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_depthwise_conv2d(x, ...) TP__CALL_X(layers, tp_depthwise_conv2d, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_fixed_unpooling(x, ...) TP__CALL_X(layers, tp_fixed_unpooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_caffe_bilinear_upsample(x, ...) TP__CALL_X(layers, tp_caffe_bilinear_upsample, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_layer_norm(x, ...) TP__CALL_X(layers, tp_layer_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_instance_norm(x, ...) TP__CALL_X(layers, tp_instance_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_group_norm(x, ...) TP__CALL_X(layers, tp_group_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_batch_renorm(x, ...) TP__CALL_X(layers, tp_batch_renorm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_prelu(x, ...) TP__CALL_X(layers, tp_prelu, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_maxout(x, ...) TP__CALL_X(layers, tp_maxout, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_concat_with(x, ...) TP__CALL_X(layers, tp_concat_with, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_grid_sample(x, ...) TP__CALL_X(layers, tp_grid_sample, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_softmax_layer(x, ...) TP__CALL_X(layers, tp_softmax_layer, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_embedding(x, ...) TP__CALL_X(layers, tp_embedding, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_lstm(x, ...) TP__CALL_X(layers, tp_lstm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_gru(x, ...) TP__CALL_X(layers, tp_gru, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_basic_lstm_cell(x, ...) TP__CALL_X(layers, tp_basic_lstm_cell, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_gru_cell(x, ...) TP__CALL_X(layers, tp_gru_cell, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_multi_head_attention(x, ...) TP__CALL_X(layers, tp_multi_head_attention, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
 #define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(layers, tp_bn_relu_desc, "", (name_)))
+#elif __cplusplus >= 202002L
+#define TP__CXX_LAYER(T, name_, text_, ...) TP__CXX(layers, T, TP__WITH(T, name, name_), text_ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_conv2d(x, name_, ...) TP__CALL_X1(layers, tp_conv2d, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_fully_connected(x, name_, ...) TP__CALL_X1(layers, tp_fully_connected, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_max_pooling(x, name_, ...) TP__CALL_X1(layers, tp_max_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_avg_pooling(x, name_, ...) TP__CALL_X1(layers, tp_avg_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_global_avg_pooling(x, name_, ...) TP__CALL_X1(layers, tp_global_avg_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_batch_norm(x, name_, ...) TP__CALL_X1(layers, tp_batch_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_dropout(x, name_, ...) TP__CALL_X1(layers, tp_dropout, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_conv2d_transpose(x, name_, ...) TP__CALL_X1(layers, tp_conv2d_transpose, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_deconv2d(x, name_, ...) tp_conv2d_transpose_((x), TP__CXX_LAYER(tp_deconv2d_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define tp_depthwise_conv2d(x, name_, ...) TP__CALL_X1(layers, tp_depthwise_conv2d, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_fixed_unpooling(x, name_, ...) TP__CALL_X1(layers, tp_fixed_unpooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_caffe_bilinear_upsample(x, name_, ...) TP__CALL_X1(layers, tp_caffe_bilinear_upsample, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_layer_norm(x, name_, ...) TP__CALL_X1(layers, tp_layer_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_instance_norm(x, name_, ...) TP__CALL_X1(layers, tp_instance_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_group_norm(x, name_, ...) TP__CALL_X1(layers, tp_group_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_batch_renorm(x, name_, ...) TP__CALL_X1(layers, tp_batch_renorm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_prelu(x, name_, ...) TP__CALL_X1(layers, tp_prelu, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_maxout(x, name_, ...) TP__CALL_X1(layers, tp_maxout, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_concat_with(x, name_, ...) TP__CALL_X1(layers, tp_concat_with, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_grid_sample(x, name_, ...) TP__CALL_X1(layers, tp_grid_sample, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_softmax_layer(x, name_, ...) TP__CALL_X1(layers, tp_softmax_layer, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_embedding(x, name_, ...) TP__CALL_X1(layers, tp_embedding, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_lstm(x, name_, ...) TP__CALL_X1(layers, tp_lstm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_gru(x, name_, ...) TP__CALL_X1(layers, tp_gru, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_basic_lstm_cell(x, name_, ...) TP__CALL_X1(layers, tp_basic_lstm_cell, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_gru_cell(x, name_, ...) TP__CALL_X1(layers, tp_gru_cell, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_multi_head_attention(x, name_, ...) TP__CALL_X1(layers, tp_multi_head_attention, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_bn_relu(x, ...) tp_bn_relu_((x), TP__CXX(layers, tp_bn_relu_desc, __VA_OPT__(TP__WITH(tp_bn_relu_desc, name, __VA_ARGS__)), ""))
 #endif
 /* clang-format on */
 
@@ -454,10 +484,15 @@ TP_DEF void tp_argscope_end(tp_graph *g);
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
 TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *type, const char *layer);
 /* clang-format off */
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
+#ifdef __cplusplus
+#define TP__ARGSCOPE_AT std::initializer_list<tp_at>{TP_AT}.begin()
+#else
+#define TP__ARGSCOPE_AT &(const tp_at)TP_AT
+#endif
 #define TP_GET_ARGSCOPE(g, L) ((const tp_##L##_desc *)tp__get_argscope((g), TP__TYPE(L), #L))
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
-    for (int TP__U(tp__a) = (tp_argscope_begin((g), &(const tp_at)TP_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
+    for (int TP__U(tp__a) = (tp_argscope_begin((g), TP__ARGSCOPE_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
          TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
 /* One layer or a list in parentheses? A list makes TP__IF_LIST a call, whose second argument is then 1. */
 #define TP__IF_LIST(...)            x_, 1
@@ -465,8 +500,8 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP__IS_LIST(...)            TP__SECOND(__VA_ARGS__, 0, x_)
 #define TP__SET_ALL(g, l, ...)      TP__CAT(TP__SET_, TP__IS_LIST(TP__IF_LIST l))(g, l, __VA_ARGS__)
 #define TP__SET_0(g, l, ...)        TP__SET1(g, l, __VA_ARGS__)
-#define TP__SET_1(g, l, ...)        TP__CALL(TP__CAT(TP__SET, TP__HOW_MANY l), g, TP__BARE l, __VA_ARGS__)
-#define TP__CALL(m, ...)            m(__VA_ARGS__)
+#define TP__SET_1(g, l, ...)        TP__EXPAND(TP__CAT(TP__SET, TP__HOW_MANY l), g, TP__BARE l, __VA_ARGS__)
+#define TP__EXPAND(m, ...)          m(__VA_ARGS__)
 #define TP__BARE(...)               __VA_ARGS__
 #define TP__HOW_MANY(...)           TP__SEVENTH(__VA_ARGS__, 6, 5, 4, 3, 2, 1, x_)
 #define TP__SEVENTH(a, b, c, d, e, f, n, ...) n
@@ -498,12 +533,20 @@ TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers,
 /* Logs shape, mean, rms and first elements when the chain runs; user is the message. For TP_PRINT. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format off */
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
+#ifdef __cplusplus
+#define tp_linear(x, ...) tp__linear((x), std::initializer_list<tp_layer>{__VA_ARGS__}.begin(), (int)std::initializer_list<tp_layer>{__VA_ARGS__}.size())
+#else
 #define tp_linear(x, ...)                             \
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
+#endif
 /* Of any layer, your own too: its C name, then what its call takes. */
+#ifdef __cplusplus
+#define TP_LAYER(L, name_, ...) tp_layer{ TP_AT, #L, TP__CXX_LAYER(tp_##L##_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
+#else
 #define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(layers, tp_##L##_desc, #__VA_ARGS__, __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
+#endif
 #define TP_CONV2D(...)             TP_LAYER(conv2d, __VA_ARGS__)
 #define TP_FULLY_CONNECTED(...)    TP_LAYER(fully_connected, __VA_ARGS__)
 #define TP_MAX_POOLING(...)        TP_LAYER(max_pooling, __VA_ARGS__)
@@ -532,9 +575,9 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_BASIC_LSTM_CELL(...)    TP_LAYER(basic_lstm_cell, __VA_ARGS__)
 #define TP_GRU_CELL(...)           TP_LAYER(gru_cell, __VA_ARGS__)
 #define TP_MULTI_HEAD_ATTENTION(...) TP_LAYER(multi_head_attention, __VA_ARGS__)
-#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
-#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
-#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
+#define TP_APPLY(fn_, user_)       TP__BRACES(tp_layer) { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
+#define TP_OP(fn_)                 TP__BRACES(tp_layer) { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
+#define TP_PRINT(message_)         TP__BRACES(tp_layer) { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
 #endif
 /* clang-format on */
 
@@ -590,7 +633,7 @@ TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_t
 #endif
 #undef TP__LAYER_ENTRY
 /* clang-format off */
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
 /* TP__TYPE(conv2d) is &tp__conv2d_type; of a name that is not in this list, your own layer's, it is NULL. */
 #define TP__TYPE(L)         TP__TYPE2(TP__TYPE_##L, NULL, x_)
 #define TP__TYPE2(...)      TP__SECOND(__VA_ARGS__)
@@ -653,8 +696,8 @@ TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
  * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at);
-#ifndef __cplusplus
-#define tp_regularize_cost(g_, regex_, r_, name_) tp_regularize_cost_(g_, regex_, r_, name_, (tp_at)TP_AT)
+#ifdef TP_KEYWORDS
+#define tp_regularize_cost(g_, regex_, r_, name_) tp_regularize_cost_(g_, regex_, r_, name_, TP_HERE)
 #endif
 /* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);

@@ -209,6 +209,17 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
 #define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#elif __cplusplus >= 202002L
+#define tp_sgd(lr_, ...)      TP__CALL_X(optim, tp_sgd, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_momentum(lr_, ...) TP__CALL_X(optim, tp_momentum, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_nesterov(lr_, ...) TP__CALL_X(optim, tp_nesterov, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adam(lr_, ...)     TP__CALL_X(optim, tp_adam, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adamw(lr_, ...)    TP__CALL_X(optim, tp_adamw, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_rmsprop(lr_, ...)  TP__CALL_X(optim, tp_rmsprop, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adagrad(lr_, ...)  TP__CALL_X(optim, tp_adagrad, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adadelta(lr_, ...) TP__CALL_X(optim, tp_adadelta, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_ftrl(lr_, ...)     TP__CALL_X(optim, tp_ftrl, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_lamb(lr_, ...)     TP__CALL_X(optim, tp_lamb, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -240,6 +251,8 @@ typedef struct tp_loss_scale_desc {
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
 #define tp_loss_scale(...) TP__OPTIMIZER(tp_loss_scale, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#elif __cplusplus >= 202002L
+#define tp_loss_scale(opt_, ...) TP__CALL_X(optim, tp_loss_scale, opt_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 
 /* ==== >>gradproc ====================================================================================== */
@@ -293,13 +306,13 @@ TP_DEF tp_gradproc tp_gradproc_check(void);
 
 /* The same processor, asked for at `at`. */
 TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
-#ifndef __cplusplus
-#define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), (tp_at)TP_AT)
-#define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), (tp_at)TP_AT)
-#define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), (tp_at)TP_AT)
-#define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), (tp_at)TP_AT)
-#define tp_gradproc_summary_to(regex_, ...) tp_gradproc_at((tp_gradproc_summary_to)(regex_, __VA_ARGS__), (tp_at)TP_AT)
-#define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), (tp_at)TP_AT)
+#ifdef TP_KEYWORDS
+#define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), TP_HERE)
+#define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), TP_HERE)
+#define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), TP_HERE)
+#define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), TP_HERE)
+#define tp_gradproc_summary_to(regex_, ...) tp_gradproc_at((tp_gradproc_summary_to)(regex_, __VA_ARGS__), TP_HERE)
+#define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), TP_HERE)
 #endif
 
 /* Run one in its name scope; returns how many pairs are left. */
@@ -311,6 +324,8 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* opt = tp_apply_grad_processors(opt, TP_GRADPROCS(tp_gradproc_filter_none(), tp_gradproc_global_norm_clip(5))) */
 #define TP_GRADPROCS(...) \
     (const tp_gradproc[]){__VA_ARGS__}, (int)(sizeof((const tp_gradproc[]){__VA_ARGS__}) / sizeof(tp_gradproc))
+#elif __cplusplus >= 202002L
+#define TP_GRADPROCS(...) TP__LIST(tp_gradproc, __VA_ARGS__)
 #endif
 /* clang-format on */
 

@@ -124,7 +124,8 @@ extern "C" {
 #define TP__CAT(a, b)  TP__CAT2(a, b)
 
 /* Booleans in option structs are three-valued, so that a call can undo what its scope set. TP_UNSET is as if not given. */
-typedef enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 } tp_tri;
+typedef int tp_tri;
+enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 };
 
 /* OPTIONS. In a struct that you fill in by hand zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a
  * whole number (an option that takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri.
@@ -145,10 +146,11 @@ typedef struct tp_at {
     }
 
 /* An option whose zero is not its default. Each header has a table of its own, which ends with a row of NULL. */
+typedef enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } tp__zero_spelling;
 typedef struct tp__zero_option {
     const char *type, *field; /* "tp_dropout_desc", "rate" */
     size_t offset, size;
-    enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } spelling;
+    tp__zero_spelling spelling;
 } tp__zero_option;
 #define TP__ZERO_OPTION(type_, field_, spelling_)                                                    \
     {                                                                                                \
@@ -156,13 +158,77 @@ typedef struct tp__zero_option {
     }
 /* Returns desc, of the type that is named. text: its options as the caller wrote them. */
 TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *options, const char *text);
-/* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It lives as long as the block. */
-#ifndef __cplusplus
-#define TP_OPTIONS(type_, ...)                TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
-#define TP__OPTIONS(part_, type_, text_, ...) TP__NAMED(part_, type_, text_, .at_ = TP_AT, __VA_ARGS__)
-#define TP__NAMED(part_, type_, text_, ...) \
-    ((const type_ *)tp__named(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+/* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It lives as long as the block, in C++ as long
+ * as the statement.
+ * C++20 has the same macros. Options are named in the order of the fields, with braces around them or without: tp_conv2d(x, "conv0",
+ * {.filters = 32, .kernel_size = 3}); what comes before them is said at the macro. Older C++ calls the functions with an underscore. */
+/* clang-format off */
+#if !defined(__cplusplus) || __cplusplus >= 202002L
+#define TP_KEYWORDS /* the macros with options by name are there */
 #endif
+#ifndef __cplusplus
+#define TP_HERE                                ((tp_at)TP_AT) /* where this line stands, a tp_at */
+#define TP__BRACES(type_)
+#define TP_NAMES(...)                          {__VA_ARGS__} /* a list of names that comes first: tp_inf_scalar_stats(TP_NAMES("cost", "error")) */
+#define TP_OPTIONS(type_, ...)                 TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
+#define TP__OPTIONS(part_, type_, text_, ...)  TP__NAMED(part_, type_, text_, .at_ = TP_AT, __VA_ARGS__)
+#define TP__NAMED(part_, type_, text_, ...)    ((const type_ *)tp__named(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+/* tp_cb_model_saver(.max_to_keep = 3) calls tp_cb_model_saver_(&(tp_cb_model_saver_desc){..}) */
+#define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
+#define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
+#elif __cplusplus >= 202002L
+#ifdef __GNUC__ /* g++ tells of each option that is not given */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+extern "C++" {
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+template <class T> struct tp__cxx_one { T options; }; /* {{.filters = 32}}: the macro's braces around the caller's */
+template <class T> struct tp__cxx_call {
+    T options;
+    template <class M> tp__cxx_call &&with(M T::*field, std::type_identity_t<M> value) &&
+    {
+        options.*field = value;
+        return std::move(*this);
+    }
+    template <class E, size_t N> tp__cxx_call &&with(E (T::*list)[N], std::initializer_list<E> values) &&
+    {
+        size_t n = 0;
+        for (const E &value : values)
+            if (n < N) (options.*list)[n++] = value;
+        return std::move(*this);
+    }
+    const T *named(tp_at at, const char *type, const tp__zero_option *zeros, const char *text) &&
+    {
+        if constexpr (requires { options.at_; }) options.at_ = at;
+        return (const T *)tp__named(&options, type, zeros, text);
+    }
+};
+template <class T> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
+template <class T> tp__cxx_call<T> tp__cxx_options(int, T options) { return {options}; }
+template <class T> tp__cxx_call<T> tp__cxx_options(long, tp__cxx_one<T> one) { return {one.options}; }
+template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
+}
+#define TP_HERE                                (tp_at TP_AT)
+#define TP__BRACES(type_)                      type_
+#define TP_NAMES(...)                          (std::initializer_list<const char *>{__VA_ARGS__})
+#define TP_OPTIONS(type_, ...)                 TP__CXX(TP__PART_##type_, type_, , #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__OPTIONS(part_, type_, text_, ...)  TP__CXX(part_, type_, , text_ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__WITH(type_, field_, ...)           .with(&type_::field_, __VA_ARGS__)
+#define TP__CXX(part_, type_, with_, text_, ...) \
+    (tp__cxx_options<type_>(0 __VA_OPT__(, {__VA_ARGS__})) with_.named(tp_at TP_AT, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+#define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL1(part_, fn_, f_, v_, text_, ...) \
+    fn_##_(TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_), text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL2(part_, fn_, f_, v_, g_, w_, text_, ...) \
+    fn_##_(TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_) TP__WITH(fn_##_desc, g_, w_), text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL_X1(part_, fn_, x_, f_, v_, text_, ...) \
+    fn_##_((x_), TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_), text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__LIST(type_, ...)                   std::initializer_list<type_>{__VA_ARGS__}.begin(), (int)sizeof(tp__cxx_count(__VA_ARGS__))
+#endif
+/* clang-format on */
 
 /* Who took a thing over that has one owner (a dataflow, an input, a callback, a parameter, a session_init), and where if that
  * is known. who NULL: nobody yet. A thing that is given away a second time is refused with both names, and not freed twice.
@@ -320,10 +386,13 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b); /* unknow
 /* "(?,28,28,1)" into a caller's buffer of at least TP_SHAPE_TEXT bytes; returns buf. */
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
-#ifndef __cplusplus
 /* tp_make_shape(2, 3): a shape from its dimensions (at least one). */
+#ifndef __cplusplus
 #define tp_make_shape(...) \
     tp_make_shape_n((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#elif __cplusplus >= 202002L
+#define tp_make_shape(...) \
+    tp_make_shape_n((int)sizeof(tp__cxx_count(__VA_ARGS__)), std::initializer_list<int64_t>{__VA_ARGS__}.begin())
 #endif
 
 /* What kind of value: an element type and a shape. */

@@ -246,6 +246,12 @@ typedef struct tp_train_config {
 #define TP_MONITORS(...)                            \
     .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
     .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
+#elif __cplusplus >= 202002L /* in a call: what they name is gone after the statement */
+#define TP_CALLBACKS(...)       TP__LIST_FIELDS(callbacks, n_callbacks, tp_callback *, __VA_ARGS__)
+#define TP_EXTRA_CALLBACKS(...) TP__LIST_FIELDS(extra_callbacks, n_extra_callbacks, tp_callback *, __VA_ARGS__)
+#define TP_MONITORS(...)        TP__LIST_FIELDS(monitors, n_monitors, tp_monitor *, __VA_ARGS__)
+#define TP__LIST_FIELDS(list_, n_, type_, ...) \
+    .list_ = std::initializer_list<type_>{__VA_ARGS__}.begin(), .n_ = (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 
 /* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
@@ -263,7 +269,7 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_traine
 
 /* For TP_OPTIONS: this header has these types. */
 TP_DEF const tp__zero_option *tp__train_zeros(void);
-#define TP__PART_tp_train_desc train
+#define TP__PART_tp_train_desc   train
 #define TP__PART_tp_train_config train
 
 #ifdef __cplusplus

@@ -326,8 +326,7 @@ TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const
 
 /* ==== >>wrappers ====================================================================================== */
 /* Constructors take keyword arguments: tp_cb_periodic_trigger(cb, .every_k_steps = 100). What has no name
- * comes first and in the order of the fields. From C++ call the function with the underscore and a
- * descriptor. Zero means the default; booleans are tp_tri (TP_YES, TP_NO, unset). Lists are arrays that end
+ * comes first and in the order of the fields. See OPTIONS in tp_tensor.h. Lists are arrays that end
  * with the first NULL: .names = {"cost", "error"}. They hold TP_MAX_NAMES; compilers cut a longer one with a warning only, so one
  * place more is kept, and a list that fills it is refused with a sentence. */
 #define TP_MAX_NAMES 32
@@ -361,7 +360,7 @@ typedef struct tp_cb_periodic_trigger_desc {
     tp_callback *cb;
     int64_t every_k_steps;
     int64_t every_k_epochs;
-    int before_train; /* default TP_NO */
+    tp_tri before_train; /* default TP_NO */
 } tp_cb_periodic_trigger_desc;
 TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d);
 
@@ -411,10 +410,10 @@ typedef struct tp_cb_run_op_desc {
     tp_node *(*fn)(tp_graph *g, void *user);
     void *user;
     const char *op_name;
-    int run_before;     /* default TP_YES */
-    int run_as_trigger; /* default TP_YES */
-    int run_step;       /* default TP_NO */
-    int verbose;        /* log each time; default TP_NO */
+    tp_tri run_before;     /* default TP_YES */
+    tp_tri run_as_trigger; /* default TP_YES */
+    tp_tri run_step;       /* default TP_NO */
+    tp_tri verbose;        /* log each time; default TP_NO */
 } tp_cb_run_op_desc;
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
 
@@ -442,9 +441,9 @@ TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_sum
  * should not depend on the input. [callbacks: MergeAllSummaries] */
 typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
-    int64_t period;  /* steps; 0: only the last step of an epoch */
-    int run_alone;   /* default TP_NO */
-    const char *key; /* NULL = SUMMARIES */
+    int64_t period;   /* steps; 0: only the last step of an epoch */
+    tp_tri run_alone; /* default TP_NO */
+    const char *key;  /* NULL = SUMMARIES */
 } tp_cb_merge_all_summaries_desc;
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
 
@@ -470,8 +469,8 @@ TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
  * before training, at each trigger, and with run_step after every step. [callbacks: CheckNumerics] */
 typedef struct tp_cb_check_numerics_desc {
     tp_at at_;
-    int run_as_trigger; /* default TP_YES */
-    int run_step;       /* default TP_NO */
+    tp_tri run_as_trigger; /* default TP_YES */
+    tp_tri run_step;       /* default TP_NO */
 } tp_cb_check_numerics_desc;
 TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d);
 /* Mean of the last window_size steps of scalars, reported as <name>/SMA when global_step % window_size == 0.
@@ -499,7 +498,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* 0 = 5 */
-    int median;        /* TP_NO: mean; default TP_YES */
+    tp_tri median;     /* TP_NO: mean; default TP_YES */
 } tp_cb_estimated_time_left_desc;
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
 
@@ -543,7 +542,7 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
-    int reverse;                /* TP_YES: the maximum; default TP_NO */
+    tp_tri reverse;             /* TP_YES: the maximum; default TP_NO */
     const char *filename;       /* NULL = "min-<stat>"; a .npz at its end is dropped, the format's is added */
     const char *checkpoint_dir; /* NULL = the logger's */
 } tp_cb_min_saver_desc;
@@ -699,10 +698,10 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
     tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* in any order: {{1, 0.1}, {30, 0.01}} */
-    int n_schedule;       /* 0: up to the last one that is not {0, 0}; say it where the last one is */
-    int interp;           /* tp_interp */
-    int step_based;       /* default TP_NO */
-    int set_at_beginning; /* default TP_YES */
+    int n_schedule;          /* 0: up to the last one that is not {0, 0}; say it where the last one is */
+    int interp;              /* tp_interp */
+    tp_tri step_based;       /* default TP_NO */
+    tp_tri set_at_beginning; /* default TP_YES */
     tp_hyper_param *param;
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
@@ -730,7 +729,7 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
     void *user;
     double threshold;
     int last_k;
-    int reverse; /* default TP_NO */
+    tp_tri reverse; /* default TP_NO */
     tp_hyper_param *param;
 } tp_cb_stat_monitor_param_setter_desc;
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d);
@@ -745,7 +744,7 @@ typedef struct tp_monitor_tf_event_writer_desc {
     const char *logdir; /* NULL = the logger's; must exist */
     int max_queue;      /* events kept in memory before they are written; 0 = 10; TP_NONE: none */
     double flush_secs;  /* 0 = 120; TP_ZERO for 0 */
-    int split_files;    /* a new file each epoch; default TP_NO */
+    tp_tri split_files; /* a new file each epoch; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
 
@@ -765,8 +764,8 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
  * and no blacklist one hits. A mistake in one of them ends the training before it begins. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
-    int enable_step;                         /* default TP_NO */
-    int enable_epoch;                        /* default TP_YES */
+    tp_tri enable_step;                      /* default TP_NO */
+    tp_tri enable_epoch;                     /* default TP_YES */
     const char *whitelist[TP_MAX_NAMES + 1]; /* none: everything */
     const char *blacklist[TP_MAX_NAMES + 1];
 } tp_monitor_scalar_printer_desc;

@@ -103,7 +103,8 @@ TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* NULL is f
 TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* its variables */
 
 typedef struct tp_export_compact_desc {
-    int optimize; /* tp_tri; 0 = TP_YES: batch norms and zero borders are folded into convolutions, identities left out */
+    tp_tri
+        optimize; /* tp_tri; 0 = TP_YES: batch norms and zero borders are folded into convolutions, identities left out */
     bool toco_compatible; /* for converters of few operators: nothing beyond opset 13; needs optimize */
 } tp_export_compact_desc;
 /* One ONNX file that needs nothing else: variables are constants in it. [export: ModelExporter.export_compact] */

@@ -116,16 +116,15 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
 
 /* ==== >>sources of data =============================================================================== */
-/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first
- * and in the order of the fields. From C++ call the function with the underscore and a descriptor. Booleans
- * are tp_tri (TP_YES, TP_NO, unset). seed 0 means 42, (uint64_t)TP_NONE means 0. */
+/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): what has no name comes first and in the order of the
+ * fields. See OPTIONS in tp_tensor.h. A seed that is not given is 42. */
 
 /* The datapoints of an array, copied. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
     tp_at at_;
     const tp_datapoint *points;
     int64_t n;
-    int shuffle; /* another order each pass; default TP_YES */
+    tp_tri shuffle; /* another order each pass; default TP_YES */
     uint64_t seed;
 } tp_df_from_list_desc;
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
@@ -136,7 +135,7 @@ typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
     int n;
-    int shuffle; /* default TP_YES */
+    tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
@@ -160,7 +159,7 @@ typedef struct tp_df_fake_desc {
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
     int64_t size;    /* 0 = 1000; TP_NONE: no datapoint */
-    int random;      /* TP_NO: one datapoint per pass, repeated; default TP_YES */
+    tp_tri random;   /* TP_NO: one datapoint per pass, repeated; default TP_YES */
     float low, high; /* both 0: [0,1); TP_ZERO for 0 */
     uint64_t seed;
 } tp_df_fake_desc;
@@ -174,7 +173,7 @@ typedef struct tp_df_mnist_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
     const char *dir;   /* NULL: the default place, see above */
-    int shuffle;       /* default TP_YES */
+    tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_mnist_desc;
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
@@ -186,7 +185,7 @@ typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": different digits */
     int64_t size;      /* 0 = 12000 for train, 2000 for test; TP_NONE: no datapoint */
-    int shuffle;       /* default TP_YES */
+    tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
 TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d);
@@ -196,7 +195,7 @@ typedef struct tp_df_idx_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    int shuffle; /* default TP_YES */
+    tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_idx_desc;
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
@@ -209,7 +208,7 @@ typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
-    int remainder; /* default TP_NO */
+    tp_tri remainder; /* default TP_NO */
 } tp_df_batch_desc;
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 
@@ -228,7 +227,7 @@ typedef struct tp_df_map_desc {
     tp_dataflow *df;
     tp_map_fn fn;
     void *user;
-    int keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
+    tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_desc;
@@ -242,7 +241,7 @@ typedef struct tp_df_map_component_desc {
     tp_map_component_fn fn;
     int index;
     void *user;
-    int keeps_all; /* default TP_NO */
+    tp_tri keeps_all; /* default TP_NO */
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_component_desc;
@@ -260,7 +259,7 @@ typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t size;
-    int keep_state; /* default TP_YES */
+    tp_tri keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
 /* Shuffles within a buffer; endless. Every shuffle_interval inputs the buffer is shuffled; each input goes in
@@ -389,8 +388,8 @@ typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
     /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as StopIteration does; default TP_YES */
-    int infinite;
-    int quiet_end; /* TP_YES: they end with TP_END instead, which ends a training as success. Default TP_NO */
+    tp_tri infinite;
+    tp_tri quiet_end; /* TP_YES: they end with TP_END instead, which ends a training as success. Default TP_NO */
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
@@ -401,8 +400,8 @@ TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity; /* datapoints; 0 = 50 */
-    int infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
+    int capacity;    /* datapoints; 0 = 50 */
+    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */

@@ -108,7 +108,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n);
 
 /* ==== >>optimizers ==================================================================================== */
 /* opt = tp_adam(lr, .epsilon = 1e-3f): lr is a scalar node, most often tp_get_scalar_variable(g, "learning_rate", 1e-3f),
- * which callbacks can set and checkpoints keep, or a schedule. From C++: tp_adam_(lr, &d). d may be NULL. */
+ * which callbacks can set and checkpoints keep, or a schedule. Of tp_adam_(lr, &d) d may be NULL. */
 
 /* w -= lr*g */
 typedef struct tp_sgd_desc {

@@ -226,8 +226,8 @@ typedef struct tp_train_config {
     int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
     int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
     int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
-    int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
-    int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
+    tp_tri auto_resume;      /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
+    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42, (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is one from before. A cost is that of the variables before its step's

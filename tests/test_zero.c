@@ -1,11 +1,15 @@
-/* An explicit zero has a spelling: each option for which tests/zero_options.tsv has one is shown to do what zero means, and not what
- * unset does. tests/check_zero.sh compares this file with the table. */
+/* In a struct an explicit zero has a spelling: each option for which tests/zero_options.tsv has one is shown to do what zero means,
+ * and not what unset does. tests/check_zero.sh compares this file with the table. Calls by name are in test_named.c: here they
+ * fill the struct in as by hand, so that a 0 is unset. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_export.h"
 #include "tp_import.h"
 #include "tp_test.h"
+
+#undef TP__NAMED
+#define TP__NAMED(part_, type_, text_, ...) (&(const type_){__VA_ARGS__})
 
 #define ZERO(struct_, field_) TEST(struct_##__##field_)
 

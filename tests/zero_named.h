@@ -2,6 +2,7 @@
 NAMED(graph, tp_graph_config, seed, (uint64_t)TP_NONE)
 NAMED(graph, tp_variable_desc, trainable, TP_NO)
 NAMED(graph, tp_moving_summary_desc, decay, TP_ZERO)
+NAMED(graph, tp_tensor_summary_desc, main_tower_only, TP_NO)
 NAMED(layers, tp_conv2d_desc, use_bias, TP_NO)
 NAMED(layers, tp_fully_connected_desc, use_bias, TP_NO)
 NAMED(layers, tp_batch_norm_desc, training, TP_NO)

@@ -1594,6 +1594,7 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
     static const tp__zero_option options[] = {
         TP__ZERO_OPTION(tp_graph_config, seed, NONE),
         TP__ZERO_OPTION(tp_variable_desc, trainable, NO),
+        TP__ZERO_OPTION(tp_tensor_summary_desc, main_tower_only, NO),
         TP__ZERO_OPTION(tp_moving_summary_desc, decay, ZERO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };

@@ -393,15 +393,33 @@ typedef struct tp_feed_input_desc {
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
+/* A queue of datapoints of the program's own, for several threads at once. It lives until you and all sources that use it have
+ * freed it. Waiting is not for a program with TP_NO_THREADS, which gets TP_ERR_STATE instead. A flow
+ * that yields what others put in is tp_df_from_generator of a function that calls tp_queue_get. [QueueInput's queue] */
+typedef struct tp_queue tp_queue;
+TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or no capacity */
+/* A copy of dp at the end, when there is room; TP_END when the queue is closed. Its types are checked by who takes it. */
+TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
+/* The front, when there is one; TP_END when the queue is closed and empty. */
+TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
+TP_DEF int tp_queue_size(tp_queue *q);   /* datapoints that wait in it */
+TP_DEF void tp_queue_close(tp_queue *q); /* nothing goes in any more; what is in comes out */
+TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
+
 /* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the
  * same order as FeedInput. A run that is cancelled or out of time waits for data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
  * QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked, with the same results. [input_source:
- * QueueInput] */
+ * QueueInput]
+ *
+ * With .queue it reads into and takes from that one, which several sources and tp_queue_put may share: each takes what is at
+ * the front, whoever brought it. Then the order depends on the threads: such a source has no position, a resume begins its data
+ * anew (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes the queue for all, as in the original; the end of a finite one (.infinite = TP_NO) when it is the last. */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity;    /* datapoints; 0 = 50 */
+    int capacity;    /* datapoints; 0 = 50; that of .queue counts where there is one */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
+    tp_queue *queue;
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
@@ -2562,6 +2580,158 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
     return s;
 }
 
+/* -- a queue of the program's: a ring of datapoints, whose buffers go round with them */
+
+struct tp_queue {
+    tp_mutex *mutex;
+    tp_cond *room, *data; /* all are woken: one that gives up must not take a signal with it */
+    tp_datapoint *slot;
+    int capacity, head, filled;
+    bool closed;
+    int users, producers; /* who keeps it alive; flows that are not at their end */
+    tp_status error;      /* of the flow that closed it */
+    char error_text[2048];
+};
+
+TP_DEF tp_queue *tp_queue_new(int capacity)
+{
+    TP__REQUIRE(capacity >= 0 && capacity <= 1 << 24, NULL)
+
+    tp_queue *q = (tp_queue *)tp_calloc(1, sizeof *q);
+    if (!q) return NULL;
+    q->capacity = capacity ? capacity : 50;
+    q->users = 1;
+    q->slot = (tp_datapoint *)tp_calloc((size_t)q->capacity, sizeof *q->slot);
+    q->mutex = tp_mutex_new();
+    q->room = tp_cond_new();
+    q->data = tp_cond_new();
+    if (q->slot && q->mutex && q->room && q->data) return q;
+    tp_queue_free(q);
+    return NULL;
+}
+
+static void tp__queue_retain(tp_queue *q)
+{
+    tp_mutex_lock(q->mutex);
+    q->users++;
+    tp_mutex_unlock(q->mutex);
+}
+
+TP_DEF void tp_queue_free(tp_queue *q)
+{
+    if (!q) return;
+    tp_mutex_lock(q->mutex);
+    const bool last = --q->users == 0;
+    tp_mutex_unlock(q->mutex);
+    if (!last) return;
+    for (int i = 0; i < q->capacity && q->slot; i++) tp_datapoint_free(&q->slot[i]);
+    tp_free(q->slot);
+    tp_cond_free(q->room);
+    tp_cond_free(q->data);
+    tp_mutex_free(q->mutex);
+    tp_free(q);
+}
+
+TP_DEF void tp_queue_close(tp_queue *q)
+{
+    TP__REQUIRE(q, )
+    tp_mutex_lock(q->mutex);
+    q->closed = true;
+    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->data);
+    tp_mutex_unlock(q->mutex);
+}
+
+TP_DEF int tp_queue_size(tp_queue *q)
+{
+    TP__REQUIRE(q, 0)
+    tp_mutex_lock(q->mutex);
+    const int n = q->filled;
+    tp_mutex_unlock(q->mutex);
+    return n;
+}
+
+static void tp__datapoint_swap(tp_datapoint *a, tp_datapoint *b)
+{
+    const tp_datapoint t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* Waits, with the mutex locked, until there is room, the queue is closed, or *stop. */
+static void tp__queue_wait_room(tp_queue *q, const bool *stop)
+{
+#ifdef TP_NO_THREADS
+    (void)q, (void)stop;
+#else
+    while (q->filled == q->capacity && !q->closed && !(stop && *stop)) tp_cond_wait(q->room, q->mutex);
+#endif
+}
+
+static tp_datapoint *tp__queue_place(tp_queue *q) { return &q->slot[(q->head + q->filled) % q->capacity]; }
+
+static void tp__queue_filled(tp_queue *q)
+{
+    q->filled++;
+    tp_cond_broadcast(q->data);
+}
+
+/* The front goes to dp, whose buffers take its place. The mutex is locked. */
+static void tp__queue_take(tp_queue *q, tp_datapoint *dp)
+{
+    tp__datapoint_swap(&q->slot[q->head], dp);
+    q->head = (q->head + 1) % q->capacity;
+    q->filled--;
+    tp_cond_broadcast(q->room);
+}
+
+TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp)
+{
+    TP__REQUIRE(q && dp, TP_ERR_ARG)
+
+    tp_mutex_lock(q->mutex);
+    tp__queue_wait_room(q, NULL);
+    tp_status st = TP_END;
+    if (!q->closed && q->filled == q->capacity)
+        st = tp_fail(TP_ERR_STATE, "tp_queue_put: the queue is full, and there are no threads to wait for");
+    else if (!q->closed) st = tp_datapoint_copy(tp__queue_place(q), dp);
+    if (st == TP_OK) tp__queue_filled(q);
+    tp_mutex_unlock(q->mutex);
+    return st;
+}
+
+TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
+{
+    TP__REQUIRE(q && dp, TP_ERR_ARG)
+
+    tp_mutex_lock(q->mutex);
+#ifndef TP_NO_THREADS
+    while (!q->filled && !q->closed) tp_cond_wait(q->data, q->mutex);
+#endif
+    tp_status st = TP_OK;
+    if (q->filled) tp__queue_take(q, dp);
+    else if (q->error != TP_OK) st = tp_fail(q->error, "%s", q->error_text);
+    else if (q->closed) st = TP_END;
+    else st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");
+    tp_mutex_unlock(q->mutex);
+    return st;
+}
+
+/* A flow that fills the queue is at its end: by itself (st), or because it is to stop (TP_OK). */
+static void tp__queue_producer_ends(tp_queue *q, tp_status st)
+{
+    tp_mutex_lock(q->mutex);
+    q->producers--;
+    if (st < TP_OK && q->error == TP_OK) {
+        q->error = st;
+        snprintf(q->error_text, sizeof q->error_text, "%.2047s", tp_last_error());
+    }
+    if (st < TP_OK || (st > TP_OK && q->producers == 0)) q->closed = true;
+    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->data);
+    tp_mutex_unlock(q->mutex);
+}
+
 /* -- FeedInput and QueueInput: one machine. A ring of datapoints lies between the reader and the runs. A run
  * holds as many of its front as there are towers, from before_run until after_run, so that the feeds can be
  * views of them; if the run fails, they are still held and are fed again. QueueInput's ring is filled by a
@@ -2571,6 +2741,8 @@ typedef struct tp__feeder {
     tp__endless e;
     int64_t start; /* where reset_state goes */
     bool queue, threaded, quiet_end;
+    tp_queue *shared; /* the caller's, instead of a ring of its own: then the slots are those that a run holds */
+    tp_datapoint fresh;
     int capacity;
     tp_node **node; /* n_tower * n_spec */
     int n_tower, cap_tower;
@@ -2591,6 +2763,14 @@ typedef struct tp__feeder {
     float biased, weight, ema;
     const char *scope; /* "QueueInput/", to enter it again */
 } tp__feeder;
+
+/* Zero-debiased average of what waits, decay 0.5. */
+static void tp__feeder_size_ema(tp__feeder *f, float waiting)
+{
+    f->biased = 0.5f * (f->biased + waiting);
+    f->weight = 0.5f * (f->weight + 1.0f);
+    f->ema = f->biased / f->weight;
+}
 
 static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
 {
@@ -2647,15 +2827,89 @@ static void tp__feeder_thread(void *user)
 static void tp__feeder_stop(tp__feeder *f)
 {
     if (f->thread) {
-        tp_mutex_lock(f->mutex);
+        tp_mutex *m = f->shared ? f->shared->mutex : f->mutex;
+        tp_mutex_lock(m);
         f->stop = true;
-        tp_cond_broadcast(f->room);
-        tp_mutex_unlock(f->mutex);
+        tp_cond_broadcast(f->shared ? f->shared->room : f->room);
+        tp_mutex_unlock(m);
         tp_thread_join(f->thread);
         f->thread = NULL;
     }
     f->stop = false;
     f->running = false;
+}
+
+/* Reads into the caller's queue. */
+static void tp__shared_thread(void *user)
+{
+    tp__feeder *f = (tp__feeder *)user;
+    tp_queue *q = f->shared;
+    tp_status st = TP_OK;
+    for (bool more = true; more;) {
+        st = tp__feeder_read(f, &f->fresh);
+        if (st != TP_OK) break;
+        tp_mutex_lock(q->mutex);
+        tp__queue_wait_room(q, &f->stop);
+        more = !q->closed && !f->stop;
+        if (more) {
+            tp__datapoint_swap(tp__queue_place(q), &f->fresh);
+            tp__queue_filled(q);
+        }
+        tp_mutex_unlock(q->mutex);
+    }
+    tp__queue_producer_ends(q, st);
+}
+
+/* The caller's queue: starts once, for others use it too. */
+static tp_status tp__shared_reset(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    if (f->running) return TP_OK;
+    f->n_slot = f->n_tower > 0 ? f->n_tower : 1;
+    if (!f->slot && !(f->slot = (tp_datapoint *)tp_calloc((size_t)f->n_slot, sizeof *f->slot))) return TP_ERR_NOMEM;
+    tp_status st = tp__endless_start(&f->e, 0, 0);
+    if (st != TP_OK) return st;
+    tp_mutex_lock(f->shared->mutex);
+    f->shared->producers++;
+    tp_mutex_unlock(f->shared->mutex);
+    if (f->threaded) st = tp_thread_start(&f->thread, tp__shared_thread, f);
+    if (st != TP_OK) tp__queue_producer_ends(f->shared, TP_OK);
+    f->running = st == TP_OK;
+    return st;
+}
+
+/* One datapoint for each tower from the caller's queue. */
+static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_queue *q = f->shared;
+    tp_status st = TP_OK;
+    tp_mutex_lock(q->mutex);
+    while (f->held < f->n_tower && st == TP_OK) {
+        if (q->filled) {
+            tp__queue_take(q, &f->slot[f->held++]);
+        } else if (q->closed) {
+            st = q->error != TP_OK ? tp_fail(q->error, "%s", q->error_text) : TP_END;
+            if (q->error != TP_OK) {
+                s->error = st;
+                memcpy(s->error_text, q->error_text, sizeof s->error_text);
+            }
+        } else if (f->threaded) {
+            st = tp_request_wait(r, q->data, q->mutex, "QueueInput waited for data");
+        } else {
+            tp_mutex_unlock(q->mutex); /* without threads: what there is to read is read now */
+            st = tp__feeder_read(f, &f->slot[f->held]);
+            if (st == TP_OK) f->held++;
+            if (st < TP_OK) tp__queue_producer_ends(q, st);
+            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and tells why */
+            tp_mutex_lock(q->mutex);
+        }
+    }
+    f->filled = f->held;
+    const float waiting = (float)q->filled;
+    tp_mutex_unlock(q->mutex);
+    if (st == TP_OK) tp__feeder_size_ema(f, waiting);
+    return st;
 }
 
 /* Clear the ring, go to `start`, and read from there. */
@@ -2719,14 +2973,9 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
         s->error = tp_fail(st, "%s", f->error_text);
         memcpy(s->error_text, f->error_text, sizeof s->error_text);
     }
-    /* Zero-debiased average of what waits, decay 0.5. */
     const float waiting = (float)(f->filled - f->held);
     tp_mutex_unlock(f->mutex);
-    if (st == TP_OK && f->queue) {
-        f->biased = 0.5f * (f->biased + waiting);
-        f->weight = 0.5f * (f->weight + 1.0f);
-        f->ema = f->biased / f->weight;
-    }
+    if (st == TP_OK && f->queue) tp__feeder_size_ema(f, waiting);
     return st;
 }
 
@@ -2771,7 +3020,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     tp_input_source *s = (tp_input_source *)h->user;
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
-    if (st == TP_OK) st = tp__feeder_take(s, r);
+    if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
     if (st == TP_END && !f->queue && !f->quiet_end)
         st = tp_fail(
             TP_ERR_STATE,
@@ -2894,7 +3143,9 @@ static void tp__feeder_close(tp_input_source *s)
     if (!f) return;
     tp__feeder_stop(f);
     tp_df_free(f->e.df);
-    for (int i = 0; i < f->n_slot; i++) tp_datapoint_free(&f->slot[i]);
+    for (int i = 0; i < f->n_slot && f->slot; i++) tp_datapoint_free(&f->slot[i]);
+    tp_datapoint_free(&f->fresh);
+    tp_queue_free(f->shared);
     tp_free(f->slot);
     tp_free((void *)f->node);
     tp_cond_free(f->room);
@@ -2904,7 +3155,8 @@ static void tp__feeder_close(tp_input_source *s)
 }
 
 /* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
-static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int infinite, int capacity, bool queue)
+static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int infinite, int capacity, bool queue,
+                                       tp_queue *shared)
 {
     if (!df) {
         tp_df_status(df);
@@ -2936,6 +3188,12 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
     f->threaded = queue;
 #endif
     f->capacity = capacity;
+    if (shared) {
+        tp__queue_retain(shared);
+        f->shared = shared;
+        s->reset_state = tp__shared_reset;
+        s->seek = NULL; /* it has no position of its own */
+    }
     f->mutex = tp_mutex_new();
     f->room = tp_cond_new();
     f->data = tp_cond_new();
@@ -2947,7 +3205,7 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    tp_input_source *s = tp__feeder_new(&d->at_, d->df, d->infinite, 1, false);
+    tp_input_source *s = tp__feeder_new(&d->at_, d->df, d->infinite, 1, false, NULL);
     if (s) ((tp__feeder *)s->user)->quiet_end = tp__yes(d->quiet_end, false);
     return s;
 }
@@ -2958,7 +3216,7 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
     tp_dataflow *df = d->df;
     if (df && !df->owner_.who && (d->capacity < 0 || d->capacity > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_queue_input: a capacity of %d datapoints", d->capacity);
-    return tp__feeder_new(&d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true);
+    return tp__feeder_new(&d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true, d->queue);
 }
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)

@@ -37,7 +37,7 @@ tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_st
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
-*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p
+*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q
 tp_thread_join.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
 tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
@@ -82,7 +82,7 @@ tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb
 tp_callback_set_chief_only.cb
 tp_df_free.df tp_input_free.s tp_callback_free.cb tp_monitor_free.m tp_inferencer_free.inf tp_hyper_param_free.p
 tp_trainer_free.t tp_graph_free.g tp_session_free.s tp_exec_free.e tp_hooked_session_free.h tp_predictor_free.p
-tp_session_init_free.i tp_model_exporter_free.x tp_regex_free.re tp_pool_free.p tp_mutex_free.m tp_cond_free.c tp_writer_commit.w
+tp_session_init_free.i tp_model_exporter_free.x tp_regex_free.re tp_pool_free.p tp_queue_free.q tp_mutex_free.m tp_cond_free.c tp_writer_commit.w
 tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp_realloc.p tp_free_aligned.p tp_thread_join.t
 """.split()
 
@@ -207,7 +207,7 @@ BY_TYPE = {
     "const double *": "doubles", "const int *": "ints_zero()", "const int64_t *": "int64s_one()",
     "const tp_shape *": "a_shape()", "tp_tensor *": "tensor_out()", "const tp_tensor *": "a_tensor24()",
     "const tp_tensor **": "tensors_out", "tp_dict *": "dict()", "const tp_dict *": "dict()", "tp_buf *": "buf()",
-    "tp_arena *": "arena()", "tp_pool *": "pool()", "const tp_pool *": "pool()", "tp_chunk_fn": "no_chunk",
+    "tp_arena *": "arena()", "tp_queue *": "queue()", "tp_pool *": "pool()", "const tp_pool *": "pool()", "tp_chunk_fn": "no_chunk",
     "tp_thread **": "&thread_out", "tp_mutex *": "mutex()", "tp_cond *": "cond()", "tp_writer **": "&writer_out",
     "tp_writer *": "writer()", "tp_npz_writer **": "&npz_out", "tp_npz_writer *": "npz()",
     "const tp_gemm_args *": "&gemm_args", "const tp_conv_args *": "&conv_args", "tp_conv_what": "TP_CONV_FORWARD",
@@ -392,7 +392,7 @@ def result_of(ret):
         "tp_inferencer *": "got_inferencer", "tp_dataflow *": "got_dataflow", "tp_input_source *": "got_input",
         "tp_session *": "got_pointer", "tp_predictor *": "got_predictor", "tp_session_init *": "got_init",
         "tp_hyper_param *": "got_hyper_param", "tp_monitors *": "got_monitors", "tp_trainer *": "got_trainer",
-        "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool",
+        "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool", "tp_queue *": "got_queue",
         "tp_mutex *": "got_mutex", "tp_cond *": "got_cond", "tp_device *": "got_device", "tp_exec *": "got_pointer",
         "tp_hooked_session *": "got_hooked",
     }.get(ret)

@@ -6002,6 +6002,59 @@ static void call_tp_feed_input_(int which)
 }
 static const char *const cases_tp_feed_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_queue_new(int which)
+{
+    (void)which;
+    int capacity_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : which == 1 ? INT_MAX : 2;
+    got_queue(tp_queue_new(capacity_));
+}
+static const char *const cases_tp_queue_new[] = {"Ggood arguments", "?capacity = INT_MAX", "?capacity = INT_MIN", "?capacity = 0", "?capacity = -1", NULL};
+
+static void call_tp_queue_put(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    const tp_datapoint *dp_ = which == 2 ? NULL : datapoint();
+    got_status(tp_queue_put(q_, dp_));
+}
+static const char *const cases_tp_queue_put[] = {"Ggood arguments", "!q = NULL", "!dp = NULL", NULL};
+
+static void call_tp_queue_get(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    tp_datapoint *dp_ = which == 2 ? NULL : datapoint();
+    got_status(tp_queue_get(q_, dp_));
+}
+static const char *const cases_tp_queue_get[] = {"Ggood arguments", "!q = NULL", "!dp = NULL", NULL};
+
+static void call_tp_queue_size(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    (void)tp_queue_size(q_);
+    got_answer();
+}
+static const char *const cases_tp_queue_size[] = {"Ggood arguments", "!q = NULL", NULL};
+
+static void call_tp_queue_close(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    tp_queue_close(q_);
+    got_nothing();
+}
+static const char *const cases_tp_queue_close[] = {"Ggood arguments", "!q = NULL", NULL};
+
+static void call_tp_queue_free(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue_given();
+    tp_queue_free(q_);
+    got_nothing();
+}
+static const char *const cases_tp_queue_free[] = {"Ggood arguments", "?q = NULL", NULL};
+
 static void call_tp_queue_input_(int which)
 {
     (void)which;
@@ -7898,6 +7951,12 @@ static const misuse_call misuse_calls[] = {
     {"tp_input_free", call_tp_input_free, cases_tp_input_free},
     {"tp_placeholder_input", call_tp_placeholder_input, cases_tp_placeholder_input},
     {"tp_feed_input_", call_tp_feed_input_, cases_tp_feed_input_},
+    {"tp_queue_new", call_tp_queue_new, cases_tp_queue_new},
+    {"tp_queue_put", call_tp_queue_put, cases_tp_queue_put},
+    {"tp_queue_get", call_tp_queue_get, cases_tp_queue_get},
+    {"tp_queue_size", call_tp_queue_size, cases_tp_queue_size},
+    {"tp_queue_close", call_tp_queue_close, cases_tp_queue_close},
+    {"tp_queue_free", call_tp_queue_free, cases_tp_queue_free},
     {"tp_queue_input_", call_tp_queue_input_, cases_tp_queue_input_},
     {"tp_queue_input_size_ema", call_tp_queue_input_size_ema, cases_tp_queue_input_size_ema},
     {"tp_stop", call_tp_stop, cases_tp_stop},

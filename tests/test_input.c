@@ -1099,6 +1099,195 @@ TEST(finite_sources_end_and_start_again)
     }
 }
 
+/* ==== >>a queue of the program's ====================================================================== */
+
+/* first, first + 1, ..., int32 scalars; at the 100th, if it comes to that, an error */
+typedef struct counting {
+    int first, n;
+    bool fails;
+} counting;
+static tp_status count_from(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const counting *c = (const counting *)user;
+    (void)pass;
+    if (index >= c->n) return c->fails ? tp_fail(TP_ERR_IO, "the disk of %d is gone", c->first) : TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)(c->first + index);
+    return st;
+}
+static tp_datapoint number(int32_t *v)
+{
+    static tp_tensor t; /* a view */
+    tp_datapoint dp = {1, &t, 1};
+    tp_tensor_view(&t, TP_I32, tp_make_shape_n(0, NULL), v);
+    return dp;
+}
+
+TEST(a_queue_is_shared_by_sources)
+{
+    counting a = {0, 30, false}, b = {100, 20, false};
+    for (int freed = 0; freed < 2; freed++) { /* before the sources, after them */
+        tp_queue *q = tp_queue_new(3);
+        machine m[2];
+        CHECK(machine_open(&m[0], tp_queue_input(tp_df_from_generator(count_from, &a), .queue = q, .infinite = TP_NO),
+                           1));
+        CHECK(machine_open(&m[1], tp_queue_input(tp_df_from_generator(count_from, &b), .queue = q, .infinite = TP_NO),
+                           2));
+        if (!freed) tp_queue_free(q);
+        CHECK_ERR(tp_input_seek(m[0].s, 5), TP_ERR_UNSUPPORTED, "cannot go back");
+        int next[2] = {0, 100}, got[4], n = 0; /* each flow comes in its order, whoever takes it */
+        tp_status st = TP_OK;
+        while (st == TP_OK && n < 200) {
+            machine *k = &m[n % 3 == 0];
+            if (freed && n > 20) CHECK(tp_queue_size(q) <= 3);
+            if (n == 9) CHECK_OK(tp_input_reset_state(k->s)); /* clears nothing */
+            st = machine_run(k, got);
+            for (int i = 0; i < k->towers && st == TP_OK; i++, n++) {
+                const int flow = got[i] >= 100;
+                CHECK_MSG(got[i] == next[flow], "%d after %d", got[i], next[flow] - 1);
+                next[flow] = got[i] + 1;
+            }
+        }
+        /* two towers want two: one may be left over */
+        CHECK_MSG(st == TP_END && n >= 49, "%s after %d", tp_status_name(st), n);
+        CHECK(next[0] + next[1] - 100 == n);
+        CHECK(m[0].s->consumed + m[1].s->consumed == n);
+        machine_close(&m[0]);
+        machine_close(&m[1]);
+        if (freed) tp_queue_free(q);
+    }
+}
+
+static tp_status from_queue(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass, (void)index;
+    return tp_queue_get((tp_queue *)user, dp);
+}
+TEST(a_queue_is_filled_by_hand)
+{
+    tp_queue *q = tp_queue_new(0);
+    machine m;
+    int32_t v = 0;
+    for (v = 5; v < 9; v++) {
+        const tp_datapoint dp = number(&v);
+        CHECK_OK(tp_queue_put(q, &dp));
+    }
+    CHECK(tp_queue_size(q) == 4);
+    tp_datapoint front = {0, NULL, 0};
+    CHECK_OK(tp_queue_get(q, &front));
+    CHECK(front.n == 1 && tp_tensor_get(&front.c[0], 0) == 5 && tp_queue_size(q) == 3);
+    tp_queue_close(q);
+    v = 10;
+    const tp_datapoint late = number(&v);
+    CHECK(tp_queue_put(q, &late) == TP_END);
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(from_queue, q), .infinite = TP_NO), 1));
+    CHECK_STR(machine_walk(&m, 9), "6 7 8 TP_END");
+    CHECK(tp_queue_get(q, &front) == TP_END && tp_queue_size(q) == 0);
+    machine_close(&m);
+    tp_queue_free(q);
+    tp_queue_free(NULL);
+    CHECK(!tp_queue_new(-1));
+    tp_datapoint_free(&front);
+}
+
+TEST(what_is_put_into_a_shared_queue_is_checked_when_it_is_taken)
+{
+    counting none = {0, 0, false};
+    tp_queue *q = tp_queue_new(0);
+    machine m;
+    int got[4];
+    int32_t v = 3;
+    float wrong = 1;
+    tp_tensor t = tp_scalar_view(&wrong);
+    const tp_datapoint good = number(&v), bad = {1, &t, 1};
+    CHECK_OK(tp_queue_put(q, &good));
+    CHECK_OK(tp_queue_put(q, &good));
+    CHECK_OK(tp_queue_put(q, &bad));
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(count_from, &none), .queue = q, .infinite = TP_NO), 1));
+    CHECK(machine_run(&m, got) == TP_OK && got[0] == 3);
+    CHECK(tp_queue_input_size_ema(m.s) == 2.0f); /* what waits behind the first */
+    CHECK(machine_run(&m, got) == TP_OK && got[0] == 3);
+    CHECK_ERR(machine_run(&m, got), TP_ERR_DTYPE, "float32");
+    machine_close(&m);
+    tp_queue_free(q);
+}
+
+#ifndef TP_NO_THREADS
+static void put_three(void *user)
+{
+    for (int32_t v = 1; v <= 3; v++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_I32, tp_make_shape_n(0, NULL), &v);
+        const tp_datapoint dp = {1, &t, 1};
+        CHECK(tp_queue_put((tp_queue *)user, &dp) == (v < 3 ? TP_OK : TP_END));
+    }
+}
+TEST(a_full_queue_waits_until_it_is_closed)
+{
+    tp_queue *q = tp_queue_new(1);
+    tp_thread *t = NULL;
+    tp_datapoint front = {0, NULL, 0};
+    CHECK_OK(tp_thread_start(&t, put_three, q));
+    CHECK_OK(tp_queue_get(q, &front));
+    CHECK(tp_tensor_get(&front.c[0], 0) == 1);
+    while (tp_queue_size(q) == 0) {} /* the second is in, the third waits */
+    tp_queue_close(q);
+    tp_thread_join(t);
+    CHECK_OK(tp_queue_get(q, &front)); /* what is in comes out */
+    CHECK(tp_tensor_get(&front.c[0], 0) == 2 && tp_queue_get(q, &front) == TP_END);
+    tp_datapoint_free(&front);
+    tp_queue_free(q);
+}
+#endif
+
+TEST(a_failing_flow_closes_a_shared_queue)
+{
+    counting good = {0, 1 << 30, false}, fails = {100, 2, true};
+    tp_queue *q = tp_queue_new(2);
+    machine m[2];
+    int got[4], n = 0;
+    CHECK(machine_open(&m[0], tp_queue_input(tp_df_from_generator(count_from, &good), .queue = q), 1));
+    CHECK(machine_open(&m[1], tp_queue_input(tp_df_from_generator(count_from, &fails), .queue = q), 1));
+    tp_status st = TP_OK;
+    while (st == TP_OK && n++ < 100000) st = machine_run(&m[n % 2], got);
+    CHECK_MSG(st == TP_ERR_IO, "%s after %d", tp_status_name(st), n);
+    for (int i = 0; i < 2; i++) {
+        const char *why = NULL;
+        CHECK_ERR(machine_run(&m[i], got), TP_ERR_IO, "the disk of 100 is gone");
+        CHECK(tp_input_failure(m[i].s, &why) == TP_ERR_IO);
+        CHECK_HAS(why, "the disk of 100 is gone");
+    }
+    tp_datapoint front = {0, NULL, 0};
+    CHECK_ERR(tp_queue_get(q, &front), TP_ERR_IO, "the disk of 100 is gone");
+    machine_close(&m[0]);
+    machine_close(&m[1]);
+    tp_queue_free(q);
+}
+
+TEST(memory_for_a_shared_queue)
+{
+    counting c = {0, 3, false};
+    for (long n = 1, failed = 1; failed; n++) {
+        machine m;
+        int got[4];
+        tp_test_fail_after(n);
+        tp_queue *q = tp_queue_new(2);
+        tp_dataflow *df = q ? tp_df_from_generator(count_from, &c) : NULL;
+        const bool open = machine_open(&m, df ? tp_queue_input(df, .queue = q) : NULL, 1);
+        tp_status st = TP_OK;
+        for (int i = 0; i < 3 && open && st == TP_OK; i++) st = machine_run(&m, got);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? !open || st == TP_ERR_NOMEM || st == TP_OK : open && st == TP_OK, "allocation %ld: %s", n,
+                  tp_status_name(st)); /* the thread may have read enough when its memory ends */
+        machine_close(&m);
+        tp_queue_free(q);
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks %ld", n, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+}
+
 TEST(sources_have_a_name_scope)
 {
     const tp_spec specs[] = {TP_SPEC("image", TP_F32, TP_ANY, 2), TP_SPEC("label", TP_I32, TP_ANY)};

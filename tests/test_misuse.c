@@ -61,6 +61,7 @@ FREES(tp_input_source, tp_input_free)
 FREES(tp_model_exporter, tp_model_exporter_free)
 FREES(tp_regex, tp_regex_free)
 FREES(tp_pool, tp_pool_free)
+FREES(tp_queue, tp_queue_free)
 FREES(tp_mutex, tp_mutex_free)
 FREES(tp_cond, tp_cond_free)
 FREES(tp_writer, tp_writer_abort)
@@ -291,6 +292,16 @@ static tp_regex *regex_given(void)
     return re;
 }
 static tp_regex *regex(void) { return (tp_regex *)owned(regex_given(), free_tp_regex_free); }
+static tp_queue *queue_given(void) /* with something in it, and room for more */
+{
+    tp_queue *q = tp_queue_new(4);
+    float v = 1;
+    tp_tensor t = tp_scalar_view(&v);
+    const tp_datapoint dp = {1, &t, 1};
+    if (q) tp_queue_put(q, &dp);
+    return q;
+}
+static tp_queue *queue(void) { return (tp_queue *)owned(queue_given(), free_tp_queue_free); }
 static tp_pool *pool_given(void) { return tp_pool_new(1); }
 static tp_pool *pool(void) { return (tp_pool *)owned(pool_given(), free_tp_pool_free); }
 static tp_mutex *mutex_given(void) { return tp_mutex_new(); }
@@ -757,6 +768,7 @@ static void got_monitors(tp_monitors *m)
 }
 static void got_trainer(tp_trainer *t) { judge(t == NULL), tp_trainer_free(t); }
 static void got_exporter(tp_model_exporter *x) { judge(x == NULL), tp_model_exporter_free(x); }
+static void got_queue(tp_queue *q) { judge(q == NULL), tp_queue_free(q); }
 static void got_pool(tp_pool *p) { judge(p == NULL), tp_pool_free(p); }
 static void got_mutex(tp_mutex *m) { got_answer(), tp_mutex_free(m); }
 static void got_cond(tp_cond *c) { got_answer(), tp_cond_free(c); }

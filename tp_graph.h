@@ -1191,8 +1191,12 @@ TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c);
 TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n);
 /* The i-th of them, owned by p; beyond the last one they come round again, with a warning. [get_predictor] */
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
-/* inputs: one tensor an input. outputs: gets a pointer an output, valid until the next call. */
-TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs);
+/* Of a predictor with one input and one output: *output points to what is valid until the next call. For others
+ * TP_ERR_ARG. */
+TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output);
+/* Of any: n_inputs tensors, one an input; n_outputs pointers, one an output. Another number of them is TP_ERR_ARG. */
+TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
+                              int n_outputs);
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
@@ -10370,10 +10374,24 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
     return p;
 }
 
-TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs)
+TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output)
 {
-    TP__REQUIRE(p && (inputs || p->n_in == 0) && outputs, TP_ERR_ARG)
+    TP__REQUIRE(p && input && output, TP_ERR_ARG)
+    if (p->n_in == 1 && p->n_out == 1) return tp_predict_n(p, input, 1, output, 1);
+    return tp_fail(
+        TP_ERR_ARG,
+        "tp_predict: the predictor has %d inputs and %d outputs: tp_predict_n takes arrays and their lengths", p->n_in,
+        p->n_out);
+}
 
+TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
+                              int n_outputs)
+{
+    TP__REQUIRE(p && (inputs || n_inputs == 0) && outputs, TP_ERR_ARG)
+    if (n_inputs != p->n_in || n_outputs != p->n_out)
+        return tp_fail(TP_ERR_ARG,
+                       "tp_predict_n: the predictor has %d inputs and %d outputs, the arrays have %d and %d entries",
+                       p->n_in, p->n_out, n_inputs, n_outputs);
     for (int i = 0; i < p->n_in; i++) {
         p->feed[i].node = p->in[i];
         p->feed[i].value = inputs[i];

@@ -4441,11 +4441,23 @@ static void call_tp_predict(int which)
 {
     (void)which;
     tp_predictor *p_ = which == 1 ? NULL : predictor();
-    const tp_tensor *inputs_ = which == 2 ? NULL : tensors_in();
-    const tp_tensor **outputs_ = which == 3 ? NULL : tensors_out;
-    got_status(tp_predict(p_, inputs_, outputs_));
+    const tp_tensor *input_ = which == 2 ? NULL : tensors_in();
+    const tp_tensor **output_ = which == 3 ? NULL : tensors_out;
+    got_status(tp_predict(p_, input_, output_));
 }
-static const char *const cases_tp_predict[] = {"Ggood arguments", "!p = NULL", "!inputs = NULL", "!outputs = NULL", NULL};
+static const char *const cases_tp_predict[] = {"Ggood arguments", "!p = NULL", "!input = NULL", "!output = NULL", NULL};
+
+static void call_tp_predict_n(int which)
+{
+    (void)which;
+    tp_predictor *p_ = which == 1 ? NULL : predictor();
+    const tp_tensor *inputs_ = which == 2 ? NULL : tensors_in();
+    int n_inputs_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 1;
+    const tp_tensor **outputs_ = which == 6 ? NULL : tensors_out;
+    int n_outputs_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 1;
+    got_status(tp_predict_n(p_, inputs_, n_inputs_, outputs_, n_outputs_));
+}
+static const char *const cases_tp_predict_n[] = {"Ggood arguments", "!p = NULL", "!inputs = NULL", "?n_inputs = INT_MIN", "?n_inputs = 0", "!n_inputs = -1", "!outputs = NULL", "?n_outputs = INT_MIN", "?n_outputs = 0", "?n_outputs = -1", NULL};
 
 static void call_tp_predictor_n_inputs(int which)
 {
@@ -7802,6 +7814,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_multi_tower_predictor", call_tp_multi_tower_predictor, cases_tp_multi_tower_predictor},
     {"tp_predictor_tower", call_tp_predictor_tower, cases_tp_predictor_tower},
     {"tp_predict", call_tp_predict, cases_tp_predict},
+    {"tp_predict_n", call_tp_predict_n, cases_tp_predict_n},
     {"tp_predictor_n_inputs", call_tp_predictor_n_inputs, cases_tp_predictor_n_inputs},
     {"tp_predictor_n_outputs", call_tp_predictor_n_outputs, cases_tp_predictor_n_outputs},
     {"tp_predictor_session", call_tp_predictor_session, cases_tp_predictor_session},

@@ -147,4 +147,32 @@ TEST(a_misspelled_statistic)
     tp_set_log(NULL, NULL);
 }
 
+TEST(predictions_count_their_arrays)
+{
+    static const char *const out_names[] = {"prediction", "cost"};
+    tp_predict_config c = {.inputs = line_inputs,
+                           .n_inputs = 2,
+                           .build_graph = line_graph,
+                           .output_names = out_names,
+                           .n_output_names = 2};
+    tp_predictor *p = tp_offline_predictor(&c);
+    const float data[4] = {1, 2, 3, 4};
+    tp_tensor in[3];
+    const tp_tensor *out[3];
+    memset(in, 0, sizeof in);
+    for (int i = 0; i < 3; i++) tp_tensor_view(&in[i], TP_F32, tp_make_shape(4, 1), (void *)(uintptr_t)data);
+    if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+    CHECK_ERR(tp_predict(p, in, out), TP_ERR_ARG,
+              "the predictor has 2 inputs and 2 outputs: tp_predict_n takes arrays and their lengths");
+    for (int i = 0; i <= 3; i++)
+        for (int k = 0; k <= 3; k++) {
+            if (i == 2 && k == 2) continue;
+            char want[128];
+            snprintf(want, sizeof want, "has 2 inputs and 2 outputs, the arrays have %d and %d entries", i, k);
+            CHECK_ERR(tp_predict_n(p, i ? in : NULL, i, out, k), TP_ERR_ARG, want);
+        }
+    if (CHECK_OK(tp_predict_n(p, in, 2, out, 2))) CHECK_NEAR(tp_tensor_get(out[1], 0), 7.5, 1e-6, 0); /* w is 0 */
+    tp_predictor_free(p);
+}
+
 TEST_MAIN()

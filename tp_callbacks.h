@@ -1370,6 +1370,24 @@ static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 }
 #define TP__TOO_MANY "%s: .%s holds at most %d: divide the list among several" /* who, option, how many */
 
+/* What is wrong with an option array of TP_MAX_NAMES + 1 places: too many, or one behind a NULL, which would be cut without a
+ * word. NULL: nothing. */
+static const char *tp__bad_list(const char *who, const char *option, const void *const *list, char text[192])
+{
+    int n = 0, next;
+    while (n <= TP_MAX_NAMES && list[n]) n++;
+    for (next = n; next <= TP_MAX_NAMES && !list[next];) next++;
+    if (n > TP_MAX_NAMES) snprintf(text, 192, TP__TOO_MANY, who, option, TP_MAX_NAMES);
+    else if (next <= TP_MAX_NAMES) snprintf(text, 192, "%s: .%s[%d] is NULL, but others follow it", who, option, n);
+    else return NULL;
+    return text;
+}
+static const char *tp__bad_names(const char *who, const char *option, const char *const names[TP_MAX_NAMES + 1],
+                                 char text[192])
+{
+    return tp__bad_list(who, option, (const void *const *)(const void *)names, text);
+}
+
 /* A constructor's sentence, "train.c:35: ..." where the place is known, into an arena. */
 static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
 {
@@ -3142,9 +3160,10 @@ static tp_status tp__fetcher_after_run(tp_callback *cb, const tp_run_values *v)
 static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const char *const names[TP_MAX_NAMES + 1],
                                     tp_status (*fn)(tp_callback *, const tp_tensor *const *, int, void *), void *user)
 {
+    char wrong[192];
     const int n = tp__count_names(names);
+    if (tp__bad_names(name, "names", names, wrong)) return tp_callback_fail(at, TP_ERR_ARG, "%s", wrong);
     if (n < 1) return tp_callback_fail(at, TP_ERR_ARG, "%s: give at least one tensor name", name);
-    if (n > TP_MAX_NAMES) return tp_callback_fail(at, TP_ERR_ARG, TP__TOO_MANY, name, "names", TP_MAX_NAMES);
     if (!fn) return tp_callback_fail(at, TP_ERR_ARG, "%s: .fn is missing", name);
     tp_callback *cb = tp_callback_new(name, sizeof(tp__fetcher));
     tp__fetcher *f = cb ? (tp__fetcher *)cb->user : NULL;
@@ -3521,8 +3540,9 @@ static tp_status tp__progress_end(tp_callback *cb)
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    if (tp__count_names(d->names) > TP_MAX_NAMES)
-        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ProgressBar", "names", TP_MAX_NAMES);
+    char wrong[192];
+    if (tp__bad_names("ProgressBar", "names", d->names, wrong))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     tp_callback *cb = tp_callback_new("ProgressBar", sizeof(tp__progress));
     tp__progress *p = cb ? (tp__progress *)cb->user : NULL;
     if (!p || !(p->names = tp__arena_names(&cb->mem_, d->names, tp__count_names(d->names)))) {
@@ -4069,8 +4089,9 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
                                 (double)d->keep_checkpoint_every_n_hours);
-    if (tp__count_names(d->var_collections) > TP_MAX_NAMES)
-        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ModelSaver", "var_collections", TP_MAX_NAMES);
+    char wrong[192];
+    if (tp__bad_names("ModelSaver", "var_collections", d->var_collections, wrong))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     if ((int)d->format < 0 || (int)d->format >= TP_COUNT(tp__checkpoint_ends))
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "ModelSaver: .format is %d, not one of TP_CHECKPOINT_...",
                                 (int)d->format);
@@ -4454,12 +4475,13 @@ static tp_status tp__scalars_end(tp_inferencer *inf)
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
 {
     if (!d) return tp_inferencer_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    char wrong[192];
     const int n = tp__count_names(d->names);
+    if (tp__bad_names("ScalarStats", "names", d->names, wrong))
+        return tp_inferencer_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     if (n < 1)
         return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
                                   "ScalarStats: give at least one name, tp_inf_scalar_stats({\"cost\"})");
-    if (n > TP_MAX_NAMES)
-        return tp_inferencer_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScalarStats", "names", TP_MAX_NAMES);
     tp_inferencer *inf = tp_inferencer_new("ScalarStats", sizeof(tp__scalar_stats));
     if (!inf) return &tp__no_inferencer;
     tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
@@ -4790,12 +4812,16 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     }
     int n = 0;
     bool ok = input != NULL;
-    for (; n <= TP_MAX_NAMES && d->inferencers[n]; n++) ok = ok && d->inferencers[n] != &tp__no_inferencer;
+    char wrong[192];
+    for (int i = 0; i <= TP_MAX_NAMES; i++) { /* those behind a NULL too: it is a mistake, but they are to be freed */
+        if (d->inferencers[i]) n = i + 1;
+        ok = ok && d->inferencers[i] != &tp__no_inferencer;
+    }
+    if (!mistake)
+        mistake =
+            tp__bad_list("InferenceRunner", "inferencers", (const void *const *)(const void *)d->inferencers, wrong);
     if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
     if (!mistake && d->device < 0) mistake = "InferenceRunner: .device is a number of the session's devices, from 0";
-    if (!mistake && n > TP_MAX_NAMES)
-        mistake =
-            "InferenceRunner: .inferencers holds at most " TP__STR(TP_MAX_NAMES) ": divide the list among several";
     char twice[TP__ERROR_TEXT];
     int taken = 0;
     bool input_ours = !d->input || !d->input->owner_.who;
@@ -4826,7 +4852,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     if (!r || !ok) { /* nothing of what was handed over may leak */
         if (input_ours) tp_input_free(input);
         for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
-            if (!tp__listed((const void *const *)(const void *)d->inferencers, i) &&
+            if (d->inferencers[i] && !tp__listed((const void *const *)(const void *)d->inferencers, i) &&
                 (i < taken || !d->inferencers[i]->owner_.who))
                 tp_inferencer_free(d->inferencers[i]);
         if (mistake) return cb;
@@ -6214,9 +6240,10 @@ static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool 
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
 {
     if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
-    if (tp__count_names(d->whitelist) > TP_MAX_NAMES || tp__count_names(d->blacklist) > TP_MAX_NAMES)
-        return tp_monitor_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScalarPrinter", "whitelist and .blacklist",
-                               TP_MAX_NAMES);
+    char wrong[192];
+    if (tp__bad_names("ScalarPrinter", "whitelist", d->whitelist, wrong) ||
+        tp__bad_names("ScalarPrinter", "blacklist", d->blacklist, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     tp_monitor *m = tp__printer_new();
     if (!m) return NULL;
     tp__printer *p = (tp__printer *)m->cb.user;

@@ -2264,6 +2264,10 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
     if (!df) {
         for (int i = 0; i < n && dfs; i++)
             if (i != keep) tp_df_free(dfs[i]);
+        if (keep >= 0 && !dfs[keep]) {
+            tp_fail(TP_ERR_NOMEM, "%s: dataflow %d of %d is NULL: its constructor found no memory", name, keep, n);
+            return NULL;
+        }
         if (keep >= 0) {
             tp_df_status(dfs[keep]);
             return dfs[keep];

@@ -634,6 +634,27 @@ static tp_status tp__register_cost(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
+/* A list without a gap, or TP_ERR_NOMEM: constructors give NULL when there is no memory, and nothing else. */
+static tp_status tp__check_list(const char *name, const void *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!list[i])
+            return tp_fail(
+                TP_ERR_NOMEM,
+                "%s[%d] of %d is NULL: its constructor found no memory, or the list is not there any more (one "
+                "written as a literal is gone with the { } that it stands in)",
+                name, i, n);
+    return TP_OK;
+}
+static tp_status tp__check_callbacks(const char *name, tp_callback *const *list, int n)
+{
+    return tp__check_list(name, (const void *const *)(const void *)list, n);
+}
+static tp_status tp__check_monitors(tp_monitor *const *list, int n)
+{
+    return tp__check_list("monitors", (const void *const *)(const void *)list, n);
+}
+
 /* Callbacks in order, then each monitor that is accepted, then the dispatcher over those. Takes all of them
  * over. */
 static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
@@ -677,8 +698,14 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
         TP__REQUIRE(t && lists, TP_ERR_ARG)
         return tp_fail(TP_ERR_STATE, "%s: the callbacks are set up once", t->name);
     }
+    tp_status st = tp__check_callbacks("callbacks", callbacks, n_callbacks);
+    if (st == TP_OK) st = tp__check_monitors(monitors, n_monitors);
+    if (st != TP_OK) {
+        tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
+        return st;
+    }
     tp__log_variables(t->graph);
-    tp_status st = tp__register_all(t, callbacks, n_callbacks, monitors, n_monitors);
+    st = tp__register_all(t, callbacks, n_callbacks, monitors, n_monitors);
     t->callbacks_ready_ = true;
     if (st != TP_OK) return st;
     const int n = t->n_callback_;
@@ -1001,7 +1028,10 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         monitors = default_monitor;
         n_monitors = TP_N_DEFAULT_MONITORS;
     }
-    tp_callback **all = (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *all);
+    tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
+    if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
+    if (st == TP_OK) st = tp__check_monitors(monitors, n_monitors);
+    tp_callback **all = st == TP_OK ? (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *all) : NULL;
     if (!all) {
         tp__free_lists(d->callbacks, n, monitors, n_monitors);
         tp__free_lists(extra, n_extra, NULL, 0);
@@ -1010,7 +1040,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
     }
     for (int i = 0; i < n; i++) all[i] = d->callbacks[i];
     for (int i = 0; i < n_extra; i++) all[n + i] = extra[i];
-    const tp_status st = tp__train_with(t, d, all, n + n_extra, monitors, n_monitors);
+    st = tp__train_with(t, d, all, n + n_extra, monitors, n_monitors);
     tp_free((void *)all);
     return st;
 }

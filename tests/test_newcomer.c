@@ -175,4 +175,40 @@ TEST(predictions_count_their_arrays)
     tp_predictor_free(p);
 }
 
+/* One that a test is about to lose: nothing of what was given may be lost with it (the sanitizers look). */
+static tp_status run_with(tp_train_config c)
+{
+    c.model = (tp_model)LINE_MODEL;
+    c.dataflow = tp_df_batch(line_data(), 4);
+    c.max_epoch = c.steps_per_epoch = 1;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
+}
+
+TEST(lists_with_a_gap_name_the_place)
+{
+    TEST_MAY_ERROR("");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_maintain_step_counter(), NULL)}), TP_ERR_NOMEM,
+              "callbacks[1] of 2 is NULL: its constructor found no memory, or the list is not there any more");
+    CHECK_ERR(run_with((tp_train_config){TP_EXTRA_CALLBACKS(NULL, tp_cb_progress_bar())}), TP_ERR_NOMEM,
+              "extra_callbacks[0] of 2 is NULL");
+    CHECK_ERR(run_with((tp_train_config){TP_MONITORS(tp_monitor_scalar_printer(), tp_monitor_scalar_printer(), NULL)}),
+              TP_ERR_NOMEM, "monitors[2] of 3 is NULL");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_inference_runner(
+                  tp_df_batch(line_data(), 4),
+                  .inferencers = {tp_inf_scalar_stats({"cost"}), NULL, tp_inf_scalar_stats({"cost"})}))}),
+              TP_ERR_ARG, "InferenceRunner: .inferencers[1] is NULL, but others follow it");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_tensor_printer({"cost", NULL, "w"}))}), TP_ERR_ARG,
+              "TensorPrinter: .names[1] is NULL, but others follow it");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_progress_bar(.names = {NULL, "w"}))}), TP_ERR_ARG,
+              "ProgressBar: .names[0] is NULL, but others follow it");
+    CHECK_ERR(run_with((tp_train_config){
+                  TP_CALLBACKS(tp_cb_model_saver(.checkpoint_dir = ".", .var_collections = {NULL, "w"}))}),
+              TP_ERR_ARG, "ModelSaver: .var_collections[0] is NULL");
+    CHECK_ERR(run_with((tp_train_config){TP_MONITORS(tp_monitor_scalar_printer(.blacklist = {NULL, "w"}))}), TP_ERR_ARG,
+              "ScalarPrinter: .blacklist[0] is NULL");
+    tp_dataflow *flows[3] = {line_data(), line_data(), NULL};
+    CHECK(tp_df_join(flows, 3) == NULL);
+    CHECK_HAS(tp_last_error(), "tp_df_join: dataflow 2 of 3 is NULL");
+}
+
 TEST_MAIN()

@@ -491,7 +491,7 @@ TEST(monitors_are_not_callbacks)
     tp_callback *cb = &tp_monitor_new("Mine", 0)->cb;
     CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_ARG, "the monitor 'Mine' is among the callbacks");
     cb = NULL;
-    CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_NOMEM, "a callback is NULL");
+    CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_NOMEM, "callbacks[0] of 1 is NULL");
 }
 
 TEST(time_for_humans)
@@ -1882,7 +1882,7 @@ TEST(process_tensors)
     static const char *const part[] = {"at least one tensor name", ".fn is missing", "nothing"};
     for (int what = 0; what < 3; what++) {
         tp_cb_process_tensors_desc wrong = d;
-        if (what == 0) wrong.names[0] = NULL;
+        if (what == 0) wrong.names[0] = wrong.names[1] = NULL;
         if (what == 1) wrong.fn = NULL;
         if (what == 2) wrong.names[0] = "nothing";
         tp_callback *cb = tp_cb_process_tensors_(&wrong);

@@ -919,6 +919,8 @@ TP_DEF void tp_session_free(tp_session *s);
 TP_DEF tp_graph *tp_session_graph(const tp_session *s);
 TP_DEF tp_device *tp_session_device(const tp_session *s, int i);
 
+/* value lies in host memory or (value.device, see tp_tensor) on a device of the session, which spares the way there: the one
+ * on which the node is read, else it is copied from device to device. A run reads it and leaves it as it is. */
 typedef struct tp_feed {
     tp_node *node;
     tp_tensor value;
@@ -7014,19 +7016,33 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     return tp__step_kernel(s);
 }
 
-/* A copy between two devices. */
-static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+/* A copy between two devices. room: host memory for it, where neither is the host and they cannot reach each other. */
+static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
 {
-    tp_device *to = p->device[s->device], *from = p->device[s->from];
-    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
-    const void *src = s->operand[0].data;
-    void *dst = s->operand[1].data;
-    if (bytes == 0) return TP_OK;
     if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
     if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
-    tp_status st = from->download(from, to->host ? dst : p->room, src, bytes);
+    tp_status st = from->download(from, to->host ? dst : room, src, bytes);
     if (st == TP_OK) st = from->wait(from);
-    return st == TP_OK && !to->host ? to->upload(to, dst, p->room, bytes) : st;
+    return st == TP_OK && !to->host ? to->upload(to, dst, room, bytes) : st;
+}
+static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+{
+    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
+    if (bytes == 0) return TP_OK;
+    return tp__copy_between(p->device[s->device], s->operand[1].data, p->device[s->from], s->operand[0].data, bytes,
+                            p->room);
+}
+/* What is fed lies on a device. */
+static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *value)
+{
+    const size_t bytes = tp_tensor_bytes(value);
+    tp_device *from = value->device;
+    if (from == to) return to->copy(to, dst, value->data, bytes);
+    void *room = NULL;
+    if (!to->host && !from->host && !to->copy_from && !(room = tp_malloc(bytes))) return TP_ERR_NOMEM;
+    const tp_status st = tp__copy_between(to, dst, from, value->data, bytes, room);
+    tp_free(room);
+    return st;
 }
 
 /* A sum of values on different devices, as their vendor's library makes it. */
@@ -8526,6 +8542,17 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
                 tp_shape_text(&value->shape, b),
                 tp__lacks_batch(&n->shape, &value->shape) ? ": one sample? A batch of one has the shape (1,...)" : "");
         }
+        const tp_device *d = feeds[i].value.device;
+        bool ours = d == NULL;
+        for (int k = 0; k < s->n_device && !ours; k++) ours = s->device[k] == d;
+        if (!ours)
+            return tp_fail(TP_ERR_ARG,
+                           "'%s' is fed a tensor that lies on a device (%s) which is none of this session's",
+                           n->op->name, d->name);
+        if (d && feeds[i].value.staged_)
+            return tp_fail(TP_ERR_STATE,
+                           "'%s' is fed a tensor that was staged and not taken: tp_tensor_unstage comes first",
+                           n->op->name);
         for (int j = 0; j < i; j++)
             if (feeds[j].node == n) return tp_fail(TP_ERR_ARG, "'%s' is fed twice", n->op->name);
     }
@@ -8913,7 +8940,7 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
         const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
         *moved += (double)bytes;
         u->staged = -1;
-        if (st == TP_OK && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
+        if (st == TP_OK && !feeds[u->feed].value.device && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
             st = d->stage(d, feeds[u->feed].value.data, bytes, &u->staged);
     }
     for (int i = 0; i < p->n_upload; i++) {
@@ -8924,7 +8951,9 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
         if (u->staged >= 0) {
             const tp_status taken = d->unstage(d, u->staged, st == TP_OK ? place : NULL);
             if (st == TP_OK) st = taken;
-        } else if (st == TP_OK && bytes) st = d->upload(d, place, feeds[u->feed].value.data, bytes);
+        } else if (st == TP_OK && bytes && feeds[u->feed].value.device)
+            st = tp__run_feed_device(d, place, &feeds[u->feed].value);
+        else if (st == TP_OK && bytes) st = d->upload(d, place, feeds[u->feed].value.data, bytes);
     }
     return st;
 }
@@ -9106,6 +9135,10 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
         return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype),
                        tp_dtype_name(value->dtype));
+    if (value->device && !value->device->host)
+        return tp_fail(TP_ERR_ARG,
+                       "the value to load into variable '%s' lies on %s: bring it to the host, by tp_tensor_copy",
+                       v->name, value->device->name);
     if (v->id < s->n_loaded) s->loaded[v->id] = true;
     tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
@@ -9266,6 +9299,8 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
     r->feed[r->n_feed].node = n;
     memset(&r->feed[r->n_feed].value, 0, sizeof r->feed[r->n_feed].value);
     tp_tensor_view(&r->feed[r->n_feed].value, value->dtype, value->shape, value->data);
+    r->feed[r->n_feed].value.device = value->device;
+    r->feed[r->n_feed].value.staged_ = value->staged_;
     r->n_feed++;
     return TP_OK;
 }

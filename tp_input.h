@@ -513,7 +513,10 @@ TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
 
     tp_status st = tp_datapoint_resize(dp, of->n);
     if (st != TP_OK) return st;
-    for (int i = 0; i < of->n; i++) tp_tensor_view(&dp->c[i], of->c[i].dtype, of->c[i].shape, of->c[i].data);
+    for (int i = 0; i < of->n; i++) {
+        tp_tensor_view(&dp->c[i], of->c[i].dtype, of->c[i].shape, of->c[i].data);
+        dp->c[i].device = of->c[i].device;
+    }
     return TP_OK;
 }
 

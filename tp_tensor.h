@@ -94,7 +94,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           5u /* rises when a public struct changes */
+#define TP_ABI           6u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -404,20 +404,33 @@ typedef struct tp_type {
 /* ==== >>tensor ======================================================================================== */
 
 /* A contiguous row-major array in host memory. Zero-initialise; free with tp_tensor_free. `data` points into `own`
- * or, for a view, to memory of somebody else. The owned buffer is kept for reuse when the tensor becomes a view. */
+ * or, for a view, to memory of somebody else. The owned buffer is kept for reuse when the tensor becomes a view. With `device`
+ * it lies in that device's memory: tp_tensor_to_device and tp_tensor_stage make such, sessions and predictors take them as
+ * feeds, tp_tensor_copy brings them back, and all else wants host memory. Free them before the device is closed. */
 typedef struct tp_tensor {
     tp_dtype dtype;
     tp_shape shape;
     void *data;
     void *own;
-    size_t capacity; /* bytes of own */
+    size_t capacity;               /* bytes of own */
+    struct tp_device *device;      /* where data lies; NULL: the host */
+    struct tp_device *own_device_; /* where own lies */
+    int staged_;                   /* by tp_tensor_stage, and not taken yet: 1 + its number on own_device_ */
 } tp_tensor;
 
 /* Give t this type and own memory for it (contents undefined); reuses its buffer when that is large enough. */
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape);
 TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data); /* borrows data */
-TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst is resized and owns its copy */
+TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst owns its copy, in host memory */
 TP_DEF void tp_tensor_free(tp_tensor *t);
+/* t owns a copy of `host` in the memory of d, whose kernels see it from now on; host is free again. By the thread that runs on
+ * d. What t had there before is used again if it is large enough. */
+TP_DEF tp_status tp_tensor_to_device(tp_tensor *t, struct tp_device *d, const tp_tensor *host);
+/* The same beside the kernels of d, by any thread: the next batch travels while a step runs. t may be fed once the thread that
+ * runs on d has called tp_tensor_unstage, which puts t in order with its kernels. Where d cannot stage, the copy is made at
+ * once; unstage does nothing to a tensor that does not wait for it. Some devices hold a limited number of staged tensors: see tp_device.stage. */
+TP_DEF tp_status tp_tensor_stage(tp_tensor *t, struct tp_device *d, const tp_tensor *host);
+TP_DEF tp_status tp_tensor_unstage(tp_tensor *t);
 TP_DEF size_t tp_tensor_bytes(const tp_tensor *t);
 TP_DEF int64_t tp_tensor_size(const tp_tensor *t);
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i);       /* element i as a double */
@@ -3405,6 +3418,19 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
     return TP_OK;
 }
 
+/* What t owns goes. */
+static void tp__tensor_drop(tp_tensor *t)
+{
+    tp_device *d = t->own_device_;
+    if (d && t->staged_) (void)d->unstage(d, t->staged_ - 1, NULL);
+    if (!d) tp_free_aligned(t->own);
+    else if (t->own) d->free(d, t->own);
+    t->own = NULL;
+    t->own_device_ = NULL;
+    t->capacity = 0;
+    t->staged_ = 0;
+}
+
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
 {
     TP__REQUIRE(t, TP_ERR_ARG)
@@ -3412,17 +3438,18 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
     size_t bytes = 0;
     tp_status st = tp__type_bytes(dtype, &shape, &bytes);
     if (st != TP_OK) return st;
-    if (!t->own || t->capacity < bytes) { /* the old buffer goes last, so that a failure changes nothing */
+    if (t->own_device_ || !t->own || t->capacity < bytes) { /* a failure changes nothing */
         size_t capacity = bytes ? bytes : 1;
         void *own = tp_alloc_aligned(capacity);
         if (!own) return TP_ERR_NOMEM;
-        tp_free_aligned(t->own);
+        tp__tensor_drop(t);
         t->own = own;
         t->capacity = capacity;
     }
     t->dtype = dtype;
     t->shape = shape;
     t->data = t->own;
+    t->device = NULL;
     return TP_OK;
 }
 
@@ -3433,16 +3460,40 @@ TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const v
     t->dtype = dtype;
     t->shape = shape;
     t->data = (void *)(uintptr_t)data;
+    t->device = NULL;
+}
+
+/* dst is none of a device's. */
+static tp_status tp__tensor_download(tp_tensor *dst, const tp_tensor *src)
+{
+    tp_device *d = src->device;
+    if (src->staged_) /* there is no data yet */
+        return tp_fail(TP_ERR_STATE, "this tensor was staged on %s and not taken: tp_tensor_unstage comes first",
+                       d->name);
+    tp_status st = tp_tensor_resize(dst, src->dtype, src->shape);
+    if (st == TP_OK) st = d->download(d, dst->data, src->data, tp_tensor_bytes(src));
+    const tp_status waited = d->wait(d);
+    return st == TP_OK ? waited : st;
 }
 
 TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 {
-    TP__REQUIRE(dst && src && (src->data || tp_tensor_bytes(src) == 0), TP_ERR_ARG)
+    TP__REQUIRE(dst && src && (src->data || src->staged_ || tp_tensor_bytes(src) == 0), TP_ERR_ARG)
 
     tp_tensor from = *src; /* src may be dst, or a view of dst's own memory */
     size_t bytes = 0;
     tp_status st = tp__type_bytes(from.dtype, &from.shape, &bytes);
     if (st != TP_OK) return st;
+    if (from.device || dst->own_device_) {
+        tp_tensor fresh;
+        memset(&fresh, 0, sizeof fresh);
+        st = from.device ? tp__tensor_download(&fresh, &from) : tp_tensor_copy(&fresh, &from);
+        if (st == TP_OK) {
+            tp_tensor_free(dst);
+            *dst = fresh;
+        } else tp_tensor_free(&fresh);
+        return st;
+    }
     void *old = NULL;
     if (!dst->own || dst->capacity < bytes) {
         size_t capacity = bytes ? bytes : 1;
@@ -3454,6 +3505,7 @@ TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
     }
     if (bytes) memmove(dst->own, from.data, bytes);
     tp_free_aligned(old);
+    dst->device = NULL;
     dst->dtype = from.dtype;
     dst->shape = from.shape;
     dst->data = dst->own;
@@ -3463,8 +3515,82 @@ TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 TP_DEF void tp_tensor_free(tp_tensor *t)
 {
     if (!t) return;
-    tp_free_aligned(t->own);
+    tp__tensor_drop(t);
     memset(t, 0, sizeof *t);
+}
+
+/* Room on d for a value of this type; what it had on another device, or as the host's, goes. */
+static tp_status tp__tensor_room(tp_tensor *t, tp_device *d, tp_dtype dtype, const tp_shape *shape)
+{
+    size_t bytes = 0;
+    tp_status st = tp__type_bytes(dtype, shape, &bytes);
+    if (st != TP_OK) return st;
+    if (t->own_device_ != d || !t->own || t->capacity < bytes) {
+        void *own = d->alloc(d, bytes ? bytes : 1);
+        if (!own) return tp_fail(TP_ERR_NOMEM, "out of memory on %s for a tensor of %zu bytes", d->name, bytes);
+        tp__tensor_drop(t);
+        t->own_device_ = d;
+        t->own = own;
+        t->capacity = bytes ? bytes : 1;
+    }
+    t->dtype = dtype;
+    t->shape = *shape;
+    t->data = t->own;
+    t->device = d;
+    return TP_OK;
+}
+
+static tp_status tp__tensor_may_leave(const tp_tensor *t, const tp_device *d, const tp_tensor *host)
+{
+    if (t == host || host->device)
+        return tp_fail(TP_ERR_ARG, "a tensor for %s must be copied from another one, in host memory", d->name);
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_tensor_to_device(tp_tensor *t, tp_device *d, const tp_tensor *host)
+{
+    TP__REQUIRE(t && d && host && (host->data || tp_tensor_bytes(host) == 0), TP_ERR_ARG)
+
+    tp_status st = tp__tensor_may_leave(t, d, host);
+    if (st == TP_OK && t->staged_) tp__tensor_drop(t);
+    if (st == TP_OK) st = tp__tensor_room(t, d, host->dtype, &host->shape);
+    if (st == TP_OK && tp_tensor_bytes(host)) st = d->upload(d, t->data, host->data, tp_tensor_bytes(host));
+    return st;
+}
+
+TP_DEF tp_status tp_tensor_stage(tp_tensor *t, tp_device *d, const tp_tensor *host)
+{
+    TP__REQUIRE(t && d && host && (host->data || tp_tensor_bytes(host) == 0), TP_ERR_ARG)
+
+    const size_t bytes = tp_tensor_bytes(host);
+    if (!d->stage || !d->unstage || !bytes) return tp_tensor_to_device(t, d, host);
+    tp_status st = tp__tensor_may_leave(t, d, host);
+    if (st == TP_OK && t->staged_)
+        st = tp_fail(TP_ERR_STATE, "this tensor was staged on %s already: tp_tensor_unstage comes first",
+                     t->own_device_->name);
+    int number = 0;
+    if (st == TP_OK) st = d->stage(d, host->data, bytes, &number);
+    if (st != TP_OK) return st;
+    if (t->own_device_ != d) tp__tensor_drop(t);
+    t->dtype = host->dtype;
+    t->shape = host->shape;
+    t->data = NULL;
+    t->device = t->own_device_ = d;
+    t->staged_ = number + 1;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_tensor_unstage(tp_tensor *t)
+{
+    TP__REQUIRE(t, TP_ERR_ARG)
+
+    if (!t->device || !t->staged_) return TP_OK;
+    tp_device *d = t->device;
+    const int number = t->staged_ - 1;
+    t->staged_ = 0; /* it is not dropped with the memory that t had */
+    tp_status st = tp__tensor_room(t, d, t->dtype, &t->shape);
+    const tp_status taken = d->unstage(d, number, st == TP_OK ? t->data : NULL);
+    return st == TP_OK ? taken : st;
 }
 
 TP_DEF int64_t tp_tensor_size(const tp_tensor *t)
@@ -3483,7 +3609,7 @@ TP_DEF size_t tp_tensor_bytes(const tp_tensor *t)
 
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 {
-    TP__REQUIRE(t && t->data && i >= 0 && i < tp_tensor_size(t), 0)
+    TP__REQUIRE(t && t->data && (!t->device || t->device->host) && i >= 0 && i < tp_tensor_size(t), 0)
 
     double x;
     tp_convert(&x, TP_F64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
@@ -3492,7 +3618,7 @@ TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 
 TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
 {
-    TP__REQUIRE(t && t->data && i >= 0 && i < tp_tensor_size(t), )
+    TP__REQUIRE(t && t->data && (!t->device || t->device->host) && i >= 0 && i < tp_tensor_size(t), )
 
     tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &value, TP_F64, 1);
 }

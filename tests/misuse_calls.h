@@ -440,6 +440,34 @@ static void call_tp_tensor_free(int which)
 }
 static const char *const cases_tp_tensor_free[] = {"Ggood arguments", "?t = NULL", NULL};
 
+static void call_tp_tensor_to_device(int which)
+{
+    (void)which;
+    tp_tensor *t_ = which == 1 ? NULL : tensor_out();
+    struct tp_device *d_ = which == 2 ? NULL : device();
+    const tp_tensor *host_ = which == 3 ? NULL : a_tensor24();
+    got_status(tp_tensor_to_device(t_, d_, host_));
+}
+static const char *const cases_tp_tensor_to_device[] = {"Ggood arguments", "!t = NULL", "!d = NULL", "!host = NULL", NULL};
+
+static void call_tp_tensor_stage(int which)
+{
+    (void)which;
+    tp_tensor *t_ = which == 1 ? NULL : tensor_out();
+    struct tp_device *d_ = which == 2 ? NULL : device();
+    const tp_tensor *host_ = which == 3 ? NULL : a_tensor24();
+    got_status(tp_tensor_stage(t_, d_, host_));
+}
+static const char *const cases_tp_tensor_stage[] = {"Ggood arguments", "!t = NULL", "!d = NULL", "!host = NULL", NULL};
+
+static void call_tp_tensor_unstage(int which)
+{
+    (void)which;
+    tp_tensor *t_ = which == 1 ? NULL : tensor_out();
+    got_status(tp_tensor_unstage(t_));
+}
+static const char *const cases_tp_tensor_unstage[] = {"Ggood arguments", "!t = NULL", NULL};
+
 static void call_tp_tensor_bytes(int which)
 {
     (void)which;
@@ -7407,6 +7435,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_tensor_view", call_tp_tensor_view, cases_tp_tensor_view},
     {"tp_tensor_copy", call_tp_tensor_copy, cases_tp_tensor_copy},
     {"tp_tensor_free", call_tp_tensor_free, cases_tp_tensor_free},
+    {"tp_tensor_to_device", call_tp_tensor_to_device, cases_tp_tensor_to_device},
+    {"tp_tensor_stage", call_tp_tensor_stage, cases_tp_tensor_stage},
+    {"tp_tensor_unstage", call_tp_tensor_unstage, cases_tp_tensor_unstage},
     {"tp_tensor_bytes", call_tp_tensor_bytes, cases_tp_tensor_bytes},
     {"tp_tensor_size", call_tp_tensor_size, cases_tp_tensor_size},
     {"tp_tensor_get", call_tp_tensor_get, cases_tp_tensor_get},

@@ -10,7 +10,7 @@ static tp_dataflow *numbers(int n, int shuffle)
 {
     int32_t value[64];
     for (int i = 0; i < n; i++) value[i] = i;
-    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0};
+    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0, NULL, NULL, 0};
     return tp_df_from_arrays(&t, 1, .shuffle = shuffle);
 }
 
@@ -143,7 +143,7 @@ TEST(golden_others)
 TEST(list_copies_and_shapes_may_differ)
 {
     float a[2] = {1, 2}, b[3] = {3, 4, 5};
-    tp_tensor x = {TP_F32, {1, {2}}, a, NULL, 0}, y = {TP_F32, {1, {3}}, b, NULL, 0};
+    tp_tensor x = {TP_F32, {1, {2}}, a, NULL, 0, NULL, NULL, 0}, y = {TP_F32, {1, {3}}, b, NULL, 0, NULL, NULL, 0};
     tp_datapoint points[2] = {{1, &x, 1}, {1, &y, 1}};
     tp_dataflow *df = tp_df_from_list(points, 2, .shuffle = TP_NO);
     a[0] = b[0] = 99;
@@ -177,7 +177,7 @@ TEST(shuffles_are_functions_of_seed_and_pass)
     tp_df_free(df);
     int32_t value[20];
     for (int i = 0; i < 20; i++) value[i] = i;
-    tp_tensor t = {TP_I32, {1, {20}}, value, NULL, 0};
+    tp_tensor t = {TP_I32, {1, {20}}, value, NULL, 0, NULL, NULL, 0};
     df = tp_df_from_arrays(&t, 1, .seed = 43);
     CHECK(strcmp(walk_from(df, 0, 1, 99), pass0) != 0);
     tp_df_free(df);
@@ -573,8 +573,9 @@ static tp_dataflow *wrong_flow(int which)
     static const char *const path[] = {"/nowhere/at/all"};
     static int32_t value[] = {1, 2, 3};
     static const int minus = -1, zero = 0;
-    const tp_tensor t[2] = {{TP_I32, {1, {3}}, value, NULL, 0}, {TP_I32, {1, {2}}, value, NULL, 0}};
-    const tp_tensor single = {TP_I32, {0, {0}}, value, NULL, 0};
+    const tp_tensor t[2] = {{TP_I32, {1, {3}}, value, NULL, 0, NULL, NULL, 0},
+                            {TP_I32, {1, {2}}, value, NULL, 0, NULL, NULL, 0}};
+    const tp_tensor single = {TP_I32, {0, {0}}, value, NULL, 0, NULL, NULL, 0};
     switch (which) {
     case 0: return tp_df_from_list(NULL, -1);
     case 1: return tp_df_from_list(NULL, 2);
@@ -777,7 +778,7 @@ TEST(the_place_of_mnist)
 TEST(idx_reads_every_type)
 {
     unsigned char file[256];
-    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     const uint32_t two = 2, grid[3] = {1, 2, 2};
     size_t n = idx(file, 8, grid, 3, "\x00\x7f\x80\xff", 4);
     CHECK_OK(tp_idx_parse(file, n, "f", &t));
@@ -803,7 +804,7 @@ TEST(idx_reads_every_type)
 TEST(idx_hostile_files)
 {
     unsigned char file[256], *exact;
-    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu}, big[3] = {60000, 28, 28};
     unsigned char data[25] = {0};
     size_t n = idx(file, 8, dim, 3, data, 24);
@@ -1376,8 +1377,8 @@ TEST(signature_mismatches_are_sentences)
 {
     const int32_t v[6] = {0};
     const tp_spec specs[] = {TP_SPEC("image", TP_I32, TP_ANY), {"label", TP_I32, {0, {0}}}};
-    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0},
-                        {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0}};
+    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0, NULL, NULL, 0},
+                        {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0, NULL, NULL, 0}};
     for (int queue = 0; queue < 2; queue++)
         for (int wrong = 0; wrong < 3; wrong++) {
             tp_dataflow *df = tp_df_from_arrays(two, wrong == 2 ? 1 : 2);
@@ -1528,7 +1529,7 @@ TEST(queue_size_is_summarised)
         CHECK(ema >= 0 && ema <= 6);
         int n = 0;
         tp_node *const *summaries = tp_collection(m.g, TP_KEY_SUMMARIES, &n);
-        tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+        tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
         if (!CHECK(n == 1)) break;
         CHECK_OK(tp_session_eval(m.session, summaries[0], &t)); /* any run can read it */
         CHECK_NEAR(tp_tensor_get(&t, 0), ema, 1e-6, 0);

@@ -85,7 +85,7 @@ TEST(a_reused_session_stays_with_its_owner_in_any_order)
             tp_trainer *t = trained(&s, adapted == 1);
             if (order == 0) {
                 tp_trainer_free(t);
-                tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+                tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
                 CHECK_OK(tp_session_read(s, tp_find_variable(tp_session_graph(s), "w"), &value)); /* still there */
                 CHECK(tp_tensor_size(&value) == 2);
                 tp_tensor_free(&value);
@@ -111,7 +111,7 @@ TEST(graph_session_and_predictor_are_freed_in_any_order)
         tp_session *s = tp_session_new(g, NULL);
         tp_predictor *p = tp_online_predictor(s, &x, 1, &y, 1);
         float data[6] = {1, 2, 3, 4, 5, 6};
-        tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+        tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
         tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
         const tp_tensor *out = NULL;
         CHECK_OK(tp_predict(p, &in, &out));
@@ -151,7 +151,7 @@ TEST(a_predictor_does_not_free_a_session_that_is_reused)
     if (!CHECK_MSG(p && q, "%s", tp_last_error())) return;
     tp_predictor_free(p);
     float data[6] = {1, 2, 3, 4, 5, 6};
-    tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
     const tp_tensor *out = NULL;
     CHECK_OK(tp_predict(q, &in, &out));
@@ -303,7 +303,7 @@ static void one_session_init_for_two_predictors(void)
     c.n_output_names = 1;
     float ones[2] = {1, 1};
     tp_dict values = {NULL, 0, 0};
-    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     tp_tensor_view(&view, TP_F32, shape_of(2, 1), ones);
     CHECK_OK(tp_tensor_copy(tp_dict_add(&values, "w"), &view));
     c.session_init = tp_dict_restore(&values, false);
@@ -337,7 +337,7 @@ TEST(a_config_with_a_checkpoint_is_used_again)
     const char *file = tp_test_path(tp_test_tmpdir(), "w.npz");
     float twos[2] = {2, 2}, data[6] = {1, 1, 1, 1, 1, 1};
     tp_dict values = {NULL, 0, 0};
-    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0}, in = view;
+    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0}, in = view;
     tp_tensor_view(&view, TP_F32, shape_of(2, 1), twos);
     tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
     CHECK_OK(tp_tensor_copy(tp_dict_add(&values, "w"), &view));

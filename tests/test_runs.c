@@ -1,4 +1,5 @@
-/* What a run can be asked for beside its fetches: a trace of what it did and when, a time limit; and how it is cancelled. */
+/* What a run can be asked for beside its fetches: a trace of what it did and when, a time limit; how it is cancelled; and feeds
+ * that lie on a device. */
 #define TP_IMPLEMENTATION
 #include "tp_callbacks.h"
 #include "tp_layers.h"
@@ -781,5 +782,98 @@ TEST(hooks_wait_no_longer_than_their_run)
     tp_mutex_free(w.m);
 }
 #endif
+
+/* ==== >>feeds on a device ============================================================================= */
+
+static tp_status feed_before(tp_hook *h, tp_run_request *r)
+{
+    const tp_feed *f = (const tp_feed *)h->user;
+    return tp_request_feed(r, f->node, &f->value);
+}
+
+TEST(a_tensor_on_a_device_is_fed)
+{
+    tp_device *d[3];
+    if (!CHECK_OK(tp_cpu_devices_new(3, 1, NULL, d))) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x[2], *y[2];
+    for (int i = 0; i < 2; i++) {
+        tp_device_enter(g, i);
+        x[i] = tp_placeholder(g, i ? "x1" : "x0", TP_F32, tp_make_shape(TP_ANY));
+        y[i] = tp_affine(x[i], 2, 1);
+        tp_device_leave(g);
+    }
+    tp_session_config c = tp_default_session_config();
+    c.devices = d;
+    c.n_devices = 2; /* the third is nobody's */
+    tp_session *s = tp_session_new(g, &c);
+    float data[3] = {1, 2, 3};
+    tp_tensor host, there[3];
+    memset(&host, 0, sizeof host);
+    memset(there, 0, sizeof there);
+    tp_tensor_view(&host, TP_F32, tp_make_shape(3), data);
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_tensor_to_device(&there[i], d[i], &host));
+    data[0] = data[1] = data[2] = 100;
+    const tp_tensor *out = NULL;
+    for (int node = 0; node < 2; node++)
+        for (int on = 0; on < 3; on++) {
+            tp_feed f;
+            memset(&f, 0, sizeof f);
+            f.node = x[node];
+            f.value = there[on];
+            if (on == 2) {
+                CHECK_ERR(tp_session_run(s, &f, 1, &y[node], 1, &out), TP_ERR_ARG,
+                          "is fed a tensor that lies on a device (cpu:2) which is none of this session's");
+                continue;
+            }
+            for (int run = 0; run < 2; run++) { /* it is still there */
+                CHECK_OK(tp_session_run(s, &f, 1, &y[node], 1, &out));
+                CHECK(out && tp_tensor_size(out) == 3 && tp_tensor_get(out, 0) == 3 && tp_tensor_get(out, 2) == 7);
+            }
+            tp_hook hook, *hooks = &hook;
+            memset(&hook, 0, sizeof hook);
+            hook.user = &f;
+            hook.before_run = feed_before;
+            tp_hooked_session *h = tp_hooked_session_new(s, &hooks, 1);
+            CHECK_OK(tp_hooked_run(h, &y[node], 1, &out));
+            CHECK(out && tp_tensor_get(out, 1) == 5);
+            tp_hooked_session_free(h);
+            tp_predictor *p = tp_online_predictor(s, &x[node], 1, &y[node], 1);
+            CHECK_OK(tp_predict(p, &there[on], &out));
+            CHECK(out && tp_tensor_get(out, 1) == 5);
+            tp_predictor_free(p);
+        }
+    /* the same checks as for what the host has */
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x[0];
+    const double sevens[2] = {7, 7};
+    tp_tensor_view(&host, TP_F64, tp_make_shape(2), sevens);
+    CHECK_OK(tp_tensor_to_device(&there[0], d[0], &host));
+    f.value = there[0];
+    CHECK_ERR(tp_session_run(s, &f, 1, &y[0], 1, &out), TP_ERR_DTYPE, "'x0' is float32 but is fed float64");
+    /* from device to device there is no way but the host's; back and forth; stage where there is nothing to stage */
+    CHECK_ERR(tp_tensor_to_device(&there[1], d[1], &there[0]), TP_ERR_ARG, "from another one, in host memory");
+    CHECK_OK(tp_tensor_copy(&host, &there[0]));
+    CHECK(host.device == NULL && host.data == host.own && tp_tensor_get(&host, 1) == 7);
+    CHECK_OK(tp_tensor_stage(&there[1], d[1], &host));
+    CHECK(there[1].device == d[1] && there[1].dtype == TP_F64);
+    CHECK_OK(tp_tensor_unstage(&there[1]));
+    CHECK_OK(tp_tensor_copy(&there[1], &there[1])); /* in place: the host's from now on */
+    CHECK(there[1].device == NULL && tp_tensor_get(&there[1], 0) == 7);
+    CHECK_OK(tp_tensor_resize(&there[2], TP_I32, tp_make_shape(1)));
+    CHECK(there[2].device == NULL && there[2].data == there[2].own);
+    const int32_t one = 1;
+    tp_tensor_view(&there[0], TP_I32, tp_make_shape(1), &one); /* its room on the device is kept */
+    CHECK(there[0].device == NULL && tp_tensor_get(&there[0], 0) == 1);
+    CHECK_OK(tp_tensor_copy(&there[0], &there[0]));
+    CHECK(there[0].device == NULL && tp_tensor_get(&there[0], 0) == 1 && there[0].data != &one);
+    CHECK_OK(tp_tensor_unstage(&there[0]));
+    for (int i = 0; i < 3; i++) tp_tensor_free(&there[i]);
+    tp_tensor_free(&host);
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int i = 0; i < 3; i++) d[i]->close(d[i]);
+}
 
 TEST_MAIN()

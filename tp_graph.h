@@ -899,7 +899,7 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 typedef struct tp_session_config {
     int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
     const char *isa; /* NULL = the best; see tp_cpu_device_new */
-    /* The devices that tp_device_enter numbers: borrowed, they must outlive the session. NULL: one of its own, the CPU */
+    /* The devices that tp_device_enter numbers: borrowed; they may be closed before it is freed, or after. NULL: one of its own, the CPU */
     tp_device *const *devices;
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
@@ -8242,13 +8242,14 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
     if (s->config.devices && s->config.n_devices > 0) {
         for (int i = 0; i < s->n_device; i++) {
             s->device[i] = s->config.devices[i];
-            if (!s->device[i] || s->device[i]->abi != TP_ABI) {
-                tp_fail(TP_ERR_ARG, "device %d of the session is missing or was built with another version of tp", i);
-                s->n_device = 1;
-                s->device[0] = NULL;
+            if (!s->device[i] || s->device[i]->abi != TP_ABI || s->device[i]->closed_) {
+                tp_fail(TP_ERR_ARG,
+                        "device %d of the session is missing, was closed, or was built with another version of tp", i);
+                s->n_device = i;
                 tp_session_free(s);
                 return NULL;
             }
+            tp__device_use(s->device[i], 1);
         }
     } else {
         s->own_device = s->device[0] = tp_cpu_device_new(s->config.threads, s->config.isa);
@@ -8272,6 +8273,9 @@ static void tp__session_destroy(tp_session *s)
     }
     tp_free((void *)s->var_data);
     if (s->own_device) s->own_device->close(s->own_device);
+    else
+        for (int i = 0; i < s->n_device && s->device; i++)
+            if (s->device[i]) tp__device_use(s->device[i], -1);
     tp_free((void *)s->device);
     tp_dict_free(&s->state);
     tp__graph_sessions(s->graph, -1);

@@ -568,12 +568,19 @@ struct tp_device {
     tp_status (*record_end)(tp_device *d, void **recording);
     tp_status (*replay)(tp_device *d, void *recording);
     void (*record_free)(tp_device *d, void *recording);
+    /* The caller needs it no longer. It stays until the sessions on it are freed, which may be before or after. */
     void (*close)(tp_device *d);
     tp_pool *pool;             /* host devices: the threads kernels run on */
     const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
     bool amx;                  /* host devices: large products go through bf16 tiles ("amx" was asked for) */
     void *impl;
+    void (*destroy)(tp_device *d); /* gives everything back; tp_device_ready sets it */
+    int users_;                    /* the caller and the sessions on it */
+    bool closed_;
 };
+/* A device of your own, whose table is filled in and whose close gives everything back: close then waits for the last session that
+ * uses it. Devices that the library opens are ready. Returns d. */
+TP_DEF tp_device *tp_device_ready(tp_device *d);
 
 /* The CPU as a device. threads: 0 = one a processor. isa: NULL = the best this machine has (or $TP_ISA), else
  * "naive", "sse2", "avx2", "avx512", "neon"; unknown or absent ones are an error. Bit identity is promised per ISA.
@@ -591,7 +598,7 @@ typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 typedef void (*tp_say_fn)(tp_log_level level, const char *fmt, ...);
 tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say);
 int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
-#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once)
+#define tp_cuda_open(ordinal_) tp_device_ready(tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once))
 /* Bytes that a GPU's session and its own needs have of its memory: now, and at most since it was opened. */
 tp_status tp_cuda_memory(tp_device *gpu, size_t *now, size_t *most);
 /* NCCL between programs, one GPU each. Rank 0 makes an identity and sends it to the others (by MPI_Bcast, say); then all n make
@@ -4323,6 +4330,30 @@ static void tp__cpu_close(tp_device *d)
     tp_free(d);
 }
 
+/* One user less or more; the last one closes it. Devices that were not made ready are their owner's. */
+TP__UNUSED static void tp__device_use(tp_device *d, int more)
+{
+    if (d->destroy && __atomic_add_fetch(&d->users_, more, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
+}
+static void tp__device_close(tp_device *d)
+{
+    if (!d) return;
+    if (d->closed_) {
+        tp_fail(TP_ERR_STATE, "%s was closed already; it stays until the sessions on it are freed", d->name);
+        return;
+    }
+    d->closed_ = true;
+    tp__device_use(d, -1);
+}
+TP_DEF tp_device *tp_device_ready(tp_device *d)
+{
+    if (!d || d->destroy) return d;
+    d->destroy = d->close;
+    d->close = tp__device_close;
+    d->users_ = 1;
+    return d;
+}
+
 /* Device number `index`, on the threads of `share`, or on `threads` of its own. */
 static tp_device *tp__cpu_device_make(int index, const tp_device *share, int threads, const struct tp__isa *isa)
 {
@@ -4355,7 +4386,7 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
         tp__cpu_close(d);
         return NULL;
     }
-    return d;
+    return tp_device_ready(d);
 }
 
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out)

@@ -75,6 +75,7 @@ typedef struct tp__cuda {
     int ordinal, n_processor, generation; /* the larger number of the compute capability */
     cudaStream_t stream;
     cudaMemPool_t pool; /* all its memory; NULL: the driver knows no pools, it is cudaMalloc's */
+    size_t limit;       /* what may be taken from the pool */
     uint64_t open_to;   /* GPUs, by ordinal, that were asked whether they reach this one's memory */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
@@ -154,11 +155,20 @@ static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 
 /* Memory comes and goes in the order of a stream: there for what is queued on it afterwards, and gone for the next owner
  * when what is queued on it now is done. Nothing waits for that, as cudaMalloc and cudaFree do for the whole GPU. */
+static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
+{
+    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* another thread may stage */
+    uint64_t used = 0;
+    if (limit != SIZE_MAX && cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess &&
+        (used > limit || bytes > limit - used))
+        return cudaErrorMemoryAllocation;
+    return cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+}
 static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
     *p = NULL;
     if (!c->pool) return cudaMalloc(p, bytes);
-    cudaError_t e = cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+    cudaError_t e = tp__memory_try(c, stream, bytes, p);
     if (e != cudaErrorMemoryAllocation) return e;
     /* What was freed has not had its turn yet, or lies there in other sizes: back to the driver with it, and again. */
     cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
@@ -167,7 +177,7 @@ static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t byte
     if (recorded == cudaStreamCaptureStatusNone) cudaStreamSynchronize(c->stream);
     cudaStreamSynchronize(c->copying);
     cudaMemPoolTrimTo(c->pool, 0);
-    return cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+    return tp__memory_try(c, stream, bytes, p);
 }
 static void tp__memory_give(tp__cuda *c, cudaStream_t stream, void *p)
 {
@@ -206,6 +216,17 @@ static void tp__cuda_free(tp_device *d, void *p)
     tp__cuda *c = (tp__cuda *)d;
     cudaSetDevice(c->ordinal);
     tp__memory_give(c, c->stream, p);
+}
+
+static tp_status tp__cuda_limit_memory(tp_device *d, double part)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    size_t left = 0, all = 0;
+    if (!c->pool) return TP_OK;
+    cudaSetDevice(c->ordinal);
+    const tp_status st = tp__cuda_status(c, cudaMemGetInfo(&left, &all), "asking for its memory");
+    if (st == TP_OK) __atomic_store_n(&c->limit, part < 1 ? (size_t)(part * (double)all) : SIZE_MAX, __ATOMIC_RELAXED);
+    return st;
 }
 
 /* What the pool has given out, now and at most. */
@@ -9080,6 +9101,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
     d->alloc = tp__cuda_alloc;
     d->free = tp__cuda_free;
+    d->limit_memory = tp__cuda_limit_memory;
     d->upload = tp__cuda_upload;
     d->download = tp__cuda_download;
     d->copy = tp__cuda_copy;
@@ -9103,6 +9125,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     c->fail = fail;
     c->say = say;
     c->ordinal = ordinal;
+    c->limit = SIZE_MAX;
     c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
     pthread_mutex_init(&c->staging, NULL);
     pthread_mutex_init(&c->filling, NULL);

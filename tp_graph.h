@@ -904,13 +904,17 @@ typedef struct tp_session_config {
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
-    float memory_fraction;  /* of a GPU; 0 = 0.99 */
+    /* How much of a GPU's memory this program's sessions may take: at most 1; 0 = 0.99. It counts what they hold, from the
+     * last session on that was made on that GPU; NCCL's and cuDNN's own memory is not in it. [per_process_gpu_memory_fraction] */
+    float memory_fraction;
     /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, with several GPUs that are linked, less
      * time. It adds in an order of its own, which depends on how many GPUs there are and how they are linked: the same bits
      * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
     bool nccl_all_reduce;
 } tp_session_config;
-TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
+/* The default, to be changed: with this memory_fraction (0 = 0.99), and without a choice. [tfutils: get_default_sess_config] */
+TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
+TP_DEF tp_session_config tp_default_session_config(void);
 
 /* A session owns the values of the graph's variables. It is initialised lazily: variables get their initial values at
  * creation; ones added to the graph later, at the next run. NULL on failure, the graph's own mistake included. */
@@ -8168,12 +8172,34 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
 /* ==== >>run =========================================================================================== */
 
-TP_DEF tp_session_config tp_default_session_config(void)
+TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction)
 {
     tp_session_config c;
     memset(&c, 0, sizeof c);
-    c.memory_fraction = 0.99f;
+    c.memory_fraction = mem_fraction != 0 ? mem_fraction : 0.99f;
     return c;
+}
+TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default_sess_config(0); }
+
+/* For a sentence about a device that is full: whether that is the session's own limit. */
+static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
+{
+    const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    text[0] = 0;
+    if (d->limit_memory && part < 0.99) snprintf(text, size, ", or raise memory_fraction, which is %g", part);
+    return text;
+}
+
+static tp_status tp__session_limits(tp_session *s)
+{
+    const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    if (!(part >= 0 && part <= 1))
+        return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it is a part of a GPU's memory, at most 1",
+                       part);
+    tp_status st = TP_OK;
+    for (int i = 0; i < s->n_device && st == TP_OK; i++)
+        if (s->device[i]->limit_memory) st = s->device[i]->limit_memory(s->device[i], part);
+    return st;
 }
 
 /* Variables that the graph got since: their memory and initial values. */
@@ -8193,6 +8219,7 @@ static tp_status tp__session_grow(tp_session *s)
                            "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
+        char more[80];
         tp_tensor t; /* the values, in the variable's own memory where the host can write there */
         memset(&t, 0, sizeof t);
         t.dtype = v->dtype;
@@ -8204,8 +8231,8 @@ static tp_status tp__session_grow(tp_session *s)
         if (!data)
             st = tp_fail(
                 TP_ERR_NOMEM,
-                "out of memory on %s for variable '%s' (%zu bytes): make the model smaller, or its device freer",
-                d->name, v->name, bytes);
+                "out of memory on %s for variable '%s' (%zu bytes): make the model smaller, or its device freer%s",
+                d->name, v->name, bytes, tp__memory_limit(s, d, more, sizeof more));
         else if (d->host) t.data = data;
         else st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st == TP_OK) st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
@@ -8258,7 +8285,7 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
             return NULL;
         }
     }
-    if (tp__session_grow(s) != TP_OK) {
+    if (tp__session_limits(s) != TP_OK || tp__session_grow(s) != TP_OK) {
         tp_session_free(s);
         return NULL;
     }

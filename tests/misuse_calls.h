@@ -3894,6 +3894,15 @@ static void call_tp_regex_fullmatch(int which)
 }
 static const char *const cases_tp_regex_fullmatch[] = {"Ggood arguments", "!re = NULL", "?text = \":/ \"", "?text = 300 letters", "?text = \"\"", "!text = NULL", "!found = NULL", "?spans = NULL", "?n_spans = INT_MIN", "?n_spans = 0", "?n_spans = -1", NULL};
 
+static void call_tp_get_default_sess_config(int which)
+{
+    (void)which;
+    float mem_fraction_ = 0.5f;
+    (void)tp_get_default_sess_config(mem_fraction_);
+    got_answer();
+}
+static const char *const cases_tp_get_default_sess_config[] = {"Ggood arguments", NULL};
+
 static void call_tp_default_session_config(int which)
 {
     (void)which;
@@ -7785,6 +7794,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_regex_search", call_tp_regex_search, cases_tp_regex_search},
     {"tp_regex_match", call_tp_regex_match, cases_tp_regex_match},
     {"tp_regex_fullmatch", call_tp_regex_fullmatch, cases_tp_regex_fullmatch},
+    {"tp_get_default_sess_config", call_tp_get_default_sess_config, cases_tp_get_default_sess_config},
     {"tp_default_session_config", call_tp_default_session_config, cases_tp_default_session_config},
     {"tp_session_new", call_tp_session_new, cases_tp_session_new},
     {"tp_session_free", call_tp_session_free, cases_tp_session_free},

@@ -349,6 +349,53 @@ static remote *remote_new(bool peer)
     return r;
 }
 
+/* ==== >>memory ======================================================================================== */
+
+static double asked_part;
+static tp_status limit(tp_device *d, double part)
+{
+    asked_part = part;
+    return d->host ? TP_ERR : TP_OK;
+}
+static tp_status no_limit(tp_device *d, double part)
+{
+    (void)part;
+    return tp_fail(TP_ERR_IO, "%s cannot be asked", d->name);
+}
+TEST(sessions_limit_the_memory_of_devices)
+{
+    static const struct {
+        float asked;
+        double part; /* -1: refused */
+    } t[] = {{0, 0.99f}, {0.25f, 0.25}, {1, 1}, {1.5f, -1}, {-0.5f, -1}, {NAN, -1}};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_device *d[2] = {NULL, NULL};
+    remote *r = remote_new(false);
+    CHECK_OK(tp_cpu_devices_new(1, 1, NULL, d)); /* has no limit: it is not asked */
+    d[1] = &r->d;
+    r->d.limit_memory = limit;
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        tp_session_config c = tp_get_default_sess_config(t[i].asked);
+        c.devices = d;
+        c.n_devices = 2;
+        asked_part = -1;
+        tp_session *s = tp_session_new(g, &c);
+        CHECK((s != NULL) == (t[i].part >= 0));
+        if (!s) CHECK_HAS(tp_last_error(), "memory_fraction is ");
+        CHECK_MSG(asked_part == t[i].part, "case %d: %g", i, asked_part);
+        tp_session_free(s);
+    }
+    r->d.limit_memory = no_limit;
+    tp_session_config c = tp_default_session_config();
+    CHECK(c.memory_fraction == 0.99f);
+    c.devices = d;
+    c.n_devices = 2;
+    CHECK(tp_session_new(g, &c) == NULL);
+    CHECK_STR(tp_last_error(), "remote:0 cannot be asked");
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+
 /* ==== >>net =========================================================================================== */
 
 enum { BATCH = 4, CLASSES = 3, STEPS = 6, MAX_VARS = 32 };

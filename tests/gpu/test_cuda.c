@@ -1939,6 +1939,38 @@ TEST(memory_is_counted)
 }
 
 #ifdef TP_CUDA_SHIM
+/* A session takes its part of the memory, and no more. */
+TEST(memory_fraction_is_a_limit)
+{
+    tp_set_log(quiet, NULL);
+    tp_shim_set_memory((size_t)100 << 20);
+    tp_device *gpu = tp_cuda_open(0);
+    if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) {
+        static const float part[] = {0.5f, 0.6f, 0.5f, 1.0f, 0};
+        for (int i = 0; i < 5; i++) { /* 32 MB are the workspace's, 20 the variable's: 52 of 100 */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_get_variable_as(g, "w", TP_F32, tp_make_shape(5 << 20), tp_init_zeros());
+            tp_session_config sc = tp_get_default_sess_config(part[i]);
+            sc.devices = &gpu;
+            sc.n_devices = 1;
+            tp_session *s = tp_session_new(g, &sc);
+            if (i == 0 || i == 2) {
+                CHECK(s == NULL);
+                CHECK_HAS(tp_last_error(), "for variable 'w' (20971520 bytes)");
+                CHECK_HAS(tp_last_error(), "or raise memory_fraction, which is 0.5");
+            } else CHECK_MSG(s != NULL, "%s", tp_last_error());
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+        void *p = gpu->alloc(gpu, 60 << 20);
+        CHECK(p != NULL);
+        gpu->free(gpu, p);
+        gpu->close(gpu);
+    }
+    tp_shim_set_memory((size_t)8 << 30);
+    tp_set_log(NULL, NULL);
+}
+
 TEST(a_full_gpu_says_so)
 {
     char text[300];

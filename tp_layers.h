@@ -469,7 +469,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
  *     TP_ARGSCOPE(g, conv2d, .filters = 32, .activation = tp_relu) { ... }
  *     TP_ARGSCOPE(g, (conv2d, max_pooling, batch_norm), .data_format = TP_NCHW) { ... }
  *
- * One layer, or up to six in parentheses; the compiler checks that each has the options. Scopes nest field by field: a
+ * One layer, or up to twelve in parentheses; the compiler checks that each has the options. Scopes nest field by field: a
  * call wins over the inner scope, the inner over the outer, and what is not given is inherited. They reach layers
  * inside layers: one for batch_norm reaches tp_bn_relu. Leave the block at its end only (no break, return or goto out
  * of it). Option values are written once for each layer, so they should have no side effects. */
@@ -503,14 +503,20 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP__SET_1(g, l, ...)        TP__EXPAND(TP__CAT(TP__SET, TP__HOW_MANY l), g, TP__BARE l, __VA_ARGS__)
 #define TP__EXPAND(m, ...)          m(__VA_ARGS__)
 #define TP__BARE(...)               __VA_ARGS__
-#define TP__HOW_MANY(...)           TP__SEVENTH(__VA_ARGS__, 6, 5, 4, 3, 2, 1, x_)
-#define TP__SEVENTH(a, b, c, d, e, f, n, ...) n
+#define TP__HOW_MANY(...)           TP__THIRTEENTH(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, x_)
+#define TP__THIRTEENTH(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) n
 #define TP__SET1(g, L, ...)         tp__argscope_set(g, TP__TYPE(L), #L, TP__OPTIONS(layers, tp_##L##_desc, #__VA_ARGS__, __VA_ARGS__))
-#define TP__SET2(g, L, M, ...)      TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
-#define TP__SET3(g, L, M, N, ...)   TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
+#define TP__SET2(g, L, M, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
+#define TP__SET3(g, L, M, N, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
 #define TP__SET4(g, L, M, N, O, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET3(g, M, N, O, __VA_ARGS__)
 #define TP__SET5(g, L, M, N, O, P, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET4(g, M, N, O, P, __VA_ARGS__)
 #define TP__SET6(g, L, M, N, O, P, Q, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET5(g, M, N, O, P, Q, __VA_ARGS__)
+#define TP__SET7(g, L, M, N, O, P, Q, R, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET6(g, M, N, O, P, Q, R, __VA_ARGS__)
+#define TP__SET8(g, L, M, N, O, P, Q, R, S, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET7(g, M, N, O, P, Q, R, S, __VA_ARGS__)
+#define TP__SET9(g, L, M, N, O, P, Q, R, S, T, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET8(g, M, N, O, P, Q, R, S, T, __VA_ARGS__)
+#define TP__SET10(g, L, M, N, O, P, Q, R, S, T, U, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET9(g, M, N, O, P, Q, R, S, T, U, __VA_ARGS__)
+#define TP__SET11(g, L, M, N, O, P, Q, R, S, T, U, V, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET10(g, M, N, O, P, Q, R, S, T, U, V, __VA_ARGS__)
+#define TP__SET12(g, L, M, N, O, P, Q, R, S, T, U, V, W, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET11(g, M, N, O, P, Q, R, S, T, U, V, W, __VA_ARGS__)
 #endif
 /* clang-format on */
 

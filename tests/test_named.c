@@ -71,6 +71,29 @@ TEST(calls_take_true_and_false)
     }
 }
 
+/* Twelve layers in one scope, the first and the last of which are looked at. */
+TEST(an_argscope_is_of_twelve_layers)
+{
+    tp_graph *g = training_graph();
+    const int64_t shape[4] = {2, 3, 8, 8};
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, shape)), *y = NULL;
+    TP_ARGSCOPE(g,
+                (conv2d, max_pooling, avg_pooling, global_avg_pooling, conv2d_transpose, deconv2d, depthwise_conv2d,
+                 fixed_unpooling, caffe_bilinear_upsample, layer_norm, instance_norm, group_norm),
+                .data_format = TP_NCHW)
+    {
+        y = tp_conv2d(x, "first", .filters = 4, .kernel_size = 3);
+        tp_group_norm(y, "last", .groups = 2);
+        tp_max_pooling(y, "pool", .pool_size = 2);
+    }
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    const int64_t made[4] = {2, 4, 8, 8};
+    for (int d = 0; d < 4; d++) CHECK(y->shape.dim[d] == made[d]);
+    const tp_variable *gamma = tp_find_variable(g, "last/gamma");
+    CHECK(gamma != NULL && tp_shape_size(&gamma->shape) == 4);
+    tp_graph_free(g);
+}
+
 TEST(a_zero_is_zero_and_nothing_is_the_default)
 {
     tp_graph *seeds[2] = {tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)), tp_graph_new(NULL)};

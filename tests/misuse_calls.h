@@ -755,6 +755,14 @@ static void call_tp_kernel_fault(int which)
 }
 static const char *const cases_tp_kernel_fault[] = {"Ggood arguments", "!k = NULL", "?value = INT64_MIN", "?value = 0", "?value = -1", NULL};
 
+static void call_tp_device_ready(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    got_device(tp_device_ready(d_));
+}
+static const char *const cases_tp_device_ready[] = {"Ggood arguments", "!d = NULL", NULL};
+
 static void call_tp_cpu_device_new(int which)
 {
     (void)which;
@@ -7477,6 +7485,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_cond_signal", call_tp_cond_signal, cases_tp_cond_signal},
     {"tp_cond_broadcast", call_tp_cond_broadcast, cases_tp_cond_broadcast},
     {"tp_kernel_fault", call_tp_kernel_fault, cases_tp_kernel_fault},
+    {"tp_device_ready", call_tp_device_ready, cases_tp_device_ready},
     {"tp_cpu_device_new", call_tp_cpu_device_new, cases_tp_cpu_device_new},
     {"tp_cpu_devices_new", call_tp_cpu_devices_new, cases_tp_cpu_devices_new},
     {"tp_device_isa", call_tp_device_isa, cases_tp_device_isa},

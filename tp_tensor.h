@@ -4350,6 +4350,7 @@ static void tp__device_close(tp_device *d)
 }
 TP_DEF tp_device *tp_device_ready(tp_device *d)
 {
+    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else who found none has said why */
     if (!d || d->destroy) return d;
     d->destroy = d->close;
     d->close = tp__device_close;
@@ -4436,7 +4437,7 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
 {
     TP__REQUIRE(d && op, TP_ERR_ARG)
 
-    if (d->close != tp__cpu_close)
+    if (d->close != tp__cpu_close && d->destroy != tp__cpu_close)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s: kernels can be added to CPU devices only", d->name);
     if (!op || !op[0] || strlen(op) >= TP__KERNEL_NAME || !fn)
         return tp_fail(TP_ERR_ARG, "device %s: a kernel needs a function and an op's name of 1 to %d bytes", d->name,

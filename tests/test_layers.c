@@ -669,7 +669,7 @@ static tp_node *negated_build(tp_node *x, const void *desc)
     (void)desc;
     return tp_neg(x);
 }
-#define tp_shifted(x, ...) tp_layer_apply((x), "shifted", TP__OPTIONS(tp_shifted_desc, __VA_ARGS__))
+#define tp_shifted(x, ...) tp_layer_apply((x), "shifted", (&(const tp_shifted_desc){.at_ = TP_AT, __VA_ARGS__}))
 
 TEST(functions_join_argscope)
 {

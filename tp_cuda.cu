@@ -16,6 +16,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
+#include <dlfcn.h>
 #include <math.h>
 #ifndef TP_NO_NCCL
 #include <nccl.h>
@@ -101,7 +102,8 @@ typedef struct tp__cuda {
     int n_late;
     tp_status status; /* the first failure of a kernel; wait() tells of it */
     char error[512];
-    tp__product *product; /* remembered choices of a product's algorithm, by hash; room for a power of two */
+    struct tp__nvml *nvml; /* asked for how busy it is; NULL: not yet */
+    tp__product *product;  /* remembered choices of a product's algorithm, by hash; room for a power of two */
     int64_t n_product, product_room;
     struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
 } tp__cuda;
@@ -240,6 +242,74 @@ extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
     *now = (size_t)used;
     *most = (size_t)high;
     return tp__cuda_status(c, e, "counting its memory");
+}
+
+static tp_status tp__cuda_memory_use(tp_device *d, tp_memory_use *m)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    size_t available = 0, total = 0;
+    cudaSetDevice(c->ordinal);
+    const cudaError_t e = cudaMemGetInfo(&available, &total);
+    if (e != cudaSuccess) return tp__cuda_status(c, e, "counting its memory");
+    m->total = (int64_t)total;
+    m->available = (int64_t)available;
+    size_t now = 0, most = 0;
+    if (!c->pool) return TP_OK;
+    const tp_status st = tp_cuda_memory(d, &now, &most);
+    m->used = (int64_t)now;
+    m->peak = (int64_t)most;
+    return st;
+}
+
+/* The driver's NVML, by name and not before somebody asks, so that programs link and run without it. Its functions return 0
+ * where all is well. */
+#pragma weak dlopen /* an older libc has them in a library of their own, which may not be linked */
+#pragma weak dlsym
+#pragma weak dlclose
+typedef struct tp__nvml {
+    void *library, *gpu;
+    struct {
+        unsigned kernels, memory; /* percent of the last moment in which there were such */
+    } busy;
+    int (*shutdown)(void);
+    int (*rates)(void *gpu, void *busy);
+} tp__nvml;
+
+static void tp__nvml_free(tp__nvml *n)
+{
+    if (!n) return;
+    if (n->gpu) n->shutdown();
+    if (n->library) dlclose(n->library);
+    free(n);
+}
+
+/* It stays as it is when something is missing: with no gpu. */
+static void tp__nvml_find(tp__nvml *n, int ordinal)
+{
+    char bus[32] = "";
+    if (!dlopen || !dlsym || !dlclose || !(n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL))) return;
+    int (*const init)(void) = reinterpret_cast<int (*)(void)>(dlsym(n->library, "nvmlInit_v2"));
+    int (*const find)(const char *, void **) =
+        reinterpret_cast<int (*)(const char *, void **)>(dlsym(n->library, "nvmlDeviceGetHandleByPciBusId_v2"));
+    n->shutdown = reinterpret_cast<int (*)(void)>(dlsym(n->library, "nvmlShutdown"));
+    n->rates = reinterpret_cast<int (*)(void *, void *)>(dlsym(n->library, "nvmlDeviceGetUtilizationRates"));
+    if (!init || !find || !n->shutdown || !n->rates) return;
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal) != cudaSuccess) {
+        cudaGetLastError();
+        return;
+    }
+    if (init() != 0) return;
+    if (find(bus, &n->gpu) == 0) return;
+    n->gpu = NULL;
+    n->shutdown();
+}
+
+static double tp__cuda_utilization(tp_device *d)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    if (!c->nvml && (c->nvml = (tp__nvml *)calloc(1, sizeof *c->nvml)) != NULL) tp__nvml_find(c->nvml, c->ordinal);
+    if (!c->nvml || !c->nvml->gpu || c->nvml->rates(c->nvml->gpu, &c->nvml->busy) != 0) return -1;
+    return c->nvml->busy.kernels;
 }
 
 /* The next piece of pinned memory, once the transfer that used it is over. */
@@ -9059,6 +9129,7 @@ static void tp__cuda_close(tp_device *d)
     cudaGetLastError();
     pthread_mutex_destroy(&c->staging);
     pthread_mutex_destroy(&c->filling);
+    tp__nvml_free(c->nvml);
     free(c->product);
     free(c);
 }
@@ -9116,6 +9187,8 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     d->scratch = tp__cuda_scratch;
     d->make_current = tp__cuda_make_current;
     d->wait = tp__cuda_wait;
+    d->memory = tp__cuda_memory_use;
+    d->utilization = tp__cuda_utilization;
     d->record_begin = tp__cuda_record_begin;
     d->record_end = tp__cuda_record_end;
     d->replay = tp__cuda_replay;

@@ -406,7 +406,7 @@ typedef struct tp_type {
 /* A contiguous row-major array in host memory. Zero-initialise; free with tp_tensor_free. `data` points into `own`
  * or, for a view, to memory of somebody else. The owned buffer is kept for reuse when the tensor becomes a view. With `device`
  * it lies in that device's memory: tp_tensor_to_device and tp_tensor_stage make such, sessions and predictors take them as
- * feeds, tp_tensor_copy brings them back, and all else wants host memory. Free them before the device is closed. */
+ * feeds, tp_tensor_copy brings them back, and all else wants host memory. The device stays until they are freed. */
 typedef struct tp_tensor {
     tp_dtype dtype;
     tp_shape shape;
@@ -529,6 +529,13 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value);
  * its inputs, and gives the same bits for any number of threads. */
 typedef void (*tp_kernel_fn)(const tp_call *k);
 
+/* Bytes of a device's memory; -1: unknown. */
+typedef struct tp_memory_use {
+    int64_t total;      /* that it has; the CPU: the machine's */
+    int64_t available;  /* of these, that anybody may still have */
+    int64_t used, peak; /* what is allocated by alloc of this tp_device: now, and at most since it was opened */
+} tp_memory_use;
+
 /* A device: memory and a stream of kernels in order. All functions but those marked NULL are required; `host` says that
  * its memory can be read by the CPU. upload and download are in order with the kernels; upload is done with the host's
  * memory when it returns, download at the next wait. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
@@ -571,18 +578,21 @@ struct tp_device {
     tp_status (*record_end)(tp_device *d, void **recording);
     tp_status (*replay)(tp_device *d, void *recording);
     void (*record_free)(tp_device *d, void *recording);
-    /* The caller needs it no longer. It stays until the sessions on it are freed, which may be before or after. */
+    /* For tp_device_memory and tp_device_utilization. NULL: unknown. */
+    tp_status (*memory)(tp_device *d, tp_memory_use *m);
+    double (*utilization)(tp_device *d);
+    /* The caller needs it no longer. It stays until the sessions and tensors on it are freed, which may be before or after. */
     void (*close)(tp_device *d);
     tp_pool *pool;             /* host devices: the threads kernels run on */
     const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
     bool amx;                  /* host devices: large products go through bf16 tiles ("amx" was asked for) */
     void *impl;
     void (*destroy)(tp_device *d); /* gives everything back; tp_device_ready sets it */
-    int users_;                    /* the caller and the sessions on it */
+    int users_;                    /* the caller, the sessions and tensors on it */
     bool closed_;
 };
-/* A device of your own, whose table is filled in and whose close gives everything back: close then waits for the last session that
- * uses it. Devices that the library opens are ready. Returns d. */
+/* A device of your own, whose table is filled in and whose close gives everything back: close then waits for the last session
+ * or tensor that uses it. Devices that the library opens are ready. Returns d. */
 TP_DEF tp_device *tp_device_ready(tp_device *d);
 
 /* The CPU as a device. threads: 0 = one a processor. isa: NULL = the best this machine has (or $TP_ISA), else
@@ -596,6 +606,12 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out);
 /* "avx512"; "naive" without vector kernels; of a device that is not the host its name */
 TP_DEF const char *tp_device_isa(const tp_device *d);
+/* How much memory a device has and holds. What it cannot tell is -1, and that is no error. Any thread. */
+TP_DEF tp_status tp_device_memory(tp_device *d, tp_memory_use *m);
+/* How busy it was, in percent; negative: unknown. By one thread at a time. The CPU: the time that processors have worked for
+ * this process since the device was last asked (or made), of what its threads could have; other threads of the program
+ * count too, so that it may be more than 100. A GPU: as its driver says (NVML, looked for at run time), of the last moment. */
+TP_DEF double tp_device_utilization(tp_device *d);
 /* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 typedef void (*tp_say_fn)(tp_log_level level, const char *fmt, ...);
@@ -1523,21 +1539,29 @@ static TP__UNUSED int tp__os_shell(const char *command)
 #endif
 }
 
-/* Bytes of memory that are free; negative where the system does not tell. */
-static TP__UNUSED double tp__os_free_memory(void)
+/* Bytes of memory that the machine has and that are free; -1 where the system does not tell. */
+static TP__UNUSED void tp__os_memory(int64_t *total, int64_t *available)
 {
+    *total = *available = -1;
 #ifdef _WIN32
     MEMORYSTATUSEX is;
     is.dwLength = sizeof is;
-    return GlobalMemoryStatusEx(&is) ? (double)is.ullAvailPhys : -1;
+    if (!GlobalMemoryStatusEx(&is)) return;
+    *total = (int64_t)is.ullTotalPhys;
+    *available = (int64_t)is.ullAvailPhys;
 #elif defined(__linux__)
     char text[1024];
     tp__os_peek("/proc/meminfo", text, sizeof text);
-    const char *line = strstr(text, "MemAvailable:");
-    return line ? 1024.0 * (double)strtoll(line + 13, NULL, 10) : -1;
-#else
-    return -1;
+    const char *all = strstr(text, "MemTotal:"), *line = strstr(text, "MemAvailable:");
+    if (all) *total = 1024 * strtoll(all + 9, NULL, 10);
+    if (line) *available = 1024 * strtoll(line + 13, NULL, 10);
 #endif
+}
+static TP__UNUSED double tp__os_free_memory(void)
+{
+    int64_t total, available;
+    tp__os_memory(&total, &available);
+    return (double)available;
 }
 
 /* Large pages for a block, please: advice. Without them a big arena is faulted in 4 KiB at a time. (The declaration is hidden
@@ -1574,6 +1598,22 @@ static double tp__os_clock(void) /* seconds since some moment; it never goes bac
 #else
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+#endif
+}
+
+static double tp__os_cpu_clock(void) /* seconds that processors have worked for this process, all threads together */
+{
+#if defined(TP__NO_SYSTEM)
+    return (double)clock() / (double)CLOCKS_PER_SEC;
+#elif defined(_WIN32)
+    FILETIME made, ended, kernel, user;
+    if (!GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user)) return 0;
+    return 1e-7 * ((double)((uint64_t)kernel.dwHighDateTime << 32 | kernel.dwLowDateTime) +
+                   (double)((uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime));
+#else
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 #endif
 }
@@ -2940,29 +2980,41 @@ TP_DEF char *tp_strdup(const char *s)
 #define TP__HUGE_PAGE  ((size_t)2 << 20)
 #define TP__HUGE_BLOCK TP__HUGE_PAGE /* from here on blocks are aligned to huge pages */
 
+/* What stands right before an aligned block: where malloc's begins, and how large it is itself. */
+typedef struct tp__aligned {
+    char *base;
+    size_t size;
+} tp__aligned;
+
 TP_DEF void *tp_alloc_aligned(size_t size)
 {
     size_t align = size >= TP__HUGE_BLOCK ? TP__HUGE_PAGE : TP__ALIGN;
-    size_t extra = align + sizeof(void *); /* the base pointer stands right before the block */
+    tp__aligned head;
+    size_t extra = align + sizeof head;
     if (size > PTRDIFF_MAX - extra) {
         tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
         return NULL;
     }
-    char *base = (char *)tp_malloc(size + extra);
-    if (!base) return NULL;
-    char *p = base + sizeof(void *);
+    head.base = (char *)tp_malloc(size + extra);
+    head.size = size;
+    if (!head.base) return NULL;
+    char *p = head.base + sizeof head;
     p += (align - (size_t)((uintptr_t)p % align)) % align;
-    memcpy(p - sizeof base, &base, sizeof base);
+    memcpy(p - sizeof head, &head, sizeof head);
     if (align == TP__HUGE_PAGE) tp__os_large_pages(p, size / TP__HUGE_PAGE * TP__HUGE_PAGE);
     return p;
 }
 
+static tp__aligned tp__aligned_head(const void *p)
+{
+    tp__aligned head;
+    memcpy(&head, (const char *)p - sizeof head, sizeof head);
+    return head;
+}
+
 TP_DEF void tp_free_aligned(void *p)
 {
-    if (!p) return;
-    char *base;
-    memcpy(&base, (char *)p - sizeof base, sizeof base);
-    tp_free(base);
+    if (p) tp_free(tp__aligned_head(p).base);
 }
 
 /* -- arena ---------------------------------------------------------------------------------------------- */
@@ -3428,6 +3480,8 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
     return TP_OK;
 }
 
+static void tp__device_use(tp_device *d, int more);
+
 /* What t owns goes. */
 static void tp__tensor_drop(tp_tensor *t)
 {
@@ -3435,6 +3489,7 @@ static void tp__tensor_drop(tp_tensor *t)
     if (d && t->staged_) (void)d->unstage(d, t->staged_ - 1, NULL);
     if (!d) tp_free_aligned(t->own);
     else if (t->own) d->free(d, t->own);
+    if (d) tp__device_use(d, -1);
     t->own = NULL;
     t->own_device_ = NULL;
     t->capacity = 0;
@@ -3538,6 +3593,7 @@ static tp_status tp__tensor_room(tp_tensor *t, tp_device *d, tp_dtype dtype, con
     if (t->own_device_ != d || !t->own || t->capacity < bytes) {
         void *own = d->alloc(d, bytes ? bytes : 1);
         if (!own) return tp_fail(TP_ERR_NOMEM, "out of memory on %s for a tensor of %zu bytes", d->name, bytes);
+        tp__device_use(d, 1);
         tp__tensor_drop(t);
         t->own_device_ = d;
         t->own = own;
@@ -3581,7 +3637,10 @@ TP_DEF tp_status tp_tensor_stage(tp_tensor *t, tp_device *d, const tp_tensor *ho
     int number = 0;
     if (st == TP_OK) st = d->stage(d, host->data, bytes, &number);
     if (st != TP_OK) return st;
-    if (t->own_device_ != d) tp__tensor_drop(t);
+    if (t->own_device_ != d) {
+        tp__tensor_drop(t);
+        tp__device_use(d, 1);
+    }
     t->dtype = host->dtype;
     t->shape = host->shape;
     t->data = NULL;
@@ -4277,6 +4336,8 @@ typedef struct tp__cpu_threads {
 
 typedef struct tp__cpu {
     tp__cpu_threads *threads; /* the ones made with the device; d->pool may be set to others */
+    int64_t used, peak;       /* atomic: bytes */
+    double asked, worked; /* when it was last asked how busy it was: tp_time, and the process's time on processors */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -4284,14 +4345,41 @@ typedef struct tp__cpu {
 
 static void *tp__cpu_alloc(tp_device *d, size_t bytes)
 {
-    (void)d;
-    return tp_alloc_aligned(bytes);
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    void *p = tp_alloc_aligned(bytes);
+    if (!p) return NULL;
+    const int64_t used = __atomic_add_fetch(&cpu->used, (int64_t)bytes, __ATOMIC_RELAXED);
+    int64_t peak = __atomic_load_n(&cpu->peak, __ATOMIC_RELAXED);
+    while (used > peak &&
+           !__atomic_compare_exchange_n(&cpu->peak, &peak, used, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return p;
 }
 
 static void tp__cpu_free(tp_device *d, void *p)
 {
-    (void)d;
+    if (!p) return;
+    __atomic_sub_fetch(&((tp__cpu *)d->impl)->used, (int64_t)tp__aligned_head(p).size, __ATOMIC_RELAXED);
     tp_free_aligned(p);
+}
+
+static tp_status tp__cpu_memory(tp_device *d, tp_memory_use *m)
+{
+    const tp__cpu *cpu = (const tp__cpu *)d->impl;
+    tp__os_memory(&m->total, &m->available);
+    m->used = __atomic_load_n(&cpu->used, __ATOMIC_RELAXED);
+    m->peak = __atomic_load_n(&cpu->peak, __ATOMIC_RELAXED);
+    return TP_OK;
+}
+
+static double tp__cpu_utilization(tp_device *d)
+{
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    const double now = tp_time(), worked = tp__os_cpu_clock();
+    const double could = (now - cpu->asked) * tp_pool_threads(d->pool), did = worked - cpu->worked;
+    cpu->asked = now;
+    cpu->worked = worked;
+    return could > 0 && did > 0 ? 100 * did / could : 0;
 }
 
 static tp_status tp__cpu_copy(tp_device *d, void *dst, const void *src, size_t bytes)
@@ -4334,7 +4422,7 @@ static void tp__cpu_close(tp_device *d)
 }
 
 /* One user less or more; the last one closes it. Devices that were not made ready are their owner's. */
-TP__UNUSED static void tp__device_use(tp_device *d, int more)
+static void tp__device_use(tp_device *d, int more)
 {
     if (d->destroy && __atomic_add_fetch(&d->users_, more, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
 }
@@ -4342,7 +4430,8 @@ static void tp__device_close(tp_device *d)
 {
     if (!d) return;
     if (d->closed_) {
-        tp_fail(TP_ERR_STATE, "%s was closed already; it stays until the sessions on it are freed", d->name);
+        tp_fail(TP_ERR_STATE, "%s was closed already; it stays until the sessions and tensors on it are freed",
+                d->name);
         return;
     }
     d->closed_ = true;
@@ -4373,6 +4462,8 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
     d->copy = tp__cpu_copy;
     d->find_kernel = tp__cpu_find_kernel;
     d->wait = tp__cpu_wait;
+    d->memory = tp__cpu_memory;
+    d->utilization = tp__cpu_utilization;
     d->close = tp__cpu_close;
     d->isa = isa;
 
@@ -4385,6 +4476,7 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
         cpu->threads->users = 1;
         cpu->threads->pool = tp_pool_new(threads);
     }
+    if (cpu) cpu->asked = tp_time(), cpu->worked = tp__os_cpu_clock();
     if (cpu && cpu->threads) d->pool = cpu->threads->pool;
     if (!d->pool) {
         tp__cpu_close(d);
@@ -4431,6 +4523,20 @@ TP_DEF const char *tp_device_isa(const tp_device *d)
     TP__REQUIRE(d, "")
 
     return !d->host ? d->name : d->amx ? "amx" : d->isa ? tp__isa_name(d->isa) : "naive";
+}
+
+TP_DEF tp_status tp_device_memory(tp_device *d, tp_memory_use *m)
+{
+    TP__REQUIRE(d && m, TP_ERR_ARG)
+
+    m->total = m->available = m->used = m->peak = -1;
+    return d->memory ? d->memory(d, m) : TP_OK;
+}
+
+TP_DEF double tp_device_utilization(tp_device *d)
+{
+    TP__REQUIRE(d, -1)
+    return d->utilization ? d->utilization(d) : -1;
 }
 
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)

@@ -246,7 +246,7 @@ BY_TYPE = {
     "const tp_export_serving_desc *": "NULL", "const tp_import_onnx_desc *": "NULL", "tp_onnx_model *": "&onnx_model",
     "tp_node *const *const *": "list_of_lists()", "tp_callback **": "callbacks_out", "tp_monitor **": "monitors_out",
     "uint32_t *": "u32s", "tp_regex **": "&regex_out", "tp_regex *": "regex()", "const tp_regex *": "regex()",
-    "bool *": "&bool_out", "tp_span *": "spans", "tp_trace *": "&trace_out", "const tp_trace *": "&trace_out", "const tp_run_options *": "&run_options", "tp_gradproc": "tp_gradproc_check()",
+    "bool *": "&bool_out", "tp_span *": "spans", "tp_trace *": "&trace_out", "const tp_trace *": "&trace_out", "const tp_run_options *": "&run_options", "tp_memory_use *": "&memory_out", "tp_gradproc": "tp_gradproc_check()",
 }
 # Fields of descriptors that a good call needs; the others stay zero.
 FIELDS = {

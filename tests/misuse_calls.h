@@ -792,6 +792,24 @@ static void call_tp_device_isa(int which)
 }
 static const char *const cases_tp_device_isa[] = {"Ggood arguments", "!d = NULL", NULL};
 
+static void call_tp_device_memory(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    tp_memory_use *m_ = which == 2 ? NULL : &memory_out;
+    got_status(tp_device_memory(d_, m_));
+}
+static const char *const cases_tp_device_memory[] = {"Ggood arguments", "!d = NULL", "!m = NULL", NULL};
+
+static void call_tp_device_utilization(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_device_utilization(d_);
+    got_answer();
+}
+static const char *const cases_tp_device_utilization[] = {"Ggood arguments", "!d = NULL", NULL};
+
 static void call_tp_device_add_kernel(int which)
 {
     (void)which;
@@ -7489,6 +7507,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_cpu_device_new", call_tp_cpu_device_new, cases_tp_cpu_device_new},
     {"tp_cpu_devices_new", call_tp_cpu_devices_new, cases_tp_cpu_devices_new},
     {"tp_device_isa", call_tp_device_isa, cases_tp_device_isa},
+    {"tp_device_memory", call_tp_device_memory, cases_tp_device_memory},
+    {"tp_device_utilization", call_tp_device_utilization, cases_tp_device_utilization},
     {"tp_device_add_kernel", call_tp_device_add_kernel, cases_tp_device_add_kernel},
     {"tp_device_parallel", call_tp_device_parallel, cases_tp_device_parallel},
     {"tp_gemm_scratch", call_tp_gemm_scratch, cases_tp_gemm_scratch},

@@ -146,7 +146,8 @@ TEST(device_graph_session_and_predictor_are_freed_in_any_order)
             }
             if (c == order && *c == 'd') {
                 d->close(d);
-                CHECK_HAS(tp_last_error(), "cpu:0 was closed already; it stays until the sessions on it are freed");
+                CHECK_HAS(tp_last_error(),
+                          "cpu:0 was closed already; it stays until the sessions and tensors on it are freed");
                 CHECK(tp_session_new(g, &config) == NULL);
                 CHECK_HAS(tp_last_error(), "device 0 of the session is missing, was closed");
             }
@@ -191,7 +192,7 @@ TEST(trainer_predictors_and_device_are_freed_in_any_order)
         tp_predictor *q = tp_offline_predictor(&c);
         if (!CHECK_MSG(p && q, "%s", tp_last_error())) return;
         float data[6] = {1, 2, 3, 4, 5, 6};
-        tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+        tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
         tp_tensor_view(&value, TP_F32, shape_of(3, 2), data);
         const tp_tensor *out = NULL;
         for (const char *k = order; *k; k++) {

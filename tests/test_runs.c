@@ -869,11 +869,12 @@ TEST(a_tensor_on_a_device_is_fed)
     CHECK_OK(tp_tensor_copy(&there[0], &there[0]));
     CHECK(there[0].device == NULL && tp_tensor_get(&there[0], 0) == 1 && there[0].data != &one);
     CHECK_OK(tp_tensor_unstage(&there[0]));
+    CHECK_OK(tp_tensor_to_device(&there[2], d[2], &host));
+    for (int i = 0; i < 3; i++) d[i]->close(d[i]); /* they stay until nobody is on them */
     for (int i = 0; i < 3; i++) tp_tensor_free(&there[i]);
     tp_tensor_free(&host);
     tp_session_free(s);
     tp_graph_free(g);
-    for (int i = 0; i < 3; i++) d[i]->close(d[i]);
 }
 
 TEST_MAIN()

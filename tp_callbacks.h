@@ -515,6 +515,19 @@ TP_DEF tp_callback *tp_cb_host_memory_tracker(void);
  * format for numbers, {{ and }} by a brace. (The original's `names` are those in the command.) A missing stat fails the training, a failing command is logged. [callbacks: SendStat] */
 TP_DEF tp_callback *tp_cb_send_stat(const char *command);
 
+/* Ends the training, as success, when a stat was not better than its best by more than threshold for `patience` triggers at
+ * which it was new: smaller, with reverse larger. NaN is never better. It stands behind what reports the stat, whose absence at two triggers is
+ * an error. What it has seen travels in checkpoints; a training that it ended and that is resumed ends at once, unless patience is
+ * larger now. */
+typedef struct tp_cb_early_stopping_desc {
+    tp_at at_;
+    const char *monitor_stat;
+    int patience;     /* 0 = 5 */
+    double threshold; /* 0: any improvement counts */
+    tp_tri reverse;   /* TP_YES: larger is better, an accuracy; default TP_NO */
+} tp_cb_early_stopping_desc;
+TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
+
 /* ==== >>savers ======================================================================================== */
 
 /* At each trigger it asks for a checkpoint. When all callbacks have triggered, all saved variables and what an exact
@@ -794,6 +807,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_cb_dump_tensors(...) TP__CALL(callbacks, tp_cb_dump_tensors, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_tensor_printer(...) TP__CALL(callbacks, tp_cb_tensor_printer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_simple_moving_average(...) TP__CALL(callbacks, tp_cb_simple_moving_average, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_early_stopping(...) TP__CALL(callbacks, tp_cb_early_stopping, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_min_saver(...) TP__CALL(callbacks, tp_cb_min_saver, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_max_saver(...) TP__CALL(callbacks, tp_cb_max_saver, #__VA_ARGS__, __VA_ARGS__)
 #define tp_inf_scalar_stats(...) TP__CALL(callbacks, tp_inf_scalar_stats, #__VA_ARGS__, __VA_ARGS__)
@@ -813,6 +827,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_cb_dump_tensors(names_, ...) TP__CALL1(callbacks, tp_cb_dump_tensors, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_tensor_printer(names_, ...) TP__CALL1(callbacks, tp_cb_tensor_printer, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_simple_moving_average(names_, ...) TP__CALL1(callbacks, tp_cb_simple_moving_average, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_early_stopping(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_early_stopping, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_min_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_min_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_max_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_max_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_inf_scalar_stats(names_, ...) TP__CALL1(callbacks, tp_inf_scalar_stats, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -4370,6 +4385,94 @@ TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
     return tp__best_new(d, true);
+}
+
+/* -- early stopping */
+
+typedef struct tp__patience {
+    const char *stat;
+    double threshold, best;
+    int patience, missing;
+    int64_t since, step; /* triggers without progress; step of the newest value */
+    bool reverse, have;
+} tp__patience;
+
+static tp_status tp__patience_is_over(tp_callback *cb)
+{
+    const tp__patience *p = (const tp__patience *)cb->user;
+    if (p->since < p->patience) return TP_OK;
+    return tp_stop(cb->train, "%s was not better than %.6g %lld times", p->stat, p->best, (long long)p->since);
+}
+
+static tp_status tp__patience_trigger(tp_callback *cb)
+{
+    tp__patience *p = (tp__patience *)cb->user;
+    tp_stat stat;
+    memset(&stat, 0, sizeof stat);
+    if (tp_monitors_get_latest(cb->train->monitors, p->stat, &stat) != TP_OK)
+        return tp__stat_missing(cb, p->stat, &p->missing);
+    if (p->have && stat.step == p->step) return TP_OK; /* nothing new */
+    const double gain = p->reverse ? stat.value - p->best : p->best - stat.value;
+    const bool number = !tp__is_not_a_number(stat.value);
+    if (number && (!p->have || tp__is_not_a_number(p->best) || gain > p->threshold)) {
+        p->best = stat.value;
+        p->since = 0;
+    } else {
+        if (!p->have) p->best = stat.value;
+        p->since++;
+    }
+    p->have = true;
+    p->step = stat.step;
+    return tp__patience_is_over(cb);
+}
+
+static tp_status tp__patience_before_train(tp_callback *cb) { return cb->resumed ? tp__patience_is_over(cb) : TP_OK; }
+
+static tp_status tp__patience_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__patience *p = (const tp__patience *)cb->user;
+    int64_t seen[3];
+    seen[0] = p->have, seen[1] = p->since, seen[2] = p->step;
+    const tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
+    return st == TP_OK ? tp_state_put_i64(d, prefix, "seen", seen, 3) : st;
+}
+
+static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__patience *p = (tp__patience *)cb->user;
+    int64_t seen[3];
+    double best;
+    if (!tp_state_get_f64(d, prefix, "best", &best, 1) || !tp_state_get_i64(d, prefix, "seen", seen, 3)) return TP_OK;
+    p->best = best;
+    p->have = seen[0] != 0, p->since = seen[1], p->step = seen[2];
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    if (!d->monitor_stat || !*d->monitor_stat)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "EarlyStopping: .monitor_stat is missing");
+    if (d->patience < 0 || !(d->threshold >= 0))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "EarlyStopping: .patience is %d, .threshold %g: neither is below 0", d->patience,
+                                d->threshold);
+    tp_callback *cb = tp_callback_new("EarlyStopping", sizeof(tp__patience));
+    if (!cb) return NULL;
+    tp__patience *p = (tp__patience *)cb->user;
+    if (!(p->stat = tp_arena_strdup(&cb->mem_, d->monitor_stat))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    p->patience = d->patience ? d->patience : 5;
+    p->threshold = d->threshold;
+    p->reverse = d->reverse == TP_YES;
+    cb->id = p->stat;
+    cb->before_train = tp__patience_before_train;
+    cb->trigger = tp__patience_trigger;
+    cb->save_state = tp__patience_save_state;
+    cb->load_state = tp__patience_load_state;
+    return cb;
 }
 
 /* ==== >>inference ===================================================================================== */

@@ -324,6 +324,14 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
 #define TP_NAME_SCOPE(g, name_)                                                  \
     for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
          TP__U(tp__i) = (tp_name_scope_pop(g), 0))
+/* TP_VARIABLE_SCOPE(g, "gen") { ... }, TP_VARIABLE_SCOPE(g, "gen", .reuse = TP_REUSE_AUTO) { ... }: the name, then options of
+ * tp_variable_scope_desc. Leave the block at its end only. */
+#ifdef TP_KEYWORDS
+#define TP_VARIABLE_SCOPE(g_, ...)                                                                       \
+    for (int TP__U(tp__i) =                                                                              \
+             (tp_variable_scope_push((g_), TP_OPTIONS(tp_variable_scope_desc, .name = __VA_ARGS__)), 1); \
+         TP__U(tp__i); TP__U(tp__i) = (tp_variable_scope_pop(g_), 0))
+#endif
 
 /* What is made inside runs, and its variables live, on the session's device number `device`; outside it is device 0.
  * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
@@ -740,8 +748,18 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
+/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose axes are gone from the result. */
 #ifdef TP_KEYWORDS
-#define tp_reshape(x, ...) tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
+#define tp_reshape(x, ...)          tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
+#define tp_concat_along(axis_, ...) tp_concat(TP__NODES(__VA_ARGS__), (axis_))
+#define tp_stack_along(axis_, ...)  tp_stack(TP__NODES(__VA_ARGS__), (axis_))
+#define tp_add_all(...)             tp_add_n(TP__NODES(__VA_ARGS__))
+#define tp_sum_over(x_, ...)        tp_reduce_sum((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_mean_over(x_, ...)       tp_reduce_mean((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_max_over(x_, ...)        tp_reduce_max((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_min_over(x_, ...)        tp_reduce_min((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_prod_over(x_, ...)       tp_reduce_prod((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_permute(x_, ...)         tp_transpose((x_), TP__INTS(__VA_ARGS__))
 #endif
 
 /* -- random: fresh numbers each run, a function of (seed, op name, random step, index) */
@@ -856,10 +874,12 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 #ifndef __cplusplus
 #define tp_add_tensor_summary(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__, __VA_ARGS__))
 #define tp_add_param_summary(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__, __VA_ARGS__))
+#define TP__INTS(...)  (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
 #define TP__NODES(...) (tp_node *const[]){__VA_ARGS__}, (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *))
 #elif __cplusplus >= 202002L
 #define tp_add_tensor_summary_with(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
 #define tp_add_param_summary_with(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__INTS(...)  TP__LIST(int, __VA_ARGS__)
 #define TP__NODES(...) TP__LIST(tp_node *, __VA_ARGS__)
 #endif
 #ifdef TP_KEYWORDS
@@ -997,6 +1017,9 @@ TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const
 TP_DEF int tp_session_cancel(tp_session *s);
 /* One fetch, no feeds, into a tensor of the caller's. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
+/* While the graph is being built: what x is, with the variables' initial values and what is fed, into *value; NULL: its shape
+ * and first elements are logged. On the CPU, in a session of its own, which takes a moment: to look at something. */
+TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value);
 /* A variable's value now; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
@@ -1120,6 +1143,8 @@ typedef struct tp_saver_restore_desc {
     const char *const *ignore;
     int n_ignore;
     bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip what cannot fit */
+    bool
+        strict; /* names that are in one side only are a mistake, TP_ERR_NAME, instead of a warning. Not with relaxed */
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
@@ -1203,7 +1228,13 @@ TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_te
 /* Of any: n_inputs tensors, one an input; n_outputs pointers, one an output. Another number of them is TP_ERR_ARG. */
 TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
                               int n_outputs);
-TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
+/* For recurrent networks, step by step: from now on input number `input` is what output number `output` was in the call before,
+ * zeros in the first one, and is not given any more: the arrays of tp_predict_n lack it, the others keep their order, and input
+ * numbers here stay those of the config. An unknown first dimension is the batch of the first input that is given. A call that fails changes no
+ * state. reset: zeros again. */
+TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
+TP_DEF void tp_predictor_reset(tp_predictor *p);
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* those that are given */
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
 TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
@@ -5801,7 +5832,8 @@ struct tp_session {
     tp_device *own_device;
     void **var_data; /* by variable id */
     int n_var, var_cap;
-    bool *loaded; /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
+    bool predicts; /* what loads into it does so for a predictor */
+    bool *loaded;  /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
@@ -9132,6 +9164,31 @@ TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value
     return st == TP_OK ? tp_tensor_copy(value, v) : st;
 }
 
+TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value)
+{
+    tp_graph *g = tp_node_graph(x);
+    TP__REQUIRE(x && (feeds || n_feeds == 0) && n_feeds >= 0, TP_ERR_ARG)
+    if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_because);
+    tp_session_config c;
+    memset(&c, 0, sizeof c);
+    c.threads = 1;
+    tp_session *s = tp_session_new(g, &c);
+    const tp_tensor *v = NULL;
+    tp_status st = s ? tp_session_run(s, feeds, n_feeds, &x, 1, &v) : TP_ERR_NOMEM;
+    if (st == TP_OK && value) st = tp_tensor_copy(value, v);
+    if (st == TP_OK && !value) {
+        char shape[TP_SHAPE_TEXT];
+        tp_buf text;
+        memset(&text, 0, sizeof text);
+        for (int64_t i = 0; i < tp_tensor_size(v) && i < 20; i++) tp_buf_printf(&text, " %.6g", tp_tensor_get(v, i));
+        tp_log(TP_LOG_INFO, "%s %s %s:%s%s", x->op->name, tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape),
+               text.data ? text.data : "", tp_tensor_size(v) > 20 ? " ..." : "");
+        tp_buf_free(&text);
+    }
+    tp_session_free(s);
+    return st;
+}
+
 static tp_status tp__no_variable(const tp_graph *g)
 {
     char why[TP__MISSING_TEXT];
@@ -10014,7 +10071,7 @@ typedef struct tp__restore {
     char *path, *prefix;
     char **ignore;
     int n_ignore;
-    bool relaxed, from_dict;
+    bool relaxed, strict, from_dict;
     tp_dict dict;
 } tp__restore;
 
@@ -10029,6 +10086,35 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
+/* What stands in one side only, or NULL: warned about, or refused. */
+static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
+{
+    const char *file = r->from_dict ? "dict" : "checkpoint";
+    if (r->strict && (graph_only || file_only))
+        return tp_fail(TP_ERR_NAME, "SaverRestore: .strict: %s%s%s%s%s%s%s",
+                       graph_only ? "in the graph, but not in the " : "", graph_only ? file : "",
+                       graph_only ? ": " : "", graph_only ? graph_only : "", graph_only && file_only ? "; " : "",
+                       file_only ? "not in the graph, but in it: " : "", file_only ? file_only : "");
+    if (graph_only)
+        tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s", file, graph_only);
+    if (file_only)
+        tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s", file, file_only);
+    return TP_OK;
+}
+
+/* Something that training alone needs: the slot of a variable that is there too (fc/W/Ftrl_1), or one number (learning_rate,
+ * beta1_power, loss_scale/good_steps). Predictors leave it, and nobody needs to hear of it. */
+static bool tp__is_left_over(const tp_dict *d, int k)
+{
+    const char *name = d->item[k].name;
+    if (tp_tensor_size(&d->item[k].value) == 1 && d->item[k].value.shape.ndim == 0) return true;
+    for (int i = 0; i < d->n; i++) {
+        const size_t n = strlen(d->item[i].name);
+        if (strncmp(name, d->item[i].name, n) == 0 && name[n] == '/') return true;
+    }
+    return false;
+}
+
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 {
     tp__restore *r = (tp__restore *)(void *)i;
@@ -10036,6 +10122,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_buf graph_only, file_only;
     tp_status st = TP_OK;
     int n = 0;
+    if (r->strict && r->relaxed)
+        return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
     memset(&loaded, 0, sizeof loaded);
     memset(&graph_only, 0, sizeof graph_only);
     memset(&file_only, 0, sizeof file_only);
@@ -10101,14 +10189,10 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             st = t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
             continue;
         }
-        if (!used[k] && !tp__is_training_name(name)) tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
+        if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_left_over(d, k)))
+            tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
-    if (st == TP_OK && graph_only.len)
-        tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s",
-               r->from_dict ? "dict" : "checkpoint", graph_only.data);
-    if (st == TP_OK && file_only.len)
-        tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s",
-               r->from_dict ? "dict" : "checkpoint", file_only.data);
+    if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
     tp_buf_free(&graph_only);
     tp_buf_free(&file_only);
     tp_free(used);
@@ -10124,6 +10208,7 @@ TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
     r->init.run = tp__restore_run;
     r->init.free = tp__restore_free;
     r->relaxed = d->relaxed;
+    r->strict = d->strict;
     bool ok = (r->path = tp_strdup(d->path ? d->path : "")) != NULL;
     if (d->prefix) ok = (r->prefix = tp_strdup(d->prefix)) != NULL && ok;
     if (d->n_ignore) {
@@ -10367,6 +10452,9 @@ struct tp_predictor {
     tp_node **in, **out;
     tp_feed *feed;
     int n_in, n_out;
+    int n_given;         /* inputs that are not carried */
+    int *carried;        /* of an input: 1 + the output that it was in the call before; 0: it is given. NULL: all are */
+    tp_tensor *state;    /* their values; a dtype of 0: zeros */
     tp_predictor **more; /* the other towers */
     int n_more;
 };
@@ -10374,7 +10462,7 @@ struct tp_predictor {
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
 {
     TP__REQUIRE(p, 0)
-    return p->n_in;
+    return p->n_given;
 }
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p)
 {
@@ -10392,6 +10480,9 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     if (!p) return;
     for (int i = 0; i < p->n_more; i++) tp_predictor_free(p->more[i]);
     tp_exec_free(p->exec);
+    for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
+    tp_free(p->state);
+    tp_free(p->carried);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
     tp_graph_free(p->graph); /* if it is its own */
@@ -10425,7 +10516,7 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
     tp_predictor *p = (tp_predictor *)tp_calloc(1, sizeof *p);
     if (!p) return NULL;
     p->session = s;
-    p->n_in = n_inputs;
+    p->n_in = p->n_given = n_inputs;
     p->n_out = n_outputs;
     p->in = (tp_node **)tp_calloc((size_t)n_inputs + 1, sizeof *p->in);
     p->out = (tp_node **)tp_calloc((size_t)n_outputs, sizeof *p->out);
@@ -10440,29 +10531,89 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
     return p;
 }
 
+TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input)
+{
+    TP__REQUIRE(p, TP_ERR_ARG)
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (input < 0 || input >= p->n_in || output < 0 || output >= p->n_out)
+        return tp_fail(TP_ERR_ARG,
+                       "tp_predictor_carry: output %d to input %d: the predictor has %d outputs and %d inputs", output,
+                       input, p->n_out, p->n_in);
+    const tp_node *x = p->in[input], *y = p->out[output];
+    if (x->dtype != y->dtype || !tp_shape_compatible(&x->shape, &y->shape))
+        return tp_fail(TP_ERR_SHAPE, "tp_predictor_carry: '%s' is %s %s, which the input '%s', %s %s, cannot be",
+                       y->op->name, tp_dtype_name(y->dtype), tp_shape_text(&y->shape, a), x->op->name,
+                       tp_dtype_name(x->dtype), tp_shape_text(&x->shape, b));
+    for (int d = 1; d < x->shape.ndim; d++)
+        if (x->shape.dim[d] < 0)
+            return tp_fail(TP_ERR_SHAPE,
+                           "tp_predictor_carry: the input '%s' has shape %s: only its first dimension may "
+                           "be unknown",
+                           x->op->name, tp_shape_text(&x->shape, a));
+    if (!p->carried) p->carried = (int *)tp_calloc((size_t)p->n_in + 1, sizeof *p->carried);
+    if (!p->state) p->state = (tp_tensor *)tp_calloc((size_t)p->n_in + 1, sizeof *p->state);
+    if (!p->carried || !p->state) return TP_ERR_NOMEM;
+    if (p->carried[input])
+        return tp_fail(TP_ERR_STATE, "tp_predictor_carry: the input '%s' is carried already", x->op->name);
+    p->carried[input] = output + 1;
+    p->n_given--;
+    return TP_OK;
+}
+
+TP_DEF void tp_predictor_reset(tp_predictor *p)
+{
+    TP__REQUIRE(p, )
+    for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
+}
+
+/* What input i is, which is carried; `first` is what was given first, or NULL. */
+static tp_status tp__predict_state(tp_predictor *p, int i, const tp_tensor *first)
+{
+    tp_tensor *t = &p->state[i];
+    tp_shape shape = p->in[i]->shape;
+    const int64_t batch = first && first->shape.ndim ? first->shape.dim[0] : 1;
+    if (shape.ndim && shape.dim[0] < 0) shape.dim[0] = batch;
+    if (t->dtype == TP_DTYPE_UNSET) {
+        const tp_status st = tp_tensor_resize(t, p->in[i]->dtype, shape);
+        if (st != TP_OK) return st;
+        if (tp_tensor_bytes(t)) memset(t->data, 0, tp_tensor_bytes(t));
+    } else if (!tp_shape_equal(&t->shape, &shape)) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_fail(TP_ERR_SHAPE, "the state '%s' is %s, now %s is needed: tp_predictor_reset begins anew",
+                       p->in[i]->op->name, tp_shape_text(&t->shape, a), tp_shape_text(&shape, b));
+    }
+    p->feed[i].value = *t;
+    return TP_OK;
+}
+
 TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output)
 {
     TP__REQUIRE(p && input && output, TP_ERR_ARG)
-    if (p->n_in == 1 && p->n_out == 1) return tp_predict_n(p, input, 1, output, 1);
+    if (p->n_given == 1 && p->n_out == 1) return tp_predict_n(p, input, 1, output, 1);
     return tp_fail(
         TP_ERR_ARG,
-        "tp_predict: the predictor has %d inputs and %d outputs: tp_predict_n takes arrays and their lengths", p->n_in,
-        p->n_out);
+        "tp_predict: the predictor has %d inputs and %d outputs: tp_predict_n takes arrays and their lengths",
+        p->n_given, p->n_out);
 }
 
 TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
                               int n_outputs)
 {
     TP__REQUIRE(p && (inputs || n_inputs == 0) && outputs, TP_ERR_ARG)
-    if (n_inputs != p->n_in || n_outputs != p->n_out)
+    if (n_inputs != p->n_given || n_outputs != p->n_out)
         return tp_fail(TP_ERR_ARG,
                        "tp_predict_n: the predictor has %d inputs and %d outputs, the arrays have %d and %d entries",
-                       p->n_in, p->n_out, n_inputs, n_outputs);
-    for (int i = 0; i < p->n_in; i++) {
+                       p->n_given, p->n_out, n_inputs, n_outputs);
+    tp_status st = TP_OK;
+    for (int i = 0, given = 0; i < p->n_in && st == TP_OK; i++) {
         p->feed[i].node = p->in[i];
-        p->feed[i].value = inputs[i];
+        if (p->carried && p->carried[i]) st = tp__predict_state(p, i, n_inputs ? &inputs[0] : NULL);
+        else p->feed[i].value = inputs[given++];
     }
-    return tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
+    if (st == TP_OK) st = tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
+    for (int i = 0; p->carried && i < p->n_in && st == TP_OK; i++)
+        if (p->carried[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried[i] - 1]);
+    return st;
 }
 
 /* A node of the tower: by the rules of its handle, else by its name in the graph. */
@@ -10527,19 +10678,26 @@ static bool tp__is_restore(const tp_session_init *i)
     return true;
 }
 
+static tp_status tp__predict_load_all(const tp_predict_config *c, tp_session *s)
+{
+    s->predicts = true;
+    const tp_status st = tp__session_init_load(c->session_init, s);
+    s->predicts = false;
+    return st;
+}
+
 /* Load what session_init has. A variable that the outputs need and that gets no value would be random. */
 static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_node *const *out, int n_out)
 {
     int n = 0, missing = 0;
     tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
     const bool fresh = !c->session_creator || c->session_creator->create == tp__create_new;
-    if (!fresh || c->allow_missing_variables || !tp__is_restore(c->session_init))
-        return tp__session_init_load(c->session_init, s);
+    if (!fresh || c->allow_missing_variables || !tp__is_restore(c->session_init)) return tp__predict_load_all(c, s);
     tp_buf names;
     memset(&names, 0, sizeof names);
     s->n_loaded = tp__session_grow(s) == TP_OK ? s->n_var : 0;
     s->loaded = (bool *)tp_calloc((size_t)s->n_loaded + 1, sizeof *s->loaded);
-    tp_status st = s->loaded ? tp__session_init_load(c->session_init, s) : TP_ERR_NOMEM;
+    tp_status st = s->loaded ? tp__predict_load_all(c, s) : TP_ERR_NOMEM;
     for (int i = 0; i < n && st == TP_OK; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
         if (!v || v->id >= s->n_loaded || s->loaded[v->id] || !tp_depends_on(out, n_out, v->node->op)) continue;

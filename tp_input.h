@@ -253,6 +253,8 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 /* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow:
  * RepeatedData] */
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
+/* The first n datapoints of each pass; all of them where there are fewer. */
+TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
 /* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one
  * ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
@@ -1878,6 +1880,60 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
     if (num == 0 || num < -1)
         return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
                           (long long)num);
+    return df;
+}
+
+/* -- take ---- >>df take */
+
+typedef struct tp__take_flow {
+    tp_dataflow *df;
+    int64_t n, given;
+} tp__take_flow;
+
+static tp_status tp__take_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    if (f->given == f->n) return TP_END;
+    const tp_status st = tp_df_next(f->df, dp);
+    if (st == TP_OK) f->given++;
+    return st;
+}
+static tp_status tp__take_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    f->given = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__take_size(tp_dataflow *df)
+{
+    const tp__take_flow *f = (const tp__take_flow *)df->user;
+    const int64_t all = tp_df_size(f->df);
+    return all < 0 ? all : tp__min64(all, f->n);
+}
+static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    const int64_t want = tp__min64(n, f->n - f->given);
+    if (want == 0) return TP_OK;
+    const tp_status st = tp_df_seek(f->df, want, skipped);
+    f->given += *skipped;
+    return st;
+}
+static void tp__take_close(tp_dataflow *df) { tp_df_free(((tp__take_flow *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(NULL, below, "tp_df_take", sizeof(tp__take_flow), 0, &df)) return df;
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    f->df = below;
+    f->n = n;
+    df->next = tp__take_next;
+    df->restart = tp__take_restart;
+    df->size = tp__take_size;
+    df->seek = tp__take_seek;
+    df->close = tp__take_close;
+    if (n < 1) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_take: %lld datapoints: take at least 1", (long long)n);
     return df;
 }
 

@@ -719,6 +719,18 @@ TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); NU
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
 /* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp 0 = 1, the largest value that a pixel may have; NULL = "psnr" */
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name);
+/* mean((prediction-truth)^2), of any shape; NULL = "mse" */
+TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name);
+/* Of each row the divergence of two distributions given as logits (..,C): sum over C of p (log p - log q), p = softmax(p_logits), q alike;
+ * (..). NULL = "kl_divergence" */
+TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name);
+/* Labels int (B) as distributions (B,classes) for tp_softmax_cross_entropy: 1 - epsilon + epsilon/classes for the label,
+ * epsilon/classes for the others; NULL = "smooth_labels" */
+TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name);
+/* The mean of losses (B) weighted by class: sum of weights[labels] losses / sum of weights[labels]; labels int (B), of each of the
+ * classes a weight, which is copied. A label outside fails the run. NULL = "weighted_loss" */
+TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const float *weights, int classes,
+                                     const char *name);
 /* The identity; a run logs shape, mean, rms and first elements. message NULL: the node's name. */
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message);
 /* Losses of embeddings (B,N), scalars; similar (B) holds 1 for pairs that belong together and 0 for others. d is the
@@ -756,6 +768,10 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define tp_sym_rms(...)                                  TP__PLACED(tp__node_at, tp_sym_rms(__VA_ARGS__))
 #define tp_sym_huber_loss(...)                           TP__PLACED(tp__node_at, tp_sym_huber_loss(__VA_ARGS__))
 #define tp_sym_psnr(...)                                 TP__PLACED(tp__node_at, tp_sym_psnr(__VA_ARGS__))
+#define tp_sym_mse(...)                                  TP__PLACED(tp__node_at, tp_sym_mse(__VA_ARGS__))
+#define tp_sym_kl_divergence(...)                        TP__PLACED(tp__node_at, tp_sym_kl_divergence(__VA_ARGS__))
+#define tp_sym_smooth_labels(...)                        TP__PLACED(tp__node_at, tp_sym_smooth_labels(__VA_ARGS__))
+#define tp_sym_weighted_loss(...)                        TP__PLACED(tp__node_at, tp_sym_weighted_loss(__VA_ARGS__))
 #define tp_sym_print_stat(...)                           TP__PLACED(tp__node_at, tp_sym_print_stat(__VA_ARGS__))
 #define tp_sym_contrastive_loss(...)                     TP__PLACED(tp__node_at, tp_sym_contrastive_loss(__VA_ARGS__))
 #define tp_sym_siamese_cosine_loss(...)                  TP__PLACED(tp__node_at, tp_sym_siamese_cosine_loss(__VA_ARGS__))
@@ -2861,6 +2877,43 @@ TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, con
     tp_node *mse = tp_mean(tp_squared_difference(prediction, truth));
     const double peak = maxp == 0.0f ? 0.0 : 20.0 * log10((double)maxp);
     return tp_named(tp_affine(tp_ln(mse), -4.34294482f, (float)peak), name ? name : "psnr");
+}
+
+TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name)
+{
+    return tp_named(tp_mean(tp_squared_difference(prediction, truth)), name ? name : "mse");
+}
+
+TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name)
+{
+    const int last = -1;
+    tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
+    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), tp_sub(p, q)), &last, 1, false), name ? name : "kl_divergence");
+}
+
+TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name)
+{
+    tp_graph *g = tp_node_graph(labels);
+    TP__GRAPH_REQUIRE(g, labels && classes > 0, tp_poison(g))
+    if (!(epsilon >= 0 && epsilon <= 1))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "smooth_labels: epsilon is %g: it is a part of one", (double)epsilon);
+    const double others = (double)epsilon / (double)classes;
+    return tp_named(tp_one_hot(labels, classes, (float)(1.0 - (double)epsilon + others), (float)others),
+                    name ? name : "smooth_labels");
+}
+
+TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const float *weights, int classes,
+                                     const char *name)
+{
+    tp_graph *g = losses ? tp_node_graph(losses) : tp_node_graph(labels);
+    TP__GRAPH_REQUIRE(g, losses && labels && weights && classes > 0, tp_poison(g))
+    const int64_t n = classes;
+    tp_tensor table;
+    memset(&table, 0, sizeof table);
+    tp_tensor_view(&table, TP_F32, tp_make_shape_n(1, &n), weights);
+    tp_node *w = tp_gather(tp_constant(g, &table), labels);
+    if (!tp_is_poison(w) && !tp_is_poison(losses)) w = tp_cast(w, losses->dtype);
+    return tp_named(tp_div(tp_sum(tp_mul(losses, w)), tp_sum(w)), name ? name : "weighted_loss");
 }
 
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)

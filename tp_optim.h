@@ -94,6 +94,9 @@ TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_no
                                            tp_grad_var *gvs);
 /* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
+/* Gradients and update in one: of the trainable variables whose name has the regex (>>regex of tp_graph.h) match from its start,
+ * "gen/.*"; NULL: all. One that matches none, and none that the cost depends on, are mistakes: nothing would be trained. */
+TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex);
 /* The same where `pred` (scalar bool, or NULL) is true when it runs: for optimizers that wrap others. */
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred);
 
@@ -335,6 +338,11 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* lr * rate^(step/decay_steps), or with staircase of the quotient rounded down */
 TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
                                      bool staircase);
+/* lr * (alpha + (1-alpha) (1 + cos(pi min(step, decay_steps)/decay_steps)) / 2): from lr down to alpha lr, where it stays */
+TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha);
+/* Before `steps` steps: lr times start + (1-start) step/steps, a straight line up to lr; then lr. lr is any scalar node, such
+ * as tp_cosine_decay's. */
+TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start);
 /* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last of n
  * boundaries, which rise. */
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values,
@@ -343,6 +351,9 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 /* Where builders were called: >>places of tp_graph.h. */
 /* clang-format off */
 #define tp_apply_gradients(...)    TP__PLACED(tp__node_at, tp_apply_gradients(__VA_ARGS__))
+#define tp_minimize(...)           TP__PLACED(tp__node_at, tp_minimize(__VA_ARGS__))
+#define tp_cosine_decay(...)       TP__PLACED(tp__node_at, tp_cosine_decay(__VA_ARGS__))
+#define tp_warm_up(...)            TP__PLACED(tp__node_at, tp_warm_up(__VA_ARGS__))
 #define tp_apply_gradients_if(...) TP__PLACED(tp__node_at, tp_apply_gradients_if(__VA_ARGS__))
 #define tp_optimizer_slot(...)     TP__PLACED(tp__node_at, tp_optimizer_slot(__VA_ARGS__))
 #define tp_optimizer_scalar(...)   TP__PLACED(tp__node_at, tp_optimizer_scalar(__VA_ARGS__))
@@ -506,6 +517,33 @@ TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int 
     TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
 
     return tp_apply_gradients_if(o, gvs, n, NULL);
+}
+
+TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
+{
+    tp_graph *g = o ? o->graph : tp_node_graph(cost);
+    TP__GRAPH_REQUIRE(g, o && cost, tp_poison(g))
+    int n = 0, m = 0, reached = 0;
+    tp_node *const *all = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_node **vars = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *vars);
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *gvs);
+    tp__filter f;
+    if (!vars || !gvs || !tp__filter_open(&f, g, NULL, "minimize", regex, false)) return tp_poison(g);
+    for (int i = 0; i < n; i++)
+        if (tp__filter_takes(&f, tp_node_name(all[i]))) vars[m++] = all[i];
+    char near[TP__NEAREST_TEXT];
+    tp__nearest_text(&f.near, near);
+    f.taken = 1; /* what it would warn of is a mistake here */
+    tp__filter_close(&f);
+    if (m == 0)
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: there is no trainable variable '%s'%s",
+                             regex ? regex : ".*", near);
+    tp_optimizer_compute_gradients(o, cost, vars, m, gvs);
+    for (int i = 0; i < m; i++) reached += gvs[i].grad != NULL;
+    if (reached == 0 && tp_graph_status(g) == TP_OK)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "minimize: '%s' depends on none of the %d variables '%s'",
+                             tp_node_name(cost), m, regex ? regex : ".*");
+    return tp_apply_gradients(o, gvs, m);
 }
 
 static const struct tp__slot *tp__find_slot(const tp_optimizer *o, const tp_node *var, const char *slot)
@@ -1496,6 +1534,42 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
         tp_node *power = staircase ? tp_cast(tp_floordiv(count, every), TP_F32)
                                    : tp_affine(tp_cast(count, TP_F32), (float)(1.0 / (double)decay_steps), 0.0f);
         y = tp_affine(tp_pow(tp_const(g, rate), power), lr, 0.0f);
+    }
+    tp_name_scope_pop(g);
+    return y;
+}
+
+TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha)
+{
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
+    if (decay_steps < 1)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "cosine_decay: decay_steps is %lld: it must be 1 or more",
+                             (long long)decay_steps);
+    tp_name_scope_push(g, "CosineDecay");
+    tp_node *count = tp__schedule_step(g, step, "cosine_decay"), *y = tp_poison(g);
+    if (!tp_is_poison(count)) {
+        count = tp_cast(tp_minimum(count, tp_const_as(g, TP_I64, (double)decay_steps)), TP_F32);
+        tp_node *wave = tp_cos(tp_affine(count, (float)(3.14159265358979323846 / (double)decay_steps), 0.0f));
+        y = tp_affine(wave, 0.5f * lr * (1.0f - alpha), lr * (alpha + 0.5f * (1.0f - alpha)));
+    }
+    tp_name_scope_pop(g);
+    return y;
+}
+
+TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start)
+{
+    tp_graph *g = tp_node_graph(lr);
+    TP__GRAPH_REQUIRE(g, lr, tp_poison(g))
+    if (tp_is_poison(lr)) return lr;
+    if (steps < 1)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "warm_up: steps is %lld: it must be 1 or more", (long long)steps);
+    tp_name_scope_push(g, "WarmUp");
+    tp_node *count = tp__schedule_step(g, step, "warm_up"), *y = tp_poison(g);
+    if (!tp_is_poison(count)) {
+        tp_node *done = tp_less(count, tp_const_as(g, TP_I64, (double)steps));
+        tp_node *part = tp_affine(tp_cast(count, TP_F32), (float)((1.0 - (double)start) / (double)steps), start);
+        y = tp_select(done, tp_mul(lr, tp__as_dtype(part, lr->dtype)), lr);
     }
     tp_name_scope_pop(g);
     return y;

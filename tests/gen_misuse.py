@@ -31,7 +31,7 @@ tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_pa
 tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
 tp_load_existing_json tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
-tp_cb_model_saver_ tp_monitor_json_writer tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
+tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
 tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
 
@@ -49,7 +49,8 @@ tp_build_on_towers.outputs tp_gradients_from.dy tp_group.name tp_print.message t
 tp_top_k.indices tp_nn_batch_norm_train.out_mean tp_nn_batch_norm_train.out_var tp_ctc_loss.a tp_nn_lstm.last_h
 tp_nn_lstm.last_c tp_nn_gru.last_h *.pred tp_apply_rmsprop.mgs tp_add_tensor_summary.name
 tp_add_tensor_summary.collection tp_add_activation_summary.name tp_add_activation_summary.collection
-tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_exec_run.values
+tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_eval_now.value tp_sym_mse.name tp_sym_kl_divergence.name tp_sym_smooth_labels.name
+tp_sym_weighted_loss.name tp_exec_run.values
 tp_hooked_run.values tp_hooked_session_free.h tp_new_session_creator.config tp_session_init_run.i
 tp_session_init_free.i tp_smart_init.path tp_saver_restore.path tp_predictor_free.p tp_save_checkpoint.variables
 tp_get_all_checkpoints.prefix tp_get_all_checkpoints.dir tp_regularize_cost.name tp_regularize_cost_from_collection.name
@@ -114,7 +115,8 @@ BY_PARAM = {
     "tp_assign.var": "node_variable()", "tp_assign_add.var": "node_variable()", "tp_assign_sub.var": "node_variable()",
     "tp_read_after.var": "node_variable()", "tp_assign_moving_average.var": "node_variable()",
     "tp_optimizer_slot.var": "node_variable()", "tp_get_slot.var": "node_variable()",
-    "*.lr": "node_scalar()", "tp_exponential_decay.lr": "0.1f", "*.beta1_power": "node_scalar()",
+    "*.lr": "node_scalar()", "tp_exponential_decay.lr": "0.1f", "tp_cosine_decay.lr": "0.1f", "tp_predictor_carry.output": "0", "tp_predictor_carry.input": "0", "tp_sym_weighted_loss.losses": "node_labels_float()",
+     "tp_cosine_decay.step": "NULL", "tp_warm_up.step": "NULL", "*.beta1_power": "node_scalar()",
     "*.beta2_power": "node_scalar()", "tp_gradients.y": "node_scalar()", "tp_gradients_from.y": "node_scalar()",
     "tp_gradients_from.dy": "NULL", "*.cost": "node_cost()", "tp_exponential_decay.step": "NULL",
     "tp_piecewise_constant.step": "NULL", "*.similar": "node_labels_float()",
@@ -306,7 +308,7 @@ BAD = {
 NOT_TRIED = """
 INT_MAX:*.n INT_MAX:*.n_inputs INT_MAX:*.n_outputs INT_MAX:*.n_feeds INT_MAX:*.n_fetches INT_MAX:*.n_hooks INT_MAX:*.n_keys
 INT_MAX:*.n_in INT_MAX:*.n_lists INT_MAX:*.n_axes INT_MAX:*.n_callbacks INT_MAX:*.n_monitors INT_MAX:*.threads INT_MAX:*.ndim
-INT_MAX:tp_df_print.num INT_MAX:*.n_spans 300:tp_send_stat.command
+INT_MAX:tp_sym_weighted_loss.classes INT_MAX:tp_df_print.num INT_MAX:*.n_spans 300:tp_send_stat.command
 """.split()
 # Bad values that must fail; others must only be survived.
 MUST_FAIL = """

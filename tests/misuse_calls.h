@@ -4038,6 +4038,17 @@ static void call_tp_session_eval(int which)
 }
 static const char *const cases_tp_session_eval[] = {"Ggood arguments", "!s = NULL", "?fetch = poison of no graph", "?fetch = a node of another graph", "!fetch = NULL", "!value = NULL", NULL};
 
+static void call_tp_eval_now(int which)
+{
+    (void)which;
+    tp_node *x_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    const tp_feed *feeds_ = which == 4 ? NULL : feeds();
+    int n_feeds_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT_MIN : 2;
+    tp_tensor *value_ = which == 8 ? NULL : tensor_out();
+    got_status(tp_eval_now(x_, feeds_, n_feeds_, value_));
+}
+static const char *const cases_tp_eval_now[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "!feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?value = NULL", NULL};
+
 static void call_tp_session_read(int which)
 {
     (void)which;
@@ -4521,6 +4532,25 @@ static void call_tp_predict_n(int which)
     got_status(tp_predict_n(p_, inputs_, n_inputs_, outputs_, n_outputs_));
 }
 static const char *const cases_tp_predict_n[] = {"Ggood arguments", "!p = NULL", "!inputs = NULL", "?n_inputs = INT_MIN", "?n_inputs = 0", "!n_inputs = -1", "!outputs = NULL", "?n_outputs = INT_MIN", "?n_outputs = 0", "?n_outputs = -1", NULL};
+
+static void call_tp_predictor_carry(int which)
+{
+    (void)which;
+    tp_predictor *p_ = which == 1 ? NULL : predictor();
+    int output_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 0;
+    int input_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : which == 6 ? INT_MAX : 0;
+    got_status(tp_predictor_carry(p_, output_, input_));
+}
+static const char *const cases_tp_predictor_carry[] = {"?good arguments", "!p = NULL", "?output = INT_MAX", "?output = INT_MIN", "?output = 0", "?output = -1", "?input = INT_MAX", "?input = INT_MIN", "?input = 0", "?input = -1", NULL};
+
+static void call_tp_predictor_reset(int which)
+{
+    (void)which;
+    tp_predictor *p_ = which == 1 ? NULL : predictor();
+    tp_predictor_reset(p_);
+    got_nothing();
+}
+static const char *const cases_tp_predictor_reset[] = {"Ggood arguments", "!p = NULL", NULL};
 
 static void call_tp_predictor_n_inputs(int which)
 {
@@ -5133,6 +5163,49 @@ static void call_tp_sym_psnr(int which)
 }
 static const char *const cases_tp_sym_psnr[] = {"Ggood arguments", "?prediction = poison of no graph", "?prediction = a node of another graph", "!prediction = NULL", "?truth = poison of no graph", "?truth = a node of another graph", "!truth = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
 
+static void call_tp_sym_mse(int which)
+{
+    (void)which;
+    tp_node *prediction_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_node *truth_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    const char *name_ = which == 10 ? NULL : which == 9 ? "" : which == 8 ? long_text() : which == 7 ? ":/ " : "name";
+    got_node(tp_sym_mse(prediction_, truth_, name_));
+}
+static const char *const cases_tp_sym_mse[] = {"Ggood arguments", "?prediction = poison of no graph", "?prediction = a node of another graph", "!prediction = NULL", "?truth = poison of no graph", "?truth = a node of another graph", "!truth = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_sym_kl_divergence(int which)
+{
+    (void)which;
+    tp_node *p_logits_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_node *q_logits_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    const char *name_ = which == 10 ? NULL : which == 9 ? "" : which == 8 ? long_text() : which == 7 ? ":/ " : "name";
+    got_node(tp_sym_kl_divergence(p_logits_, q_logits_, name_));
+}
+static const char *const cases_tp_sym_kl_divergence[] = {"Ggood arguments", "?p_logits = poison of no graph", "?p_logits = a node of another graph", "!p_logits = NULL", "?q_logits = poison of no graph", "?q_logits = a node of another graph", "!q_logits = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_sym_smooth_labels(int which)
+{
+    (void)which;
+    tp_node *labels_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_labels();
+    int64_t classes_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT64_MIN : 2;
+    float epsilon_ = 0.5f;
+    const char *name_ = which == 10 ? NULL : which == 9 ? "" : which == 8 ? long_text() : which == 7 ? ":/ " : "name";
+    got_node(tp_sym_smooth_labels(labels_, classes_, epsilon_, name_));
+}
+static const char *const cases_tp_sym_smooth_labels[] = {"Ggood arguments", "?labels = poison of no graph", "?labels = a node of another graph", "!labels = NULL", "?classes = INT64_MIN", "?classes = 0", "?classes = -1", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_sym_weighted_loss(int which)
+{
+    (void)which;
+    tp_node *losses_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_labels_float();
+    tp_node *labels_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node_labels();
+    const float *weights_ = which == 7 ? NULL : floats;
+    int classes_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT_MIN : 2;
+    const char *name_ = which == 14 ? NULL : which == 13 ? "" : which == 12 ? long_text() : which == 11 ? ":/ " : "name";
+    got_node(tp_sym_weighted_loss(losses_, labels_, weights_, classes_, name_));
+}
+static const char *const cases_tp_sym_weighted_loss[] = {"Ggood arguments", "?losses = poison of no graph", "?losses = a node of another graph", "!losses = NULL", "?labels = poison of no graph", "?labels = a node of another graph", "!labels = NULL", "!weights = NULL", "?classes = INT_MIN", "?classes = 0", "?classes = -1", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
 static void call_tp_sym_print_stat(int which)
 {
     (void)which;
@@ -5290,6 +5363,16 @@ static void call_tp_apply_gradients(int which)
     got_node(tp_apply_gradients(o_, gvs_, n_));
 }
 static const char *const cases_tp_apply_gradients[] = {"Ggood arguments", "!o = NULL", "!gvs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_minimize(int which)
+{
+    (void)which;
+    tp_optimizer *o_ = which == 1 ? NULL : optimizer();
+    tp_node *cost_ = which == 4 ? NULL : which == 3 ? node_of_another_graph() : which == 2 ? tp_relu(no_node) : node_cost();
+    const char *regex_ = which == 8 ? NULL : which == 7 ? "" : which == 6 ? long_text() : which == 5 ? ":/ " : "fc.*/W";
+    got_node(tp_minimize(o_, cost_, regex_));
+}
+static const char *const cases_tp_minimize[] = {"Ggood arguments", "!o = NULL", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "!regex = NULL", NULL};
 
 static void call_tp_apply_gradients_if(int which)
 {
@@ -5624,6 +5707,29 @@ static void call_tp_exponential_decay(int which)
 }
 static const char *const cases_tp_exponential_decay[] = {"Ggood arguments", "!g = NULL", "?step = poison of no graph", "?step = a node of another graph", "?step = NULL", "?decay_steps = INT64_MIN", "?decay_steps = 0", "?decay_steps = -1", NULL};
 
+static void call_tp_cosine_decay(int which)
+{
+    (void)which;
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    float lr_ = 0.1f;
+    tp_node *step_ = which == 4 ? NULL : which == 3 ? node_of_another_graph() : which == 2 ? tp_relu(no_node) : NULL;
+    int64_t decay_steps_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT64_MIN : 10;
+    float alpha_ = 0.5f;
+    got_node(tp_cosine_decay(g_, lr_, step_, decay_steps_, alpha_));
+}
+static const char *const cases_tp_cosine_decay[] = {"Ggood arguments", "!g = NULL", "?step = poison of no graph", "?step = a node of another graph", "!step = NULL", "?decay_steps = INT64_MIN", "?decay_steps = 0", "?decay_steps = -1", NULL};
+
+static void call_tp_warm_up(int which)
+{
+    (void)which;
+    tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
+    tp_node *step_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : NULL;
+    int64_t steps_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT64_MIN : 2;
+    float start_ = 0.5f;
+    got_node(tp_warm_up(lr_, step_, steps_, start_));
+}
+static const char *const cases_tp_warm_up[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?step = poison of no graph", "?step = a node of another graph", "!step = NULL", "?steps = INT64_MIN", "?steps = 0", "?steps = -1", NULL};
+
 static void call_tp_piecewise_constant(int which)
 {
     (void)which;
@@ -5886,6 +5992,15 @@ static void call_tp_df_repeated(int which)
     got_dataflow(tp_df_repeated(df_, num_));
 }
 static const char *const cases_tp_df_repeated[] = {"Ggood arguments", "!df = NULL", "?num = INT64_MIN", "?num = 0", "?num = -1", NULL};
+
+static void call_tp_df_take(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    int64_t n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
+    got_dataflow(tp_df_take(df_, n_));
+}
+static const char *const cases_tp_df_take[] = {"Ggood arguments", "!df = NULL", "?n = INT64_MIN", "?n = 0", "?n = -1", NULL};
 
 static void call_tp_df_fixed_size_(int which)
 {
@@ -6773,6 +6888,16 @@ static void call_tp_cb_send_stat(int which)
     got_callback(tp_cb_send_stat(command_));
 }
 static const char *const cases_tp_cb_send_stat[] = {"?good arguments", "?command = \":/ \"", "?command = 300 letters", "?command = \"\"", "!command = NULL", NULL};
+
+static void call_tp_cb_early_stopping_(int which)
+{
+    (void)which;
+    tp_cb_early_stopping_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_early_stopping_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_early_stopping_(d_));
+}
+static const char *const cases_tp_cb_early_stopping_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_cb_model_saver_(int which)
 {
@@ -7835,6 +7960,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_session_run_ex", call_tp_session_run_ex, cases_tp_session_run_ex},
     {"tp_session_cancel", call_tp_session_cancel, cases_tp_session_cancel},
     {"tp_session_eval", call_tp_session_eval, cases_tp_session_eval},
+    {"tp_eval_now", call_tp_eval_now, cases_tp_eval_now},
     {"tp_session_read", call_tp_session_read, cases_tp_session_read},
     {"tp_session_load", call_tp_session_load, cases_tp_session_load},
     {"tp_get_global_step_value", call_tp_get_global_step_value, cases_tp_get_global_step_value},
@@ -7885,6 +8011,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_predictor_tower", call_tp_predictor_tower, cases_tp_predictor_tower},
     {"tp_predict", call_tp_predict, cases_tp_predict},
     {"tp_predict_n", call_tp_predict_n, cases_tp_predict_n},
+    {"tp_predictor_carry", call_tp_predictor_carry, cases_tp_predictor_carry},
+    {"tp_predictor_reset", call_tp_predictor_reset, cases_tp_predictor_reset},
     {"tp_predictor_n_inputs", call_tp_predictor_n_inputs, cases_tp_predictor_n_inputs},
     {"tp_predictor_n_outputs", call_tp_predictor_n_outputs, cases_tp_predictor_n_outputs},
     {"tp_predictor_session", call_tp_predictor_session, cases_tp_predictor_session},
@@ -7941,6 +8069,10 @@ static const misuse_call misuse_calls[] = {
     {"tp_sym_rms", call_tp_sym_rms, cases_tp_sym_rms},
     {"tp_sym_huber_loss", call_tp_sym_huber_loss, cases_tp_sym_huber_loss},
     {"tp_sym_psnr", call_tp_sym_psnr, cases_tp_sym_psnr},
+    {"tp_sym_mse", call_tp_sym_mse, cases_tp_sym_mse},
+    {"tp_sym_kl_divergence", call_tp_sym_kl_divergence, cases_tp_sym_kl_divergence},
+    {"tp_sym_smooth_labels", call_tp_sym_smooth_labels, cases_tp_sym_smooth_labels},
+    {"tp_sym_weighted_loss", call_tp_sym_weighted_loss, cases_tp_sym_weighted_loss},
     {"tp_sym_print_stat", call_tp_sym_print_stat, cases_tp_sym_print_stat},
     {"tp_sym_contrastive_loss", call_tp_sym_contrastive_loss, cases_tp_sym_contrastive_loss},
     {"tp_sym_siamese_cosine_loss", call_tp_sym_siamese_cosine_loss, cases_tp_sym_siamese_cosine_loss},
@@ -7956,6 +8088,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_optimizer_proxy", call_tp_optimizer_proxy, cases_tp_optimizer_proxy},
     {"tp_optimizer_compute_gradients", call_tp_optimizer_compute_gradients, cases_tp_optimizer_compute_gradients},
     {"tp_apply_gradients", call_tp_apply_gradients, cases_tp_apply_gradients},
+    {"tp_minimize", call_tp_minimize, cases_tp_minimize},
     {"tp_apply_gradients_if", call_tp_apply_gradients_if, cases_tp_apply_gradients_if},
     {"tp_optimizer_slot", call_tp_optimizer_slot, cases_tp_optimizer_slot},
     {"tp_optimizer_scalar", call_tp_optimizer_scalar, cases_tp_optimizer_scalar},
@@ -7988,6 +8121,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_gradproc_run", call_tp_gradproc_run, cases_tp_gradproc_run},
     {"tp_apply_grad_processors", call_tp_apply_grad_processors, cases_tp_apply_grad_processors},
     {"tp_exponential_decay", call_tp_exponential_decay, cases_tp_exponential_decay},
+    {"tp_cosine_decay", call_tp_cosine_decay, cases_tp_cosine_decay},
+    {"tp_warm_up", call_tp_warm_up, cases_tp_warm_up},
     {"tp_piecewise_constant", call_tp_piecewise_constant, cases_tp_piecewise_constant},
     {"tp_datapoint_resize", call_tp_datapoint_resize, cases_tp_datapoint_resize},
     {"tp_datapoint_view", call_tp_datapoint_view, cases_tp_datapoint_view},
@@ -8014,6 +8149,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_map_component_", call_tp_df_map_component_, cases_tp_df_map_component_},
     {"tp_df_cast", call_tp_df_cast, cases_tp_df_cast},
     {"tp_df_repeated", call_tp_df_repeated, cases_tp_df_repeated},
+    {"tp_df_take", call_tp_df_take, cases_tp_df_take},
     {"tp_df_fixed_size_", call_tp_df_fixed_size_, cases_tp_df_fixed_size_},
     {"tp_df_locally_shuffle_", call_tp_df_locally_shuffle_, cases_tp_df_locally_shuffle_},
     {"tp_df_select", call_tp_df_select, cases_tp_df_select},
@@ -8107,6 +8243,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_throughput_tracker_", call_tp_cb_throughput_tracker_, cases_tp_cb_throughput_tracker_},
     {"tp_cb_host_memory_tracker", call_tp_cb_host_memory_tracker, cases_tp_cb_host_memory_tracker},
     {"tp_cb_send_stat", call_tp_cb_send_stat, cases_tp_cb_send_stat},
+    {"tp_cb_early_stopping_", call_tp_cb_early_stopping_, cases_tp_cb_early_stopping_},
     {"tp_cb_model_saver_", call_tp_cb_model_saver_, cases_tp_cb_model_saver_},
     {"tp_cb_min_saver_", call_tp_cb_min_saver_, cases_tp_cb_min_saver_},
     {"tp_cb_max_saver_", call_tp_cb_max_saver_, cases_tp_cb_max_saver_},

@@ -211,4 +211,415 @@ TEST(lists_with_a_gap_name_the_place)
     CHECK_HAS(tp_last_error(), "tp_df_join: dataflow 2 of 3 is NULL");
 }
 
+/* ==== >>conveniences: graphs ========================================================================== */
+
+static double value_of(tp_node *x, int64_t i)
+{
+    tp_tensor t = {0};
+    if (!CHECK_OK(tp_eval_now(x, NULL, 0, &t))) return NAN;
+    const double v = tp_tensor_get(&t, i);
+    tp_tensor_free(&t);
+    return v;
+}
+static tp_node *constant(tp_graph *g, const float *values, tp_shape shape)
+{
+    tp_tensor t = {0};
+    tp_tensor_view(&t, TP_F32, shape, (void *)(uintptr_t)values);
+    return tp_constant(g, &t);
+}
+
+TEST(scopes_and_lists_without_ceremony)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    for (int i = 0; i < 2; i++) TP_VARIABLE_SCOPE(g, "gen", .reuse = TP_REUSE_AUTO)
+    tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    TP_VARIABLE_SCOPE(g, "dis")
+    {
+        CHECK_STR(tp_variable_scope(g), "dis");
+        TP_VARIABLE_SCOPE(g, "deep", .no_name_scope = true) CHECK_STR(tp_name_scope(g), "dis");
+        tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    }
+    CHECK_STR(tp_variable_scope(g), "");
+    CHECK(tp_graph_n_variables(g) == 2 && tp_find_variable(g, "gen/w") && tp_find_variable(g, "dis/w"));
+    float v[24];
+    for (int i = 0; i < 24; i++) v[i] = (float)(i * i % 17 - 5);
+    tp_node *x = constant(g, v, tp_make_shape(2, 3, 4));
+    tp_node *c = tp_concat_along(2, x, x, x), *s = tp_stack_along(0, x, x), *a = tp_add_all(x, x, x);
+    CHECK(c->shape.dim[2] == 12 && s->shape.ndim == 4 && s->shape.dim[0] == 2 && tp_graph_status(g) == TP_OK);
+    CHECK_NEAR(value_of(a, 7), 3 * v[7], 0, 0);
+    CHECK_NEAR(value_of(c, 12 + 5), v[4 + 1], 0, 0);
+    tp_node *over[5] = {tp_sum_over(x, 0, 2), tp_mean_over(x, 0, 2), tp_max_over(x, 0, 2), tp_min_over(x, 0, 2),
+                        tp_prod_over(x, 0, 2)};
+    for (int m = 0; m < 3; m++) {
+        double sum = 0, prod = 1, most = -1e9, least = 1e9;
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 4; k++) {
+                const double e = v[i * 12 + m * 4 + k];
+                sum += e, prod *= e, most = fmax(most, e), least = fmin(least, e);
+            }
+        const double want[5] = {sum, sum / 8, most, least, prod};
+        for (int k = 0; k < 5; k++) CHECK_NEAR(value_of(over[k], m), want[k], 1e-6, 1e-6);
+    }
+    tp_node *p = tp_permute(x, 2, 0, 1);
+    CHECK(p->shape.dim[0] == 4 && p->shape.dim[2] == 3);
+    CHECK_NEAR(value_of(p, (3 * 2 + 1) * 3 + 2), v[1 * 12 + 2 * 4 + 3], 0, 0);
+    tp_graph_free(g);
+}
+
+static char told[256];
+static void keep_info(void *user, tp_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    snprintf(told, sizeof told, "%s", line);
+}
+
+TEST(a_node_is_looked_at_while_the_graph_is_built)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_constant(3));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = tp_named(tp_mul(x, w), "y");
+    float data[2] = {1, 0.5f};
+    tp_feed feed = {x, {0}};
+    tp_tensor out = {0};
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1, 2), data);
+    CHECK_OK(tp_eval_now(y, &feed, 1, &out));
+    CHECK(out.shape.ndim == 2 && tp_tensor_get(&out, 0) == 3 && tp_tensor_get(&out, 1) == 1.5);
+    tp_set_log(keep_info, NULL);
+    CHECK_OK(tp_eval_now(y, &feed, 1, NULL));
+    tp_set_log(NULL, NULL);
+    CHECK_STR(told, "y float32 (1,2): 3 1.5");
+    CHECK_ERR(tp_eval_now(y, NULL, 0, &out), TP_ERR_ARG, "placeholder 'x' must be fed");
+    tp_node *z = tp_square(y); /* building goes on */
+    CHECK_OK(tp_eval_now(z, &feed, 1, &out));
+    CHECK(tp_tensor_get(&out, 0) == 9 && tp_graph_status(g) == TP_OK);
+    CHECK_ERR(tp_eval_now(tp_add(z, NULL), &feed, 1, &out), TP_ERR_ARG, "add: input 1 is NULL");
+    CHECK_ERR(tp_eval_now(tp_relu(NULL), NULL, 0, &out), TP_ERR_ARG, "relu: input 0 is NULL");
+    tp_tensor_free(&out);
+    tp_graph_free(g);
+}
+
+/* ==== >>conveniences: losses, schedules, optimizers =================================================== */
+
+/* d f / d x[i] of a scalar node against finite differences: `make` builds it of a variable. */
+static void check_gradient(tp_node *(*make)(tp_node *x, double *formula, const float *v), int64_t rows, int64_t columns)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    float v[16];
+    const int n = (int)(rows * columns);
+    for (int i = 0; i < n; i++) v[i] = (float)sin(1.7 * i + 0.3);
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape(rows, columns), tp_init_values(v, n)), *dx = NULL;
+    double formula = NAN;
+    tp_node *y = make(x, &formula, v);
+    tp_gradients(y, &x, 1, &dx);
+    if (CHECK_MSG(dx != NULL && tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g))) {
+        CHECK_NEAR(value_of(y, 0), formula, 1e-6, 1e-5);
+        for (int i = 0; i < n; i++) {
+            float w[16];
+            double at[2];
+            for (int k = 0; k < 2; k++) { /* the formula is in double */
+                memcpy(w, v, sizeof w);
+                w[i] = v[i] + (k ? 1e-3f : -1e-3f);
+                tp_graph *h = tp_graph_new(NULL);
+                make(tp_get_variable_as(h, "x", TP_F32, tp_make_shape(rows, columns), tp_init_values(w, n)), &at[k], w);
+                tp_graph_free(h);
+            }
+            const double step = (double)(v[i] + 1e-3f) - (double)(v[i] - 1e-3f);
+            CHECK_NEAR(value_of(dx, i), (at[1] - at[0]) / step, 2e-5, 1e-4);
+        }
+    }
+    tp_graph_free(g);
+}
+static void log_softmax(const float *x, int n, double *out)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += exp((double)x[i]);
+    for (int i = 0; i < n; i++) out[i] = (double)x[i] - log(sum);
+}
+static const float fixed[12] = {0.5f, -1, 2, 0.25f, 1.5f, -0.5f, 0, 1, -2, 0.75f, 3, -1.25f};
+static const int32_t classes_of[4] = {2, 0, 1, 2};
+static tp_node *labels_of(tp_graph *g)
+{
+    tp_tensor t = {0};
+    tp_tensor_view(&t, TP_I32, tp_make_shape(4), (void *)(uintptr_t)classes_of);
+    return tp_constant(g, &t);
+}
+static tp_node *make_mse(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int i = 0; i < 12; i++) *formula += ((double)v[i] - fixed[i]) * ((double)v[i] - fixed[i]) / 12;
+    return tp_sym_mse(x, constant(tp_node_graph(x), fixed, tp_make_shape(4, 3)), NULL);
+}
+static double kl(const float *a, const float *b)
+{
+    double p[3], q[3], sum = 0;
+    log_softmax(a, 3, p), log_softmax(b, 3, q);
+    for (int i = 0; i < 3; i++) sum += exp(p[i]) * (p[i] - q[i]);
+    return sum;
+}
+static tp_node *make_kl(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int r = 0; r < 4; r++) *formula += kl(v + 3 * r, fixed + 3 * r);
+    return tp_sum(tp_sym_kl_divergence(x, constant(tp_node_graph(x), fixed, tp_make_shape(4, 3)), NULL));
+}
+static tp_node *make_kl_back(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int r = 0; r < 4; r++) *formula += kl(fixed + 3 * r, v + 3 * r);
+    return tp_sum(tp_sym_kl_divergence(constant(tp_node_graph(x), fixed, tp_make_shape(4, 3)), x, NULL));
+}
+static tp_node *make_smooth(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int r = 0; r < 4; r++) {
+        double p[3];
+        log_softmax(v + 3 * r, 3, p);
+        for (int i = 0; i < 3; i++) *formula -= (0.7 * (i == classes_of[r]) + 0.1) * p[i] / 4; /* epsilon 0.3 */
+    }
+    tp_node *labels = tp_sym_smooth_labels(labels_of(tp_node_graph(x)), 3, 0.3f, NULL);
+    return tp_mean(tp_softmax_cross_entropy(x, labels));
+}
+static tp_node *make_weighted(tp_node *x, double *formula, const float *v)
+{
+    static const float weight[3] = {0.5f, 2, 4};
+    double sum = 0, all = 0;
+    for (int r = 0; r < 4; r++) {
+        double p[3];
+        log_softmax(v + 3 * r, 3, p);
+        sum -= (double)weight[classes_of[r]] * p[classes_of[r]];
+        all += (double)weight[classes_of[r]];
+    }
+    *formula = sum / all;
+    tp_node *labels = labels_of(tp_node_graph(x));
+    return tp_sym_weighted_loss(tp_sparse_softmax_cross_entropy(x, labels), labels, weight, 3, NULL);
+}
+
+TEST(losses_and_their_gradients)
+{
+    check_gradient(make_mse, 4, 3);
+    check_gradient(make_kl, 4, 3);
+    check_gradient(make_kl_back, 4, 3);
+    check_gradient(make_smooth, 4, 3);
+    check_gradient(make_weighted, 4, 3);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_sym_smooth_labels(labels_of(g), 3, 1.5f, NULL);
+    CHECK_HAS(tp_graph_error(g), "smooth_labels: epsilon is 1.5");
+    tp_graph_free(g);
+}
+
+TEST(cosine_decay_and_warm_up)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *step = tp_placeholder(g, "step", TP_I64, tp_make_shape_n(0, NULL));
+    tp_node *lr = tp_cosine_decay(g, 0.4f, step, 100, 0.1f), *both = tp_warm_up(lr, step, 10, 0.2f);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_session *s = tp_session_new(g, NULL);
+    for (int64_t i = 0; i <= 130; i += i < 12 ? 1 : 11) {
+        tp_feed feed = {step, {0}};
+        tp_tensor_view(&feed.value, TP_I64, tp_make_shape_n(0, NULL), &i);
+        tp_node *fetch[2] = {lr, both};
+        const tp_tensor *out[2];
+        if (!CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, out))) break;
+        const double part = i < 100 ? (double)i / 100 : 1, wave = (1 + cos(3.14159265358979 * part)) / 2;
+        const double want = 0.4 * (0.1 + 0.9 * wave);
+        CHECK_NEAR(tp_tensor_get(out[0], 0), want, 1e-7, 1e-5);
+        CHECK_NEAR(tp_tensor_get(out[1], 0), want * (i < 10 ? 0.2 + 0.8 * (double)i / 10 : 1), 1e-7, 1e-5);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int i = 0; i < 2; i++) {
+        g = tp_graph_new(NULL);
+        if (i) tp_warm_up(tp_const(g, 1), NULL, 0, 0);
+        else tp_cosine_decay(g, 1, NULL, -3, 0);
+        CHECK_HAS(tp_graph_error(g), i ? "warm_up: steps is 0" : "cosine_decay: decay_steps is -3");
+        tp_graph_free(g);
+    }
+}
+
+TEST(minimize_trains_what_the_regex_names)
+{
+    for (int what = 0; what < 4; what++) {
+        static const char *const regex[] = {"gen/.*", NULL, "gen/v", "other"};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w[3];
+        static const char *const names[] = {"gen/w", "dis/w", "other"};
+        for (int i = 0; i < 3; i++)
+            w[i] = tp_get_variable_as(g, names[i], TP_F32, tp_make_shape(1), tp_init_constant((float)(i + 1)));
+        tp_node *cost = tp_sum(tp_mul(tp_square(w[0]), w[1])); /* gradients 2 a b, a^2 */
+        tp_node *train = tp_minimize(tp_sgd(tp_const(g, 0.1f)), cost, regex[what]);
+        if (what >= 2) {
+            CHECK_HAS(tp_graph_error(g), what == 2 ? "minimize: there is no trainable variable 'gen/v'; did you mean"
+                                                   : "depends on none of the 1 variables 'other'");
+            tp_graph_free(g);
+            continue;
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        CHECK_OK(tp_session_run(s, NULL, 0, &train, 1, NULL));
+        tp_tensor t = {0};
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, "gen/w"), &t));
+        CHECK_NEAR(tp_tensor_get(&t, 0), 1 - 0.1 * 2 * 1 * 2, 1e-6, 0);
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, "dis/w"), &t));
+        CHECK_NEAR(tp_tensor_get(&t, 0), what == 0 ? 2 : 2 - 0.1, 1e-6, 0);
+        tp_tensor_free(&t);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* ==== >>conveniences: data, callbacks, loading ======================================================== */
+
+TEST(the_first_datapoints_of_each_pass)
+{
+    static const int64_t sizes[] = {1, 3, 4, 9};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const int64_t want = sizes[k] < 4 ? sizes[k] : 4;
+        tp_dataflow *df = tp_df_take(line_data(), sizes[k]);
+        static const double x[4] = {1, 2, -1, 0.5};
+        CHECK(tp_df_size(df) == want);
+        for (int pass = 0; pass < 2; pass++) {
+            CHECK_OK(tp_df_restart(df, pass));
+            tp_datapoint dp = {0};
+            int64_t n = 0;
+            tp_status st;
+            for (; (st = tp_df_next(df, &dp)) == TP_OK; n++) CHECK_NEAR(tp_tensor_get(&dp.c[0], 0), x[n], 0, 0);
+            CHECK(st == TP_END && n == want);
+            int64_t skipped = 0;
+            CHECK_OK(tp_df_restart(df, pass));
+            st = tp_df_seek(df, 2, &skipped);
+            CHECK(skipped == (want < 2 ? want : 2) && (st == TP_OK || st == TP_END));
+            for (n = 0; tp_df_next(df, &dp) == TP_OK;) n++;
+            CHECK(n == want - skipped);
+            tp_datapoint_free(&dp);
+        }
+        tp_df_free(df);
+    }
+    tp_dataflow *none = tp_df_take(line_data(), 0);
+    CHECK_ERR(tp_df_status(none), TP_ERR_ARG, "tp_df_take: 0 datapoints: take at least 1");
+    tp_df_free(none);
+}
+
+static const double *scores;
+static tp_status put_score(tp_callback *cb)
+{
+    return tp_monitors_put_scalar(cb->train->monitors, "score", scores[cb->train->epoch_num]);
+}
+static int64_t epochs_seen;
+static tp_status count_epoch(tp_callback *cb)
+{
+    epochs_seen = cb->train->epoch_num;
+    return TP_OK;
+}
+/* Runs at most `epochs`, with a checkpoint in dir after each; gives the last epoch. */
+static int64_t stops_at(tp_callback *early, const char *dir, bool resume, int64_t epochs)
+{
+    tp_callback *cb[] = {tp_cb_lambda(.trigger = put_score, .name = "Put"), early,
+                         tp_cb_lambda(.trigger = count_epoch, .name = "Count"),
+                         tp_cb_model_saver(.checkpoint_dir = dir)};
+    tp_trainer *t = tp_noop_trainer();
+    tp_train_desc d = {.callbacks = cb, .n_callbacks = 4, .steps_per_epoch = 1, .max_epoch = epochs};
+    char path[512];
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    if (resume) d.session_init = tp_smart_init(path, false), d.starting_epoch = epochs_seen + 1;
+    epochs_seen = 0;
+    CHECK_OK(tp_train(t, &d));
+    tp_trainer_free(t);
+    return epochs_seen;
+}
+
+TEST(training_that_brings_nothing_any_more_ends)
+{
+    static const double falls[] = {0, 5, 4, 4.5, 3.9, 4, 4.1, 4.2, 4.3, 1, 1, 1};
+    const char *dir = tp_test_tmpdir();
+    scores = falls;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, false, 11) == 7);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2), dir, false, 11) == 6);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2, .threshold = 0.3), dir, false, 11) == 4);
+    CHECK(stops_at(tp_cb_early_stopping("score"), dir, false, 11) == 11);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 4, .reverse = TP_YES), dir, false, 11) == 5);
+    static const double nan_first[] = {0, NAN, 2, NAN, NAN, 1, 1, 1, 1};
+    scores = nan_first;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2), dir, false, 8) == 4);
+    static const double again[] = {0, 5, 4, 4.5, 4.5, 4.5, 4.5, 4.5};
+    scores = again; /* killed after epoch 3 and resumed: as if nothing had been */
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, false, 3) == 3);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 5);
+    epochs_seen = 5;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 0); /* it had ended */
+    CHECK_ERR(tp_callback_status(tp_cb_early_stopping(.patience = 2)), TP_ERR_ARG,
+              "EarlyStopping: .monitor_stat is missing");
+    CHECK_ERR(tp_callback_status(tp_cb_early_stopping("score", .patience = -2)), TP_ERR_ARG, ".patience is -2");
+}
+
+TEST(strict_loading)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/strict.npz", tp_test_tmpdir());
+    for (int what = 0; what < 4; what++) { /* bit 0: one more in the graph, bit 1: in the file */
+        for (int side = 0; side < 2; side++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_get_variable_as(g, "fc/W", TP_F32, tp_make_shape(2), tp_init_ones());
+            if (side == 0 && (what & 2)) tp_get_variable_as(g, "old/W", TP_F32, tp_make_shape(2), tp_init_ones());
+            if (side == 1 && (what & 1)) tp_get_variable_as(g, "new/W", TP_F32, tp_make_shape(2), tp_init_ones());
+            if (side == 1)
+                tp_get_variable_as(g, "fc/W/Momentum", TP_F32, tp_make_shape(2), tp_init_ones()); /* may lack */
+            tp_session *s = tp_session_new(g, NULL);
+            if (side == 0) CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+            else {
+                tp_saver_restore_desc d = {.path = path, .strict = true};
+                tp_session_init *init = tp_saver_restore_ex(&d);
+                const tp_status st = tp_session_init_run(init, s);
+                CHECK(st == (what ? TP_ERR_NAME : TP_OK));
+                if (what & 1) CHECK_HAS(tp_last_error(), "in the graph, but not in the checkpoint: new/W");
+                if (what & 2) CHECK_HAS(tp_last_error(), "not in the graph, but in it: old/W");
+                tp_session_init_free(init);
+                d.relaxed = true;
+                init = tp_saver_restore_ex(&d);
+                CHECK_ERR(tp_session_init_run(init, s), TP_ERR_ARG, ".strict and .relaxed exclude each other");
+                tp_session_init_free(init);
+            }
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+    }
+}
+
+/* h' = h/2 + x, and twice that. */
+static tp_node *cell_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user, (void)g;
+    tp_node *h = tp_named(tp_add(tp_affine(in[0], 0.5f, 0), in[1]), "next");
+    return tp_named(tp_affine(h, 2, 0), "out");
+}
+
+TEST(predictors_carry_their_state)
+{
+    static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    static const char *const outs[] = {"out", "next"};
+    const tp_predict_config c = {
+        .inputs = specs, .n_inputs = 2, .build_graph = cell_graph, .output_names = outs, .n_output_names = 2};
+    tp_predictor *p = tp_offline_predictor(&c);
+    if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+    CHECK_ERR(tp_predictor_carry(p, 2, 0), TP_ERR_ARG, "output 2 to input 0: the predictor has 2 outputs and 2 inputs");
+    CHECK_OK(tp_predictor_carry(p, 1, 0));
+    CHECK_ERR(tp_predictor_carry(p, 0, 0), TP_ERR_STATE, "the input 'h' is carried already");
+    CHECK(tp_predictor_n_inputs(p) == 1);
+    for (int round = 0; round < 2; round++) {
+        double h[6] = {0};
+        const int batch = round ? 3 : 2;
+        for (int t = 0; t < 4; t++) {
+            float data[6];
+            tp_tensor x = {0};
+            const tp_tensor *out[2];
+            for (int i = 0; i < 6; i++) data[i] = (float)(i - t), h[i] = h[i] / 2 + i - t;
+            tp_tensor_view(&x, TP_F32, tp_make_shape(batch, 2), data);
+            if (!CHECK_OK(tp_predict_n(p, &x, 1, out, 2))) break;
+            for (int i = 0; i < 2 * batch; i++) CHECK_NEAR(tp_tensor_get(out[0], i), 2 * h[i], 1e-6, 0);
+            tp_tensor_view(&x, TP_F32, tp_make_shape(1, 2), data); /* refused: the state stays */
+            CHECK_ERR(tp_predict_n(p, &x, 1, out, 2), TP_ERR_SHAPE, "tp_predictor_reset begins anew");
+        }
+        tp_predictor_reset(p);
+    }
+    tp_predictor_free(p);
+}
+
 TEST_MAIN()

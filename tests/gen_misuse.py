@@ -31,7 +31,7 @@ tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_pa
 tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
 tp_load_existing_json tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
-tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
+tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
 tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
 
@@ -50,7 +50,7 @@ tp_top_k.indices tp_nn_batch_norm_train.out_mean tp_nn_batch_norm_train.out_var 
 tp_nn_lstm.last_c tp_nn_gru.last_h *.pred tp_apply_rmsprop.mgs tp_add_tensor_summary.name
 tp_add_tensor_summary.collection tp_add_activation_summary.name tp_add_activation_summary.collection
 tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_eval_now.value tp_sym_mse.name tp_sym_kl_divergence.name tp_sym_smooth_labels.name
-tp_sym_weighted_loss.name tp_exec_run.values
+tp_sym_weighted_loss.name tp_minimize.regex tp_cosine_decay.step tp_warm_up.step tp_exec_run.values
 tp_hooked_run.values tp_hooked_session_free.h tp_new_session_creator.config tp_session_init_run.i
 tp_session_init_free.i tp_smart_init.path tp_saver_restore.path tp_predictor_free.p tp_save_checkpoint.variables
 tp_get_all_checkpoints.prefix tp_get_all_checkpoints.dir tp_regularize_cost.name tp_regularize_cost_from_collection.name
@@ -76,7 +76,7 @@ tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run
 """.split()
 # What the function takes over, also when it fails.
 TAKES = """
-tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs
+tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs
 tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
 tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb_group.cbs tp_chain_init.inits
@@ -282,7 +282,7 @@ FIELDS = {
     "tp_cb_periodic_callback_desc": "d.cb = callback_given(), d.every_k_steps = 1",
     "tp_cb_run_op_desc": "d.op = node()", "tp_cb_process_tensors_desc": 'd.names[0] = "cost", d.fn = process_nothing',
     "tp_cb_dump_tensors_desc": 'd.names[0] = "cost"', "tp_cb_simple_moving_average_desc": 'd.names[0] = "cost", d.window_size = 2',
-    "tp_cb_min_saver_desc": 'd.monitor_stat = "cost"', "tp_inf_scalar_stats_desc": 'd.names[0] = "cost"',
+    "tp_cb_min_saver_desc": 'd.monitor_stat = "cost"', "tp_cb_early_stopping_desc": 'd.monitor_stat = "cost"', "tp_inf_scalar_stats_desc": 'd.names[0] = "cost"',
     "tp_inf_binary_classification_desc": 'd.pred_tensor_name = "p", d.label_tensor_name = "l"',
     "tp_cb_inference_runner_desc": "d.df = dataflow_given(), d.inferencers[0] = inferencer_given()",
     "tp_cb_hyper_param_setter_desc": 'd.name = "lr", d.fn = set_nothing',

@@ -5372,7 +5372,7 @@ static void call_tp_minimize(int which)
     const char *regex_ = which == 8 ? NULL : which == 7 ? "" : which == 6 ? long_text() : which == 5 ? ":/ " : "fc.*/W";
     got_node(tp_minimize(o_, cost_, regex_));
 }
-static const char *const cases_tp_minimize[] = {"Ggood arguments", "!o = NULL", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "!regex = NULL", NULL};
+static const char *const cases_tp_minimize[] = {"?good arguments", "!o = NULL", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", NULL};
 
 static void call_tp_apply_gradients_if(int which)
 {
@@ -5717,7 +5717,7 @@ static void call_tp_cosine_decay(int which)
     float alpha_ = 0.5f;
     got_node(tp_cosine_decay(g_, lr_, step_, decay_steps_, alpha_));
 }
-static const char *const cases_tp_cosine_decay[] = {"Ggood arguments", "!g = NULL", "?step = poison of no graph", "?step = a node of another graph", "!step = NULL", "?decay_steps = INT64_MIN", "?decay_steps = 0", "?decay_steps = -1", NULL};
+static const char *const cases_tp_cosine_decay[] = {"Ggood arguments", "!g = NULL", "?step = poison of no graph", "?step = a node of another graph", "?step = NULL", "?decay_steps = INT64_MIN", "?decay_steps = 0", "?decay_steps = -1", NULL};
 
 static void call_tp_warm_up(int which)
 {
@@ -5728,7 +5728,7 @@ static void call_tp_warm_up(int which)
     float start_ = 0.5f;
     got_node(tp_warm_up(lr_, step_, steps_, start_));
 }
-static const char *const cases_tp_warm_up[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?step = poison of no graph", "?step = a node of another graph", "!step = NULL", "?steps = INT64_MIN", "?steps = 0", "?steps = -1", NULL};
+static const char *const cases_tp_warm_up[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?step = poison of no graph", "?step = a node of another graph", "?step = NULL", "?steps = INT64_MIN", "?steps = 0", "?steps = -1", NULL};
 
 static void call_tp_piecewise_constant(int which)
 {
@@ -5996,7 +5996,7 @@ static const char *const cases_tp_df_repeated[] = {"Ggood arguments", "!df = NUL
 static void call_tp_df_take(int which)
 {
     (void)which;
-    tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow_given();
     int64_t n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
     got_dataflow(tp_df_take(df_, n_));
 }
@@ -6894,6 +6894,7 @@ static void call_tp_cb_early_stopping_(int which)
     (void)which;
     tp_cb_early_stopping_desc desc;
     memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.monitor_stat = "cost";
     const tp_cb_early_stopping_desc *d_ = which == 1 ? NULL : &desc;
     got_callback(tp_cb_early_stopping_(d_));
 }

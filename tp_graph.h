@@ -1061,6 +1061,9 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
 /* Trace this run, before_run of all hooks included. The hook reads it in its after_run. One trace a run: the second hook that
  * asks is refused. */
 TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
+/* For inputs that feed several towers: how many datapoints this run takes, for as many towers from the first one on; 0: one for
+ * each tower. See tp_hooked_session_set_datapoints. */
+TP_DEF int tp_request_datapoints(const tp_run_request *r);
 /* For inputs that wait in before_run: as tp_cond_wait with the mutex locked, but no longer than the run may last. TP_OK: look
  * again, there was a signal, or a little time has passed. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: give up; the sentence ends with
  * what the run did: "QueueInput waited for data". */
@@ -1087,6 +1090,9 @@ TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h);
 /* The time limit of each run from now on, its hooks' before_run included, as tp_run_options.timeout_ms; 0: none.
  * [callbacks: SessionRunTimeout] */
 TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms);
+/* How many datapoints each run takes from now on, where its input feeds several towers: the first n of them are fed, and what is
+ * fetched must need no other; 0: one for each tower. So 7 datapoints on 3 towers are two runs of all, and one run of 1. */
+TP_DEF void tp_hooked_session_set_datapoints(tp_hooked_session *h, int n);
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h);
 TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h);
 /* All before_run in order, one run of the caller's and the hooks' fetches together, all after_run in order. */
@@ -9331,6 +9337,7 @@ struct tp_run_request {
     int first; /* the first fetch of the hook that is asking */
     tp__running run;
     int64_t begun; /* nanoseconds */
+    int n_datapoints;
     tp_graph *graph;
     tp_status status;
 };
@@ -9346,6 +9353,7 @@ struct tp_hooked_session {
     int cap_value;
     bool stop;
     int64_t timeout_ms;
+    int n_datapoints;
 };
 
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
@@ -9401,6 +9409,12 @@ TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace)
         return r->status = tp_fail(TP_ERR_ARG, "two hooks trace one run, each for itself: share one trace");
     if (!r->run.trace) tp__running_trace(&r->run, trace, r->begun);
     return TP_OK;
+}
+
+TP_DEF int tp_request_datapoints(const tp_run_request *r)
+{
+    TP__REQUIRE(r, 0)
+    return r->n_datapoints;
 }
 
 #define TP__WAIT_SLICE 0.01 /* seconds: a cancelled run that waits sees it after so long */
@@ -9459,6 +9473,11 @@ TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_
     TP__REQUIRE(h && timeout_ms >= 0, )
     h->timeout_ms = timeout_ms;
 }
+TP_DEF void tp_hooked_session_set_datapoints(tp_hooked_session *h, int n)
+{
+    TP__REQUIRE(h && n >= 0, )
+    h->n_datapoints = n;
+}
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h)
 {
     TP__REQUIRE(h, )
@@ -9503,6 +9522,7 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     r->first = 0;
     tp__running_begin(&r->run, h->session, h->timeout_ms);
     r->begun = tp__clock_ns();
+    r->n_datapoints = h->n_datapoints;
     tp_status st = tp__hooked_before(h, fetches, n_fetches);
     tp__running_did(&r->run, TP_TRACE_HOOKS, 0);
     if (st == TP_OK) st = tp__exec_run(h->exec, &r->run, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value);

@@ -408,9 +408,11 @@ TP_DEF int tp_queue_size(tp_queue *q);   /* datapoints that wait in it */
 TP_DEF void tp_queue_close(tp_queue *q); /* nothing goes in any more; what is in comes out */
 TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
 
-/* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the
- * same order as FeedInput. A run that is cancelled or out of time waits for data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
- * QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked, with the same results. [input_source:
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint, or, as tp_hooked_session_set_datapoints
+ * says, the first towers alone. The same data in the same order as FeedInput. A run that is cancelled or out of time waits for
+ * data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay
+ * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked,
+ * with the same results. [input_source:
  * QueueInput]
  *
  * With .queue it reads into and takes from that one, which several sources and tp_queue_put may share: each takes what is at
@@ -2813,6 +2815,7 @@ typedef struct tp__feeder {
 
     tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
     int n_slot, head, filled, held;
+    int taken; /* of the held ones, by this run */
     bool closed, stop, prepared;
     tp_status error; /* the reader's; runs have it when the data before it are used up */
     char error_text[2048];
@@ -2948,9 +2951,11 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
     tp_queue *q = f->shared;
     tp_status st = TP_OK;
     tp_mutex_lock(q->mutex);
-    while (f->held < f->n_tower && st == TP_OK) {
+    while (f->held < f->taken && st == TP_OK) {
+        tp_datapoint *place = &f->slot[(f->head + f->held) % f->n_slot];
         if (q->filled) {
-            tp__queue_take(q, &f->slot[f->held++]);
+            tp__queue_take(q, place);
+            f->held++;
         } else if (q->closed) {
             st = q->error != TP_OK ? tp_fail(q->error, "%s", q->error_text) : TP_END;
             if (q->error != TP_OK) {
@@ -2961,7 +2966,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
             st = tp_request_wait(r, q->data, q->mutex, "QueueInput waited for data");
         } else {
             tp_mutex_unlock(q->mutex); /* without threads: what there is to read is read now */
-            st = tp__feeder_read(f, &f->slot[f->held]);
+            st = tp__feeder_read(f, place);
             if (st == TP_OK) f->held++;
             if (st < TP_OK) tp__queue_producer_ends(q, st);
             if (st < TP_OK) st = TP_OK; /* the queue is closed now, and tells why */
@@ -3015,7 +3020,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = TP_OK;
     tp_mutex_lock(f->mutex);
-    while (f->held < f->n_tower) {
+    while (f->held < f->taken) {
         if (f->filled > f->held) {
             f->held++;
             if (f->threaded) tp_cond_signal(f->room);
@@ -3082,6 +3087,8 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
     tp__feeder *f = (tp__feeder *)s->user;
+    const int n = tp_request_datapoints(r);
+    f->taken = n > 0 && n < f->n_tower ? n : f->n_tower;
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
     if (st == TP_END && !f->queue && !f->quiet_end)
@@ -3090,7 +3097,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
             "FeedInput: the data ended after %lld datapoints, and .infinite is TP_NO: run fewer steps, or end there "
             "with .quiet_end = TP_YES",
             (long long)s->consumed);
-    for (int t = 0; t < f->n_tower && st == TP_OK; t++) {
+    for (int t = 0; t < f->taken && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
         st = tp__feeder_check(s, dp, s->consumed + t);
         for (int i = 0; i < s->n_spec && st == TP_OK; i++)
@@ -3109,10 +3116,11 @@ static tp_status tp__feeder_after(tp_hook *h, const tp_run_values *v)
     tp__feeder *f = (tp__feeder *)s->user;
     (void)v;
     tp_mutex_lock(f->mutex);
-    f->head = f->n_slot ? (f->head + f->held) % f->n_slot : 0;
-    f->filled -= f->held;
-    s->consumed += f->held;
-    f->held = 0;
+    f->head = f->n_slot ? (f->head + f->taken) % f->n_slot : 0;
+    f->filled -= f->taken;
+    s->consumed += f->taken;
+    f->held -= f->taken;
+    f->taken = 0;
     if (f->threaded) tp_cond_signal(f->room);
     tp_mutex_unlock(f->mutex);
     return TP_OK;

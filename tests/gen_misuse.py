@@ -26,7 +26,7 @@ tp_trainer_run_step tp_thread_start""".split()
 MAY_FAIL = """tp_fail tp_infer_fail tp_graph_fail tp_df_fail tp_callback_fail tp_monitor_fail tp_inferencer_fail tp_poison tp_stop
 tp_name_scope_pop tp_variable_scope_pop tp_device_leave tp_tower_leave tp_argscope_end tp_getter_next tp_tower_all_reduce
 tp_tower_func_call tp_inflate tp_inflate_alloc tp_npy_load tp_npy_parse tp_safetensors_load tp_safetensors_parse
-tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_request_trace tp_request_wait tp_argscope_set tp_regularize_cost tp_regularize_cost_
+tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_request_trace tp_request_wait tp_request_datapoints tp_argscope_set tp_regularize_cost tp_regularize_cost_
 tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_parse tp_input_get_tensors
 tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
@@ -172,7 +172,7 @@ BY_PARAM = {
     "tp_param_field.field": "doubles", "tp_param_field.dtype": "TP_F64", "tp_init_values.n": "2",
     "tp_const_as.dtype": "TP_F32", "*.types": "0", "tp_enable_argscope_for_module.types": "a_layer_type()",
     "tp_enable_argscope_for_module.n": "1", "tp_slice.x": "node()", "tp_piecewise_constant.n": "1",
-    "tp_device_parallel.n": "2", "*.scratch": "scratch", "tp_request_fetch.r": "NULL", "tp_request_feed.r": "NULL", "tp_request_trace.r": "NULL", "tp_request_wait.r": "NULL", "tp_trace_save.path": 'a_path("trace.json")',
+    "tp_device_parallel.n": "2", "*.scratch": "scratch", "tp_request_fetch.r": "NULL", "tp_request_feed.r": "NULL", "tp_request_trace.r": "NULL", "tp_request_wait.r": "NULL", "tp_request_datapoints.r": "NULL", "tp_trace_save.path": 'a_path("trace.json")',
     "tp_callback_before_run.r": "a_request()", "tp_getter_next.call": "NULL", "tp_thread_join.t": "NULL", "tp_free.p": "tp_malloc(4)", "tp_realloc.p": "tp_malloc(4)", "tp_free_aligned.p": "tp_alloc_aligned(4)", "tp_exec_free.e": "tp_exec_new(session())", "tp_make_dirs.path": 'a_path("made")', "tp_export_serving.dir": 'a_path("served")',
     "tp_kernel_fault.k": "a_call()", "tp_kernel_fault.value": "1", "tp_infer_fail.s": "an_infer()",
     "tp_export_c.path": 'a_path("x.c")', "tp_export_onnx.path": 'a_path("x.onnx")', "tp_import_onnx.path": 'a_path("in.onnx")',

@@ -4220,6 +4220,15 @@ static void call_tp_request_trace(int which)
 }
 static const char *const cases_tp_request_trace[] = {"?good arguments", "!r = NULL", "!trace = NULL", NULL};
 
+static void call_tp_request_datapoints(int which)
+{
+    (void)which;
+    const tp_run_request *r_ = NULL;
+    (void)tp_request_datapoints(r_);
+    got_answer();
+}
+static const char *const cases_tp_request_datapoints[] = {"?good arguments", "!r = NULL", NULL};
+
 static void call_tp_request_wait(int which)
 {
     (void)which;
@@ -4268,6 +4277,16 @@ static void call_tp_hooked_session_set_timeout(int which)
     got_nothing();
 }
 static const char *const cases_tp_hooked_session_set_timeout[] = {"Ggood arguments", "!h = NULL", "?timeout_ms = INT64_MIN", "?timeout_ms = 0", "?timeout_ms = -1", NULL};
+
+static void call_tp_hooked_session_set_datapoints(int which)
+{
+    (void)which;
+    tp_hooked_session *h_ = which == 1 ? NULL : hooked();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    tp_hooked_session_set_datapoints(h_, n_);
+    got_nothing();
+}
+static const char *const cases_tp_hooked_session_set_datapoints[] = {"Ggood arguments", "!h = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
 static void call_tp_hooked_session_request_stop(int which)
 {
@@ -7979,11 +7998,13 @@ static const misuse_call misuse_calls[] = {
     {"tp_request_fetch", call_tp_request_fetch, cases_tp_request_fetch},
     {"tp_request_feed", call_tp_request_feed, cases_tp_request_feed},
     {"tp_request_trace", call_tp_request_trace, cases_tp_request_trace},
+    {"tp_request_datapoints", call_tp_request_datapoints, cases_tp_request_datapoints},
     {"tp_request_wait", call_tp_request_wait, cases_tp_request_wait},
     {"tp_hooked_session_new", call_tp_hooked_session_new, cases_tp_hooked_session_new},
     {"tp_hooked_session_free", call_tp_hooked_session_free, cases_tp_hooked_session_free},
     {"tp_hooked_session_exec", call_tp_hooked_session_exec, cases_tp_hooked_session_exec},
     {"tp_hooked_session_set_timeout", call_tp_hooked_session_set_timeout, cases_tp_hooked_session_set_timeout},
+    {"tp_hooked_session_set_datapoints", call_tp_hooked_session_set_datapoints, cases_tp_hooked_session_set_datapoints},
     {"tp_hooked_session_request_stop", call_tp_hooked_session_request_stop, cases_tp_hooked_session_request_stop},
     {"tp_hooked_session_should_stop", call_tp_hooked_session_should_stop, cases_tp_hooked_session_should_stop},
     {"tp_hooked_run", call_tp_hooked_run, cases_tp_hooked_run},

@@ -877,4 +877,103 @@ TEST(a_tensor_on_a_device_is_fed)
     tp_graph_free(g);
 }
 
+/* ==== >>fewer datapoints than towers ================================================================== */
+
+static int last = 7; /* how many datapoints there are */
+static tp_status count_up(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    if (i >= last) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) tp_tensor_set(&dp->c[0], 0, (double)i);
+    return st;
+}
+
+static tp_status ask_before(tp_hook *h, tp_run_request *r)
+{
+    *(int *)h->user = tp_request_datapoints(r);
+    return TP_OK;
+}
+
+/* Seven datapoints on three towers: two runs of all of them, and one run of the first. */
+TEST(the_remainder_runs_on_the_first_towers)
+{
+    enum { TOWERS = 3 };
+    for (int shared = 0; shared < 2; shared++) {
+        tp_queue *queue = shared ? tp_queue_new(4) : NULL;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_input_source *in =
+            tp_queue_input(.df = tp_df_from_generator(.fn = count_up), .infinite = TP_NO, .queue = queue);
+        const tp_spec spec = {"x", TP_F32, {0, {0}}};
+        tp_node *x[TOWERS], *y[TOWERS];
+        CHECK_OK(tp_input_setup(in, g, &spec, 1));
+        for (int i = 0; i < TOWERS; i++) {
+            CHECK_OK(tp_input_get_tensors(in, &x[i]));
+            y[i] = tp_affine(x[i], 1, 10);
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        int n_hooks = 0;
+        tp_hook *const *hooks = tp_input_hooks(in, &n_hooks);
+        tp_hooked_session *h = tp_hooked_session_new(s, hooks, n_hooks);
+        const tp_tensor *out[TOWERS];
+        for (int run = 0; run < 2; run++) {
+            CHECK_OK(tp_hooked_run(h, y, TOWERS, out));
+            for (int i = 0; i < TOWERS; i++) CHECK(tp_tensor_get(out[i], 0) == 10 + 3 * run + i);
+        }
+        CHECK(in->consumed == 6);
+        CHECK(tp_hooked_run(h, y, TOWERS, out) == TP_END); /* one is left, and held */
+        tp_hooked_session_set_datapoints(h, 1);
+        CHECK_ERR(tp_hooked_run(h, &y[1], 1, out), TP_ERR_ARG, "x");
+        CHECK(in->consumed == 6);
+        CHECK_OK(tp_hooked_run(h, y, 1, out));
+        CHECK(tp_tensor_get(out[0], 0) == 16 && in->consumed == 7);
+        CHECK(tp_hooked_run(h, y, 1, out) == TP_END);
+        tp_hooked_session_free(h);
+        tp_session_free(s);
+        tp_input_free(in);
+        tp_graph_free(g);
+        tp_queue_free(queue);
+    }
+    /* any number in any order, and after runs that failed with more of them held */
+    last = 1 << 20;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *in = tp_queue_input(.df = tp_df_from_generator(.fn = count_up), .capacity = 2);
+    const tp_spec spec = {"x", TP_F32, {0, {0}}};
+    tp_node *x[TOWERS], *bad[TOWERS + 1];
+    CHECK_OK(tp_input_setup(in, g, &spec, 1));
+    for (int i = 0; i < TOWERS; i++) {
+        CHECK_OK(tp_input_get_tensors(in, &x[i]));
+        bad[i] = x[i];
+    }
+    bad[TOWERS] = tp_placeholder(g, "never fed", TP_F32, tp_make_shape_n(0, NULL));
+    tp_session *s = tp_session_new(g, NULL);
+    int n_hooks = 0, next = 0, asked_for = -1;
+    tp_hook *const *hooks = tp_input_hooks(in, &n_hooks);
+    tp_hook asker, *both[2] = {hooks[0], &asker};
+    CHECK(n_hooks == 1);
+    memset(&asker, 0, sizeof asker);
+    asker.user = &asked_for;
+    asker.before_run = ask_before;
+    tp_hooked_session *h = tp_hooked_session_new(s, both, 2);
+    for (int run = 0; run < 40; run++) {
+        const tp_tensor *out[TOWERS] = {NULL, NULL, NULL};
+        const int n = (run * run + run / 3) % (TOWERS + 1), all = n ? n : TOWERS;
+        if (run % 5 == 1) {
+            tp_hooked_session_set_datapoints(h, 0);
+            CHECK(tp_hooked_run(h, bad, TOWERS + 1, NULL) == TP_ERR_ARG);
+        }
+        tp_hooked_session_set_datapoints(h, n);
+        CHECK_OK(tp_hooked_run(h, x, all, out));
+        for (int i = 0; i < all; i++) CHECK(out[i] && tp_tensor_get(out[i], 0) == next + i);
+        next += all;
+        CHECK(in->consumed == next && asked_for == n);
+    }
+    tp_hooked_session_free(h);
+    tp_session_free(s);
+    tp_input_free(in);
+    tp_graph_free(g);
+    last = 7;
+}
+
 TEST_MAIN()

@@ -227,7 +227,8 @@ static tp_status tp__cuda_limit_memory(tp_device *d, double part)
     if (!c->pool) return TP_OK;
     cudaSetDevice(c->ordinal);
     const tp_status st = tp__cuda_status(c, cudaMemGetInfo(&left, &all), "asking for its memory");
-    if (st == TP_OK) __atomic_store_n(&c->limit, part < 1 ? (size_t)(part * (double)all) : SIZE_MAX, __ATOMIC_RELAXED);
+    const size_t limit = part < 1 ? (size_t)(part * (double)all) : SIZE_MAX;
+    if (st == TP_OK && limit < c->limit) __atomic_store_n(&c->limit, limit, __ATOMIC_RELAXED);
     return st;
 }
 

@@ -924,8 +924,8 @@ typedef struct tp_session_config {
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
-    /* How much of a GPU's memory this program's sessions may take: at most 1; 0 = 0.99. It counts what they hold, from the
-     * last session on that was made on that GPU; NCCL's and cuDNN's own memory is not in it. [per_process_gpu_memory_fraction] */
+    /* How much of a GPU's memory all sessions on it may take together: at most 1; 0 = 0.99. Of several sessions' the smallest
+     * counts, until the GPU is closed; NCCL's and cuDNN's own memory is not in it. [per_process_gpu_memory_fraction] */
     float memory_fraction;
     /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, with several GPUs that are linked, less
      * time. It adds in an order of its own, which depends on how many GPUs there are and how they are linked: the same bits

@@ -1910,12 +1910,12 @@ static int64_t tp__take_size(tp_dataflow *df)
 {
     const tp__take_flow *f = (const tp__take_flow *)df->user;
     const int64_t all = tp_df_size(f->df);
-    return all < 0 ? all : tp__min64(all, f->n);
+    return all < f->n ? all : f->n; /* -1: unknown */
 }
 static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__take_flow *f = (tp__take_flow *)df->user;
-    const int64_t want = tp__min64(n, f->n - f->given);
+    const int64_t left = f->n - f->given, want = n < left ? n : left;
     if (want == 0) return TP_OK;
     const tp_status st = tp_df_seek(f->df, want, skipped);
     f->given += *skipped;

@@ -547,8 +547,8 @@ struct tp_device {
     bool host;
     void *(*alloc)(tp_device *d, size_t bytes); /* 64-byte aligned; NULL when full */
     void (*free)(tp_device *d, void *p);
-    /* From now on alloc gives out no more than this part, 0 to 1, of all the memory that the device has. NULL, and where the
-     * driver does not count: as much as there is. */
+    /* From now on alloc gives out no more than this part, 0 to 1, of all the memory that the device has; of several calls the
+     * smallest counts. NULL, and where the driver does not count: as much as there is. */
     tp_status (*limit_memory)(tp_device *d, double part);
     tp_status (*upload)(tp_device *d, void *dst, const void *host_src, size_t bytes);
     tp_status (*download)(tp_device *d, void *host_dst, const void *src, size_t bytes);

@@ -85,7 +85,7 @@
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            What a model points at is borrowed.
  * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
- * ERRORS     tp_status: TP_OK also after TP_STOP or the end of the data; TP_INTR after Ctrl-C; else the
+ * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training came to its end, but the last checkpoint, a best model or
  *            stats.json is not on the disk as it should be; one line of the log for each says what, and why.

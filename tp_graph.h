@@ -364,6 +364,17 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
  * variable stays in TRAINABLE_VARIABLES, so that weight decay still moves it. skip_collection: it is not trainable and
  * joins MODEL_VARIABLES instead; this counts when it is made. [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
+typedef struct tp_freeze_variables_desc {
+    tp_tri stop_gradient;   /* default TP_YES */
+    tp_tri skip_collection; /* default TP_NO */
+} tp_freeze_variables_desc;
+TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d); /* d NULL: the defaults */
+#ifdef TP_KEYWORDS
+/* TP_FREEZE_VARIABLES(g, .stop_gradient = true) { ... }  Leave the block at its end only. */
+#define TP_FREEZE_VARIABLES(g_, ...)                                                                            \
+    for (int TP__U(tp__z) = (tp_freeze_variables_((g_), TP_OPTIONS(tp_freeze_variables_desc, __VA_ARGS__)), 1); \
+         TP__U(tp__z); TP__U(tp__z) = (tp_variable_scope_pop(g_), 0))
+#endif
 
 /* Collections: named lists of nodes. [tfutils: collection; the standard keys] */
 #define TP_KEY_GLOBAL_VARIABLES      "variables"
@@ -1607,16 +1618,17 @@ typedef struct tp__program {
 
 /* For TP_OPTIONS: this header has these types. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void);
-#define TP__PART_tp_apply_desc          graph
-#define TP__PART_tp_graph_config        graph
-#define TP__PART_tp_variable_scope_desc graph
-#define TP__PART_tp_variable_desc       graph
-#define TP__PART_tp_tower_desc          graph
-#define TP__PART_tp_towers_desc         graph
-#define TP__PART_tp_moving_summary_desc graph
-#define TP__PART_tp_session_config      graph
-#define TP__PART_tp_saver_restore_desc  graph
-#define TP__PART_tp_predict_config      graph
+#define TP__PART_tp_apply_desc            graph
+#define TP__PART_tp_graph_config          graph
+#define TP__PART_tp_freeze_variables_desc graph
+#define TP__PART_tp_variable_scope_desc   graph
+#define TP__PART_tp_variable_desc         graph
+#define TP__PART_tp_tower_desc            graph
+#define TP__PART_tp_towers_desc           graph
+#define TP__PART_tp_moving_summary_desc   graph
+#define TP__PART_tp_session_config        graph
+#define TP__PART_tp_saver_restore_desc    graph
+#define TP__PART_tp_predict_config        graph
 
 #ifdef __cplusplus
 }
@@ -1641,6 +1653,7 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
     static const tp__zero_option options[] = {
         TP__ZERO_OPTION(tp_graph_config, seed, NONE),
         TP__ZERO_OPTION(tp_variable_desc, trainable, NO),
+        TP__ZERO_OPTION(tp_freeze_variables_desc, stop_gradient, NO),
         TP__ZERO_OPTION(tp_tensor_summary_desc, main_tower_only, NO),
         TP__ZERO_OPTION(tp_moving_summary_desc, decay, ZERO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
@@ -3143,6 +3156,11 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
     const char *name = tp_arena_printf(&g->arena, "freezed_%s", tp_node_name(v));
     return name ? tp_named(tp_stop_gradient(v), name) : tp__graph_nomem(g);
 }
+TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d)
+{
+    return tp_freeze_variables_push(g, !d || d->stop_gradient != TP_NO, d && d->skip_collection == TP_YES);
+}
+
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
 {
     TP__REQUIRE(g, g)

@@ -1868,6 +1868,18 @@ static void call_tp_freeze_variables_push(int which)
 }
 static const char *const cases_tp_freeze_variables_push[] = {"Ggood arguments", "!g = NULL", NULL};
 
+static void call_tp_freeze_variables_(int which)
+{
+    (void)which;
+    tp_freeze_variables_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    const tp_freeze_variables_desc *d_ = which == 2 ? NULL : &desc;
+    tp_freeze_variables_(g_, d_);
+    got_nothing();
+}
+static const char *const cases_tp_freeze_variables_[] = {"Ggood arguments", "!g = NULL", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_collection_add(int which)
 {
     (void)which;
@@ -7763,6 +7775,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_under_name_scope_push", call_tp_under_name_scope_push, cases_tp_under_name_scope_push},
     {"tp_remap_variables_push", call_tp_remap_variables_push, cases_tp_remap_variables_push},
     {"tp_freeze_variables_push", call_tp_freeze_variables_push, cases_tp_freeze_variables_push},
+    {"tp_freeze_variables_", call_tp_freeze_variables_, cases_tp_freeze_variables_},
     {"tp_collection_add", call_tp_collection_add, cases_tp_collection_add},
     {"tp_collection", call_tp_collection, cases_tp_collection},
     {"tp_backup_collection", call_tp_backup_collection, cases_tp_backup_collection},

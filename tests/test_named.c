@@ -71,6 +71,20 @@ TEST(calls_take_true_and_false)
     }
 }
 
+TEST(variables_are_frozen_in_a_block)
+{
+    tp_graph *g = training_graph();
+    tp_node *x = image_of(g);
+    TP_FREEZE_VARIABLES(g, .skip_collection = true) tp_conv2d(x, "frozen", .filters = 4, .kernel_size = 3);
+    TP_FREEZE_VARIABLES(g, .stop_gradient = false, .skip_collection = false)
+    tp_conv2d(x, "free", .filters = 4, .kernel_size = 3);
+    tp_conv2d(x, "after", .filters = 4, .kernel_size = 3);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    CHECK(!tp_find_variable(g, "frozen/W")->trainable);
+    CHECK(tp_find_variable(g, "free/W")->trainable && tp_find_variable(g, "after/W")->trainable);
+    tp_graph_free(g);
+}
+
 /* Twelve layers in one scope, the first and the last of which are looked at. */
 TEST(an_argscope_is_of_twelve_layers)
 {

@@ -91,6 +91,29 @@ static int trained(int trainable)
 }
 ZERO(tp_variable_desc, trainable) { CHECK(trained(TP_UNSET) == 1 && trained(TP_NO) == 0); }
 
+/* Does a gradient reach a frozen variable? */
+static bool reached(const tp_freeze_variables_desc *d)
+{
+    tp_graph *g = graph();
+    tp_variable_desc v;
+    memset(&v, 0, sizeof v);
+    v.name = "v";
+    v.shape = tp_make_shape(2);
+    tp_freeze_variables_(g, d);
+    tp_node *y = tp_sum(tp_get_variable(g, &v)), *dv = NULL, *x = tp_find_variable(g, "v")->node;
+    tp_variable_scope_pop(g);
+    tp_gradients(y, &x, 1, &dv);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    const bool is = dv != NULL;
+    tp_graph_free(g);
+    return is;
+}
+ZERO(tp_freeze_variables_desc, stop_gradient)
+{
+    const tp_freeze_variables_desc unset = {TP_UNSET, TP_UNSET}, no = {TP_NO, TP_NO}, zero = {0, 0};
+    CHECK(!reached(NULL) && !reached(&unset) && !reached(&zero) && reached(&no));
+}
+
 /* What the average of a constant 3 is after one update, before it is made up for the 0 that it starts from. */
 static double average(float decay)
 {

@@ -1,5 +1,6 @@
 /* Each option of tests/zero_options.tsv whose zero has a spelling. Written by tests/gen_zero.py --write. */
 NAMED(graph, tp_graph_config, seed, (uint64_t)TP_NONE)
+NAMED(graph, tp_freeze_variables_desc, stop_gradient, TP_NO)
 NAMED(graph, tp_variable_desc, trainable, TP_NO)
 NAMED(graph, tp_moving_summary_desc, decay, TP_ZERO)
 NAMED(graph, tp_tensor_summary_desc, main_tower_only, TP_NO)

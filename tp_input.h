@@ -417,7 +417,9 @@ TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
  *
  * With .queue it reads into and takes from that one, which several sources and tp_queue_put may share: each takes what is at
  * the front, whoever brought it. Then the order depends on the threads: such a source has no position, a resume begins its data
- * anew (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes the queue for all, as in the original; the end of a finite one (.infinite = TP_NO) when it is the last. */
+ * anew (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes the queue for all, as in the
+ * original; the end of a finite one (.infinite = TP_NO) when it is the last. Without threads each source takes what was put, then
+ * what its own flow gives. */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;

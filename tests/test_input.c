@@ -1125,6 +1125,7 @@ static tp_datapoint number(int32_t *v)
     return dp;
 }
 
+#ifndef TP_NO_THREADS
 TEST(a_queue_is_shared_by_sources)
 {
     counting a = {0, 30, false}, b = {100, 20, false};
@@ -1159,6 +1160,7 @@ TEST(a_queue_is_shared_by_sources)
         if (freed) tp_queue_free(q);
     }
 }
+#endif
 
 static tp_status from_queue(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {

@@ -1593,7 +1593,7 @@ TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const
 
 static tp_node *tp__train_find(tp_train_state *train, const char *name)
 {
-    tp_node *n = train->graph ? tp_graph_find(train->graph, name) : NULL;
+    tp_node *n = train->graph ? tp__node_named(train->graph, name) : NULL;
     for (int i = 0; !n && train->tower_func && i < tp_tower_func_n_towers(train->tower_func); i++) {
         const tp_tower_handle *h = tp_tower_func_tower(train->tower_func, i);
         if (!h->ctx.is_training) continue;
@@ -4803,7 +4803,7 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
         if (!r->inf[i].node) return TP_ERR_NOMEM;
         for (int k = 0; k < inf->n_names; k++) {
             r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
-            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp_graph_find(cb->train->graph, inf->names[k]);
+            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp__node_named(cb->train->graph, inf->names[k]);
             char text[TP__NEAREST_TEXT];
             if (!r->inf[i].node[k]) {
                 tp__node_near(cb->train->graph, inf->names[k], text);

@@ -1229,7 +1229,8 @@ typedef struct tp_predict_config {
     tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
     bool
         allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
-    tp_graph *graph; /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
+    tp_graph *graph;   /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
+    tp_tri log_layers; /* TP_NO: no line for each layer. Default TP_YES */
 } tp_predict_config;
 /* Build the graph as a tower for inference, load its variables. NULL after a mistake, whose sentence tp_last_error() has.
  * [PredictConfig, OfflinePredictor] */
@@ -1656,6 +1657,7 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
         TP__ZERO_OPTION(tp_freeze_variables_desc, stop_gradient, NO),
         TP__ZERO_OPTION(tp_tensor_summary_desc, main_tower_only, NO),
         TP__ZERO_OPTION(tp_moving_summary_desc, decay, ZERO),
+        TP__ZERO_OPTION(tp_predict_config, log_layers, NO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -1821,6 +1823,7 @@ struct tp_graph {
     int n_query, query_op; /* query_op: operations there were */
     tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer, these counts */
     int n_session;         /* that live */
+    bool quiet_layers;     /* no line for each layer */
     bool freed;            /* by its owner: gone when n_session is 0 */
 };
 
@@ -2330,6 +2333,14 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
     return tp__nearest_text(&n, text);
 }
 
+TP__UNUSED static tp_node *tp__node_named(const tp_graph *g, const char *name)
+{
+    int index;
+    const size_t n = tp__split_name(name, &index);
+    tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
+    return op && index < op->n_out ? &op->out[index] : NULL;
+}
+
 /* Why a node or a variable is NULL, if the last one asked for was not there: "; was 'cots' meant? There is no node of that name;
  * did you mean 'cost'?", or "". What is told is forgotten. */
 #define TP__MISSING_TEXT (2 * TP__NEAREST_TEXT)
@@ -2360,12 +2371,9 @@ TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
-    int index;
-    const size_t n = tp__split_name(name, &index);
-    tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
-    if (op && index < op->n_out) return &op->out[index];
-    snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__bad_input */
-    return NULL;
+    tp_node *n = tp__node_named(g, name);
+    if (!n) snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__missing */
+    return n;
 }
 
 /* -- operations */
@@ -4144,7 +4152,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     tp_buf full;
     memset(&full, 0, sizeof full);
     tp_buf_printf(&full, "%s%s%s", h->ctx.ns_name, *h->ctx.ns_name ? "/" : "", name);
-    tp_node *n = full.data ? tp_graph_find(h->ctx.graph, full.data) : NULL;
+    tp_node *n = full.data ? tp__node_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
     if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
@@ -10659,7 +10667,7 @@ static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_hand
                                  const char *what)
 {
     tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
-    if (!n && name) n = tp_graph_find(h->ctx.graph, name);
+    if (!n && name) n = tp__node_named(h->ctx.graph, name);
     if (n) return n;
     tp_buf names;
     memset(&names, 0, sizeof names);
@@ -10760,6 +10768,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
 {
     const int n_in = c->input_names ? c->n_input_names : c->n_inputs, n_out = c->n_output_names;
     const int each = n_in + n_out;
+    g->quiet_layers = g->quiet_layers || c->log_layers == TP_NO;
     tp_tower_func *f = tp_tower_func_new(g, c->build_graph, c->user, c->inputs, c->n_inputs);
     tp_node **node = (tp_node **)tp_graph_alloc(g, (size_t)(towers * each + 1) * sizeof *node);
     if (!f || !node) {

@@ -2608,7 +2608,7 @@ TP_DEF void tp_input_free(tp_input_source *s)
 /* A placeholder of this name at the root: the one that exists, if it is one and fits. */
 static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
 {
-    tp_node *n = tp_graph_find(g, spec->name);
+    tp_node *n = tp__node_named(g, spec->name);
     if (n && strcmp(n->op->row->name, "placeholder") == 0 && n->dtype == spec->dtype &&
         tp_shape_equal(&n->shape, &spec->shape))
         return n;

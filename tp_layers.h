@@ -691,7 +691,8 @@ TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n);
 /* A variable of the layer whose output y is: "W", "b"; BatchNorm has gamma, beta, mean, variance and the last two also
  * as moving_mean, moving_variance. Asking for what it lacks is a mistake. Works by name too: tp_find_variable. */
 TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key);
-TP_DEF void tp_disable_layer_logging(tp_graph *g);
+TP_DEF void tp_disable_layer_logging(
+    tp_graph *g); /* no line for each layer; in a tp_train_config .log_layers = TP_NO does it */
 
 /* ==== >>regularize ==================================================================================== */
 
@@ -891,7 +892,6 @@ typedef struct tp__layers {
     tp__layer_use *use;
     tp__layer_name *logged; /* scope names whose shapes were logged */
     tp__layer_own_type *own;
-    bool quiet;
 } tp__layers;
 
 static tp__layers *tp__layers_of(tp_graph *g)
@@ -1203,7 +1203,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
         }
         u->input = x;
         u->outer = tp__layer_now(s);
-        u->logged = t->log_shape && (head.name || t->plain) && !s->quiet && !tp__layer_logged(g, s, u->scope);
+        u->logged = t->log_shape && (head.name || t->plain) && !g->quiet_layers && !tp__layer_logged(g, s, u->scope);
         if (u->logged) tp__layer_log_begin(u);
         s->current = u;
         y = t->build(x, merged.bytes);
@@ -1294,9 +1294,7 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
 TP_DEF void tp_disable_layer_logging(tp_graph *g)
 {
     TP__REQUIRE(g, )
-
-    tp__layers *s = tp__layers_of(g);
-    if (s) s->quiet = true;
+    g->quiet_layers = true;
 }
 
 /* ==== >>layers ======================================================================================== */

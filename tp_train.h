@@ -127,10 +127,22 @@ struct tp_trainer {
     tp_node *train_op;    /* may be set */
     tp_node *cost;        /* a scalar that is looked at after every step, see stop_on_nan; may be set; NULL: none */
     int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
-    tp_status (*build)(tp_trainer *t, const tp_model *m); /* towers and train_op; may be set */
-    tp_status (*run_step)(tp_trainer *t);                 /* one iteration; may be set: yours calls tp_hooked_run */
-    tp_status (*initialize_hooks)(tp_trainer *t);         /* see tp_trainer_initialize_hooks; may be set */
-    tp_session_creator creator;                           /* of the session; may be set before initialize */
+    /* Makes the training towers. May be set before setup_graph, which calls it once, last of all: state.input is set up for
+     * the graph and state.tower_func knows the model's inputs and build_graph. Yours, for each tower: tp_tower_enter,
+     * tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which gives the cost,
+     * tp_tower_leave; then gradients and updates, and it sets train_op, which the built-in run_step runs (not needed with
+     * a run_step of yours), and cost, if NaN is to end the training. It borrows *m for the call, owns nothing, and returns
+     * TP_OK or an error with its sentence; a mistake that sticks to the graph is one too. Callbacks may still add
+     * nodes behind it, the session comes later: it runs nothing. */
+    tp_status (*build)(tp_trainer *t, const tp_model *m);
+    /* One step. May be set before main_loop, which calls it steps_per_epoch times an epoch, after a look at Ctrl-C, and trigger_step
+     * of all callbacks after it. Yours calls tp_hooked_run(t->state.hooked_session, ..) once: before_run and after_run of the
+     * callbacks belong to that run, and it counts: each such run is one more in global_step. What else it wants to run it runs with
+     * tp_session_run on state.session, which no callback sees. TP_OK: go on; TP_STOP and TP_END end the training as success, at once;
+     * an error fails it, with the sentence that tp_fail was given. A step in which nothing was run counts in local_step alone. */
+    tp_status (*run_step)(tp_trainer *t);
+    tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
+    tp_session_creator creator;                   /* of the session; may be set before initialize */
     bool feed_dataflow;      /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
     void *user;              /* yours */
     tp_callback **callback_; /* registered, until they become the group */
@@ -162,7 +174,8 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
 /* The same; *registered (may be NULL) says whether it was: false for one that was skipped, which is TP_OK, and after an error. */
 TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
-/* Calls setup_graph of all callbacks. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
+/* Calls setup_graph of all callbacks, in the order of the list: the input's, those that were registered before, the counter of
+ * steps, these, the monitors. In that order they have their turn in every phase: what reports stands before what acts on it. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
@@ -214,7 +227,9 @@ typedef struct tp_train_config {
     tp_model model;
     tp_dataflow *dataflow; /* one of these two */
     tp_input_source *data;
-    tp_callback *const *callbacks; /* TP_CALLBACKS(...) sets both */
+    /* TP_CALLBACKS(...) sets both. What reports a statistic stands before what acts on it, see IN WHICH ORDER in tp_callbacks.h;
+     * the extra ones come behind these, the monitors last */
+    tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
     int n_extra_callbacks;               /* TP_NONE: none, not the default ones */
@@ -235,6 +250,7 @@ typedef struct tp_train_config {
                       * tp_cb_check_numerics, which fails before it is written, keeps NaN out of checkpoints */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
     const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
+    tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
 } tp_train_config;
 #ifndef __cplusplus
 #define TP_CALLBACKS(...)                             \
@@ -303,6 +319,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
         TP__ZERO_OPTION(tp_train_config, always_resume, NO),
         TP__ZERO_OPTION(tp_train_config, seed, NONE),
         TP__ZERO_OPTION(tp_train_config, stop_on_nan, NO),
+        TP__ZERO_OPTION(tp_train_config, log_layers, NO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -528,6 +545,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
     if (st == TP_OK) st = t->build(t, m);
+    if (st == TP_OK) st = tp__graph_result(t->graph);
     return st == TP_OK ? tp__register_input(t) : st;
 }
 
@@ -962,9 +980,9 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
     if (st == TP_STOP) {
-        tp_log(TP_LOG_INFO, "Training was stopped by exception %s.", *s->stop_reason ? s->stop_reason : "StopTraining");
+        tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *s->stop_reason ? ": " : " by a callback", s->stop_reason);
     } else if (st == TP_END) {
-        tp_log(TP_LOG_INFO, "Training was stopped by exception: the input has no more data.");
+        tp_log(TP_LOG_INFO, "Training was stopped: the input has no more data.");
     } else if (st == TP_INTR) {
         tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
     } else if (st < 0) {
@@ -1207,6 +1225,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     if (st != TP_OK) return st;
     if (c->session_creator) t->creator = *c->session_creator;
     else if (c->session_config) t->creator = tp_new_session_creator(c->session_config);
+    t->graph->quiet_layers = c->log_layers == TP_NO;
     tp_input_source *input = c->data ? c->data : tp_apply_default_prefetch(c->dataflow, t);
     c->data = NULL;
     c->dataflow = NULL;

@@ -622,4 +622,121 @@ TEST(predictors_carry_their_state)
     tp_predictor_free(p);
 }
 
+/* ==== >>training and prediction ======================================================================= */
+
+/* Every optimizer leaves something in the checkpoint that a predictor has no use for. */
+static tp_optimizer *any_optimizer(tp_graph *g, void *user)
+{
+    tp_node *lr = tp_get_scalar_variable(g, "learning_rate", 0.1f);
+    switch (*(int *)user) {
+    case 0: return tp_momentum(lr);
+    case 1: return tp_adam(lr);
+    case 2: return tp_adamw(lr);
+    case 3: return tp_rmsprop(lr);
+    case 4: return tp_adagrad(lr);
+    case 5: return tp_adadelta(lr);
+    case 6: return tp_ftrl(lr);
+    case 7: return tp_lamb(lr);
+    case 8: return tp_loss_scale(tp_adam(lr));
+    default: return tp_accum_grad(tp_nesterov(lr), 2);
+    }
+}
+
+TEST(a_trained_model_is_loaded_without_a_warning)
+{
+    for (int what = 0; what < 10; what++) {
+        char path[512];
+        const char *dir = tp_test_tmpdir();
+        tp_train_config c = line_config(1);
+        c.model.optimizer = any_optimizer, c.model.user = &what;
+        c.steps_per_epoch = 2;
+        CHECK_OK(tp_launch_train_with_config(&(tp_train_config){.model = c.model,
+                                                                .dataflow = c.dataflow,
+                                                                .max_epoch = 1,
+                                                                .steps_per_epoch = 2,
+                                                                .n_extra_callbacks = TP_NONE,
+                                                                .n_monitors = TP_NONE,
+                                                                TP_CALLBACKS(tp_cb_model_saver(.checkpoint_dir = dir))},
+                                             tp_simple_trainer()));
+        snprintf(path, sizeof path, "%s/checkpoint", dir);
+        listen();
+        static const char *const names[] = {"prediction"};
+        tp_predictor *p = tp_offline_predictor(&(tp_predict_config){.inputs = line_inputs,
+                                                                    .n_inputs = 1 + 1,
+                                                                    .build_graph = line_graph,
+                                                                    .output_names = names,
+                                                                    .n_output_names = 1,
+                                                                    .checkpoint = path});
+        CHECK_MSG(p != NULL, "%s", tp_last_error());
+        CHECK_MSG(logged[0] == 0, "%d: %s", what, logged);
+        tp_predictor_free(p);
+        tp_set_log(NULL, NULL);
+    }
+    /* what is of another model is still told */
+    char path[512];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_get_variable_as(g, "other/w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_session *s = tp_session_new(g, NULL);
+    snprintf(path, sizeof path, "%s/two.npz", tp_test_tmpdir());
+    CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+    listen();
+    static const char *const names[] = {"prediction"};
+    tp_predictor_free(tp_offline_predictor(&(tp_predict_config){.inputs = line_inputs,
+                                                                .n_inputs = 2,
+                                                                .build_graph = line_graph,
+                                                                .output_names = names,
+                                                                .n_output_names = 1,
+                                                                .session_init = tp_saver_restore(path)}));
+    CHECK_HAS(logged, "but not found in the graph: other/w");
+    tp_set_log(NULL, NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static int built, steps;
+static bool sticks;
+static tp_status my_build(tp_trainer *t, const tp_model *m)
+{
+    tp_node *in[2];
+    built++;
+    CHECK(m->n_inputs == 2 && t->state.tower_func != NULL && t->state.input != NULL && t->state.session == NULL);
+    tp_tower_enter(t->graph, &(tp_tower_desc){.is_training = true});
+    CHECK_OK(tp_input_get_tensors(t->state.input, in));
+    t->cost = tp_tower_func_call(t->state.tower_func, in);
+    t->train_op = tp_minimize(m->optimizer(t->graph, m->user), t->cost, NULL);
+    tp_tower_leave(t->graph);
+    if (sticks) tp_add(in[0], NULL);
+    return TP_OK;
+}
+static tp_status my_step(tp_trainer *t)
+{
+    tp_tensor w = {0};
+    const tp_variable *v = tp_find_variable(t->graph, "w");
+    if (++steps == 6) return TP_END; /* success */
+    const int64_t before = t->state.global_step;
+    CHECK_OK(tp_hooked_run(t->state.hooked_session, &t->train_op, 1, NULL));
+    CHECK(t->state.global_step == before + 1);
+    CHECK_OK(tp_session_eval(t->state.session, v->node, &w)); /* no callback sees it */
+    CHECK(t->state.global_step == before + 1);
+    tp_tensor_free(&w);
+    return TP_OK;
+}
+
+TEST(the_contract_of_build_and_run_step)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_trainer *t = tp_simple_trainer();
+        tp_train_config c = line_config(4);
+        built = steps = 0, sticks = i == 1;
+        t->build = my_build, t->run_step = my_step;
+        c.steps_per_epoch = 2;
+        TEST_MAY_ERROR("input 1 is NULL");
+        const tp_status st = tp_launch_train_with_config(&c, t);
+        CHECK(st == (i ? TP_ERR_ARG : TP_OK) && built == 1 && steps == (i ? 0 : 6));
+        if (i) CHECK_HAS(tp_last_error(), "add: input 1 is NULL");
+        CHECK(strstr(tp_last_error(), "meant") == NULL); /* what the library looked for is not told */
+    }
+}
+
 TEST_MAIN()

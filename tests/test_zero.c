@@ -783,6 +783,39 @@ ZERO(tp_train_config, seed)
     CHECK(end.seed == 0 && zero == random_start(seed_0));
     CHECK(random_start(0) == random_start(42) && random_start(0) != zero);
 }
+static tp_node *one_layer(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_node *x = tp_reshape(in[0], 1, 1);
+    return tp_mean(tp_fully_connected(x, "logged", 1));
+}
+static const int log_options[] = {TP_UNSET, TP_YES, TP_NO};
+ZERO(tp_train_config, log_layers)
+{
+    for (int i = 0; i < 3; i++) {
+        tp_train_config c = config();
+        c.model.build_graph = one_layer;
+        c.log_layers = (tp_tri)log_options[i];
+        CHECK_OK(train(c));
+        CHECK((strstr(said, "'logged'") != NULL) == (log_options[i] != TP_NO));
+    }
+}
+ZERO(tp_predict_config, log_layers)
+{
+    for (int i = 0; i < 3; i++) {
+        quiet();
+        tp_predictor *p =
+            tp_offline_predictor(&(tp_predict_config){.inputs = signature,
+                                                      .n_inputs = 1,
+                                                      .build_graph = one_layer,
+                                                      .output_names = (const char *const[]){"logged/output"},
+                                                      .n_output_names = 1,
+                                                      .log_layers = (tp_tri)log_options[i]});
+        CHECK_MSG(p != NULL, "%s", tp_last_error());
+        CHECK((strstr(said, "'logged'") != NULL) == (log_options[i] != TP_NO));
+        tp_predictor_free(p);
+    }
+}
 
 /* The same options of tp_train, where nothing is trained. */
 static tp_status train_plainly(tp_train_desc d, bool defaults)

@@ -1803,7 +1803,8 @@ TEST(devices_tell_how_busy_they_are)
     (void)tp_device_utilization(d);
     for (int busy = 0; busy < 2; busy++) {
         double told = -1, best = 100;
-        for (int try = 0; try < 20 && best > 2; try++) { /* between two looks at a clock this thread may lose its processor */
+        for (int try = 0; try < 20 && best > 2;
+             try++) { /* between two looks at a clock this thread may lose its processor */
             const double begun = tp_time();
             const clock_t worked = clock();
             (void)tp_device_utilization(d);

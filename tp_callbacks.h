@@ -769,6 +769,16 @@ TP_DEF tp_monitor *tp_monitor_json_writer(void);
  * is no list of JSON; *epoch is -1 when the list is empty or the record has none.
  * [JSONWriter.load_existing_epoch_number] */
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
+/* What <dir>/stats.json holds: each number of each record, in the order of the file; tp_free *entries, in whose block the names
+ * are. Errors as above, and *entries is NULL then.
+ *     for (int i = 0; i < n; i++)
+ *         if (strcmp(e[i].name, "cost") == 0) printf("%lld %g\n", (long long)e[i].epoch_num, e[i].value); */
+typedef struct tp_stat_entry {
+    const char *name;
+    int64_t epoch_num, global_step; /* of its record; -1 if it has none */
+    double value;
+} tp_stat_entry;
+TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n);
 /* The text of <dir>/stats.json, checked; tp_free it. [JSONWriter.load_existing_json] */
 TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
 
@@ -6033,6 +6043,87 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
     size_t size = 0;
     int64_t epoch = 0;
     return tp__stats_load(dir, text, &size, &epoch, 0, NULL);
+}
+
+/* The records of stats.json are read twice: counted, then kept. */
+typedef struct tp__stats_reader {
+    tp_stat_entry *entry; /* NULL: counting */
+    char *names;
+    size_t bytes;
+    int n, first; /* entries; the first one of the record */
+    int64_t epoch;
+    bool has_step;
+} tp__stats_reader;
+
+static tp_status tp__stats_number(void *user, const char *key, const tp_stat *stat)
+{
+    tp__stats_reader *r = (tp__stats_reader *)user;
+    const size_t size = strlen(key) + 1;
+    if (strcmp(key, "epoch_num") == 0 || strcmp(key, "global_step") == 0) {
+        if (*key == 'e' && stat->value >= 0 && stat->value < 9e15) r->epoch = (int64_t)stat->value;
+        if (*key == 'g') r->has_step = true;
+        return TP_OK;
+    }
+    if (r->entry) {
+        tp_stat_entry *e = &r->entry[r->n];
+        e->name = (const char *)memcpy(r->names + r->bytes, key, size);
+        e->value = stat->value;
+        e->epoch_num = e->global_step = -1;
+    }
+    r->bytes += size;
+    r->n++;
+    return TP_OK;
+}
+
+static tp_status tp__stats_record(void *user, int64_t step)
+{
+    tp__stats_reader *r = (tp__stats_reader *)user;
+    for (int i = r->first; r->entry && i < r->n; i++) {
+        r->entry[i].epoch_num = r->epoch;
+        if (r->has_step) r->entry[i].global_step = step;
+    }
+    r->first = r->n;
+    r->epoch = -1;
+    r->has_step = false;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n)
+{
+    TP__REQUIRE(entries && n, TP_ERR_ARG)
+
+    char *text = NULL;
+    size_t size = 0;
+    int64_t epoch = 0;
+    tp__stats_reader r;
+    *entries = NULL;
+    *n = 0;
+    memset(&r, 0, sizeof r);
+    tp_status st = tp__stats_load(dir, &text, &size, &epoch, 0, NULL);
+    for (int pass = 0; pass < 2 && st == TP_OK; pass++) {
+        tp__json j;
+        memset(&j, 0, sizeof j);
+        j.p = text;
+        j.end = text + size;
+        j.limit = 9e15;
+        j.number_fn = tp__stats_number;
+        j.object_fn = tp__stats_record;
+        j.user = &r;
+        if (pass) {
+            r.entry = (tp_stat_entry *)tp_malloc((size_t)r.n * sizeof *r.entry + r.bytes + 1);
+            if (!r.entry) st = tp_fail(TP_ERR_NOMEM, "out of memory for the records of stats.json");
+            else r.names = (char *)(r.entry + r.n);
+            r.bytes = 0;
+            r.n = r.first = 0;
+        }
+        r.epoch = -1;
+        r.has_step = false;
+        if (st == TP_OK) tp__json_value(&j); /* it was good a moment ago */
+    }
+    tp_free(text);
+    *entries = r.entry;
+    *n = st == TP_OK ? r.n : 0;
+    return st;
 }
 
 static tp_status tp__json_setup_graph(tp_callback *cb)

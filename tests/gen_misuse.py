@@ -30,7 +30,7 @@ tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_re
 tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_parse tp_input_get_tensors
 tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
-tp_load_existing_json tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
+tp_load_existing_json tp_load_existing_stats tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
 tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
 tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
@@ -61,7 +61,7 @@ tp_loss_scale_.d tp_optimizer_compute_gradients.o tp_gradproc_scale.regex tp_gra
 tp_gradproc_summary.regex tp_gradproc_print.regex tp_exponential_decay.step tp_piecewise_constant.step
 tp_datapoint_free.dp tp_df_test_speed.per_second tp_df_seek.skipped tp_df_free.df tp_df_print.name tp_input_failure.sentence tp_input_free.s
 tp_callback_free.cb tp_monitor_free.m tp_inferencer_free.inf tp_hyper_param_free.p tp_load_existing_epoch_number.dir
-tp_load_existing_json.dir tp_trainer_free.t tp_trainer_initialize.init tp_export_c.d tp_export_c_text.d
+tp_load_existing_json.dir tp_load_existing_stats.dir tp_trainer_free.t tp_trainer_initialize.init tp_export_c.d tp_export_c_text.d
 tp_export_c_text.info tp_export_onnx.d tp_export_onnx_buf.d tp_export_compact.d tp_export_serving.d
 tp_import_onnx.d tp_import_onnx_parse.d tp_model_exporter_free.x tp_init_values.values tp_hash.p tp_crc32.data
 tp_crc32c.data tp_reduce_sum.axes tp_reverse.axes tp_transpose.perm tp_reuse_session_creator.s
@@ -227,7 +227,7 @@ BY_TYPE = {
     "const tp_moving_summary_desc *": "NULL", "const tp_session_config *": "&one_thread", "const tp_feed *": "feeds()",
     "tp_plan_info *": "&plan_info", "tp_run_request *": "NULL", "tp_hook *const *": "list_hooks()", "tp_hook *": "a_hook()",
     "tp_session_adapter *": "adapter()", "tp_session_init *": "an_init()", "const tp_saver_restore_desc *": "&restore_desc",
-    "tp_session_init *const *": "list_inits()", "const char *const *": "names", "tp_checkpoint_entry **": "&entries_out",
+    "tp_session_init *const *": "list_inits()", "const char *const *": "names", "tp_checkpoint_entry **": "&entries_out", "tp_stat_entry **": "&stats_out",
     "const tp_predict_config *": "predict_config()", "tp_predictor *": "predictor()", "const tp_predictor *": "predictor()",
     "const tp_collection_backup *": "a_backup()", "const tp_layer *": "&a_layer", "const tp_layer_type *": "a_layer_type()",
     "tp_regularizer": "tp_l2_regularizer(0.1f)", "tp_data_format": "TP_NHWC", "tp_grad_var *": "gvs()",

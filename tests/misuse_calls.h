@@ -7197,6 +7197,16 @@ static void call_tp_load_existing_epoch_number(int which)
 }
 static const char *const cases_tp_load_existing_epoch_number[] = {"?good arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "?dir = NULL", "!epoch = NULL", NULL};
 
+static void call_tp_load_existing_stats(int which)
+{
+    (void)which;
+    const char *dir_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_dir();
+    tp_stat_entry **entries_ = which == 5 ? NULL : &stats_out;
+    int *n_ = which == 6 ? NULL : ints_out;
+    got_status(tp_load_existing_stats(dir_, entries_, n_));
+}
+static const char *const cases_tp_load_existing_stats[] = {"?good arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "?dir = NULL", "!entries = NULL", "!n = NULL", NULL};
+
 static void call_tp_load_existing_json(int which)
 {
     (void)which;
@@ -8306,6 +8316,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_monitor_tf_event_writer_", call_tp_monitor_tf_event_writer_, cases_tp_monitor_tf_event_writer_},
     {"tp_monitor_json_writer", call_tp_monitor_json_writer, cases_tp_monitor_json_writer},
     {"tp_load_existing_epoch_number", call_tp_load_existing_epoch_number, cases_tp_load_existing_epoch_number},
+    {"tp_load_existing_stats", call_tp_load_existing_stats, cases_tp_load_existing_stats},
     {"tp_load_existing_json", call_tp_load_existing_json, cases_tp_load_existing_json},
     {"tp_monitor_scalar_printer_", call_tp_monitor_scalar_printer_, cases_tp_monitor_scalar_printer_},
     {"tp_default_callbacks", call_tp_default_callbacks, cases_tp_default_callbacks},

@@ -87,6 +87,7 @@ static tp_npz_writer *npz_out;
 static tp_device *device_out;
 static const tp_tensor *tensors_out[8];
 static tp_checkpoint_entry *entries_out;
+static tp_stat_entry *stats_out;
 static tp_plan_info plan_info;
 static tp_regex *regex_out;
 static tp_span spans[2];

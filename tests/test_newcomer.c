@@ -739,4 +739,48 @@ TEST(the_contract_of_build_and_run_step)
     }
 }
 
+TEST(statistics_are_read_as_numbers)
+{
+    char path[512];
+    const char *dir = tp_test_tmpdir();
+    tp_stat_entry *e = NULL;
+    int n = 0;
+    snprintf(path, sizeof path, "%s/stats.json", dir);
+    CHECK_ERR(tp_load_existing_stats(dir, &e, &n), TP_ERR_NAME, "there is no file");
+    CHECK(e == NULL && n == 0);
+    FILE *f = fopen(path, "wb");
+    fputs("[{\"cost\": 0.5, \"epoch_num\": 1, \"global_step\": 10, \"note\": \"x\", \"list\": [1, 2]},\n"
+          " {\"epoch_num\": 2, \"global_step\": 20, \"a/\\\"b\": -3e2, \"cost\": NaN}, {}, {\"cost\": 7}]",
+          f);
+    fclose(f);
+    static const char *const name[] = {"cost", "a/\"b", "cost", "cost"};
+    static const double value[] = {0.5, -300, NAN, 7};
+    static const int64_t epoch[] = {1, 2, 2, -1}, step[] = {10, 20, 20, -1};
+    if (CHECK_OK(tp_load_existing_stats(dir, &e, &n)) && CHECK(n == 4))
+        for (int i = 0; i < n; i++) {
+            CHECK_STR(e[i].name, name[i]);
+            CHECK(e[i].epoch_num == epoch[i] && e[i].global_step == step[i]);
+            CHECK(isnan(value[i]) ? isnan(e[i].value) : e[i].value == value[i]);
+        }
+    tp_free(e);
+    f = fopen(path, "wb");
+    fputs("[{\"cost\": 0.5}", f);
+    fclose(f);
+    CHECK_ERR(tp_load_existing_stats(dir, &e, &n), TP_ERR_FORMAT, "is no JSON");
+    CHECK(e == NULL && n == 0);
+    /* what JSONWriter writes */
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'k'));
+    tp_train_config c = line_config(3);
+    c.n_extra_callbacks = TP_NONE;
+    tp_callback *cb[] = {tp_cb_lambda(.trigger = report)};
+    tp_monitor *m[] = {tp_monitor_json_writer()};
+    c.callbacks = cb, c.n_callbacks = 1, c.monitors = m, c.n_monitors = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    if (CHECK_OK(tp_load_existing_stats(NULL, &e, &n)) && CHECK(n == 3))
+        for (int i = 0; i < 3; i++)
+            CHECK(strcmp(e[i].name, "learning_rate") == 0 && e[i].value == 0.5 && e[i].epoch_num == i + 1 &&
+                  e[i].global_step == i + 1);
+    tp_free(e);
+}
+
 TEST_MAIN()

@@ -227,7 +227,7 @@ BY_TYPE = {
     "const tp_moving_summary_desc *": "NULL", "const tp_session_config *": "&one_thread", "const tp_feed *": "feeds()",
     "tp_plan_info *": "&plan_info", "tp_run_request *": "NULL", "tp_hook *const *": "list_hooks()", "tp_hook *": "a_hook()",
     "tp_session_adapter *": "adapter()", "tp_session_init *": "an_init()", "const tp_saver_restore_desc *": "&restore_desc",
-    "tp_session_init *const *": "list_inits()", "const char *const *": "names", "tp_checkpoint_entry **": "&entries_out", "tp_stat_entry **": "&stats_out",
+    "tp_session_init *const *": "list_inits()", "const char *const *": "names", "tp_checkpoint_entry **": "&entries_out", "tp_stat_entry **": "&records_out",
     "const tp_predict_config *": "predict_config()", "tp_predictor *": "predictor()", "const tp_predictor *": "predictor()",
     "const tp_collection_backup *": "a_backup()", "const tp_layer *": "&a_layer", "const tp_layer_type *": "a_layer_type()",
     "tp_regularizer": "tp_l2_regularizer(0.1f)", "tp_data_format": "TP_NHWC", "tp_grad_var *": "gvs()",

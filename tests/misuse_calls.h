@@ -7201,7 +7201,7 @@ static void call_tp_load_existing_stats(int which)
 {
     (void)which;
     const char *dir_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_dir();
-    tp_stat_entry **entries_ = which == 5 ? NULL : &stats_out;
+    tp_stat_entry **entries_ = which == 5 ? NULL : &records_out;
     int *n_ = which == 6 ? NULL : ints_out;
     got_status(tp_load_existing_stats(dir_, entries_, n_));
 }

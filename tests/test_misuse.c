@@ -87,7 +87,7 @@ static tp_npz_writer *npz_out;
 static tp_device *device_out;
 static const tp_tensor *tensors_out[8];
 static tp_checkpoint_entry *entries_out;
-static tp_stat_entry *stats_out;
+static tp_stat_entry *records_out;
 static tp_plan_info plan_info;
 static tp_regex *regex_out;
 static tp_span spans[2];
@@ -840,6 +840,7 @@ static void world_end(void)
     for (int i = 0; i < TP_N_DEFAULT_MONITORS; i++) tp_monitor_free(monitors_out[i]), monitors_out[i] = NULL;
     tp_free(chars_out), chars_out = NULL;
     tp_free(entries_out), entries_out = NULL;
+    tp_free(records_out), records_out = NULL;
     tp_thread_join(thread_out), thread_out = NULL;
     tp_regex_free(regex_out), regex_out = NULL;
     tp_writer_abort(writer_out), writer_out = NULL;

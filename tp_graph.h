@@ -36,8 +36,8 @@
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
- *            sessions, predictors, trainers) may be freed in any order: a graph stays until its last session is gone, a
- *            session until the last of those is. Devices of your own are closed after all of them. Freeing one of these
+ *            sessions, predictors, trainers) and devices of your own may be freed in any order: a graph stays until its last
+ *            session is gone, a session until the last of those is, a device until the last of all. Freeing one of these
  *            twice is seen, and refused with a sentence, as long as it stays.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
  *            tp_session_cancel by any.

@@ -157,6 +157,38 @@ TEST(device_graph_session_and_predictor_are_freed_in_any_order)
     tp_test_alloc_reset();
 }
 
+/* What runs in a session, freed in each order with it, its graph and its device. */
+TEST(execs_and_hooked_sessions_are_freed_in_any_order)
+{
+    for (int o = 0; o < 120; o++) {
+        char order[8];
+        order_of(o, "dgseh", order);
+        tp_test_fail_after(0);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *y = tp_mean(tp_get_variable_as(g, "w", TP_F32, shape_of(3, 2), tp_init_constant(2)));
+        tp_device *d = tp_cpu_device_new(1, NULL);
+        tp_session_config config = tp_default_session_config();
+        config.devices = &d;
+        config.n_devices = 1;
+        tp_session *s = tp_session_new(g, &config);
+        tp_exec *e = tp_exec_new(s);
+        tp_hooked_session *h = tp_hooked_session_new(s, NULL, 0);
+        const tp_tensor *out = NULL;
+        bool exec = true, hooked = true;
+        for (const char *c = order; *c; c++) {
+            if (*c == 'd') d->close(d);
+            if (*c == 'g') tp_graph_free(g);
+            if (*c == 's') tp_session_free(s);
+            if (*c == 'e') tp_exec_free(e), exec = false;
+            if (*c == 'h') tp_hooked_session_free(h), hooked = false;
+            if (exec) CHECK(tp_exec_run(e, NULL, 0, &y, 1, &out) == TP_OK && tp_tensor_get(out, 0) == 2);
+            if (hooked) CHECK(tp_hooked_run(h, &y, 1, &out) == TP_OK && tp_tensor_get(out, 0) == 2);
+        }
+        CHECK_MSG(tp_test_live_blocks() == 0, "%s: %ld blocks", order, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+}
+
 /* All that a program has at once: a trainer on its own device, an offline predictor with a session of its own, and an online one on
  * the trainer's. Each order of the four. */
 TEST(trainer_predictors_and_device_are_freed_in_any_order)

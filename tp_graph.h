@@ -8249,8 +8249,11 @@ TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default
 static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
 {
     const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    char number[TP_NUMBER_TEXT];
     text[0] = 0;
-    if (d->limit_memory && part < 0.99) snprintf(text, size, ", or raise memory_fraction, which is %g", part);
+    if (!d->limit_memory || part >= 0.99) return text;
+    tp_format_float(number, (float)part);
+    snprintf(text, size, ", or raise memory_fraction, which is %s", number);
     return text;
 }
 

@@ -46,6 +46,9 @@ mkdir -p "$dir/vendored"
 cp tp_*.h "$dir/vendored/"
 awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/vendored/trainer.c"
 (cd "$dir/vendored" && gcc -std=c11 -O2 -Wall -Wextra -Wpedantic trainer.c -o trainer -lm -lpthread)
+# ... and as the README says under Vendoring: without its defines, beside the implementation that was compiled before
+sed '/^#define TP_/d' "$dir/vendored/trainer.c" >"$dir/edited.c"
+gcc -std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -I. "$dir/edited.c" "$dir/library.o" -o "$dir/edited" -lm -lpthread
 # ... and without what it does not name: layers, ops, their kernels
 nm "$dir/vendored/trainer" | grep -E 'tp__(lstm|gru|ln_row|bn_sums|attention|batch_norm|avg_pool|bilinear)' && { echo "unused parts stay"; exit 1; }
 echo ok

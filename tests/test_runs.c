@@ -1,9 +1,9 @@
 /* What a run can be asked for beside its fetches: a trace of what it did and when, a time limit; how it is cancelled; and feeds
  * that lie on a device. */
 #define TP_IMPLEMENTATION
-#include "tp_callbacks.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
+#include "tp_train.h"
 #include "tp_test.h"
 
 /* ==== >>net =========================================================================================== */
@@ -730,6 +730,73 @@ TEST(a_queue_that_waits_for_data_is_cancelled)
     tp_session_free(s);
     tp_input_free(in);
     tp_graph_free(g);
+}
+
+/* -- a training that waits for data */
+
+static tp_node *build_cost(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(0, NULL), tp_init_ones());
+    return tp_mul(w, in[0]);
+}
+static tp_optimizer *build_sgd(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd(tp_const(g, 0.5f));
+}
+static tp_session *session_of_training; /* atomic */
+static int steps_done;                  /* atomic */
+static tp_status note_step(tp_callback *cb)
+{
+    (void)cb;
+    __atomic_add_fetch(&steps_done, 1, __ATOMIC_ACQ_REL);
+    return TP_OK;
+}
+static tp_status note_session(tp_callback *cb)
+{
+    __atomic_store_n(&session_of_training, cb->train->session, __ATOMIC_RELEASE);
+    return TP_OK;
+}
+static void train_main(void *user)
+{
+    runner *r = (runner *)user;
+    static const tp_spec spec = {"x", TP_F32, {0, {0}}};
+    tp_callback *note = tp_callback_new("Note", 0);
+    note->before_train = note_session;
+    note->trigger_step = note_step;
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model.inputs = &spec;
+    c.model.n_inputs = 1;
+    c.model.build_graph = build_cost;
+    c.model.optimizer = build_sgd;
+    c.data = tp_queue_input(.df = tp_df_from_generator(.fn = slow_data));
+    c.callbacks = &note;
+    c.n_callbacks = 1;
+    c.n_extra_callbacks = c.n_monitors = TP_NONE;
+    c.steps_per_epoch = 10;
+    c.max_epoch = 1;
+    r->status = tp_launch_train_with_config(&c, tp_simple_trainer());
+    snprintf(r->sentence, sizeof r->sentence, "%s", tp_last_error());
+}
+TEST(a_training_that_waits_for_data_is_cancelled)
+{
+    ready = asked = steps_done = 0;
+    session_of_training = NULL;
+    runner r;
+    memset(&r, 0, sizeof r);
+    TEST_MAY_ERROR("");
+    CHECK_OK(tp_thread_start(&r.thread, train_main, &r));
+    __atomic_store_n(&ready, 3, __ATOMIC_RELEASE); /* three steps, then nothing comes */
+    wait_for(&steps_done, 3);
+    tp_session *s = __atomic_load_n(&session_of_training, __ATOMIC_ACQUIRE);
+    if (CHECK(s != NULL))
+        while (tp_session_cancel(s) == 0) nap(0.0002);
+    __atomic_store_n(&ready, 1 << 20, __ATOMIC_RELEASE); /* for the thread of the queue, which is joined */
+    tp_thread_join(r.thread);
+    CHECK_MSG(r.status == TP_ERR_CANCELLED, "%s: %s", tp_status_name(r.status), r.sentence);
+    CHECK_HAS(r.sentence, "the run was cancelled");
 }
 
 /* -- a wait of a hook's own */

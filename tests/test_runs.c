@@ -9,7 +9,12 @@
 /* ==== >>net =========================================================================================== */
 /* A small convnet with a batch for each of up to two devices, trained by gradient descent on the sum of their costs. */
 
-enum { BATCH = 32, SIDE = 24, CHANNELS = 8, CLASSES = 10, MOST = 2 };
+#ifdef TP_NAIVE
+enum { BATCH = 3, SIDE = 16 };
+#else
+enum { BATCH = 32, SIDE = 24 }; /* some milliseconds a step */
+#endif
+enum { CHANNELS = 8, CLASSES = 10, MOST = 2 };
 
 typedef struct net {
     tp_graph *g;

@@ -545,9 +545,11 @@ TEST(training_that_brings_nothing_any_more_ends)
     CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 5);
     epochs_seen = 5;
     CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 0); /* it had ended */
-    CHECK_ERR(tp_callback_status(tp_cb_early_stopping(.patience = 2)), TP_ERR_ARG,
-              "EarlyStopping: .monitor_stat is missing");
-    CHECK_ERR(tp_callback_status(tp_cb_early_stopping("score", .patience = -2)), TP_ERR_ARG, ".patience is -2");
+    tp_callback *wrong[2] = {tp_cb_early_stopping(.patience = 2), tp_cb_early_stopping("score", .patience = -2)};
+    CHECK_ERR(tp_callback_status(wrong[0]), TP_ERR_ARG, "EarlyStopping: .monitor_stat is missing");
+    CHECK_ERR(tp_callback_status(wrong[1]), TP_ERR_ARG, ".patience is -2");
+    tp_callback_free(wrong[0]);
+    tp_callback_free(wrong[1]);
 }
 
 TEST(strict_loading)

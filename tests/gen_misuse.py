@@ -50,7 +50,7 @@ tp_top_k.indices tp_nn_batch_norm_train.out_mean tp_nn_batch_norm_train.out_var 
 tp_nn_lstm.last_c tp_nn_gru.last_h *.pred tp_apply_rmsprop.mgs tp_add_tensor_summary.name
 tp_add_tensor_summary.collection tp_add_activation_summary.name tp_add_activation_summary.collection
 tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_eval_now.value tp_sym_mse.name tp_sym_kl_divergence.name tp_sym_smooth_labels.name
-tp_sym_weighted_loss.name tp_minimize.regex tp_cosine_decay.step tp_warm_up.step tp_exec_run.values
+tp_sym_weighted_loss.name tp_freeze_variables_.d tp_minimize.regex tp_cosine_decay.step tp_warm_up.step tp_exec_run.values
 tp_hooked_run.values tp_hooked_session_free.h tp_new_session_creator.config tp_session_init_run.i
 tp_session_init_free.i tp_smart_init.path tp_saver_restore.path tp_predictor_free.p tp_save_checkpoint.variables
 tp_get_all_checkpoints.prefix tp_get_all_checkpoints.dir tp_regularize_cost.name tp_regularize_cost_from_collection.name
@@ -401,7 +401,7 @@ def result_of(ret):
 
 
 # Pointers that only answer a question, or lie in something that is freed with the world.
-QUESTIONS = """tp_session_device tp_session_exec tp_hooked_session_exec tp_predictor_session tp_session_graph tp_node_graph
+QUESTIONS = """tp_device_ready tp_session_device tp_session_exec tp_hooked_session_exec tp_predictor_session tp_session_graph tp_node_graph
 tp_proxy_inner tp_model_exporter_session tp_predictor_tower tp_graph_find tp_get_slot tp_tower_handle_get tp_tower_handle_get_variable tp_callback_find
 tp_trainer_monitors""".split()
 FREED = {"tp_malloc": "tp_free", "tp_calloc": "tp_free", "tp_realloc": "tp_free", "tp_strdup": "tp_free",

@@ -759,7 +759,8 @@ static void call_tp_device_ready(int which)
 {
     (void)which;
     tp_device *d_ = which == 1 ? NULL : device();
-    got_device(tp_device_ready(d_));
+    (void)tp_device_ready(d_);
+    got_answer();
 }
 static const char *const cases_tp_device_ready[] = {"Ggood arguments", "!d = NULL", NULL};
 
@@ -1878,7 +1879,7 @@ static void call_tp_freeze_variables_(int which)
     tp_freeze_variables_(g_, d_);
     got_nothing();
 }
-static const char *const cases_tp_freeze_variables_[] = {"Ggood arguments", "!g = NULL", "!d = NULL", "?a descriptor of zeros", NULL};
+static const char *const cases_tp_freeze_variables_[] = {"Ggood arguments", "!g = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_collection_add(int which)
 {

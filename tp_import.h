@@ -3528,6 +3528,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
+    if (st == TP_OK) tp__graph_settle(g); /* its operations are of no line of the program's */
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", c.sentence);
 }
 

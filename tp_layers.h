@@ -783,6 +783,38 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
 #define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
 #define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
+/* with a description filled in by hand, which has no place */
+#define tp_conv2d_(...)                  TP__PLACED(tp__node_at, tp_conv2d_(__VA_ARGS__))
+#define tp_fully_connected_(...)         TP__PLACED(tp__node_at, tp_fully_connected_(__VA_ARGS__))
+#define tp_max_pooling_(...)             TP__PLACED(tp__node_at, tp_max_pooling_(__VA_ARGS__))
+#define tp_avg_pooling_(...)             TP__PLACED(tp__node_at, tp_avg_pooling_(__VA_ARGS__))
+#define tp_global_avg_pooling_(...)      TP__PLACED(tp__node_at, tp_global_avg_pooling_(__VA_ARGS__))
+#define tp_batch_norm_(...)              TP__PLACED(tp__node_at, tp_batch_norm_(__VA_ARGS__))
+#define tp_dropout_(...)                 TP__PLACED(tp__node_at, tp_dropout_(__VA_ARGS__))
+#define tp_bn_relu_(...)                 TP__PLACED(tp__node_at, tp_bn_relu_(__VA_ARGS__))
+#define tp_conv2d_transpose_(...)        TP__PLACED(tp__node_at, tp_conv2d_transpose_(__VA_ARGS__))
+#define tp_depthwise_conv2d_(...)        TP__PLACED(tp__node_at, tp_depthwise_conv2d_(__VA_ARGS__))
+#define tp_fixed_unpooling_(...)         TP__PLACED(tp__node_at, tp_fixed_unpooling_(__VA_ARGS__))
+#define tp_caffe_bilinear_upsample_(...) TP__PLACED(tp__node_at, tp_caffe_bilinear_upsample_(__VA_ARGS__))
+#define tp_layer_norm_(...)              TP__PLACED(tp__node_at, tp_layer_norm_(__VA_ARGS__))
+#define tp_instance_norm_(...)           TP__PLACED(tp__node_at, tp_instance_norm_(__VA_ARGS__))
+#define tp_group_norm_(...)              TP__PLACED(tp__node_at, tp_group_norm_(__VA_ARGS__))
+#define tp_batch_renorm_(...)            TP__PLACED(tp__node_at, tp_batch_renorm_(__VA_ARGS__))
+#define tp_prelu_(...)                   TP__PLACED(tp__node_at, tp_prelu_(__VA_ARGS__))
+#define tp_maxout_(...)                  TP__PLACED(tp__node_at, tp_maxout_(__VA_ARGS__))
+#define tp_concat_with_(...)             TP__PLACED(tp__node_at, tp_concat_with_(__VA_ARGS__))
+#define tp_grid_sample_(...)             TP__PLACED(tp__node_at, tp_grid_sample_(__VA_ARGS__))
+#define tp_softmax_layer_(...)           TP__PLACED(tp__node_at, tp_softmax_layer_(__VA_ARGS__))
+#define tp_embedding_(...)               TP__PLACED(tp__node_at, tp_embedding_(__VA_ARGS__))
+#define tp_lstm_(...)                    TP__PLACED(tp__node_at, tp_lstm_(__VA_ARGS__))
+#define tp_gru_(...)                     TP__PLACED(tp__node_at, tp_gru_(__VA_ARGS__))
+#define tp_basic_lstm_cell_(...)         TP__PLACED(tp__node_at, tp_basic_lstm_cell_(__VA_ARGS__))
+#define tp_gru_cell_(...)                TP__PLACED(tp__node_at, tp_gru_cell_(__VA_ARGS__))
+#define tp_multi_head_attention_(...)    TP__PLACED(tp__node_at, tp_multi_head_attention_(__VA_ARGS__))
+#ifndef TP_KEYWORDS
+#define tp_bn_relu(...)         TP__PLACED(tp__node_at, tp_bn_relu(__VA_ARGS__))
+#define tp_regularize_cost(...) TP__PLACED(tp__node_at, tp_regularize_cost(__VA_ARGS__))
+#endif
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -147,6 +147,23 @@ TEST(layers_keep_their_line_and_hide_their_inside)
 }
 #endif
 
+TEST(layers_by_description_have_their_line)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_fully_connected_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "fc";
+    d.units = 5;
+    tp_node *x = input(g, "x", 4, 3);
+    const int line = __LINE__ + 1, n = tp_graph_n_operations(g);
+    tp_node *y = tp_fully_connected_(x, &d);
+    for (int i = n; i < tp_graph_n_operations(g); i++) CHECK(is_here(tp_graph_operation(g, i), line));
+    const int again = __LINE__ + 1;
+    tp_fully_connected_(y, &d); /* its variables are there */
+    has_place(g, again, "");
+    tp_graph_free(g);
+}
+
 static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
 {
     (void)g;

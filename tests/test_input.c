@@ -248,6 +248,7 @@ static tp_dataflow *all_flows(int which)
     case 19: return tp_df_print(numbers(6, TP_YES), 0, NULL);
     case 20: return tp_df_digits("test", .size = 5);
     case 21: return tp_df_fixed_size(tp_df_repeated(numbers(4, TP_YES), -1), 6);
+    case 22: return tp_df_take(numbers(7, TP_YES), 5);
     default: return NULL;
     }
 }
@@ -394,7 +395,7 @@ TEST(steady_state_allocates_nothing)
 
 TEST(flows_survive_out_of_memory)
 {
-    for (int which = 0; which <= 21; which++)
+    for (int which = 0; which <= 22; which++)
         for (long n = 1, failed = 1; failed; n++) {
             tp_test_fail_after(n);
             tp_dataflow *df = all_flows(which);

@@ -785,4 +785,91 @@ TEST(statistics_are_read_as_numbers)
     tp_free(e);
 }
 
+/* ==== >>without memory ================================================================================ */
+
+static tp_status builds_much(void)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    if (!g) return TP_ERR_NOMEM;
+    static const float weight[3] = {1, 2, 3};
+    tp_node *step = tp_placeholder(g, "step", TP_I64, tp_make_shape_n(0, NULL));
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape(4, 3), tp_init_ones()), *labels = labels_of(g);
+    tp_node *losses = tp_softmax_cross_entropy(x, tp_sym_smooth_labels(labels, 3, 0.1f, NULL));
+    tp_node *cost =
+        tp_add_all(tp_sym_mse(x, tp_zeros_like(x), NULL), tp_sym_weighted_loss(losses, labels, weight, 3, NULL),
+                   tp_sum_over(tp_sym_kl_divergence(x, tp_concat_along(0, x), NULL), 0));
+    tp_minimize(tp_sgd(tp_warm_up(tp_cosine_decay(g, 0.1f, step, 10, 0), step, 3, 0)), cost, "x|y");
+    TP_VARIABLE_SCOPE(g, "scope") tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    const tp_status st = tp_graph_status(g);
+    tp_graph_free(g);
+    return st;
+}
+static tp_status looks_now(void)
+{
+    tp_tensor t = {0};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_status st = g ? tp_eval_now(tp_square(tp_const(g, 3)), NULL, 0, &t) : TP_ERR_NOMEM;
+    if (st == TP_OK) CHECK(tp_tensor_get(&t, 0) == 9);
+    tp_tensor_free(&t);
+    tp_graph_free(g);
+    return st;
+}
+static tp_status carries(void)
+{
+    static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    static const char *const outs[] = {"out", "next"};
+    static const float data[2] = {1, 2};
+    const tp_predict_config c = {
+        .inputs = specs, .n_inputs = 2, .build_graph = cell_graph, .output_names = outs, .n_output_names = 2};
+    tp_predictor *p = tp_offline_predictor(&c);
+    tp_status st = p ? tp_predictor_carry(p, 1, 0) : TP_ERR_NOMEM;
+    tp_tensor x = {0};
+    const tp_tensor *out[2];
+    tp_tensor_view(&x, TP_F32, tp_make_shape(1, 2), data);
+    for (int i = 0; i < 2 && st == TP_OK; i++) st = tp_predict_n(p, &x, 1, out, 2);
+    if (st == TP_OK) CHECK(tp_tensor_get(out[0], 1) == 6);
+    tp_predictor_free(p);
+    return st;
+}
+static const char *stats_dir;
+static tp_status reads_stats(void)
+{
+    tp_stat_entry *e = NULL;
+    int n = 0;
+    const tp_status st = tp_load_existing_stats(stats_dir, &e, &n);
+    CHECK((st == TP_OK) == (e != NULL) && n == (st == TP_OK ? 1 : 0));
+    tp_free(e);
+    return st;
+}
+static tp_status makes_early(void)
+{
+    tp_callback *cb = tp_cb_early_stopping("cost");
+    tp_callback_free(cb);
+    return cb ? TP_OK : TP_ERR_NOMEM;
+}
+
+TEST(each_of_them_may_find_no_memory)
+{
+    tp_status (*const all[])(void) = {builds_much, looks_now, carries, reads_stats, makes_early};
+    char path[512];
+    stats_dir = tp_test_tmpdir();
+    snprintf(path, sizeof path, "%s/stats.json", stats_dir);
+    FILE *f = fopen(path, "wb");
+    fputs("[{\"cost\": 1, \"epoch_num\": 1}]", f);
+    fclose(f);
+    listen();
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            const tp_status st = all[k]();
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "%d, allocation %ld: %s: %s", (int)k, n,
+                      tp_status_name(st), tp_last_error());
+            CHECK_MSG(tp_test_live_blocks() == 0, "%d, allocation %ld leaks", (int)k, n);
+            if (n > 2000) break;
+        }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
 TEST_MAIN()

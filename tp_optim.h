@@ -61,8 +61,8 @@ typedef struct tp_grad_var {
     tp_node *var;  /* a variable's node */
 } tp_grad_var;
 
-/* gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. */
-TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs);
+/* gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. Returns what was differentiated, or poison after a mistake. */
+TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs);
 
 /* ==== >>optimizer ===================================================================================== */
 /* The protocol. An optimizer makes the node that updates variables from their gradients; it may wrap another one. Yours
@@ -90,8 +90,8 @@ TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user);
 
 /* tp_compute_gradients of the cost as this optimizer wants it: times its loss scale, if it has one. */
-TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
-                                           tp_grad_var *gvs);
+TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
+                                               tp_grad_var *gvs);
 /* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
 /* Gradients and update in one: of the trainable variables whose name has the regex (>>regex of tp_graph.h) match from its start,
@@ -350,6 +350,8 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 
 /* Where builders were called: >>places of tp_graph.h. */
 /* clang-format off */
+#define tp_compute_gradients(...) TP__PLACED(tp__node_at, tp_compute_gradients(__VA_ARGS__))
+#define tp_optimizer_compute_gradients(...) TP__PLACED(tp__node_at, tp_optimizer_compute_gradients(__VA_ARGS__))
 #define tp_apply_gradients(...)    TP__PLACED(tp__node_at, tp_apply_gradients(__VA_ARGS__))
 #define tp_minimize(...)           TP__PLACED(tp__node_at, tp_minimize(__VA_ARGS__))
 #define tp_cosine_decay(...)       TP__PLACED(tp__node_at, tp_cosine_decay(__VA_ARGS__))
@@ -403,10 +405,8 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void)
 
 /* ==== >>gradients ===================================================================================== */
 
-TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
+static void tp__compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
 {
-    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, )
-
     for (int i = 0; i < n; i++) {
         gvs[i].grad = NULL;
         gvs[i].var = vars[i];
@@ -428,19 +428,27 @@ TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_
     for (int i = 0; i < n; i++) gvs[i].grad = grad[i];
 }
 
+TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
+{
+    tp_graph *g = cost ? tp_node_graph(cost) : vars && n > 0 ? tp__list_graph(vars, n) : NULL;
+    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, tp_poison(g))
+    tp__compute_gradients(cost, vars, n, gvs);
+    return g && cost && tp_graph_status(g) == TP_OK ? cost : tp_poison(g);
+}
+
 static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 {
     return tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
 }
 
-TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
-                                           tp_grad_var *gvs)
+TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
+                                               tp_grad_var *gvs)
 {
-    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, )
+    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, tp_poison(tp_node_graph(cost)))
 
     tp_node *scale = o ? o->loss_scale : NULL;
-    tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost, vars, n,
-                         gvs);
+    return tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost,
+                                vars, n, gvs);
 }
 
 /* ==== >>optimizer ===================================================================================== */

@@ -5346,8 +5346,7 @@ static void call_tp_compute_gradients(int which)
     tp_node *const *vars_ = which == 5 ? NULL : which == 4 ? list_with_null() : list_variables();
     int n_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT_MIN : 2;
     tp_grad_var *gvs_ = which == 9 ? NULL : gvs();
-    tp_compute_gradients(cost_, vars_, n_, gvs_);
-    got_nothing();
+    got_node(tp_compute_gradients(cost_, vars_, n_, gvs_));
 }
 static const char *const cases_tp_compute_gradients[] = {"Ggood arguments", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?vars = a list with a NULL", "!vars = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!gvs = NULL", NULL};
 
@@ -5381,8 +5380,7 @@ static void call_tp_optimizer_compute_gradients(int which)
     tp_node *const *vars_ = which == 6 ? NULL : which == 5 ? list_with_null() : list_variables();
     int n_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 2;
     tp_grad_var *gvs_ = which == 10 ? NULL : gvs();
-    tp_optimizer_compute_gradients(o_, cost_, vars_, n_, gvs_);
-    got_nothing();
+    got_node(tp_optimizer_compute_gradients(o_, cost_, vars_, n_, gvs_));
 }
 static const char *const cases_tp_optimizer_compute_gradients[] = {"Ggood arguments", "?o = NULL", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?vars = a list with a NULL", "!vars = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!gvs = NULL", NULL};
 

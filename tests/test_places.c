@@ -38,8 +38,9 @@ static bool is_here(const tp_operation *o, int line)
 TEST(mistakes_have_the_line_of_the_call)
 {
     tp_node *xs[2], *parts[3];
+    tp_grad_var gvs[1];
     int line = 0;
-    for (int i = 0; i < 17; i++) {
+    for (int i = 0; i < 18; i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = input(g, "x", 4, 3), *y = input(g, "y", 5, 3), *z = NULL;
         const char *rest = "";
@@ -61,8 +62,10 @@ TEST(mistakes_have_the_line_of_the_call)
         case 12: line = __LINE__; z = tp_exponential_decay(g, 1, x, 10, 0.5f, false); rest = ""; break;
         case 13: line = __LINE__; z = tp_placeholder(g, "?", TP_F32, x->shape); rest = "'?' is no name"; break;
         case 14: line = __LINE__; z = tp_mean(tp_add(x, tp_square(tp_matmul(x, y)))); rest = "MatMul: "; break;
+        case 17: line = __LINE__; tp_compute_gradients(x, &y, 1, gvs); rest = "the cost 'x' has shape (4,3)"; break;
         case 15: line = __LINE__; z = tp_assign(x, x, NULL); rest = "assign: 'x' is not a variable"; break;
-        default: line = __LINE__; tp_collection_add(g, NULL, x); rest = "tp_collection_add: an argument"; break;
+        case 16: line = __LINE__; tp_collection_add(g, NULL, x); rest = "tp_collection_add: an argument"; break;
+        default: break;
         }
         /* clang-format on */
         CHECK(z == NULL || tp_is_poison(z));

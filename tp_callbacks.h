@@ -1667,12 +1667,14 @@ static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, 
     return tp_tensor_copy(t, &from);
 }
 
-/* The array of that name and type; its data, and how many there are. */
+/* The array of that name and type; its data, and how many there are. It needs no memory, so that what is not found is not there. */
 static const void *tp__state_find(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, int64_t *n)
 {
-    char *name = tp__prefixed(prefix, key);
-    const tp_tensor *t = name ? tp_dict_find(d, name) : NULL;
-    tp_free(name);
+    const size_t length = strlen(prefix);
+    const tp_tensor *t = NULL;
+    for (int i = 0; i < d->n && !t; i++)
+        if (strncmp(d->item[i].name, prefix, length) == 0 && strcmp(d->item[i].name + length, key) == 0)
+            t = &d->item[i].value;
     *n = t && t->dtype == dtype ? tp_tensor_size(t) : -1;
     return *n >= 0 ? t->data : NULL;
 }

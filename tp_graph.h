@@ -14348,7 +14348,7 @@ static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
         return tp_infer_fail(s, TP_ERR_ARG, "padding mode %d is no tp_pad_mode", t->mode);
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
-        const int64_t a = t->before[d], b = t->after[d], limit = (int64_t)1 << 40;
+        const int64_t a = t->before[d], b = t->after[d], limit = TP__VALUE_MOST;
         if (a < 0 || b < 0 || a > limit || b > limit)
             return tp_infer_fail(s, TP_ERR_ARG, "padding of %lld and %lld along dimension %d makes no sense",
                                  (long long)a, (long long)b, d);
@@ -14485,7 +14485,7 @@ static tp_status tp__tile_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     char text[TP_SHAPE_TEXT];
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
-        if (t->multiples[d] < 0 || (x->dim[d] > 0 && t->multiples[d] > ((int64_t)1 << 40) / x->dim[d]))
+        if (t->multiples[d] < 0 || (x->dim[d] > 0 && t->multiples[d] > TP__VALUE_MOST / x->dim[d]))
             return tp_infer_fail(s, TP_ERR_ARG, "shape %s cannot be repeated %lld times along dimension %d",
                                  tp_shape_text(x, text), (long long)t->multiples[d], d);
         if (x->dim[d] >= 0) y->dim[d] *= t->multiples[d];

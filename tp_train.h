@@ -948,7 +948,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
         tp__forget_checkpoint(s); /* asked for in a phase that not all callbacks were through */
     tp_callback_after_train(t->group_);
     const tp_status last = tp_train_checkpoint(s, false);
-    if (last != TP_OK) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
+    if (last < 0) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
     tp__visit(s->callbacks, s->n_callbacks, tp__tell_unsaved, &u);
     if (st == TP_STOP || st == TP_END) st = TP_OK;
     if (st == TP_OK && last < 0) st = last;

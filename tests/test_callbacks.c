@@ -4,7 +4,11 @@
 #include "tp_callbacks.h"
 
 #include "tp_train.h"
+static void no_sink(void) { tp_set_log(NULL, NULL); } /* really none: below, the sink of the tests stays in front */
 #include "tp_test.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static char logged[1 << 14];
 static void keep_log(void *user, tp_log_level level, const char *message)
@@ -23,6 +27,9 @@ static void quiet(void)
 
 static char folder[300];
 static int released;
+/* Names in the constructors' options. Long ones fit into no block that is there already. */
+static bool long_names;
+static const char *cost_name = "cost";
 
 static tp_status do_trigger(tp_callback *cb) { return cb ? TP_OK : TP_ERR; }
 static tp_status do_tensors(tp_callback *cb, const tp_tensor *const *v, int n, void *user)
@@ -123,20 +130,20 @@ static tp_callback *runner(void)
     tp_spec spec[1];
     memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&error, 0, sizeof error);
     memset(&binary, 0, sizeof binary), memset(&fake, 0, sizeof fake), memset(spec, 0, sizeof spec);
-    scalars.names[0] = "cost";
-    scalars.prefix = "mine";
-    error.wrong_tensor_name = "wrong";
-    error.summary_name = "error";
+    scalars.names[0] = cost_name;
+    scalars.prefix = long_names ? cost_name : "mine";
+    error.wrong_tensor_name = long_names ? cost_name : "wrong";
+    error.summary_name = long_names ? cost_name : "error";
     binary.pred_tensor_name = "prediction";
     binary.label_tensor_name = "label";
-    binary.prefix = "mine";
+    binary.prefix = long_names ? cost_name : "mine";
     spec[0].name = "x", spec[0].dtype = TP_F32, spec[0].shape = tp_make_shape(2);
     fake.specs = spec, fake.n = 1, fake.size = 3;
     if (!(d.df = tp_df_fake_(&fake))) return NULL;
     d.inferencers[0] = tp_inf_scalar_stats_(&scalars);
     d.inferencers[1] = tp_inf_classification_error_(&error);
     d.inferencers[2] = tp_inf_binary_classification_(&binary);
-    d.tower_name = "Tower";
+    d.tower_name = long_names ? cost_name : "Tower";
     return tp_cb_inference_runner_(&d);
 }
 static tp_callback *wrapper(int kind)
@@ -182,7 +189,7 @@ static tp_callback *setter(int kind)
         return tp_cb_scheduled_hyper_param_setter_(&c);
     case FUNC: f.name = "lr", f.fn = do_func, f.param = p; return tp_cb_hyper_param_setter_with_func_(&f);
     default:
-        m.name = "lr", m.stat_name = "cost", m.fn = do_stat, m.last_k = 3, m.param = p;
+        m.name = "lr", m.stat_name = cost_name, m.fn = do_stat, m.last_k = 3, m.param = p;
         return tp_cb_stat_monitor_param_setter_(&m);
     }
 }
@@ -198,7 +205,7 @@ static tp_callback *graph_callback(int kind)
     tp_cb_simple_moving_average_desc w;
     memset(&r, 0, sizeof r), memset(&u, 0, sizeof u), memset(&a, 0, sizeof a), memset(&s, 0, sizeof s);
     memset(&p, 0, sizeof p), memset(&d, 0, sizeof d), memset(&c, 0, sizeof c), memset(&w, 0, sizeof w);
-    p.names[0] = d.names[0] = w.names[0] = "cost", p.names[1] = d.names[1] = w.names[1] = "error";
+    p.names[0] = d.names[0] = w.names[0] = cost_name, p.names[1] = d.names[1] = w.names[1] = "error";
     switch (kind) {
     case RUN_OP: r.op_name = "op"; return tp_cb_run_op_(&r);
     case UPDATE_OPS: u.collection = "mine"; return tp_cb_run_update_ops_(&u);
@@ -222,13 +229,18 @@ static tp_callback *progress(int kind)
     memset(&b, 0, sizeof b), memset(&l, 0, sizeof l), memset(&t, 0, sizeof t), memset(&s, 0, sizeof s);
     memset(&m, 0, sizeof m);
     switch (kind) {
-    case BAR: b.names[0] = "cost", b.names[1] = "error"; return tp_cb_progress_bar_(&b);
+    case BAR: b.names[0] = cost_name, b.names[1] = "error"; return tp_cb_progress_bar_(&b);
     case LEFT: return tp_cb_estimated_time_left_(&l);
     case THROUGHPUT: t.samples_per_step = 8; return tp_cb_throughput_tracker_(&t);
     case MEMORY: return tp_cb_host_memory_tracker();
     case SEND: return tp_cb_send_stat("true {cost}");
-    case SAVER: s.checkpoint_dir = folder, s.var_collections[0] = "mine"; return tp_cb_model_saver_(&s);
-    default: m.monitor_stat = "cost", m.checkpoint_dir = folder, m.filename = "best.npz"; return tp_cb_min_saver_(&m);
+    case SAVER:
+        s.checkpoint_dir = long_names ? cost_name : folder, s.var_collections[0] = "mine";
+        return tp_cb_model_saver_(&s);
+    default:
+        m.monitor_stat = cost_name, m.checkpoint_dir = long_names ? cost_name : folder,
+        m.filename = long_names ? cost_name : "best.npz";
+        return tp_cb_min_saver_(&m);
     }
 }
 static tp_callback *monitor(int kind)
@@ -237,7 +249,7 @@ static tp_callback *monitor(int kind)
     tp_monitor_scalar_printer_desc s;
     memset(&e, 0, sizeof e), memset(&s, 0, sizeof s);
     e.logdir = folder;
-    s.whitelist[0] = "cost", s.whitelist[1] = "err.*", s.blacklist[0] = "a|b";
+    s.whitelist[0] = cost_name, s.whitelist[1] = "err.*", s.blacklist[0] = "a|b";
     tp_monitor *m = kind == EVENTS ? tp_monitor_tf_event_writer_(&e)
                     : kind == JSON ? tp_monitor_json_writer()
                                    : tp_monitor_scalar_printer_(&s);
@@ -292,6 +304,9 @@ TEST(without_a_directory_of_the_logger)
         CHECK(!m->cb.unsaved);
         tp_monitor_free(m);
     }
+    int64_t epoch = 7;
+    CHECK_ERR(tp_load_existing_epoch_number(NULL, &epoch), TP_ERR_ARG,
+              "stats.json of no directory: none is given, and the logger has none");
     CHECK_HAS(logged, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
     CHECK_HAS(logged, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
     CHECK(tp_test_live_blocks() == 0);
@@ -305,8 +320,13 @@ TEST(constructors_run_out_of_memory_anywhere)
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     quiet();
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
-    for (int kind = 0; kind < N_KINDS; kind++) {
+    for (int i = 0; i < 2 * N_KINDS; i++) {
+        static char name[20000];
+        const int kind = i % N_KINDS;
         long failures = 0;
+        memset(name, 'n', sizeof name - 1);
+        long_names = i >= N_KINDS;
+        cost_name = long_names ? name : "cost";
         for (long n = 1, failed = 1; failed; n++) {
             tp_test_fail_after(n);
             released = 0;
@@ -328,6 +348,7 @@ TEST(constructors_run_out_of_memory_anywhere)
         }
         CHECK_MSG(failures > 0, "kind %d", kind);
     }
+    long_names = false, cost_name = "cost";
     tp_test_alloc_reset();
     tp_set_log(NULL, NULL);
 }
@@ -1392,6 +1413,63 @@ TEST(states_have_names_and_find_their_callbacks)
     tp_set_log(NULL, NULL);
 }
 
+static tp_status keep_nothing(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    (void)cb, (void)d, (void)prefix;
+    return tp_fail(TP_ERR_IO, "nothing can be kept");
+}
+TEST(a_state_that_cannot_be_saved_is_no_success)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "w", 1);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_callback *cb = keeper("A", NULL);
+    tp_train_state train = by_hand(g, NULL);
+    cb->save_state = keep_nothing;
+    train.session = s, train.callbacks = &cb, train.n_callbacks = 1;
+    CHECK_ERR(tp_train_state_save(&train), TP_ERR_IO, "nothing can be kept");
+    tp_callback_free(cb);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* The file's value counts once: what set the parameter after it is not undone by a resume, but by a change of the file. */
+TEST(a_resume_does_not_read_an_old_file_again)
+{
+    const char *dir = tp_test_tmpdir();
+    quiet();
+    if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) return;
+    for (int way = 0; way < 3; way++) { /* the file is as it was, or changed, or the training begins */
+        double field = 1;
+        tp_dict saved;
+        tp_cb_human_hyper_param_setter_desc h;
+        memset(&saved, 0, sizeof saved), memset(&h, 0, sizeof h);
+        tp_train_state train = by_hand(NULL, NULL);
+        CHECK(tp_test_write(tp_test_path(dir, "hyper.txt"), "lr:0.5", 6));
+        h.param = tp_param_field("lr", &field, TP_F64);
+        tp_callback *cb = tp_cb_human_hyper_param_setter_(&h);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_before_train(cb));
+        CHECK(field == 0.5);
+        field = 0.125; /* another setter's */
+        CHECK_OK(tp_callback_save_state(cb, &saved, "p/"));
+        tp_callback_free(cb);
+        field = 1;
+        if (way == 1) CHECK(tp_test_write(tp_test_path(dir, "hyper.txt"), "lr:0.75", 7));
+        h.param = tp_param_field("lr", &field, TP_F64);
+        cb = tp_cb_human_hyper_param_setter_(&h);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        if (way < 2) CHECK_OK(tp_callback_load_state(cb, &saved, "p/"));
+        cb->resumed = way < 2;
+        CHECK_OK(tp_callback_before_train(cb));
+        const double want = way == 0 ? 0.125 : way == 1 ? 0.75 : 0.5;
+        CHECK_MSG(field == want, "%d: %g, not %g", way, field, want);
+        tp_callback_free(cb);
+        tp_dict_free(&saved);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 /* A tensor is found in the whole graph, else in the first training tower. */
 static tp_node *tower_cost(tp_graph *g, tp_node *const *in, void *user)
 {
@@ -2069,6 +2147,1137 @@ TEST(any_list_of_json_is_read)
         CHECK(tp_test_write(tp_test_path(dir, "stats.json"), deep, 2 * (size_t)n));
         CHECK((tp_load_existing_epoch_number(dir, &epoch) == TP_OK) == (n == 65));
     }
+}
+
+/* ==== >>no memory in a hook =========================================================================== */
+/* A training of one callback between two of ours: in the hooks between them, the n-th allocation fails. */
+
+static long hook_fails, hook_used, hook_opened;
+static bool watched;   /* the callback is a monitor */
+static bool stateless; /* nobody asks for the states */
+static void hook_open(void)
+{
+    hook_opened = tp_test_alloc_count();
+    __atomic_store_n(&tp_test__fail_at, hook_fails > hook_used ? hook_opened + hook_fails - hook_used : 0,
+                     __ATOMIC_RELAXED);
+}
+static void hook_shut(void)
+{
+    if (hook_opened < 0) return;
+    hook_used += tp_test_alloc_count() - hook_opened;
+    hook_opened = -1;
+    __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
+}
+static tp_node *four_results(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_named(tp_greater(in[0], tp_const(g, 0.5f)), "label");
+    tp_named(tp_greater(in[0], tp_const(g, 0.25f)), "prediction");
+    tp_named(tp_square(in[0]), "wrong");
+    return tp_named(tp_reduce_sum(in[0], NULL, 0, false), "cost");
+}
+static tp_status first_setup(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    static const tp_spec spec = {"x", TP_F32, {1, {2}}};
+    tp_moving_summary_desc moving;
+    memset(&moving, 0, sizeof moving);
+    tp_name_scope_push(g, "");
+    tp_get_scalar_variable(g, "rate", 1);
+    tp_node *cost = tp_named(tp_cast(tp_get_global_step_var(g), TP_F32), "cost"), *op = tp_named(tp_const(g, 3), "op");
+    tp_node *error = tp_named(tp_const(g, 2.5f), "error");
+    tp_add_tensor_summary(cost, TP_SUMMARY_SCALAR, "a", "mine");
+    tp_add_tensor_summary(tp_fill_like(tp_const(g, 1.f), 2), TP_SUMMARY_HISTOGRAM, "h", "mine");
+    moving.collection = moving.summary_collection = "mine";
+    tp_add_moving_summary_n(&error, 1, &moving);
+    tp_collection_add(g, "mine", op);
+    cb->train->tower_func = tp_tower_func_new(g, four_results, NULL, &spec, 1);
+    tp_name_scope_pop(g);
+    hook_open();
+    return tp_graph_status(g);
+}
+static tp_status first_hook(tp_callback *cb)
+{
+    (void)cb;
+    hook_open();
+    return TP_OK;
+}
+static tp_status first_run(tp_callback *cb, tp_run_request *r)
+{
+    (void)cb, (void)r;
+    hook_open();
+    return TP_OK;
+}
+static tp_status first_values(tp_callback *cb, const tp_run_values *v)
+{
+    (void)cb, (void)v;
+    hook_open();
+    return TP_OK;
+}
+static tp_status last_hook(tp_callback *cb)
+{
+    (void)cb;
+    hook_shut();
+    return TP_OK;
+}
+static tp_status last_run(tp_callback *cb, tp_run_request *r)
+{
+    (void)cb, (void)r;
+    hook_shut();
+    return TP_OK;
+}
+static tp_status last_values(tp_callback *cb, const tp_run_values *v)
+{
+    (void)cb, (void)v;
+    hook_shut();
+    return TP_OK;
+}
+/* Monitors are told something of each sort. */
+static tp_status first_trigger(tp_callback *cb)
+{
+    static const unsigned char pixels[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    tp_monitors *all = cb->train->monitors;
+    tp_tensor t;
+    tp_event e;
+    memset(&t, 0, sizeof t), memset(&e, 0, sizeof e);
+    tp_tensor_view(&t, TP_U8, tp_make_shape(2, 2, 3), pixels);
+    e.field = 8, e.data = "event", e.size = 5;
+    hook_open();
+    tp_status st = tp_monitors_put_scalar(all, "cost", (double)cb->train->epoch_num);
+    if (watched && st == TP_OK) st = tp_monitors_put_int(all, "count", 7);
+    if (watched && st == TP_OK) st = tp_monitors_put_image(all, "picture", &t);
+    if (watched && st == TP_OK) st = tp_monitors_put_event(all, &e);
+    return st;
+}
+/* All states are collected behind the triggers. */
+static tp_status last_trigger(tp_callback *cb)
+{
+    hook_shut();
+    if (cb->train->epoch_num < cb->train->max_epoch || stateless) return TP_OK;
+    tp_callback_request_checkpoint(cb);
+    hook_open();
+    return TP_OK;
+}
+static tp_status last_checkpoint(tp_callback *cb)
+{
+    hook_open();
+    const tp_status st = tp_train_state_load(cb->train);
+    hook_shut();
+    return st;
+}
+static tp_callback *first_of_two(void)
+{
+    tp_callback *cb = tp_callback_new("First", 0);
+    cb->setup_graph = first_setup;
+    cb->before_train = cb->before_epoch = cb->trigger_step = cb->after_epoch = first_hook;
+    cb->after_checkpoint = cb->after_train = first_hook;
+    cb->trigger_epoch = first_trigger;
+    cb->before_run = first_run, cb->after_run = first_values;
+    return cb;
+}
+static void make_last(tp_callback *cb)
+{
+    cb->setup_graph = cb->before_train = cb->before_epoch = cb->trigger_step = cb->after_epoch = last_hook;
+    cb->after_checkpoint = cb->after_train = last_hook;
+    cb->trigger_epoch = last_trigger, cb->checkpoint = last_checkpoint;
+    cb->before_run = last_run, cb->after_run = last_values;
+}
+/* How many allocations failed in the hooks of a kind. */
+static long fail_in_hooks(int kind)
+{
+    const bool brief = kind == DUMP || (kind >= SEND && kind <= BEST) || kind == JSON; /* files take their time */
+    long failures = 0;
+    stateless = kind == DUMP;
+    watched = kind >= EVENTS && kind < ALL_MONITORS;
+    for (long n = 0, failed = 1; failed; n++) { /* 0: none */
+        tp_callback *cb[3];
+        tp_monitor *m[2] = {NULL, NULL};
+        tp_train_desc d;
+        memset(&d, 0, sizeof d);
+        logged[0] = 0;
+        tp_test_fail_after(0);
+        cb[0] = first_of_two(), cb[1] = make(kind);
+        if (watched) {
+            m[0] = (tp_monitor *)(void *)cb[1];
+            m[1] = tp_monitor_new("Last", 0);
+            make_last(&m[1]->cb);
+        } else make_last(cb[2] = tp_callback_new("Last", 0));
+        hook_fails = n, hook_used = 0, hook_opened = -1;
+        d.callbacks = cb, d.n_callbacks = watched ? 1 : 3;
+        d.monitors = m, d.n_monitors = watched ? 2 : TP_NONE;
+        d.n_extra_callbacks = TP_NONE;
+        d.steps_per_epoch = d.max_epoch = brief ? 1 : 2;
+        tp_trainer *t = tp_noop_trainer();
+        const tp_status st = tp_train(t, &d);
+        failed = n == 0 || tp_test_alloc_failed();
+        failures += n > 0 && failed;
+        __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
+        tp_trainer_free(t);
+        CHECK_MSG(n > 0 && failed ? st == TP_ERR_NOMEM : st == TP_OK, "kind %d, allocation %ld: %s, %s", kind, n,
+                  tp_status_name(st), tp_last_error());
+        const long live = tp_test_live_blocks();
+        if (!CHECK_MSG(live == 0, "kind %d, allocation %ld: %ld blocks", kind, n, live)) break;
+    }
+    tp_test_alloc_reset();
+    return failures;
+}
+static void fail_in_hooks_of(int first, int end)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    quiet();
+    TEST_MAY_ERROR("");
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    for (int kind = first; kind < end; kind++) {
+        const long failures = fail_in_hooks(kind);
+        CHECK_MSG(failures > 10, "kind %d: %ld", kind, failures);
+    }
+    tp_set_log(NULL, NULL);
+}
+TEST(hooks_of_wrappers_run_out_of_memory) { fail_in_hooks_of(LAMBDA, COUNTER); }
+TEST(hooks_of_graph_callbacks_run_out_of_memory) { fail_in_hooks_of(COUNTER, BAR); }
+TEST(hooks_of_progress_and_savers_run_out_of_memory) { fail_in_hooks_of(BAR, RUNNER); }
+TEST(hooks_of_inference_and_setters_run_out_of_memory) { fail_in_hooks_of(RUNNER, EVENTS); }
+TEST(hooks_of_monitors_run_out_of_memory) { fail_in_hooks_of(EVENTS, ALL_MONITORS); }
+
+/* ==== >>parts that fail =============================================================================== */
+
+/* An inferencer of our own, of which one part fails, or which has no parts at all. */
+enum { NOTHING_FAILS, SETUP_FAILS, BEFORE_FAILS, FETCHES_FAIL, AFTER_FAILS, HOOK_FAILS, NO_PARTS, N_PARTS };
+static int part_fails, part_calls[N_PARTS], n_closed;
+static tp_status part_of(int part)
+{
+    part_calls[part]++;
+    return part == part_fails ? tp_fail(TP_ERR_NUMERIC, "part %d fails", part) : TP_OK;
+}
+static tp_status inf_setup(tp_inferencer *inf) { return CHECK(inf->train != NULL) ? part_of(SETUP_FAILS) : TP_ERR; }
+static tp_status inf_before(tp_inferencer *inf) { return inf ? part_of(BEFORE_FAILS) : TP_ERR; }
+static tp_status inf_after(tp_inferencer *inf) { return inf ? part_of(AFTER_FAILS) : TP_ERR; }
+static tp_status inf_fetches(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    CHECK(inf->n_names == 1 && n == 1 && tp_tensor_size(values[0]) == 1);
+    return part_of(FETCHES_FAIL);
+}
+static void inf_close(tp_inferencer *inf) { n_closed += inf != NULL; }
+static tp_status hook_created(tp_hook *h, tp_session *s) { return h && s ? part_of(HOOK_FAILS) : TP_ERR; }
+static tp_callback *own_runner(const char *tower, const char *tensor)
+{
+    tp_cb_inference_runner_desc d;
+    tp_df_fake_desc fake;
+    tp_spec spec;
+    memset(&d, 0, sizeof d), memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
+    spec.name = "x", spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
+    fake.specs = &spec, fake.n = 1, fake.size = 3;
+    d.df = tp_df_fake_(&fake);
+    tp_inferencer *inf = tp_inferencer_new("Mine", 0);
+    CHECK_OK(tp_inferencer_set_names(inf, &tensor, 1));
+    if (part_fails != NO_PARTS) {
+        inf->setup_graph = inf_setup, inf->before_inference = inf_before, inf->on_fetches = inf_fetches;
+        inf->after_inference = inf_after, inf->close = inf_close;
+    }
+    d.inferencers[0] = inf;
+    d.tower_name = tower;
+    return tp_cb_inference_runner_(&d);
+}
+static tp_status make_tower_func(tp_callback *cb)
+{
+    static const tp_spec spec = {"x", TP_F32, {1, {2}}};
+    cb->train->tower_func = tp_tower_func_new(cb->train->graph, four_results, NULL, &spec, 1);
+    return TP_OK;
+}
+static tp_callback *tower_maker(void)
+{
+    tp_callback *cb = tp_callback_new("Maker", 0);
+    cb->setup_graph = make_tower_func;
+    return cb;
+}
+static tp_hook late_hook;
+static tp_status register_late(tp_callback *cb)
+{
+    for (int i = 0; i < cb->train->n_callbacks; i++)
+        if (strcmp(cb->train->callbacks[i]->name, "InferenceRunner") == 0)
+            return tp_inference_runner_register_hook(cb->train->callbacks[i], &late_hook);
+    return TP_ERR;
+}
+
+/* Whatever part of an inference fails, the training fails with its sentence, and what comes behind is not called. */
+TEST(inferencers_whose_parts_fail)
+{
+    TEST_MAY_ERROR("");
+    quiet();
+    for (part_fails = 0; part_fails < N_PARTS; part_fails++) {
+        char want[40];
+        tp_hook hook[2];
+        tp_callback *cb[2];
+        memset(hook, 0, sizeof hook);
+        memset(part_calls, 0, sizeof part_calls);
+        n_closed = 0;
+        hook[0].name = "empty", hook[1].name = "created", hook[1].after_create_session = hook_created;
+        tp_test_fail_after(0);
+        cb[0] = tower_maker(), cb[1] = own_runner(NULL, "cost");
+        for (int i = 0; i < 2; i++) CHECK_OK(tp_inference_runner_register_hook(cb[1], &hook[i]));
+        const tp_status st = train_with(cb, 2, NULL, 1, 2, NULL);
+        snprintf(want, sizeof want, "part %d fails", part_fails);
+        if (part_fails == NOTHING_FAILS || part_fails == NO_PARTS) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_NUMERIC, want);
+        static const int calls[N_PARTS][5] = {{1, 2, 6, 2, 1}, {1, 0, 0, 0, 0}, {1, 1, 0, 0, 1}, {1, 1, 1, 0, 1},
+                                              {1, 1, 3, 1, 1}, {1, 0, 0, 0, 1}, {0, 0, 0, 0, 1}};
+        for (int i = 0; i < 5; i++)
+            CHECK_MSG(part_calls[SETUP_FAILS + i] == calls[part_fails][i], "%d fails: part %d was called %d times",
+                      part_fails, SETUP_FAILS + i, part_calls[SETUP_FAILS + i]);
+        CHECK(n_closed == (part_fails != NO_PARTS));
+        CHECK_MSG(tp_test_live_blocks() == 0, "part %d: %ld blocks", part_fails, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+    part_fails = NOTHING_FAILS;
+    tp_callback *cb[3] = {own_runner(NULL, "cost"), NULL, NULL};
+    CHECK_ERR(train_with(cb, 1, NULL, 1, 1, NULL), TP_ERR_STATE,
+              "InferenceRunner: the trainer has no tower function: give .tower_func");
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cots");
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NAME,
+              "Mine: in tower 'T': Tensor cots not found in the graph");
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("T", "cost");
+    CHECK_ERR(train_with(cb, 3, NULL, 1, 1, NULL), TP_ERR_NAME,
+              "InferenceRunner: a tower 'T' exists: a second runner needs another .tower_name");
+    cb[0] = tower_maker(), cb[1] = own_runner("T", "cost"), cb[2] = own_runner("U", "cost");
+    CHECK_OK(train_with(cb, 3, NULL, 1, 1, NULL));
+    tp_callback *late = tower_maker();
+    late->trigger_step = register_late;
+    cb[0] = late, cb[1] = own_runner("T", "cost");
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_STATE,
+              "InferenceRunner: hooks are registered before training");
+    tp_set_log(NULL, NULL);
+}
+
+/* -- what is wrapped fails */
+
+enum {
+    IN_SETUP,
+    IN_BEFORE_TRAIN,
+    IN_BEFORE_EPOCH,
+    IN_BEFORE_RUN,
+    IN_AFTER_RUN,
+    IN_STEP,
+    IN_AFTER_EPOCH,
+    IN_TRIGGER,
+    N_INS
+};
+static int hook_that_fails;
+static tp_status in_hook(int hook)
+{
+    return hook == hook_that_fails ? tp_fail(TP_ERR_NUMERIC, "hook %d fails", hook) : TP_OK;
+}
+static tp_status in_setup(tp_callback *cb) { return cb ? in_hook(IN_SETUP) : TP_ERR; }
+static tp_status in_before_train(tp_callback *cb) { return cb ? in_hook(IN_BEFORE_TRAIN) : TP_ERR; }
+static tp_status in_before_epoch(tp_callback *cb) { return cb ? in_hook(IN_BEFORE_EPOCH) : TP_ERR; }
+static tp_status in_before_run(tp_callback *cb, tp_run_request *r) { return cb && r ? in_hook(IN_BEFORE_RUN) : TP_ERR; }
+static tp_status in_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    return cb && v ? in_hook(IN_AFTER_RUN) : TP_ERR;
+}
+static tp_status in_step(tp_callback *cb) { return cb ? in_hook(IN_STEP) : TP_ERR; }
+static tp_status in_after_epoch(tp_callback *cb) { return cb ? in_hook(IN_AFTER_EPOCH) : TP_ERR; }
+static tp_status in_trigger(tp_callback *cb) { return cb ? in_hook(IN_TRIGGER) : TP_ERR; }
+static bool always(tp_callback *cb, void *user) { return cb != NULL && user == NULL; }
+
+/* The error of a callback goes through whatever is around it, and names the training's end. */
+TEST(errors_go_through_wrappers)
+{
+    TEST_MAY_ERROR("");
+    quiet();
+    for (int around = 0; around < 6; around++) /* a proxy, PeriodicTrigger in two ways, EnableCallbackIf, ... a group */
+        for (hook_that_fails = 0; hook_that_fails <= N_INS; hook_that_fails++) {
+            tp_cb_periodic_trigger_desc t;
+            tp_cb_enable_if_desc e;
+            tp_cb_periodic_callback_desc p;
+            char want[40];
+            memset(&t, 0, sizeof t), memset(&e, 0, sizeof e), memset(&p, 0, sizeof p);
+            tp_test_fail_after(0);
+            tp_callback *in = tp_callback_new("Inner", 0), *cb = NULL;
+            in->setup_graph = in_setup, in->before_train = in_before_train, in->before_epoch = in_before_epoch;
+            in->before_run = in_before_run, in->after_run = in_after_run, in->trigger_step = in_step;
+            in->after_epoch = in_after_epoch, in->trigger = in_trigger;
+            t.cb = e.cb = p.cb = in;
+            t.every_k_steps = around == 1, t.every_k_epochs = around == 2, t.before_train = around == 2;
+            e.pred = always, p.every_k_epochs = 1;
+            if (around == 0) cb = tp_cb_proxy(in);
+            else if (around <= 2) cb = tp_cb_periodic_trigger_(&t);
+            else if (around == 3) cb = tp_cb_enable_if_(&e);
+            else if (around == 4) cb = tp_cb_periodic_callback_(&p);
+            else cb = tp_cb_group(&in, 1);
+            const tp_status st = train_with(&cb, 1, NULL, 2, 1, NULL);
+            snprintf(want, sizeof want, "hook %d fails", hook_that_fails);
+            if (hook_that_fails == N_INS) CHECK_OK(st);
+            else
+                CHECK_MSG(st == TP_ERR_NUMERIC && strstr(tp_last_error(), want), "around %d, %s: %s, %s", around, want,
+                          tp_status_name(st), tp_last_error());
+            CHECK_MSG(tp_test_live_blocks() == 0, "around %d, %s", around, want);
+        }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+/* A hook of no functions does nothing; it stands for a callback of its name, or of none. */
+TEST(empty_hooks)
+{
+    tp_hook hook[2];
+    tp_callback *cb[2];
+    memset(hook, 0, sizeof hook);
+    hook[1].name = "Named";
+    for (int i = 0; i < 2; i++) cb[i] = tp_cb_hook(&hook[i]);
+    CHECK_STR(cb[0]->name, "HookToCallback");
+    CHECK_STR(cb[1]->name, "Named");
+    quiet();
+    CHECK_OK(train_with(cb, 2, NULL, 2, 1, NULL));
+    CHECK(!strstr(logged, "Named"));
+    tp_set_log(NULL, NULL);
+}
+
+/* -- parameters whose functions fail */
+
+enum { GET_FAILS = 1, SET_FAILS, PARAM_SETUP_FAILS };
+static int param_fails;
+static double param_value;
+static tp_status bad_get(tp_hyper_param *p, double *value)
+{
+    *value = param_value;
+    return param_fails == GET_FAILS ? tp_fail(TP_ERR_IO, "no %s to read", p->name) : TP_OK;
+}
+static tp_status bad_set(tp_hyper_param *p, double value)
+{
+    if (param_fails == SET_FAILS) return tp_fail(TP_ERR_IO, "no %s to write", p->name);
+    param_value = value;
+    return TP_OK;
+}
+static tp_status bad_setup(tp_hyper_param *p)
+{
+    return param_fails == PARAM_SETUP_FAILS ? tp_fail(TP_ERR_IO, "no %s to set up", p->name) : TP_OK;
+}
+static tp_status set_nine(tp_callback *cb, void *user, double *value, bool *set)
+{
+    (void)cb, (void)user;
+    *value = 9, *set = true;
+    return TP_OK;
+}
+static double func_nine(int64_t epoch, double old, void *user) { return epoch < 0 || user ? old : 9; }
+static tp_status stat_nine(double *value, void *user)
+{
+    *value = user ? 0 : 9;
+    return TP_OK;
+}
+static tp_status stat_stops(double *value, void *user)
+{
+    (void)user;
+    *value = 5;
+    return TP_STOP;
+}
+static tp_callback *nine_setter(int kind, tp_hyper_param *p, tp_status (*stat)(double *, void *))
+{
+    tp_cb_hyper_param_setter_desc s;
+    tp_cb_human_hyper_param_setter_desc h;
+    tp_cb_scheduled_hyper_param_setter_desc c;
+    tp_cb_hyper_param_setter_with_func_desc f;
+    tp_cb_stat_monitor_param_setter_desc m;
+    memset(&s, 0, sizeof s), memset(&h, 0, sizeof h), memset(&c, 0, sizeof c);
+    memset(&f, 0, sizeof f), memset(&m, 0, sizeof m);
+    s.param = h.param = c.param = f.param = m.param = p;
+    s.fn = set_nine, f.fn = func_nine, m.fn = stat, m.stat_name = "cost", m.last_k = 1;
+    c.schedule[0].at = 0, c.schedule[0].value = 9, c.n_schedule = 1;
+    return kind == SETTER     ? tp_cb_hyper_param_setter_(&s)
+           : kind == HUMAN    ? tp_cb_human_hyper_param_setter_(&h)
+           : kind == SCHEDULE ? tp_cb_scheduled_hyper_param_setter_(&c)
+           : kind == FUNC     ? tp_cb_hyper_param_setter_with_func_(&f)
+                              : tp_cb_stat_monitor_param_setter_(&m);
+}
+TEST(parameters_whose_functions_fail)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(hyper_path, sizeof hyper_path, "%s/hyper.txt", folder);
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    CHECK(tp_test_write(hyper_path, "lr: 9", 5));
+    quiet();
+    for (int kind = SETTER; kind <= STAT; kind++)
+        for (param_fails = 0; param_fails <= PARAM_SETUP_FAILS; param_fails++) {
+            tp_monitors *all = tp_monitors_new(NULL, 0);
+            tp_train_state train = by_hand(NULL, all);
+            tp_hyper_param *p = tp_hyper_param_new("lr", 0);
+            tp_dict d;
+            memset(&d, 0, sizeof d);
+            p->setup_graph = bad_setup, p->get_value = bad_get, p->set_value = bad_set;
+            param_value = 4;
+            CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+            CHECK_OK(tp_monitors_put_scalar(all, "cost", 1));
+            tp_callback *cb = nine_setter(kind, p, stat_nine);
+            CHECK_OK(tp_callback_status(cb));
+            const tp_status setup = tp_callback_setup_graph(cb, &train);
+            if (param_fails == PARAM_SETUP_FAILS) CHECK_ERR(setup, TP_ERR_IO, "no lr to set up");
+            else {
+                const tp_status before = kind == STAT ? tp_callback_trigger(cb) : tp_callback_before_train(cb),
+                                saved = tp_callback_save_state(cb, &d, "p/");
+                if (param_fails == GET_FAILS) {
+                    CHECK(before == TP_ERR_IO && saved == TP_ERR_IO && d.n == 0);
+                    CHECK_ERR(tp_callback_trigger(cb), TP_ERR_IO, "no lr to read");
+                } else if (param_fails == SET_FAILS) {
+                    CHECK_MSG(before == TP_ERR_IO, "kind %d: %s", kind, tp_status_name(before));
+                    CHECK_ERR(tp_callback_load_state(cb, &d, "p/"), TP_ERR_IO, "no lr to write");
+                } else {
+                    CHECK(before == TP_OK && saved == TP_OK);
+                    param_value = 4;
+                    CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+                }
+                CHECK_MSG(param_value == (param_fails ? 4 : 9), "kind %d, %d: %g", kind, param_fails, param_value);
+            }
+            tp_dict_free(&d);
+            tp_callback_free(cb);
+            tp_callback_free(&all->cb);
+        }
+    param_fails = 0;
+    tp_set_log(NULL, NULL);
+}
+
+/* One that has an owner is refused by all others, whatever else is wrong with them, and stays with its owner. */
+static int n_params_closed;
+static void close_param(tp_hyper_param *p) { n_params_closed += p != NULL; }
+TEST(parameters_have_one_owner)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    quiet();
+    tp_test_fail_after(0);
+    tp_hyper_param *p = tp_hyper_param_new("lr", 0);
+    p->get_value = bad_get, p->set_value = bad_set, p->close = close_param;
+    n_params_closed = 0;
+    tp_callback *owner = nine_setter(SETTER, p, stat_nine);
+    for (int kind = SETTER; kind <= STAT; kind++) {
+        tp_callback *cb = nine_setter(kind, p, stat_nine);
+        CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "lr");
+        tp_callback_free(cb);
+    }
+    tp_cb_hyper_param_setter_desc s;
+    tp_cb_scheduled_hyper_param_setter_desc c;
+    tp_cb_hyper_param_setter_with_func_desc f;
+    tp_cb_stat_monitor_param_setter_desc m;
+    memset(&s, 0, sizeof s), memset(&c, 0, sizeof c), memset(&f, 0, sizeof f), memset(&m, 0, sizeof m);
+    s.param = c.param = f.param = m.param = p;
+    c.schedule[0].at = c.schedule[1].at = 4, c.n_schedule = 2;
+    tp_callback *cb[5] = {tp_cb_hyper_param_setter_(&s), tp_cb_scheduled_hyper_param_setter_(&c),
+                          tp_cb_hyper_param_setter_with_func_(&f), tp_cb_stat_monitor_param_setter_(&m), NULL};
+    c.n_schedule = -1, cb[4] = tp_cb_scheduled_hyper_param_setter_(&c);
+    static const char *const sentence[] = {"HyperParamSetter: .fn is missing", "lr is given away twice",
+                                           "HyperParamSetterWithFunc: .fn is missing",
+                                           "give .stat_name, .fn and .last_k", "give a .schedule"};
+    for (int i = 0; i < 5; i++) {
+        CHECK_ERR(tp_callback_status(cb[i]), TP_ERR_ARG, sentence[i]);
+        tp_callback_free(cb[i]);
+    }
+    CHECK(n_params_closed == 0);
+    tp_callback_free(owner);
+    CHECK(n_params_closed == 1 && tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+/* The statistic's function may end the training; nothing is set then. Without a graph no variable is found. */
+TEST(parameters_that_are_not_set)
+{
+    tp_monitors *all = tp_monitors_new(NULL, 0);
+    tp_train_state train = by_hand(NULL, all);
+    tp_hyper_param *p = tp_hyper_param_new("lr", 0);
+    p->get_value = bad_get, p->set_value = bad_set;
+    param_value = 4;
+    quiet();
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_monitors_put_scalar(all, "cost", 1));
+    tp_callback *cb = nine_setter(STAT, p, stat_stops);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK(tp_callback_trigger(cb) == TP_STOP && param_value == 4);
+    tp_callback_free(cb);
+    cb = setter(SETTER); /* "rate" */
+    CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_NAME, "rate:0 is not a variable in the graph!");
+    CHECK(tp_callback_find(cb, "cost") == NULL);
+    CHECK_HAS(tp_last_error(), "Tensor cost not found in the graph");
+    tp_callback_free(cb);
+
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir()); /* a file that is none, and one that changes */
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    snprintf(hyper_path, sizeof hyper_path, "%s/hyper.txt", folder);
+    double field = 4;
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    CHECK(mkdir(hyper_path, 0777) == 0);
+    cb = setter_of(HUMAN, 0, &field);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK_OK(tp_callback_before_train(cb));
+    CHECK(field == 4);
+    CHECK(rmdir(hyper_path) == 0);
+    for (int i = 0; i < 4;
+         i++) { /* the same, another one, and none at all; it is set again only if it is another one */
+        static const char *const text[] = {"lr: 6", "lr: 6", "lr: 7", "other: 8"};
+        static const double want[] = {6, 5, 7, 5};
+        CHECK(tp_test_write(hyper_path, text[i], strlen(text[i])));
+        if (i) {
+            tp_callback_free(cb);
+            cb = setter_of(HUMAN, 0, &field);
+            CHECK_OK(tp_callback_setup_graph(cb, &train));
+            CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+            cb->resumed = true;
+            field = 5;
+        }
+        CHECK_OK(tp_callback_before_train(cb));
+        CHECK_MSG(field == want[i], "%d: %g", i, field);
+        if (!i) CHECK_OK(tp_callback_save_state(cb, &d, "p/"));
+    }
+    tp_dict_free(&d);
+    tp_callback_free(cb);
+    tp_callback_free(&all->cb);
+    tp_set_log(NULL, NULL);
+}
+
+/* -- monitors that fail */
+
+static int monitor_calls;
+static tp_status fail_scalar(tp_monitor *m, const char *name, const tp_stat *s)
+{
+    (void)m, (void)s;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "scalar %s is refused", name);
+}
+static tp_status fail_image(tp_monitor *m, const char *name, const tp_tensor *t)
+{
+    (void)m, (void)t;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "image %s is refused", name);
+}
+static tp_status fail_event(tp_monitor *m, const tp_event *e)
+{
+    (void)m;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "event %d is refused", e->field);
+}
+static tp_status fail_summary(tp_monitor *m, const tp_summary *s)
+{
+    (void)m;
+    monitor_calls++;
+    return tp_fail(TP_ERR_IO, "%d values are refused", s->n);
+}
+static tp_monitor *failing_monitor(int which)
+{
+    tp_monitor *m = tp_monitor_new("Failing", 0);
+    if (which == 0) m->process_scalar = fail_scalar;
+    if (which == 1) m->process_image = fail_image;
+    if (which == 2) m->process_event = fail_event;
+    if (which == 3) m->process_summary = fail_summary;
+    return m;
+}
+/* What one monitor refuses is not shown to the next one, and is no history. */
+TEST(monitors_that_fail)
+{
+    for (int which = 0; which < 4; which++) {
+        static const char *const sentence[] = {"scalar cost is refused", "image picture is refused",
+                                               "event 8 is refused", "1 values are refused"};
+        tp_monitor *m[2] = {failing_monitor(which), failing_monitor(which)};
+        tp_monitors *all = tp_monitors_new(m, 2);
+        const tp_stat *stat;
+        tp_tensor t;
+        tp_event e;
+        tp_status st = TP_OK;
+        memset(&t, 0, sizeof t), memset(&e, 0, sizeof e);
+        e.field = 8, e.data = "x", e.size = 1;
+        CHECK_OK(tp_tensor_resize(&t, TP_U8, tp_make_shape(2, 2)));
+        monitor_calls = 0;
+        if (which == 0 || which == 3) st = tp_monitors_put_scalar(all, "cost", 2);
+        if (which == 1) st = tp_monitors_put_image(all, "picture", &t);
+        if (which == 2) st = tp_monitors_put_event(all, &e);
+        CHECK_ERR(st, TP_ERR_IO, sentence[which]);
+        CHECK(monitor_calls == 1);
+        if (which == 0) CHECK(tp_monitors_get_history(all, "cost", &stat) == 0);
+        if (which == 0) { /* a mean that nobody takes */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_cb_simple_moving_average_desc d;
+            memset(&d, 0, sizeof d);
+            tp_named(tp_const(g, 0), "a"), tp_named(tp_const(g, 0), "b");
+            d.names[0] = "a", d.names[1] = "b", d.window_size = 1;
+            tp_train_state train = by_hand(g, all);
+            tp_callback *cb = tp_cb_simple_moving_average_(&d);
+            CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+            CHECK_OK(tp_callback_setup_graph(cb, &train));
+            give_values(cb, 1);
+            CHECK_ERR(tp_callback_trigger_step(cb), TP_ERR_IO, "scalar a/SMA is refused");
+            CHECK(monitor_calls == 2);
+            tp_callback_free(cb);
+            tp_graph_free(g);
+        }
+        tp_tensor_free(&t);
+        tp_callback_free(&all->cb);
+        for (int i = 0; i < 2; i++) tp_monitor_free(m[i]);
+    }
+}
+
+/* ==== >>odd states ==================================================================================== */
+
+/* A saver's list of 40 checkpoints, with and without what stays of them (older versions wrote none), comes back. */
+TEST(a_saver_of_many_checkpoints)
+{
+    tp_train_state train = by_hand(NULL, NULL);
+    for (int way = 0; way < 3; way++) { /* all of it; no "stays"; one that is too short */
+        int64_t kept[40], stays[41];
+        tp_dict d, again;
+        memset(&d, 0, sizeof d), memset(&again, 0, sizeof again);
+        for (int i = 0; i < 41; i++) stays[i] = i % 3 ? -1 : 1;
+        for (int i = 0; i < 40; i++) kept[i] = 10 * i + 3;
+        CHECK_OK(tp_state_put_i64(&d, "p/", "kept", kept, 40));
+        if (way != 1) CHECK_OK(tp_state_put_i64(&d, "p/", "stays", stays, way ? 40 : 41));
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        tp_callback *cb = progress(SAVER);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+        CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+        int64_t got[40], stay[41];
+        memset(got, 0, sizeof got), memset(stay, 0, sizeof stay);
+        CHECK(tp_state_get_i64(&again, "p/", "kept", got, 40) && tp_state_get_i64(&again, "p/", "stays", stay, 41));
+        CHECK(memcmp(got, kept, sizeof kept) == 0);
+        if (way == 0) CHECK(memcmp(stay, stays, 40 * sizeof *stay) == 0);
+        tp_callback_free(cb);
+        tp_dict_free(&d), tp_dict_free(&again);
+    }
+}
+
+/* What stands where an old checkpoint was cannot be deleted: a warning, and the newer ones are written all the same. */
+static tp_status block_checkpoint(tp_callback *cb)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/model-1.npz", folder);
+    if (cb->train->epoch_num != 2) return TP_OK;
+    CHECK(remove(path) == 0 && mkdir(path, 0777) == 0);
+    snprintf(path, sizeof path, "%s/model-1.npz/file", folder);
+    CHECK(tp_test_write(path, "x", 1));
+    return TP_OK;
+}
+TEST(old_checkpoints_that_cannot_be_deleted)
+{
+    tp_cb_model_saver_desc s;
+    char path[400];
+    memset(&s, 0, sizeof s);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    s.checkpoint_dir = folder, s.max_to_keep = 1;
+    tp_callback *cb[2] = {tp_callback_new("Block", 0), tp_cb_model_saver_(&s)};
+    cb[0]->trigger = block_checkpoint;
+    quiet();
+    CHECK_OK(train_with(cb, 2, NULL, 1, 3, NULL));
+    CHECK_HAS(logged, "/model-1.npz' is not deleted: ");
+    for (int i = 1; i <= 3; i++) {
+        snprintf(path, sizeof path, "%s/model-%d.npz", folder, i);
+        CHECK_MSG(tp_file_exists(path) == (i != 2), "%d", i);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* A best model that was lost before a resume is still lost after it; one whose file is gone is not there any more. */
+TEST(best_models_that_are_lost)
+{
+    static const double best[3] = {0.25, 0.5, 0.125};
+    static const int64_t step[6] = {1, 40, 1, 20, 1, 60};
+    for (int way = 0; way < 4;
+         way++) { /* the file is there; it is not; nothing was lost; half of the state is missing */
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_dict d, again;
+        int64_t has[6] = {1, 40, 1, 20, way != 2, 60}, got[6] = {9, 9, 9, 9, 9, 9};
+        double value[3] = {9, 9, 9};
+        char path[400];
+        memset(&d, 0, sizeof d), memset(&again, 0, sizeof again);
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        snprintf(path, sizeof path, "%s/best.npz", folder);
+        if (way != 1) CHECK(tp_test_write(path, "x", 1));
+        CHECK_OK(tp_state_put_f64(&d, "p/", "best", best, 3));
+        if (way != 3) CHECK_OK(tp_state_put_i64(&d, "p/", "step", has, 6));
+        tp_callback *cb = progress(BEST);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+        CHECK((cb->unsaved != NULL) == (way < 2));
+        if (cb->unsaved) {
+            CHECK_HAS(cb->unsaved, "the best model (global_step=60, cost=0.125) was not saved in '");
+            CHECK_HAS(cb->unsaved, "': its checkpoint could not be written");
+        }
+        CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+        CHECK(tp_state_get_i64(&again, "p/", "step", got, 6) && tp_state_get_f64(&again, "p/", "best", value, 3));
+        for (int i = 0; i < 3; i++) {
+            const bool have = way != 3 && (i == 0 || (i == 1 ? way != 1 : way != 2));
+            CHECK_MSG(got[2 * i] == have && got[2 * i + 1] == (have ? step[2 * i + 1] : 0) &&
+                          value[i] == (have ? best[i] : 0),
+                      "way %d, %d: %d, %d, %g", way, i, (int)got[2 * i], (int)got[2 * i + 1], value[i]);
+        }
+        tp_callback_free(cb);
+        tp_dict_free(&d), tp_dict_free(&again);
+    }
+}
+
+/* Numbers of any sort in a record become history; texts, lists and words do not; records of no step do not either. */
+TEST(records_become_history)
+{
+    static const char text[] = "[{\"a\": NaN, \"b\": Infinity, \"c\": -Infinity, \"d\": \"text\", \"e\": [1], "
+                               "\"f\": {\"g\": 2}, \"h\": true, \"i\": null, \"j\": false, \"k\": 2, \"l\": 2.5, "
+                               "\"m\": -3e2, \"q\\\"uote\": 4, \"epoch_num\": 1, \"global_step\": 3}, "
+                               "{\"k\": 8, \"epoch_num\": 2, \"global_step\": 6}]";
+    static const char *const none[] = {"d", "e", "f", "g", "h", "i", "j", "epoch_num", "global_step"};
+    char longest[900], path[400];
+    const tp_stat *stat = NULL;
+    tp_train_state train = by_hand(NULL, NULL);
+    tp_monitors *all;
+    tp_dict empty;
+    memset(&empty, 0, sizeof empty);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/stats.json", folder);
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    CHECK(tp_test_write(path, text, strlen(text)));
+    quiet();
+    tp_monitor *m = begin_json(&all, &train, &empty, 3);
+    CHECK(tp_monitors_get_history(all, "a", &stat) == 1 && stat->value != stat->value && !stat->is_int);
+    CHECK(tp_monitors_get_history(all, "b", &stat) == 1 && isinf(stat->value) && stat->value > 0 && !stat->is_int);
+    CHECK(tp_monitors_get_history(all, "c", &stat) == 1 && isinf(stat->value) && stat->value < 0);
+    CHECK(tp_monitors_get_history(all, "k", &stat) == 1 && stat->value == 2 && stat->is_int && stat->step == 3);
+    CHECK(tp_monitors_get_history(all, "l", &stat) == 1 && stat->value == 2.5 && !stat->is_int);
+    CHECK(tp_monitors_get_history(all, "m", &stat) == 1 && stat->value == -300);
+    CHECK(tp_monitors_get_history(all, "q\"uote", &stat) == 1 && stat->value == 4);
+    for (int i = 0; i < TP_COUNT(none); i++)
+        CHECK_MSG(tp_monitors_get_history(all, none[i], &stat) == 0, "%s", none[i]);
+    end_json(m, all);
+
+    snprintf(longest, sizeof longest, "[{\"%0700d\": 1, \"epoch_num\": 5, \"global_step\": 3}]", 7);
+    int64_t epoch = -1;
+    CHECK(tp_test_write(path, longest, strlen(longest)));
+    CHECK_OK(tp_load_existing_epoch_number(NULL, &epoch)); /* the logger's */
+    CHECK(epoch == 5);
+    snprintf(longest, sizeof longest, "[{\"a\": %070d}]", 1);
+    CHECK(tp_test_write(path, longest, strlen(longest)));
+    CHECK_ERR(tp_load_existing_epoch_number(folder, &epoch), TP_ERR_FORMAT, "is no JSON");
+    tp_set_log(NULL, NULL);
+}
+
+/* A checkpoint that knows records which the file lacked then: they take the place of what the file has there now. */
+TEST(unwritten_records_replace_those_of_the_file)
+{
+    static const char first[] = "[{\"k\": 1, \"epoch_num\": 1, \"global_step\": 3}",
+                      ours[] = "{\"k\": 2, \"epoch_num\": 2, \"global_step\": 6}",
+                      theirs[] = "{\"k\": 7, \"epoch_num\": 2, \"global_step\": 6}";
+    for (int way = 0; way < 3; way++) { /* behind the first record; the file is gone; the file is no JSON */
+        char want[400], path[400];
+        const tp_stat *stat = NULL;
+        const int64_t written = way == 0 ? (int64_t)strlen(first) : 0;
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_monitors *all;
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        snprintf(path, sizeof path, "%s/stats.json", folder);
+        CHECK_OK(tp_logger_set_dir(folder, 'k'));
+        snprintf(want, sizeof want, "%s, %s]", first, theirs);
+        if (way == 0) CHECK(tp_test_write(path, want, strlen(want)));
+        if (way == 2) CHECK(tp_test_write(path, "[{", 2));
+        CHECK_OK(tp_state_put_i64(&d, "p/", "written", &written, 1));
+        tp_tensor *t = tp_dict_add(&d, "p/unwritten");
+        CHECK_OK(tp_tensor_resize(t, TP_U8, tp_make_shape((int64_t)strlen(ours))));
+        memcpy(t->data, ours, strlen(ours));
+        quiet();
+        tp_monitor *m = begin_json(&all, &train, &d, 6);
+        snprintf(want, sizeof want, "%s%s%s]", way == 0 ? first : "[", way == 0 ? ", " : "", ours);
+        check_json(want, __LINE__);
+        const int n = way == 0 ? 2 : 1;
+        CHECK(tp_monitors_get_history(all, "k", &stat) == n && stat[n - 1].value == 2 && stat[n - 1].step == 6);
+        if (way == 2) CHECK_HAS(logged, "The old file is now '");
+        end_json(m, all);
+        tp_dict_free(&d);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* A moving average takes nothing over from a state that is none. */
+TEST(moving_averages_of_no_state)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_named(tp_const(g, 0), "a"), tp_named(tp_const(g, 0), "b");
+    for (int way = 0; way < 3; way++) {
+        static const int64_t seen[] = {-1, 5, 1};
+        static const double window[2] = {3, 4};
+        tp_cb_simple_moving_average_desc d;
+        tp_train_state train = by_hand(g, NULL);
+        tp_dict saved, again;
+        int64_t n = 9;
+        memset(&d, 0, sizeof d), memset(&saved, 0, sizeof saved), memset(&again, 0, sizeof again);
+        d.names[0] = "a", d.names[1] = "b", d.window_size = 3;
+        tp_callback *cb = tp_cb_simple_moving_average_(&d);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_state_put_i64(&saved, "p/", "seen", &seen[way], 1));
+        if (way == 2) CHECK_OK(tp_state_put_f64(&saved, "p/", "window", window, 2));
+        CHECK_OK(tp_callback_load_state(cb, &saved, "p/"));
+        CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+        CHECK(tp_state_get_i64(&again, "p/", "seen", &n, 1));
+        const tp_tensor *ring = tp_dict_find(&again, "p/window");
+        CHECK(ring && tp_tensor_size(ring) == (way == 2 ? 2 : 0));
+        if (way == 2 && ring) CHECK(n == 1 && tp_tensor_get(ring, 0) == 3 && tp_tensor_get(ring, 1) == 4);
+        tp_callback_free(cb);
+        tp_dict_free(&saved), tp_dict_free(&again);
+    }
+    tp_graph_free(g);
+}
+
+/* ==== >>what is shown ================================================================================= */
+
+/* Statistics in commands, as Python's format() has them. */
+TEST(numbers_in_commands)
+{
+    static const struct {
+        const char *name, *spec, *want;
+    } list[] = {{"n", ":d", "42"},          {"n", ":5d", "   42"},     {"n", ":<5d", "42   "},
+                {"n", ":>5d", "   42"},     {"n", ":05d", "00042"},    {"n", ":+d", "+42"},
+                {"n", ": d", " 42"},        {"n", ":-d", "42"},        {"n", ":+", "+42"},
+                {"n", ":06", "000042"},     {"n", ":4", "  42"},       {"n", ":", "42"},
+                {"n", ":.1f", "42.0"},      {"n", ":g", "42"},         {"x", ":e", "3.141590e+00"},
+                {"x", ":.0f", "3"},         {"x", ":#.0f", "3."},      {"x", ":F", "3.141590"},
+                {"x", ":G", "3.14159"},     {"x", ":.3", "3.14"},      {"x", ":<10.2f", "3.14      "},
+                {"x", ":+.1e", "+3.1e+00"}, {"q", ":%", "25.000000%"}, {"q", ":8.1%", "   25.0%"},
+                {"q", ":.0%", "25%"},       {"big", ":G", "1E+10"},    {"big", ":E", "1.000000E+10"}};
+    static const char *const bad[] = {"{x:x}",   "{x:d}",  "{n:.2d}",  "{x:5q}",
+                                      "{x:5ff}", "{x:<<}", "{x:1111}", "{x:.1111f}"};
+    char file[300], command[4000], want[2000] = "";
+    snprintf(file, sizeof file, "%s/numbers", tp_test_tmpdir());
+    tp_monitors *all = tp_monitors_new(NULL, 0);
+    tp_train_state train = by_hand(NULL, all);
+    size_t at = (size_t)snprintf(command, sizeof command, "printf '%%s' '");
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_monitors_put_int(all, "n", 42));
+    CHECK_OK(tp_monitors_put_scalar(all, "x", 3.14159));
+    CHECK_OK(tp_monitors_put_scalar(all, "q", 0.25));
+    CHECK_OK(tp_monitors_put_scalar(all, "big", 1e10));
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        const size_t n = strlen(want);
+        at += (size_t)snprintf(command + at, sizeof command - at, "{%s%s}|", list[i].name, list[i].spec);
+        snprintf(want + n, sizeof want - n, "%s|", list[i].want);
+    }
+    snprintf(command + at, sizeof command - at, "{{}} } {open' > %s", file);
+    snprintf(want + strlen(want), sizeof want - strlen(want), "{} } {open");
+    tp_callback *cb = tp_cb_send_stat(command);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK_OK(tp_callback_trigger(cb));
+    char *text = NULL;
+    size_t size = 0;
+    if (CHECK_OK(tp_file_read(file, false, 0, &text, &size))) CHECK_STR(text, want);
+    tp_free(text);
+    tp_callback_free(cb);
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        cb = tp_cb_send_stat(bad[i]);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_ERR(tp_callback_trigger(cb), TP_ERR_ARG, "is no format of a number");
+        tp_callback_free(cb);
+    }
+    TEST_EXPECT_ERROR("Command 'exit 3' failed with status ");
+    quiet();
+    for (int i = 0; i < 2; i++) { /* one that fails, and none: the training goes on */
+        cb = tp_cb_send_stat(i ? "" : "exit 3");
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_trigger(cb));
+        tp_callback_free(cb);
+    }
+    tp_callback_free(&all->cb);
+    tp_set_log(NULL, NULL);
+}
+
+/* A long tensor is shown by its first 16 elements. */
+TEST(long_tensors_are_cut)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_cb_dump_tensors_desc d;
+    tp_train_state train = by_hand(g, NULL);
+    memset(&d, 0, sizeof d);
+    tp_named(tp_const(g, 0), "v");
+    d.names[0] = "v";
+    tp_callback *cb = tp_cb_tensor_printer_(&d);
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    for (int n = 15; n <= 17; n++) {
+        float v[17];
+        char want[200] = "v:0:";
+        tp_tensor t;
+        const tp_tensor *value = &t;
+        tp_run_values all;
+        memset(&t, 0, sizeof t);
+        for (int i = 0; i < n; i++) {
+            v[i] = (float)i / 2;
+            if (i < 16) snprintf(want + strlen(want), sizeof want - strlen(want), " %g", i / 2.0);
+        }
+        snprintf(want + strlen(want), sizeof want - strlen(want), "%s\n", n > 16 ? " ..." : "");
+        tp_tensor_view(&t, TP_F32, tp_make_shape(n), v);
+        all.value = &value, all.n = 1;
+        quiet();
+        CHECK_OK(tp_callback_after_run(cb, &all));
+        CHECK_STR(logged, want);
+    }
+    tp_callback_free(cb);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+
+/* Without anybody who takes messages, a bar is drawn on stderr, as often as the environment says. */
+TEST(bars_on_stderr)
+{
+    char path[300], *text = NULL;
+    size_t size = 0;
+    tp_cb_progress_bar_desc d;
+    tp_train_state train = by_hand(NULL, NULL);
+    memset(&d, 0, sizeof d);
+    snprintf(path, sizeof path, "%s/bar", tp_test_tmpdir());
+    setenv("TENSORPACK_PROGRESS_REFRESH", "1e-9", 1);
+    fflush(stderr);
+    const int old = dup(2), file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0666);
+    if (!CHECK(old >= 0 && file >= 0 && dup2(file, 2) == 2)) return;
+    tp_callback *cb = tp_cb_progress_bar_(&d);
+    no_sink();
+    tp_status st = tp_callback_setup_graph(cb, &train);
+    if (st == TP_OK) st = tp_callback_before_train(cb);
+    if (st == TP_OK) st = tp_callback_before_epoch(cb);
+    for (int i = 0; i < 4 && st == TP_OK; i++) {
+        train.local_step = i;
+        nap(0.001);
+        st = tp_callback_trigger_step(cb);
+    }
+    if (st == TP_OK) st = tp_callback_after_epoch(cb);
+    fflush(stderr);
+    CHECK(dup2(old, 2) == 2);
+    close(old), close(file);
+    unsetenv("TENSORPACK_PROGRESS_REFRESH");
+    quiet();
+    CHECK_OK(st);
+    if (CHECK_OK(tp_file_read(path, false, 0, &text, &size))) {
+        static const char *const part[] = {" 25%|", "|1/4[00:00<00:00,", " 50%|", "|2/4[", " 75%|", "|3/4[", "100%|",
+                                           "|4/4["};
+        const char *p = text;
+        for (int i = 0; i < TP_COUNT(part); i++) { /* in this order */
+            const char *next = strstr(p, part[i]);
+            if (!CHECK_MSG(next != NULL, "'%s' lacks '%s'", p, part[i])) break;
+            p = next;
+        }
+        CHECK(strstr(p + 1, "|4/4[") == NULL);
+    }
+    tp_free(text);
+    tp_callback_free(cb);
+    tp_set_log(NULL, NULL);
+}
+
+/* A full disk ends the events, not the training; its end tells. */
+TEST(events_on_a_full_disk)
+{
+    struct rlimit before, small;
+    tp_monitor_tf_event_writer_desc d;
+    char dir[300];
+    memset(&d, 0, sizeof d);
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    d.logdir = dir;
+    if (getrlimit(RLIMIT_FSIZE, &before) != 0) TEST_SKIP("no limits on file sizes here");
+    TEST_EXPECT_ERROR("TFEventWriter: cannot write events in '");
+    quiet();
+    tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    tp_train_state train = by_hand(NULL, all);
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    train.global_step = 23;
+    CHECK_OK(tp_monitors_put_scalar(all, "s", 1));
+    small = before;
+    small.rlim_cur = 5;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0) TEST_SKIP("the limit on file sizes cannot be set");
+    const tp_status st = tp_callback_trigger(&m->cb);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    CHECK_OK(st);
+    CHECK(m->cb.unsaved && strstr(m->cb.unsaved, "No events were written there after global_step=23"));
+    CHECK_OK(tp_monitors_put_scalar(all, "s", 2));
+    CHECK_OK(tp_callback_trigger(&m->cb));
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_monitor *other;
+    char file[400];
+    snprintf(file, sizeof file, "%s/file", dir);
+    CHECK(tp_test_write(file, "x", 1));
+    d.logdir = file, other = tp_monitor_tf_event_writer_(&d);
+    CHECK_ERR(tp_callback_setup_graph(&other->cb, &train), TP_ERR_IO, "/file' is no directory");
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m), tp_monitor_free(other);
+    tp_set_log(NULL, NULL);
+}
+
+/* ==== >>names and lists =============================================================================== */
+
+/* The scope of setup_graph is the callback's name without underscores, up to 127 bytes. */
+TEST(scopes_of_odd_names)
+{
+    char name[200], want[300];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_train_state train = by_hand(g, NULL);
+    memset(name, 'n', sizeof name);
+    name[3] = '_', name[199] = 0;
+    tp_callback *cb = tp_callback_new(name, 0);
+    cb->setup_graph = name_here;
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    memset(want, 'n', 127);
+    snprintf(want + 127, sizeof want - 127, "/here");
+    CHECK(tp_graph_find(g, want) != NULL);
+    tp_callback_free(cb);
+    tp_graph_free(g);
+    CHECK(tp_callback_new("Huge", SIZE_MAX - 8) == NULL);
+    CHECK_HAS(tp_last_error(), "a callback asks for ");
+}
+
+/* A group that is given one of its members twice, or one of somebody else's, frees what is its own, once. */
+static int n_members_closed;
+static void close_member(tp_callback *cb) { n_members_closed += cb != NULL; }
+static tp_callback *member(void)
+{
+    tp_callback *cb = tp_callback_new("Member", 0);
+    cb->close = close_member;
+    return cb;
+}
+TEST(groups_of_odd_members)
+{
+    for (int way = 0; way < 4; way++) {
+        tp_test_fail_after(0);
+        tp_callback *one = member(), *two = member(), *owner = NULL, *cb[4] = {one, NULL, two, one};
+        n_members_closed = 0;
+        if (way == 1) cb[3] = NULL, owner = tp_cb_proxy(two);
+        if (way == 2) cb[0] = two, cb[3] = one, owner = tp_cb_proxy(one);
+        if (way == 3) cb[1] = one, cb[0] = two, cb[2] = two;
+        tp_callback *group_of = tp_cb_group(cb, 4);
+        CHECK_ERR(tp_callback_status(group_of), TP_ERR_ARG, "Member is given away twice");
+        CHECK_MSG(n_members_closed == (owner ? 1 : 2), "way %d: %d", way, n_members_closed);
+        tp_callback_free(group_of);
+        tp_callback_free(owner);
+        CHECK(n_members_closed == 2);
+        CHECK_MSG(tp_test_live_blocks() == 0, "way %d", way);
+    }
+    tp_test_alloc_reset();
+}
+
+/* No summaries, or no op: the first is nothing to tell, the second a mistake. */
+static tp_node *no_op(tp_graph *g, void *user)
+{
+    (void)g, (void)user;
+    return NULL;
+}
+TEST(nothing_to_run)
+{
+    tp_cb_merge_all_summaries_desc s;
+    tp_cb_run_op_desc r;
+    memset(&s, 0, sizeof s), memset(&r, 0, sizeof r);
+    TEST_MAY_ERROR("");
+    quiet();
+    for (int alone = 0; alone < 2; alone++) {
+        tp_monitor *m = teller();
+        s.period = 1, s.run_alone = alone ? TP_YES : TP_NO;
+        tp_callback *cb = tp_cb_merge_all_summaries_(&s);
+        CHECK_OK(train_with(&cb, 1, &m, 2, 1, NULL));
+        CHECK_STR(told, "");
+    }
+    r.fn = no_op;
+    tp_callback *cb = tp_cb_run_op_(&r);
+    CHECK_ERR(train_with(&cb, 1, NULL, 1, 1, NULL), TP_ERR_ARG, "RunOp: there is no op to run");
+    tp_set_log(NULL, NULL);
 }
 
 TEST_MAIN()

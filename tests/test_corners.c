@@ -567,6 +567,56 @@ TEST(the_width_of_the_progress_bar)
     }
 }
 
+#undef tp_set_log
+static void nobody_listens(void) { tp_set_log(NULL, NULL); } /* not even the tests */
+#define tp_set_log tp_test_set_log
+
+/* How often it is drawn is what the variable says, in seconds; without a terminal and without the variable hardly ever. */
+TEST(the_progress_bar_is_drawn_as_often_as_asked_for)
+{
+    static const char *const variable[] = {"TENSORPACK_PROGRESS_REFRESH", "SLURM_JOB_ID", "OMPI_COMM_WORLD_SIZE"};
+    static const char *const refresh[] = {NULL, "", "1000", "0"};
+    const char *path = tp_test_path(tp_test_tmpdir(), "bar");
+    char *before[3];
+    for (int k = 0; k < 3; k++) {
+        before[k] = getenv(variable[k]) ? tp_strdup(getenv(variable[k])) : NULL;
+        unsetenv(variable[k]);
+    }
+    for (int i = 0; i < TP_COUNT(refresh); i++) {
+        tp_cb_progress_bar_desc d;
+        char text[4096];
+        memset(&d, 0, sizeof d);
+        if (refresh[i]) setenv(variable[0], refresh[i], 1);
+        fflush(stderr);
+        const int old = dup(2);
+        FILE *f = fopen(path, "w+");
+        if (!CHECK(old >= 0 && f)) break;
+        dup2(fileno(f), 2);
+        nobody_listens();
+        const tp_status st = train_with(tp_cb_progress_bar_(&d), 5);
+        tp_set_log(NULL, NULL);
+        fflush(stderr);
+        dup2(old, 2);
+        close(old);
+        CHECK(st == TP_OK);
+        rewind(f);
+        text[fread(text, 1, sizeof text - 1, f)] = 0;
+        fclose(f);
+        for (int n = 1; n <= 5; n++) {
+            char part[8];
+            snprintf(part, sizeof part, "|%d/5[", n);
+            const bool drawn = strstr(text, part) != NULL, want = n == 5 || i == 3;
+            CHECK_MSG(drawn == want, "%s: %d of 5 is %s drawn", refresh[i] ? refresh[i] : "unset", n,
+                      drawn ? "" : "not");
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        if (before[k]) setenv(variable[k], before[k], 1);
+        else unsetenv(variable[k]);
+        tp_free(before[k]);
+    }
+}
+
 /* A weight that is regularized, in a cost that may forget it. */
 static tp_node *regularized(tp_graph *g, tp_node *const *in, void *user)
 {

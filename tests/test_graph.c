@@ -144,6 +144,17 @@ static void gradient_of_integer(tp_graph *g)
 }
 static void scope_never_opened(tp_graph *g) { tp_name_scope_pop(g); }
 
+/* What comes after a mistake is a node like others: the only output of an operation, which is none of the graph's. */
+TEST(a_mistake_gives_a_whole_node)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_node *y = tp_poison(g);
+    CHECK(y->op->graph == g && y->op->n_out == 1 && y->op->out == y && y->index == 0 && y->op->id == -1);
+    CHECK(y->op->n_in == 0 && y->op->n_ctrl == 0 && y->op->n_var == 0 && tp_graph_n_operations(g) == 0);
+    CHECK_STR(tp_name_scope(g), "");
+    tp_graph_free(g);
+}
+
 TEST(each_mistake_is_one_sentence)
 {
     char t[1024];
@@ -563,6 +574,21 @@ static uint64_t train_net(const tp_session_config *config, int steps, bool extra
     tp_session_free(s);
     tp_graph_free(n.g);
     return hash;
+}
+
+/* Matrices are not broadcast: the gradients of their product are products, with nothing to sum, whatever sizes are known. */
+TEST(gradients_of_a_product_of_matrices_are_products)
+{
+    for (int how = 0; how < 4; how++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *ab[2], *d[2];
+        ab[0] = tp_placeholder(g, "a", TP_F32, shape2(TP_ANY, TP_ANY));
+        ab[1] = tp_placeholder(g, "b", TP_F32, shape2(TP_ANY, TP_ANY));
+        tp_gradients(tp_matmul_ex(ab[0], ab[1], how % 2 == 1, how / 2 == 1), ab, 2, d);
+        for (int i = 0; i < 2; i++) CHECK_STR(d[i]->op->row->name, "matmul");
+        CHECK(tp_graph_status(g) == TP_OK);
+        tp_graph_free(g);
+    }
 }
 
 TEST(bits_do_not_depend_on_threads_fetches_or_fusion)
@@ -3552,12 +3578,13 @@ TEST(unreadable_checkpoints_name_an_older_one)
     memset(&d, 0, sizeof d);
     put(&d, "w", TP_F32, scalar(), 5);
     static const char *const good[] = {"model-3.npz", "model-20.npz", "model-x-7.npz", "model-30.npz"},
-                             *const bad[] = {"model-10.npz", "model-9.npz",    "model-25.npz", "plain.npz",
-                                             "model-x.npz",  "model-x-7b.npz", "model-2.npz",  "model-.npz"};
+                             *const bad[] = {"model-10.npz", "model-9.npz", "model-25.npz",
+                                             "plain.npz",    "model-x.npz", "model-x-7b.npz",
+                                             "model-2.npz",  "model-.npz",  "model-07.npz"};
     for (int i = 0; i < TP_COUNT(good); i++) CHECK_OK(tp_npz_save(tp_test_path(dir, good[i]), &d, false));
     for (int i = 0; i < TP_COUNT(bad); i++) tp_test_write(tp_test_path(dir, bad[i]), "no zip", 6);
-    static const char *const older[] = {"model-3.npz", "model-3.npz",   "model-20.npz", NULL,
-                                        NULL,          "model-x-7.npz", NULL,           NULL};
+    static const char *const older[] = {"model-3.npz",   "model-3.npz", "model-20.npz", NULL,         NULL,
+                                        "model-x-7.npz", NULL,          NULL,           "model-3.npz"};
     tp_set_log(hear, NULL);
     for (int i = 0; i < TP_COUNT(bad); i++)
         for (int smart = 0; smart < 2; smart++) {

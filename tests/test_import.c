@@ -391,14 +391,14 @@ TEST(pictures_of_an_open_batch_are_resized)
 /* y = Resize(x, sizes): attributes "name=value" separated by spaces, ints as name#value. */
 static void resize_model(const char *attributes, const int64_t *sizes, int n_sizes, int elem, int open)
 {
-    static const int64_t picture[] = {2, 1, 3, 4}, any[] = {2, 1, -1, -1}, wide[] = {2, 1, 3, -1};
+    static const int64_t dims[][4] = {{2, 1, 3, 4}, {2, 1, -1, -1}, {2, 1, 3, -1}, {2, 1, 0, 4}, {2, 1, 3, 0}};
     static msg node;
     const int64_t dim[] = {n_sizes};
     char word[128], *value;
     graph.n = node.n = 0;
     put_text(&graph, 2, "g");
     put_weight(&graph, "sizes", 7, 1, dim, sizes, (size_t)n_sizes * 8);
-    put_io(&graph, 11, "x", elem, 4, open == 0 ? picture : open == 1 ? any : wide);
+    put_io(&graph, 11, "x", elem, 4, dims[open]);
     put_names(&node, 1, "x,,,sizes");
     put_text(&node, 2, "y");
     put_text(&node, 3, "y");
@@ -419,7 +419,7 @@ static void resize_model(const char *attributes, const int64_t *sizes, int n_siz
         }
     }
     put_msg(&graph, 1, &node);
-    put_io(&graph, 12, "y", elem, 4, any);
+    put_io(&graph, 12, "y", elem, 4, dims[1]);
     put_model(&file, &graph, 19);
 }
 /* The model's output for a picture of 2 by 3 by 4; how many numbers. */
@@ -495,6 +495,10 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
         CHECK(refused(&file, NULL, strstr(more[i], "not_larger") ? "dimension 3" : "Resize needs to know dimension 3"));
         resize_model(more[i], sizes, 4, 1, 0);
         CHECK(resize_run(y, 70) > 0);
+    }
+    for (int open = 3; open < 5; open++) { /* no height, or no width: nothing to take pixels from */
+        resize_model("mode=linear", sizes, 4, 1, open);
+        CHECK(refused(&file, NULL, open == 3 ? "Resize from 0 to 5" : "Resize from 0 to 7"));
     }
     resize_model("mode=linear", sizes, 4, 6, 1); /* whole numbers */
     CHECK(refused(&file, NULL, "Resize needs to know dimension 2"));
@@ -653,6 +657,52 @@ TEST(if_takes_its_branch)
     }
 }
 
+/* 16 is how deep they may lie in each other; there may be more of them. */
+TEST(as_many_ifs_as_there_are)
+{
+    static msg then;
+    char in[16] = "x", inner[16], out[16];
+    double y[2];
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "cond", 9, 0, NULL, "\1", 1);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    for (int k = 0; k < 21; k++) {
+        then.n = 0;
+        snprintf(inner, sizeof inner, "inner%d", k);
+        snprintf(out, sizeof out, "out%d", k);
+        put_node(&then, "Neg", in, inner, NULL);
+        put_io(&then, 12, inner, 1, 2, n_by_2);
+        put_node(&graph, "If", "cond", out, graph_attribute("then_branch", &then));
+        snprintf(in, sizeof in, "%s", out);
+    }
+    put_io(&graph, 12, in, 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == -1 && y[1] == -2);
+}
+
+/* Slice backwards: a start behind the last element is the last one, as in Python x[9::-1]. */
+TEST(slices_backwards_begin_with_the_last)
+{
+    static const int64_t all[] = {INT64_MIN}, axis[] = {1}, back[] = {-1}, x_dim[] = {2, 4};
+    double y[8];
+    for (int64_t start = 0; start < 9; start++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "start", 7, 1, one, &start, 8);
+        put_weight(&graph, "end", 7, 1, one, all, 8);
+        put_weight(&graph, "axis", 7, 1, one, axis, 8);
+        put_weight(&graph, "step", 7, 1, one, back, 8);
+        put_io(&graph, 11, "x", 1, 2, x_dim);
+        put_node(&graph, "Slice", "x,start,end,axis,step", "y", NULL);
+        put_io(&graph, 12, "y", 1, 2, (const int64_t[]){-1, -1});
+        put_model(&file, &graph, 13);
+        const int n = start < 4 ? (int)start + 1 : 4; /* of a row */
+        if (!CHECK(run_model(&file, NULL, 2, 4, y, 8) == 2 * n)) continue;
+        for (int i = 0; i < 2 * n; i++) CHECK_NEAR(y[i], i / n * 4 + n - i % n, 0, 0);
+    }
+}
+
 TEST(numbers_come_in_every_coding)
 {
     /* the same three numbers as raw bytes, packed floats, half floats, packed integers */
@@ -766,8 +816,8 @@ TEST(external_data_stays_in_its_folder)
 TEST(mistakes_are_sentences)
 {
     static const float f[] = {1, 2, 3};
-    static const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40}, zero_huge[] = {0, INT64_MAX, INT64_MAX},
-                         minus[] = {-1, 2};
+    static const int64_t huge[] = {INT64_C(1) << 40, INT64_C(1) << 40}, longer[] = {1, INT64_C(1) << 62},
+                         zero_huge[] = {0, INT64_MAX, INT64_MAX}, minus[] = {-1, 2};
     static msg junk;
     junk.n = 0;
     put_text(&junk, 1, "not a model");
@@ -831,6 +881,17 @@ TEST(mistakes_are_sentences)
     put_weight(&graph, "w", 1, 2, two_by_2, f, sizeof f);
     END();
     CHECK(refused(&file, NULL, "12 bytes for 4 elements of float32"));
+    static msg weight; /* its last field should have 127 bytes, and has none */
+    weight.n = 0;
+    put_int(&weight, 2, 1);
+    put_text(&weight, 8, "w");
+    weight.b[weight.n++] = 9 << 3 | 2;
+    weight.b[weight.n++] = 127;
+    START();
+    put_msg(&graph, 5, &weight);
+    put_node(&graph, "Relu", "x", "y", NULL);
+    END();
+    CHECK(refused(&file, NULL, "the tensor 'w' is damaged"));
     START();
     put_weight(&graph, "w", 3, 1, three, f, 3);
     END();
@@ -858,8 +919,8 @@ TEST(mistakes_are_sentences)
     put_node(&graph, "ConstantOfShape", "s", "y", NULL);
     END();
     CHECK(refused(&file, NULL, "ConstantOfShape"));
-    START();
-    put_weight(&graph, "s", 7, 1, two, huge, sizeof huge);
+    START(); /* longer than any dimension may be */
+    put_weight(&graph, "s", 7, 1, two, longer, sizeof longer);
     put_node(&graph, "Tile", "x,s", "y", NULL);
     END();
     CHECK(refused(&file, NULL, "y: Tile"));
@@ -1292,6 +1353,45 @@ TEST(out_of_memory_anywhere)
         }
         CHECK(failures > 8);
     }
+    tp_test_alloc_reset();
+}
+
+/* The same with names so long that memory runs out for the one or the other of them. */
+TEST(out_of_memory_for_a_name)
+{
+    static char x[560], w[560], y[560], both[1130];
+    static const float two_numbers[] = {1, 2};
+    long failures = 0;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES;
+    for (int n = 40; n < (int)sizeof x; n += 30) {
+        memset(x, 'x', (size_t)n), memset(w, 'w', (size_t)n), memset(y, 'y', (size_t)n);
+        x[n] = w[n] = y[n] = 0;
+        snprintf(both, sizeof both, "%s,%s", x, w);
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        for (int i = 0; i < 4; i++, w[0]++) put_weight(&graph, w, 1, 1, two, two_numbers, sizeof two_numbers);
+        put_io(&graph, 11, x, 1, 2, n_by_2);
+        put_node(&graph, "Add", both, y, NULL);
+        put_io(&graph, 12, y, 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        for (long k = 1, failed = 1; failed; k++) {
+            tp_test_fail_after(k);
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            const tp_status st = g ? tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m) : TP_ERR_NOMEM;
+            failed = tp_test_alloc_failed();
+            failures += failed;
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM && strstr(tp_last_error(), "memory") : st == TP_OK,
+                      "names of %d, allocation %ld: status %d, %s", n, k, (int)st, tp_last_error());
+            /* the graph has no other mistake */
+            if (g) CHECK(tp_graph_status(g) == TP_OK || tp_graph_status(g) == TP_ERR_NOMEM);
+            tp_graph_free(g);
+            if (!CHECK(tp_test_live_blocks() == 0)) break;
+        }
+    }
+    CHECK(failures > 100);
     tp_test_alloc_reset();
 }
 

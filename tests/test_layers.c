@@ -1057,6 +1057,20 @@ TEST(ghost_batches_report_the_first_of_them)
     done(g);
 }
 
+/* The matrix of an unpooling is filled to its end and no further: nothing goes wrong on the way. */
+TEST(layers_that_are_right_leave_no_error)
+{
+    tp_graph *g = tower(true);
+    tp_node *x = image(g, 2, 2, 1);
+    tp_fail(TP_ERR_STATE, "an earlier mistake");
+    tp_fixed_unpooling(x, "un", .shape = 2, .shape_w = 3);
+    tp_caffe_bilinear_upsample(x, "up", .shape = 2);
+    CHECK_STR(tp_last_error(), "an earlier mistake");
+    ok(g);
+    tp_tower_leave(g);
+    done(g);
+}
+
 /* What the document of tensorpack shows by example. */
 TEST(layers_and_functions_by_example)
 {

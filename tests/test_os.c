@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -22,6 +23,15 @@ static int fault_unlink(const char *path);
 #define TP_OS_CLOSE  fault_close
 #define TP_OS_RENAME fault_rename
 #define TP_OS_UNLINK fault_unlink
+
+static int threads_left = -1; /* so many more may start; -1: any number */
+static int fault_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *user)
+{
+    if (threads_left == 0) return EAGAIN;
+    if (threads_left > 0) threads_left--;
+    return pthread_create(t, attr, fn, user);
+}
+#define pthread_create fault_thread
 
 #define TP_IMPLEMENTATION
 #define TP_STATIC
@@ -350,6 +360,24 @@ TEST(peeking_into_a_file)
     CHECK_STR(text, "12");
 }
 
+/* A file that comes in pieces is read as far as was asked, and not further. */
+TEST(reads_in_pieces_end_where_they_should)
+{
+    char path[600], whole[100], got[100];
+    snprintf(path, sizeof path, "%s/f", tp_test_tmpdir());
+    for (int i = 0; i < 100; i++) whole[i] = (char)i;
+    tp_test_write(path, whole, sizeof whole);
+    memset(got, 'x', sizeof got);
+    const int fd = tp__os_open(path, 0);
+    fault_set(1, SHORT);
+    CHECK(tp__os_read(fd, got, 40) == 40 && fault_calls == 2);
+    CHECK(memcmp(got, whole, 40) == 0 && got[40] == 'x' && memcmp(got + 40, got + 41, 59) == 0);
+    fault_set(1, SHORT);
+    CHECK(tp__os_read(fd, got, sizeof got) == 60 && memcmp(got, whole + 40, 60) == 0);
+    fault_set(0, 0);
+    tp__os_close(fd);
+}
+
 #if defined(__linux__)
 /* Columns of the terminal behind stderr: what it says if that can be true, or else 80; 0 if there is none. */
 TEST(the_width_of_a_terminal)
@@ -385,5 +413,23 @@ TEST(the_width_of_a_terminal)
     close(terminal);
 }
 #endif
+
+/* The caller is the first thread of a pool. */
+TEST(a_pool_says_which_thread_cannot_start)
+{
+    for (int started = 0; started < 4; started++) {
+        char want[200];
+        snprintf(want, sizeof want, "thread pool: cannot start thread %d of 5: %s; ask for fewer", started + 2,
+                 strerror(EAGAIN));
+        threads_left = started;
+        CHECK(tp_pool_new(5) == NULL);
+        CHECK_STR(tp_last_error(), want);
+    }
+    threads_left = 4;
+    tp_pool *p = tp_pool_new(5);
+    CHECK(tp_pool_threads(p) == 5);
+    tp_pool_free(p);
+    threads_left = -1;
+}
 
 TEST_MAIN()

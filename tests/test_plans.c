@@ -1281,4 +1281,27 @@ TEST(values_in_a_row_share_two_places_exactly)
     tp_graph_free(g);
 }
 
+/* Lists of a plan grow by doubling: a plan may have just as many values as they hold before they grow. */
+TEST(plans_of_every_length_are_placed)
+{
+    const float x0 = 0.5f;
+    for (int n = 252; n <= 257; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_session_config c = tp_default_session_config();
+        tp_feed f;
+        c.threads = 1, c.no_fusion = true;
+        memset(&f, 0, sizeof f);
+        f.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(1));
+        tp_tensor_view(&f.value, TP_F32, f.node->shape, &x0);
+        tp_node *y = f.node;
+        for (int i = 0; i < n; i++) y = tp_add(y, f.node);
+        tp_session *s = tp_session_new(g, &c);
+        const tp_tensor *out = NULL;
+        if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)))
+            CHECK_MSG(tp_tensor_get(out, 0) == 0.5 * (n + 1), "%d additions give %g", n, tp_tensor_get(out, 0));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -511,6 +511,11 @@ TEST(each_value_is_rounded_where_it_should_be)
                                         : h.F);
             for (int plain = 0; plain < 2; plain++) {
                 tp_session *s = open_with(h.g, h.p, 1, plain != 0);
+                if (h.fed && plain) { /* what is fed may come first, too */
+                    const tp_feed first = f[3];
+                    f[3] = f[0];
+                    f[0] = first;
+                }
                 const tp_tensor *out = NULL;
                 if (s && CHECK_OK(tp_session_run(s, f, h.fed ? 4 : 3, &h.y, 1, &out)) && out)
                     for (int i = 0; i < ROWS * COLS; i++) {
@@ -598,6 +603,33 @@ TEST(variables_of_half_types_are_written)
         tp_session_free(s);
         tp_tensor_free(&t);
         tp_tensor_free(&now);
+        tp_graph_free(g);
+    }
+}
+
+/* What the graph itself makes a half is one where it is fetched, in every precision of a session. */
+TEST(halves_of_the_graph_are_fetched_as_they_are)
+{
+    static const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_BF16, TP_PRECISION_F16};
+    static const tp_dtype type[2] = {TP_F16, TP_BF16};
+    const float three[3] = {1.5f, -2, 0.25f}; /* exact in all types */
+    for (int q = 0; q < TP_COUNT(all); q++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_feed f;
+        memset(&f, 0, sizeof f);
+        f.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(3));
+        tp_tensor_view(&f.value, TP_F32, f.node->shape, three);
+        tp_node *fetch[2];
+        for (int k = 0; k < 2; k++) fetch[k] = tp_cast(f.node, type[k]);
+        tp_session *s = open_with(g, all[q], 1, false);
+        const tp_tensor *out[2];
+        if (s && CHECK_OK(tp_session_run(s, &f, 1, fetch, 2, out)))
+            for (int k = 0; k < 2; k++) {
+                CHECK_MSG(out[k]->dtype == type[k], "precision %d: %s instead of %s", (int)all[q],
+                          tp_dtype_name(out[k]->dtype), tp_dtype_name(type[k]));
+                for (int i = 0; i < 3; i++) CHECK(tp_tensor_get(out[k], i) == (double)three[i]);
+            }
+        tp_session_free(s);
         tp_graph_free(g);
     }
 }

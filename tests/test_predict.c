@@ -201,6 +201,13 @@ TEST(an_online_predictor_sees_what_training_writes)
     }
     tp_predictor_free(p); /* the session is not its own */
     CHECK_OK(tp_session_run(s, NULL, 0, &write, 1, NULL));
+    p = tp_online_predictor(s, NULL, 0, &w, 1); /* nothing goes in */
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
+        const tp_tensor *out;
+        CHECK_OK(tp_predict(p, NULL, &out));
+        CHECK(tp_tensor_get(out, 0) == 4);
+    }
+    tp_predictor_free(p);
     tp_graph *other = tp_graph_new(NULL);
     tp_node *stranger = tp_const(other, 1), *none = NULL;
     CHECK(tp_online_predictor(s, &x, 1, &stranger, 1) == NULL);

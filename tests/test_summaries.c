@@ -301,6 +301,38 @@ TEST(histograms_count)
     events = NULL;
 }
 
+/* Whatever allocation fails: no histogram that lacks something is written. */
+TEST(a_histogram_runs_out_of_memory_anywhere)
+{
+    const char *dir = tp_test_tmpdir();
+    double x[40];
+    tp_tensor t;
+    tp_train_state train;
+    tp_monitor_tf_event_writer_desc d;
+    long failures = 0;
+    memset(&t, 0, sizeof t), memset(&train, 0, sizeof train), memset(&d, 0, sizeof d);
+    for (int i = 0; i < TP_COUNT(x); i++) x[i] = pow(2, i); /* far enough from each other for a bucket each */
+    const int64_t n_x = TP_COUNT(x);
+    tp_tensor_view(&t, TP_F64, tp_make_shape_n(1, &n_x), x);
+    const tp_summary_value v = {"weights", TP_SUMMARY_HISTOGRAM, 0, false, &t};
+    const tp_summary s = {&v, 1};
+    d.logdir = dir;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+        tp_status st = m ? tp_callback_setup_graph(&m->cb, &train) : TP_ERR_NOMEM;
+        if (st == TP_OK) st = m->process_summary(m, &s);
+        failed = tp_test_alloc_failed();
+        failures += failed;
+        CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "allocation %ld: %s, %s", n, tp_status_name(st),
+                  tp_last_error());
+        if (m) tp_monitor_free(m);
+        if (!CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks", n)) break;
+    }
+    CHECK(failures > 8);
+    tp_test_alloc_reset();
+}
+
 /* Pictures of wrong shapes are refused by a sentence. */
 static tp_shape wrong;
 static tp_status report_wrong(tp_callback *cb)

@@ -624,6 +624,30 @@ TEST(wrong_use_is_a_sentence)
     tp_graph_free(g);
 }
 
+/* Where one of several values cannot be added up, nobody gets any of them. */
+static tp_node *two_values(const tp_tower_context *tower, void *user)
+{
+    tp_graph *g = tower->graph;
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4)), *y[2], *got[2] = {x, x};
+    y[0] = tp_const(g, 1);
+    y[1] = tower->index == 1 ? y[0] : tp_reduce_sum(x, NULL, 0, true);
+    tp_tower_all_reduce(g, y, 2, false, "Sum", got);
+    for (int i = 0; i < 2; i++) *(int *)user += tp_is_poison(got[i]);
+    return got[0];
+}
+TEST(all_values_of_a_failed_sum_are_poison)
+{
+    if (ALONE) TEST_SKIP("no threads");
+    tp_graph *g = tp_graph_new(NULL);
+    tp_towers_desc d;
+    int poisoned = 0;
+    memset(&d, 0, sizeof d);
+    d.n = 2;
+    CHECK(tp_build_on_towers(g, &d, two_values, &poisoned, NULL) != TP_OK);
+    CHECK_MSG(poisoned == 4, "%d of 4", poisoned);
+    tp_graph_free(g);
+}
+
 /* ==== >>memory ======================================================================================== */
 
 static tp_status everything_once(void)

@@ -286,6 +286,56 @@ TEST(stop_in_a_step)
     CHECK_HAS(logged, "Training was stopped: recorder wants it.");
 }
 
+/* Why to stop is forgotten where the training begins: who stops it then gives no reason. */
+static tp_status gives_a_reason(tp_callback *cb)
+{
+    CHECK(tp_stop(cb->train, "of an early reason") == TP_STOP);
+    return TP_OK;
+}
+static tp_status stops(tp_callback *cb)
+{
+    (void)cb;
+    return TP_STOP;
+}
+TEST(reasons_given_before_the_loop_are_not_its_own)
+{
+    quiet();
+    tp_callback *cb = tp_callback_new("Stopper", 0);
+    cb->setup_graph = gives_a_reason;
+    cb->trigger_step = stops;
+    CHECK_OK(run_noop(&cb, 1, 3, 1, 5));
+    CHECK_HAS(logged, "Training was stopped by exception StopTraining.\n");
+    CHECK(!strstr(logged, "early"));
+}
+
+/* A checkpoint that a step asks for comes after that step, that of the last step with the epoch. */
+static tp_status asks(tp_callback *cb)
+{
+    tp_callback_request_checkpoint(cb);
+    return TP_OK;
+}
+static tp_status writes(tp_callback *cb)
+{
+    trace_add("%d", (int)cb->train->global_step);
+    return TP_OK;
+}
+static tp_status ends(tp_callback *cb)
+{
+    trace_add("end%d", (int)cb->train->epoch_num);
+    return TP_OK;
+}
+TEST(a_checkpoint_comes_after_the_step_that_asks_for_it)
+{
+    quiet();
+    trace_clear();
+    tp_callback *cb = tp_callback_new("Asker", 0);
+    cb->trigger_step = asks;
+    cb->checkpoint = writes;
+    cb->after_epoch = ends;
+    CHECK_OK(run_noop(&cb, 1, 4, 1, 2));
+    CHECK_STR(trace, "1 2 3 end1 4 5 6 7 end2 8");
+}
+
 TEST(end_of_data_is_success)
 {
     quiet();
@@ -2656,8 +2706,12 @@ TEST(default_sets_and_prefetch)
     tp_default_monitors(ms);
     for (int i = 0; i < TP_N_DEFAULT_MONITORS; i++) {
         CHECK_HAS(ms[i]->cb.name, m_names[i]);
-        tp_monitor_free(ms[i]);
+        if (i < TP_N_DEFAULT_MONITORS - 1) tp_monitor_free(ms[i]);
     }
+    CHECK_OK(
+        golden_run(ms[TP_N_DEFAULT_MONITORS - 1], 1, 1, NULL)); /* prints at the end of an epoch, as that of .. = {0} */
+    CHECK_HAS(logged, "n: 1\ns: 20\nval_error: 1\n");
+    CHECK(!strstr(logged, "s: 10"));
     /* a SimpleTrainer feeds, others prefetch through a queue [train: apply_default_prefetch] */
     tp_trainer *fed = tp_simple_trainer(), *queued = tp_queue_input_trainer();
     tp_input_source *a = tp_apply_default_prefetch(points(50, 20, TP_YES), fed);

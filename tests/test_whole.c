@@ -1433,6 +1433,52 @@ TEST(the_disk_is_full)
     CHECK_MSG(shared->failed == 0, "%d of %d disks, the first: %s", shared->failed, shared->done, shared->report);
 }
 
+/* Two containers may share a folder, and a name; their processes have the same numbers. A temporary file says in which of them
+ * its writer is: the eight digits after ".tmp.". */
+static bool writes_unfinished(const char *dir, char digits[9])
+{
+    tp_writer *w;
+    if (tp_writer_open(&w, tp_test_path(dir, "model")) != TP_OK) return false;
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    digits[0] = 0;
+    while (d && (e = readdir(d)) != NULL)
+        if (strncmp(e->d_name, "model.tmp.", 10) == 0) snprintf(digits, 9, "%.8s", e->d_name + 10);
+    if (d) closedir(d);
+    tp_writer_abort(w);
+    return strlen(digits) == 8 && strspn(digits, "0123456789abcdef") == 8;
+}
+TEST(temporary_files_tell_containers_apart)
+{
+    const char *dir = tp_test_tmpdir();
+    char here[9], there[2][9] = {"", ""};
+    CHECK(writes_unfinished(dir, here));
+    for (int own = 0; own < 2; own++) { /* a process of this one, and the first of another */
+        int status = 0, ends[2];
+        fflush(NULL);
+        if (!CHECK(pipe(ends) == 0)) return;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            char digits[9];
+            if (own && unshare(getuid() == 0 ? CLONE_NEWPID : CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(77);
+            const pid_t first = fork();
+            if (first == 0) _exit(writes_unfinished(dir, digits) && write(ends[1], digits, 9) == 9 ? 0 : 1);
+            if (first < 0) _exit(77);
+            waitpid(first, &status, 0);
+            _exit(status == 0 ? 0 : 1);
+        }
+        waitpid(pid, &status, 0);
+        close(ends[1]);
+        const ssize_t n = read(ends[0], there[own], 9);
+        close(ends[0]);
+        if (own && WIFEXITED(status) && WEXITSTATUS(status) == 77)
+            TEST_SKIP("processes counted by themselves (unshare) are not allowed here");
+        CHECK(status == 0 && n == 9);
+    }
+    CHECK_STR(there[0], here);
+    CHECK_MSG(strcmp(there[1], here) != 0, "both are %s", here);
+}
+
 static int one_training(int argc, char **argv)
 {
     setting s;

@@ -1,0 +1,968 @@
+/* test_trainers.c - trainers at the edges: calls at the wrong time, memory that runs out, odd folders to resume from */
+#define TP_IMPLEMENTATION
+#include "../tp_train.h"
+#include "../tp_layers.h"
+#include "tp_test.h"
+
+/* ==== >>helpers ======================================================================================= */
+
+/* What was logged since the last quiet(), one line a message. */
+static char logged[1 << 14];
+static size_t logged_n;
+static void log_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    const int n = snprintf(logged + logged_n, sizeof logged - logged_n, "%s\n", message);
+    if (n > 0 && logged_n + (size_t)n < sizeof logged) logged_n += (size_t)n;
+}
+static void quiet(void)
+{
+    logged_n = 0;
+    logged[0] = 0;
+    tp_set_log(log_sink, NULL);
+}
+
+/* cost = mean((x w)^2); `lr` says what the learning rate is made of. */
+enum { RATE, RATE_NAN, RATE_NEGATIVE, RATE_ZERO, RATE_COMPUTED, RATE_COMPUTED_NEGATIVE, RATE_FED, RATE_NO_OPTIMIZER };
+typedef struct recipe {
+    int lr, regularizer; /* 1: one that nothing consumes; 2: as a part of the cost */
+    tp_node *x;
+} recipe;
+
+static tp_shape shape_of(int64_t a, int64_t b)
+{
+    const int64_t dim[2] = {a, b};
+    return tp_make_shape_n(2, dim);
+}
+static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
+{
+    recipe *r = (recipe *)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape_of(2, 1), tp_init_ones());
+    tp_node *cost = tp_mean(tp_square(tp_matmul(in[0], w)));
+    if (r) r->x = in[0];
+    if (r && r->regularizer) {
+        tp_node *loss = tp_named(tp_mean(tp_square(w)), "decay");
+        tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, loss);
+        if (r->regularizer == 2) cost = tp_add(cost, loss);
+    }
+    return tp_named(cost, "cost");
+}
+static tp_optimizer *optimizer(tp_graph *g, void *user)
+{
+    const recipe *r = (const recipe *)user;
+    const int lr = r ? r->lr : RATE;
+    tp_node *zero = tp_sub(tp_const(g, 1), tp_const(g, 1));
+    if (lr == RATE_NO_OPTIMIZER) return NULL;
+    if (lr == RATE_COMPUTED) return tp_sgd_(zero, NULL);
+    if (lr == RATE_COMPUTED_NEGATIVE) return tp_sgd_(tp_sub(zero, tp_const(g, 1)), NULL);
+    if (lr == RATE_FED) return tp_sgd_(tp_mean(r->x), NULL);
+    const float value = lr == RATE_NAN ? NAN : lr == RATE_NEGATIVE ? -1.0f : lr == RATE_ZERO ? 0.0f : 0.125f;
+    return tp_sgd_(tp_get_scalar_variable(g, "learning_rate", value), NULL);
+}
+static tp_model model(recipe *r)
+{
+    static tp_spec spec[1];
+    tp_model m;
+    memset(&m, 0, sizeof m);
+    spec[0].name = "x";
+    spec[0].dtype = TP_F32;
+    spec[0].shape = shape_of(3, 2);
+    m.inputs = spec;
+    m.n_inputs = 1;
+    m.build_graph = build;
+    m.optimizer = optimizer;
+    m.user = r;
+    return m;
+}
+static tp_status point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, shape_of(3, 2));
+    for (int i = 0; i < 6 && st == TP_OK; i++) ((float *)dp->c[0].data)[i] = (float)(index + i) / 16;
+    return st;
+}
+static tp_dataflow *flow(void) { return tp_df_from_generator(point, .size = 8, .indexed = TP_YES); }
+
+/* A callback that counts, and does in one place what `act` says. */
+typedef struct counter {
+    int *steps;
+    tp_status (*act)(tp_callback *cb);
+} counter;
+static tp_status count_step(tp_callback *cb)
+{
+    const counter *c = (const counter *)cb->user;
+    if (c->steps) ++*c->steps;
+    return c->act ? c->act(cb) : TP_OK;
+}
+static tp_callback *counting(int *steps, tp_status (*act)(tp_callback *cb))
+{
+    tp_callback *cb = tp_callback_new("Counting", sizeof(counter));
+    if (!cb) return NULL;
+    ((counter *)cb->user)->steps = steps;
+    ((counter *)cb->user)->act = act;
+    cb->trigger_step = count_step;
+    return cb;
+}
+
+static tp_train_config config(tp_callback *const *cb, int n, recipe *r)
+{
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model = model(r);
+    c.dataflow = flow();
+    c.callbacks = cb;
+    c.n_callbacks = n;
+    c.steps_per_epoch = 2;
+    c.max_epoch = 1;
+    c.n_extra_callbacks = c.n_monitors = TP_NONE;
+    return c;
+}
+
+#define NO_LEAK(call_)                                                                               \
+    do {                                                                                             \
+        tp_test_fail_after(0);                                                                       \
+        call_;                                                                                       \
+        CHECK_MSG(tp_test_live_blocks() == 0, "%s: %ld blocks leak", #call_, tp_test_live_blocks()); \
+        tp_test_alloc_reset();                                                                       \
+    } while (0)
+
+/* ==== >>wrong time ==================================================================================== */
+
+/* First in this file: no logger directory was set yet. */
+TEST(auto_resume_without_a_logger_directory)
+{
+    quiet();
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    if (!CHECK(!tp_logger_dir())) return;
+    CHECK_ERR(tp_auto_resume_train_config(&c), TP_ERR_STATE, "auto_resume needs the logger's directory");
+    CHECK(!c.session_init && c.starting_epoch == 0);
+    CHECK_ERR(tp_auto_resume_train_config(NULL), TP_ERR_ARG, "");
+}
+
+static void setup_graph_wrongly(void)
+{
+    tp_model m = model(NULL);
+    tp_trainer *t = tp_simple_trainer();
+    CHECK_ERR(tp_trainer_setup_graph(NULL, &m, tp_feed_input(flow())), TP_ERR_ARG, "tp_trainer_setup_graph");
+    CHECK_ERR(tp_trainer_setup_graph(t, NULL, tp_feed_input(flow())), TP_ERR_ARG, "tp_trainer_setup_graph");
+    CHECK_ERR(tp_trainer_setup_graph(NULL, NULL, NULL), TP_ERR_ARG, "tp_trainer_setup_graph");
+    CHECK(!t->graph_ready_); /* these do not count as its one call */
+    tp_input_source *input = tp_feed_input(flow());
+    CHECK_OK(tp_trainer_setup_graph(t, &m, input));
+    CHECK(t->input_ == input && t->train_op && t->cost);
+    CHECK_ERR(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())), TP_ERR_STATE, "setup_graph comes once");
+    CHECK_ERR(tp_trainer_setup_graph(t, &m, input), TP_ERR_STATE, "setup_graph comes once"); /* its own: stays */
+    CHECK_ERR(tp_trainer_setup_graph(t, &m, NULL), TP_ERR_STATE, "setup_graph comes once");
+    CHECK(t->input_ == input);
+    CHECK_ERR(tp_trainer_set_seed(t, 1), TP_ERR_STATE, "before anything is built");
+    tp_trainer *late = tp_simple_trainer();
+    CHECK_OK(tp_trainer_setup_callbacks(late, NULL, 0, NULL, 0));
+    CHECK_ERR(tp_trainer_setup_graph(late, &m, tp_feed_input(flow())), TP_ERR_STATE, "before the callbacks");
+    CHECK_ERR(tp_trainer_set_seed(late, 1), TP_ERR_STATE, "before anything is built");
+    CHECK_ERR(tp_trainer_set_seed(NULL, 1), TP_ERR_ARG, "tp_trainer_set_seed");
+    CHECK_ERR(tp_trainer_setup_graph(late, NULL, input), TP_ERR_ARG, "tp_trainer_setup_graph"); /* t's: stays */
+    tp_trainer_free(late);
+    tp_trainer *seeded = tp_simple_trainer();
+    tp_const(seeded->graph, 1);
+    CHECK_ERR(tp_trainer_set_seed(seeded, 1), TP_ERR_STATE, "before anything is built"); /* an operation by hand */
+    tp_trainer_free(seeded);
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK_OK(tp_trainer_initialize(t, NULL));
+    CHECK_OK(tp_trainer_main_loop(t, 2, 1, 1)); /* and what was refused has harmed nothing */
+    CHECK(t->state.global_step == 2);
+    tp_trainer_free(t);
+}
+
+static void models_without(void)
+{
+    for (int i = 0; i < 4; i++) {
+        tp_trainer *t = tp_simple_trainer();
+        tp_model m = model(NULL);
+        if (i == 0) m.inputs = NULL;
+        if (i == 1) m.n_inputs = 0;
+        if (i == 2) m.build_graph = NULL;
+        CHECK_ERR(tp_trainer_setup_graph(t, &m, i < 3 ? tp_feed_input(flow()) : NULL), TP_ERR_ARG,
+                  i < 3 ? "the model needs .inputs and .build_graph" : "the input source is NULL");
+        tp_trainer_free(t);
+    }
+    recipe r;
+    memset(&r, 0, sizeof r);
+    r.lr = RATE_NO_OPTIMIZER;
+    tp_model m = model(&r);
+    tp_trainer *t = tp_simple_trainer();
+    CHECK_ERR(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())), TP_ERR_ARG, "optimizer function returned NULL");
+    CHECK(!t->train_op);
+    tp_trainer_free(t);
+    tp_spec unnamed = m.inputs[0];
+    unnamed.name = NULL;
+    m.inputs = &unnamed;
+    t = tp_simple_trainer();
+    CHECK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())) < 0 && !t->train_op);
+    tp_trainer_free(t);
+}
+
+static void callbacks_wrongly(void)
+{
+    tp_trainer *t = tp_noop_trainer();
+    tp_callback *cb = counting(NULL, NULL);
+    tp_monitor *monitor = tp_monitor_new("Mine", 0);
+    CHECK(tp_trainer_register_callback(t, NULL) < 0);
+    CHECK(tp_trainer_register_callback(NULL, NULL) < 0);
+    CHECK_ERR(tp_trainer_register_callback(NULL, counting(NULL, NULL)), TP_ERR_ARG, "tp_trainer_register_callback");
+    CHECK(t->n_callback_ == 0);
+    CHECK_OK(tp_trainer_register_callback(t, cb));
+    CHECK_ERR(tp_trainer_register_callback(t, cb), TP_ERR_ARG, "given away twice");
+    CHECK_ERR(tp_trainer_register_callback(NULL, cb), TP_ERR_ARG, "given away twice");
+    CHECK(t->n_callback_ == 1);
+    /* lists that say how many they hold, and are NULL: what the other one holds is freed */
+    cb = counting(NULL, NULL);
+    CHECK_ERR(tp_trainer_setup_callbacks(t, NULL, 1, &monitor, 1), TP_ERR_ARG, "tp_trainer_setup_callbacks");
+    CHECK_ERR(tp_trainer_setup_callbacks(t, &cb, 1, NULL, 1), TP_ERR_ARG, "tp_trainer_setup_callbacks");
+    cb = counting(NULL, NULL);
+    monitor = tp_monitor_new("Mine", 0);
+    CHECK_ERR(tp_trainer_setup_callbacks(NULL, &cb, 1, &monitor, 1), TP_ERR_ARG, "tp_trainer_setup_callbacks");
+    CHECK(!t->callbacks_ready_);
+    CHECK(!tp_trainer_monitors(t));
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK(tp_trainer_monitors(t) && !tp_trainer_monitors(NULL));
+    cb = counting(NULL, NULL);
+    monitor = tp_monitor_new("Mine", 0);
+    tp_callback *both[3] = {NULL, cb, &monitor->cb}; /* a monitor that stands in both lists is freed once */
+    CHECK_ERR(tp_trainer_setup_callbacks(t, both, 3, &monitor, 1), TP_ERR_STATE, "the callbacks are set up once");
+    CHECK_ERR(tp_trainer_register_callback(t, counting(NULL, NULL)), TP_ERR_STATE, "comes too late");
+    tp_trainer_free(t);
+    /* a callback or a monitor that found no memory: the rest is freed */
+    for (int i = 0; i < 2; i++) {
+        tp_callback *list[2] = {i == 0 ? NULL : counting(NULL, NULL), counting(NULL, NULL)};
+        tp_monitor *monitors[2] = {i == 0 ? tp_monitor_new("A", 0) : NULL, tp_monitor_new("B", 0)};
+        t = tp_noop_trainer();
+        CHECK_ERR(tp_trainer_setup_callbacks(t, list, 2, monitors, 2), TP_ERR_NOMEM, "");
+        CHECK(!t->group_);
+        CHECK_ERR(tp_trainer_initialize(t, tp_just_current_session()), TP_ERR_STATE, "after setup_callbacks");
+        CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "after a successful initialize");
+        tp_trainer_free(t);
+    }
+}
+
+/* More than the first list of a trainer has room for. */
+static void many_callbacks(void)
+{
+    int steps = 0;
+    tp_trainer *t = tp_noop_trainer();
+    for (int i = 0; i < 40; i++) CHECK_OK(tp_trainer_register_callback(t, counting(&steps, NULL)));
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK_OK(tp_trainer_initialize(t, NULL));
+    CHECK_OK(tp_trainer_main_loop(t, 3, 1, 2));
+    CHECK(steps == 40 * 6);
+    tp_trainer_free(t);
+}
+
+static tp_session *no_session(tp_session_creator *c, tp_graph *g)
+{
+    (void)c, (void)g;
+    tp_fail(TP_ERR_ARG, "this creator makes none");
+    return NULL;
+}
+
+static void initialize_and_loop_wrongly(void)
+{
+    tp_trainer *t = tp_simple_trainer();
+    tp_session_init *init = tp_just_current_session();
+    CHECK_ERR(tp_trainer_initialize(NULL, NULL), TP_ERR_ARG, "tp_trainer_initialize");
+    CHECK_ERR(tp_trainer_initialize(NULL, tp_just_current_session()), TP_ERR_ARG, "tp_trainer_initialize");
+    CHECK_ERR(tp_trainer_initialize(t, tp_just_current_session()), TP_ERR_STATE, "after setup_callbacks");
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "after a successful initialize");
+    CHECK_ERR(tp_trainer_main_loop(NULL, 1, 1, 1), TP_ERR_ARG, "tp_trainer_main_loop");
+    CHECK_ERR(tp_trainer_run_step(NULL), TP_ERR_ARG, "tp_trainer_run_step");
+    CHECK_ERR(tp_trainer_run_step(t), TP_ERR_ARG, "tp_trainer_run_step");
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    init->owner_.who = "somebody";
+    CHECK_ERR(tp_trainer_initialize(t, init), TP_ERR_ARG, "given away twice");
+    CHECK_ERR(tp_trainer_initialize(NULL, init), TP_ERR_ARG, "tp_trainer_initialize"); /* stays somebody's */
+    init->owner_.who = NULL;
+    CHECK(!t->initialized_);
+    CHECK_OK(tp_trainer_initialize(t, init));
+    CHECK_ERR(tp_trainer_initialize(t, tp_just_current_session()), TP_ERR_STATE, "initialize comes once");
+    CHECK_ERR(tp_trainer_main_loop(t, -1, 1, 1), TP_ERR_ARG, "-1 steps per epoch");
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, -2), TP_ERR_ARG, "-2 epochs");
+    CHECK(!t->looped_);
+    CHECK_ERR(tp_trainer_run_step(t), TP_ERR_STATE, "has no train_op");
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "has no train_op");
+    CHECK(t->state.global_step == 0);
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "main_loop comes once");
+    tp_status (*run_step)(tp_trainer *) = t->run_step;
+    t->run_step = NULL;
+    CHECK_ERR(tp_trainer_run_step(t), TP_ERR_ARG, "tp_trainer_run_step");
+    t->run_step = run_step;
+    tp_trainer_free(t);
+    t = tp_simple_trainer();
+    t->creator.create = no_session;
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK(tp_trainer_initialize(t, tp_just_current_session()) < 0 && !t->state.session);
+    CHECK_HAS(tp_last_error(), "this creator makes none");
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "after a successful initialize");
+    CHECK_ERR(tp_trainer_initialize(t, NULL), TP_ERR_STATE, "initialize comes once");
+    tp_trainer_free(t);
+    t = tp_simple_trainer();
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    tp_graph_fail(t->graph, NULL, TP_ERR_SHAPE, "a node that came later");
+    CHECK_ERR(tp_trainer_initialize(t, tp_just_current_session()), TP_ERR_SHAPE, "a node that came later");
+    tp_trainer_free(t);
+}
+
+TEST(calls_at_the_wrong_time)
+{
+    TEST_EXPECT_ERROR("has no train_op");
+    quiet();
+    NO_LEAK(setup_graph_wrongly());
+    NO_LEAK(models_without());
+    NO_LEAK(callbacks_wrongly());
+    NO_LEAK(many_callbacks());
+    NO_LEAK(initialize_and_loop_wrongly());
+}
+
+/* w after one step of SGD on mean((x w)^2), by hand. */
+TEST(a_step_by_hand)
+{
+    quiet();
+    const tp_model m = model(NULL);
+    tp_trainer *t = tp_simple_trainer();
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK_OK(tp_trainer_initialize(t, NULL));
+    CHECK_OK(tp_input_reset_state(t->state.input)); /* what main_loop does before the first step */
+    CHECK_OK(tp_trainer_run_step(t));
+    CHECK(t->state.global_step == 1);
+    double gradient[2] = {0, 0};
+    for (int i = 0; i < 3; i++) {
+        const double a = 2 * i / 16.0, b = (2 * i + 1) / 16.0;
+        gradient[0] += 2 * (a + b) * a / 3, gradient[1] += 2 * (a + b) * b / 3;
+    }
+    tp_tensor w;
+    memset(&w, 0, sizeof w);
+    CHECK_OK(tp_session_read(t->state.session, tp_find_variable(t->graph, "w"), &w));
+    for (int i = 0; i < 2; i++) CHECK_NEAR(tp_tensor_get(&w, i), 1 - 0.125 * gradient[i], 1e-6, 0);
+    tp_tensor_free(&w);
+    tp_trainer_free(t);
+}
+
+/* ==== >>configs ======================================================================================= */
+
+static void configs_that_exclude(void)
+{
+    static const char *const parts[] = {"not both",
+                                        "give .session_init or .checkpoint, not both",
+                                        "give .session_creator or .session_config, not both",
+                                        "batch_size",
+                                        "the size of the data is unknown",
+                                        "give .dataflow or .data. If one was given",
+                                        "the trainer is NULL",
+                                        "no-such-file"};
+    tp_session_config session = tp_default_session_config();
+    tp_session_creator creator = tp_new_session_creator(&session);
+    for (int i = 0; i < TP_COUNT(parts); i++) {
+        tp_callback *cb = counting(NULL, NULL), *extra = counting(NULL, NULL);
+        tp_monitor *monitor = tp_monitor_new("Mine", 0);
+        tp_train_config c = config(&cb, 1, NULL);
+        c.extra_callbacks = &extra;
+        c.monitors = &monitor;
+        c.n_extra_callbacks = c.n_monitors = 1;
+        if (i == 0) c.data = tp_feed_input(flow());
+        if (i == 1) c.checkpoint = "x", c.session_init = tp_just_current_session();
+        if (i == 2) c.session_config = &session, c.session_creator = &creator;
+        if (i == 3) c.steps_per_epoch = 0, c.dataflow = tp_df_batch(c.dataflow, -3);
+        if (i == 4) {
+            tp_df_free(c.dataflow);
+            c.steps_per_epoch = 0, c.dataflow = tp_df_from_generator(point);
+        }
+        if (i == 5) {
+            tp_df_free(c.dataflow);
+            c.dataflow = NULL;
+        }
+        if (i == 7) c.checkpoint = "no-such-file";
+        const tp_status st = tp_launch_train_with_config(&c, i == 6 ? NULL : tp_simple_trainer());
+        CHECK_MSG(st < 0, "case %d: %s", i, tp_status_name(st));
+        CHECK_HAS(tp_last_error(), parts[i]);
+    }
+    CHECK_ERR(tp_launch_train_with_config(NULL, tp_simple_trainer()), TP_ERR_ARG, "tp_launch_train_with_config");
+    CHECK_ERR(tp_train(NULL, NULL), TP_ERR_ARG, "tp_train");
+    CHECK_ERR(tp_train_with_defaults(NULL, NULL), TP_ERR_ARG, "tp_train_with_defaults");
+    CHECK(!tp_apply_default_prefetch(flow(), NULL));
+    CHECK_HAS(tp_last_error(), "tp_apply_default_prefetch");
+    tp_callback *cb = counting(NULL, NULL);
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = &cb;
+    d.n_callbacks = 1;
+    d.session_init = tp_just_current_session();
+    d.steps_per_epoch = 1;
+    CHECK_ERR(tp_train(NULL, &d), TP_ERR_ARG, ""); /* takes over what d points at */
+    tp_trainer *t = tp_noop_trainer();
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    cb = counting(NULL, NULL);
+    d.session_init = tp_just_current_session();
+    CHECK_ERR(tp_train(t, &d), TP_ERR_STATE, "the callbacks are set up once");
+    tp_trainer_free(t);
+}
+
+TEST(configs_that_exclude_each_other)
+{
+    TEST_EXPECT_ERROR("Training did not start: ");
+    quiet();
+    NO_LEAK(configs_that_exclude());
+}
+
+/* Counts of lists without lists and the other way round, NONE, the data's size: what training makes of them. */
+static void odd_counts(void)
+{
+    int steps = 0;
+    tp_callback *cb = counting(&steps, NULL);
+    tp_train_config c = config(&cb, 1, NULL);
+    c.steps_per_epoch = 0; /* the size of the flow */
+    c.max_epoch = 2;
+    c.seed = 7;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_MSG(steps == 16, "%d steps of 2 times 8", steps);
+
+    steps = 0; /* the size of an input; lists without length are none */
+    cb = counting(&steps, NULL);
+    tp_callback *extra = counting(&steps, NULL);
+    c = config(&cb, 1, NULL);
+    tp_df_free(c.dataflow);
+    c.dataflow = NULL;
+    c.data = tp_feed_input(flow());
+    c.steps_per_epoch = 0;
+    c.extra_callbacks = &extra;
+    c.n_extra_callbacks = 1;
+    c.max_epoch = TP_NONE;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_MSG(steps == 0, "%d steps of no epoch", steps);
+
+    c = config(NULL, 3, NULL); /* a count without a list */
+    c.n_extra_callbacks = c.n_monitors = TP_NONE;
+    tp_session_config session = tp_default_session_config();
+    session.threads = 1;
+    tp_session_creator creator = tp_new_session_creator(&session);
+    c.session_creator = &creator;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+}
+TEST(counts_and_sizes)
+{
+    quiet();
+    NO_LEAK(odd_counts());
+}
+
+/* A rate that teaches nothing is warned about; one that is computed may begin with 0. */
+TEST(learning_rates_that_teach_nothing)
+{
+    static const bool warns[] = {false, true, true, true, false, true, false};
+    for (int lr = RATE; lr <= RATE_FED; lr++) {
+        recipe r;
+        memset(&r, 0, sizeof r);
+        r.lr = lr;
+        tp_train_config c = config(NULL, 0, &r);
+        c.max_epoch = TP_NONE;
+        quiet();
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        CHECK_MSG((strstr(logged, "nothing will be learnt") != NULL) == warns[lr], "rate %d: %s", lr, logged);
+    }
+}
+
+/* Step 1 makes the variables NaN, step 2 sees it in the cost. */
+TEST(a_cost_that_is_nan)
+{
+    TEST_EXPECT_ERROR("is NaN after step 2 of epoch 1 (global_step=2)");
+    for (int i = 0; i < 3; i++) {
+        int steps = 0;
+        recipe r;
+        memset(&r, 0, sizeof r);
+        r.lr = RATE_NAN;
+        tp_callback *cb = counting(&steps, NULL);
+        tp_train_config c = config(&cb, 1, &r);
+        c.steps_per_epoch = 5;
+        c.stop_on_nan = i == 0 ? 0 : i == 1 ? TP_YES : TP_NO;
+        quiet();
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (i == 2) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_NUMERIC, "the cost 'cost' is NaN after step 2 of epoch 1");
+        CHECK_MSG(steps == (i == 2 ? 5 : 1), "%d steps", steps); /* trigger_step of the second never came */
+    }
+}
+
+TEST(regularizers_that_nobody_consumes)
+{
+    for (int i = 0; i < 3; i++) {
+        recipe r;
+        memset(&r, 0, sizeof r);
+        r.regularizer = i;
+        tp_train_config c = config(NULL, 0, &r);
+        quiet();
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        CHECK((strstr(logged, "Item 'decay' of REGULARIZATION_LOSSES has no consumers") != NULL) == (i == 1));
+    }
+}
+
+static tp_status stop_at_three(tp_callback *cb)
+{
+    return cb->train->global_step == 3 ? tp_stop(cb->train, "three are enough") : TP_OK;
+}
+/* Lists of no length hand nothing over; 0 for the last epoch is as good as none. */
+TEST(lists_of_no_length)
+{
+    int steps = 0, others = 0;
+    tp_callback *cb = counting(&steps, stop_at_three), *extra = counting(&others, NULL);
+    tp_monitor *monitor = tp_monitor_new("Mine", 0);
+    tp_train_config c = config(&cb, 1, NULL);
+    c.extra_callbacks = &extra;
+    c.n_extra_callbacks = 0;
+    c.monitors = &monitor;
+    c.n_monitors = 0;
+    c.max_epoch = 0;
+    quiet();
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_HAS(logged, "Training was stopped by exception three are enough.");
+    CHECK(steps == 3 && others == 0);
+    tp_callback_free(extra); /* they are still ours */
+    tp_monitor_free(monitor);
+    cb = counting(&steps, NULL);
+    c = config(&cb, 0, NULL);
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK(steps == 3);
+    tp_callback_free(cb);
+}
+
+static tp_status mark_scalar(tp_monitor *m, const char *name, const tp_stat *stat)
+{
+    (void)name, (void)stat;
+    ++*(int *)m->cb.user;
+    return TP_OK;
+}
+static tp_status report(tp_callback *cb) { return tp_monitors_put_scalar(cb->train->monitors, "x", 1); }
+/* On another rank a monitor that is for the chief alone is skipped; the other one still hears everything. */
+TEST(monitors_of_another_rank)
+{
+    quiet();
+    tp_trainer *t = tp_noop_trainer();
+    tp_monitor *monitors[2] = {tp_monitor_new("Chief", 8), tp_monitor_new("Everybody", 8)};
+    tp_callback *cb = counting(NULL, report);
+    cb->chief_only = false;
+    for (int i = 0; i < 2; i++) monitors[i]->process_scalar = mark_scalar;
+    monitors[0]->cb.chief_only = true;
+    t->state.is_chief = false;
+    CHECK_OK(tp_trainer_setup_callbacks(t, &cb, 1, monitors, 2));
+    CHECK_HAS(logged, "Callback Chief is chief-only, skipped.");
+    CHECK(tp_trainer_monitors(t)->n_monitor == 1 && tp_trainer_monitors(t)->monitor[0] == monitors[1]);
+    CHECK_OK(tp_trainer_initialize(t, NULL));
+    CHECK_OK(tp_trainer_main_loop(t, 3, 1, 1));
+    CHECK(*(int *)monitors[1]->cb.user == 3);
+    tp_trainer_free(t);
+}
+
+/* ==== >>the end ======================================================================================= */
+
+static tp_status ask_to_stop(tp_callback *cb)
+{
+    if (cb->train->global_step == 3) tp_hooked_session_request_stop(cb->train->hooked_session);
+    return TP_OK;
+}
+TEST(a_session_that_should_stop_ends_the_training)
+{
+    int steps = 0;
+    tp_callback *cb = counting(&steps, ask_to_stop);
+    tp_train_config c = config(&cb, 1, NULL);
+    c.steps_per_epoch = 2;
+    c.max_epoch = 5;
+    quiet();
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_MSG(steps == 3, "%d steps", steps);
+    CHECK(!strstr(logged, "Training has finished!") && !strstr(logged, "Epoch 2 (global_step"));
+}
+
+static tp_status tell_first(tp_callback *cb) { return tp_callback_set_unsaved(cb, "the first is lost"), TP_OK; }
+static tp_status tell_second(tp_callback *cb) { return tp_callback_set_unsaved(cb, "the second is lost"), TP_OK; }
+TEST(what_is_not_on_the_disk)
+{
+    TEST_EXPECT_ERROR("the first is lost");
+    TEST_EXPECT_ERROR("the second is lost");
+    for (int ok = 0; ok < 3; ok++) {
+        tp_callback *cb[2] = {counting(NULL, tell_first), counting(NULL, tell_second)};
+        tp_train_config c = config(cb, 2, NULL);
+        c.unsaved_is_ok = ok == 2 ? TP_YES : ok == 1 ? TP_NO : 0;
+        quiet();
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (ok == 2) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_IO, "Counting: the first is lost");
+    }
+}
+
+static int n_saved, fail_at;
+static tp_status save(tp_callback *cb)
+{
+    (void)cb;
+    return ++n_saved == fail_at ? tp_fail(TP_ERR_IO, "save number %d failed", n_saved) : TP_OK;
+}
+static tp_status request(tp_callback *cb) { return tp_callback_request_checkpoint(cb), TP_OK; }
+
+/* Asked for in each of three steps and in after_train: within an epoch, at its end, at the end of the training. */
+TEST(checkpoints_of_steps_and_of_the_end)
+{
+    TEST_EXPECT_ERROR("save number 4 failed");
+    TEST_EXPECT_ERROR("save number 2 failed");
+    TEST_EXPECT_ERROR("The checkpoint at the end of the training failed");
+    for (fail_at = 0; fail_at < 6; fail_at += 2) {
+        int steps = 0;
+        tp_callback *cb = counting(&steps, request);
+        cb->checkpoint = save;
+        cb->after_train = request;
+        tp_train_config c = config(&cb, 1, NULL);
+        c.steps_per_epoch = 3;
+        quiet();
+        n_saved = 0;
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (fail_at == 0) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_IO, fail_at == 2 ? "save number 2 failed" : "save number 4 failed");
+        CHECK_MSG(steps == (fail_at == 2 ? 2 : 3), "%d steps", steps);
+        CHECK_MSG(n_saved == (fail_at == 2 ? 3 : 4), "%d saved", n_saved);
+    }
+}
+
+/* ==== >>resume ======================================================================================== */
+
+static void put_i64(tp_dict *d, const char *name, const int64_t *v, int n)
+{
+    const int64_t length = n;
+    tp_tensor *t = tp_dict_add(d, name);
+    if (!CHECK(t) || !CHECK_OK(tp_tensor_resize(t, TP_I64, tp_make_shape_n(n ? 1 : 0, &length)))) return;
+    memcpy(t->data, v, (size_t)(n ? n : 1) * sizeof *v);
+}
+
+/* What a checkpoint says of epochs: how many are complete, whether it was made at the end of one, and the step in it. */
+static tp_session_init *checkpoint_of(int64_t epochs, bool at_end, int64_t local_step, bool has_step)
+{
+    const int64_t epoch[2] = {epochs, at_end}, global_step = 40;
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    put_i64(&d, "global_step", &global_step, 0);
+    put_i64(&d, "tp:epoch", epoch, 2);
+    if (has_step) put_i64(&d, "tp:local_step", &local_step, 1);
+    tp_session_init *init = tp_dict_restore(&d, false);
+    tp_dict_free(&d);
+    return init;
+}
+
+TEST(where_training_goes_on)
+{
+    static const struct {
+        int64_t epochs, local_step, starting_epoch;
+        bool at_end, has_step;
+        int steps; /* of two epochs of 4 */
+        const char *part, *not_part;
+    } cases[] = {
+        {2, 0, 3, true, false, 8, "Start Epoch 3", "The checkpoint was made"},
+        {2, 1, 3, false, true, 6, "made within epoch 3, after step 2 of 4", "begins anew"},
+        {2, 3, 3, false, true, 4, "made within epoch 3, after step 4 of 4", "begins anew"},
+        {2, 0, 3, false, true, 7, "made within epoch 3, after step 1 of 4", "begins anew"},
+        {2, 0, 3, false, false, 8, "made within epoch 3, which begins anew", "after step"},
+        {2, 4, 3, false, true, 8, "made within epoch 3, which begins anew", "after step"},
+        {2, -1, 3, false, true, 8, "made within epoch 3, which begins anew", "after step"},
+        {2, 1, 5, false, true, 8, "Start Epoch 5", "The checkpoint was made"},
+        {2, 1, 1, false, true, 8, "The checkpoint is of epoch 2, but training starts at epoch 1", "made within"},
+        {0, 1, 1, false, true, 6, "made within epoch 1, after step 2 of 4", "but training starts"}};
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        int steps = 0;
+        tp_callback *cb = counting(&steps, NULL);
+        tp_train_desc d;
+        memset(&d, 0, sizeof d);
+        d.callbacks = &cb;
+        d.n_callbacks = 1;
+        d.steps_per_epoch = 4;
+        d.starting_epoch = cases[i].starting_epoch;
+        d.max_epoch = cases[i].starting_epoch + 1;
+        d.session_init = checkpoint_of(cases[i].epochs, cases[i].at_end, cases[i].local_step, cases[i].has_step);
+        quiet();
+        tp_trainer *t = tp_noop_trainer();
+        CHECK_OK(tp_train(t, &d));
+        CHECK_MSG(steps == cases[i].steps, "case %d: %d steps, not %d", i, steps, cases[i].steps);
+        CHECK_MSG(t->state.global_step == 40 + steps, "case %d: step %d", i, (int)t->state.global_step);
+        CHECK_HAS(logged, cases[i].part);
+        CHECK_MSG(!strstr(logged, cases[i].not_part), "case %d: %s", i, logged);
+        tp_trainer_free(t);
+    }
+}
+
+/* <dir>/model-<step>.npz with so many complete epochs; n_epoch: 0 tells no epoch, 1 is too short to tell,
+ * 3: within one, but not after which step; 4: and after which. */
+static void write_model(const char *dir, int64_t step, int64_t epochs, int n_epoch)
+{
+    const int64_t epoch[2] = {epochs, n_epoch < 3}, local_step = 0;
+    char name[40];
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    put_i64(&d, "global_step", &step, 0);
+    if (n_epoch) put_i64(&d, "tp:epoch", epoch, n_epoch > 2 ? 2 : n_epoch);
+    if (n_epoch == 4) put_i64(&d, "tp:local_step", &local_step, 1);
+    snprintf(name, sizeof name, "model-%d.npz", (int)step);
+    CHECK_OK(tp_npz_save(tp_test_path(dir, name), &d, false));
+    tp_dict_free(&d);
+}
+static void write_text(const char *dir, const char *name, const char *text)
+{
+    CHECK(tp_test_write(tp_test_path(dir, name), text, strlen(text)));
+}
+static tp_status resume(tp_train_config *c)
+{
+    memset(c, 0, sizeof *c);
+    quiet();
+    const tp_status st = tp_auto_resume_train_config(c);
+    tp_session_init_free(c->session_init);
+    return st;
+}
+
+static void odd_folders(void)
+{
+    static const char names_9[] = "model_checkpoint_path: \"model-9\"\n";
+    tp_train_config c;
+    const char *dir = tp_test_tmpdir();
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    CHECK_OK(resume(&c)); /* empty: from the beginning */
+    CHECK(!c.session_init && c.starting_epoch == 0);
+
+    write_text(dir, "checkpoint", names_9); /* names one that is gone, and there is no other */
+    CHECK_ERR(resume(&c), TP_ERR_FORMAT, "to start from the beginning");
+    CHECK_HAS(tp_last_error(), "model-9");
+    write_text(dir, "model-9.npz", "no archive"); /* damaged, and there is no other */
+    CHECK_ERR(resume(&c), TP_ERR_FORMAT, "to start from the beginning");
+    write_text(dir, "model-3.npz", "neither"); /* and an older one is too */
+    CHECK_ERR(resume(&c), TP_ERR_FORMAT, "no older checkpoint");
+    write_model(dir, 5, 4, 2);
+    CHECK_OK(resume(&c));
+    CHECK(c.session_init && c.starting_epoch == 5);
+    CHECK_HAS(logged, "The latest checkpoint cannot be read");
+    CHECK_HAS(logged, "model-5");
+    remove(tp_test_path(dir, "model-9.npz"));
+    CHECK_OK(resume(&c)); /* gone instead of damaged */
+    CHECK(c.session_init && c.starting_epoch == 5);
+
+    write_text(dir, "checkpoint", "what is this?"); /* a list that names none: the newest that there is */
+    write_model(dir, 7, 6, 2);
+    CHECK_OK(resume(&c));
+    CHECK(c.session_init && c.starting_epoch == 7);
+    CHECK_HAS(logged, "does not begin with model_checkpoint_path");
+
+    write_text(dir, "checkpoint", "model_checkpoint_path: \"final\"\n"); /* no step: none is older */
+    CHECK_ERR(resume(&c), TP_ERR_FORMAT, "has no step in its name");
+
+    write_text(dir, "checkpoint", "model_checkpoint_path: \"model-7\"\n"); /* whose epoch nothing tells */
+    for (int n = 0; n < 5; n++) {
+        write_model(dir, 7, 6, n);
+        const tp_status st = resume(&c);
+        if (n == 2 || n == 4) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_STATE, "Found Last Epoch=none");
+    }
+    write_model(dir, 7, 6, 0); /* then stats.json does */
+    write_text(dir, "stats.json", "[{\"epoch_num\": 2, \"global_step\": 7}]");
+    CHECK_OK(resume(&c));
+    CHECK(c.starting_epoch == 3);
+    memset(&c, 0, sizeof c); /* what was given gives way */
+    c.session_init = tp_just_current_session();
+    quiet();
+    CHECK_OK(tp_auto_resume_train_config(&c));
+    CHECK_HAS(logged, "session_init arguments will be overwritten");
+    tp_session_init_free(c.session_init);
+}
+
+TEST(auto_resume_from_odd_folders)
+{
+    quiet();
+    NO_LEAK(odd_folders());
+}
+
+/* ==== >>memory ======================================================================================== */
+
+/* The whole of a small trainer's life, call by call. */
+static tp_status a_life(void)
+{
+    tp_trainer *t = tp_simple_trainer();
+    if (!t) return TP_ERR_NOMEM;
+    recipe r;
+    memset(&r, 0, sizeof r);
+    r.regularizer = 2;
+    const tp_model m = model(&r);
+    tp_session_config session = tp_default_session_config();
+    session.threads = 1;
+    t->creator = tp_new_session_creator(&session);
+    tp_status st = tp_trainer_set_seed(t, 3);
+    if (st == TP_OK) st = tp_trainer_setup_graph(t, &m, tp_feed_input(flow()));
+    tp_callback *cb = counting(NULL, NULL);
+    tp_monitor *monitor = tp_monitor_new("Mine", 0);
+    const tp_status listed = tp_trainer_setup_callbacks(t, &cb, 1, &monitor, 1); /* takes them in any case */
+    if (st == TP_OK) st = listed;
+    if (st == TP_OK) st = tp_trainer_initialize(t, tp_just_current_session());
+    if (st == TP_OK) st = tp_trainer_main_loop(t, 2, 1, 1);
+    if (st == TP_OK) CHECK(t->state.global_step == 2);
+    tp_trainer_free(t);
+    return st;
+}
+
+static char resumed_dir[600];
+static tp_status a_launch(void)
+{
+    tp_callback *cb = counting(NULL, NULL), *extra = counting(NULL, NULL);
+    tp_monitor *monitor = tp_monitor_new("Mine", 0);
+    tp_train_config c = config(&cb, 1, NULL);
+    tp_session_config session = tp_default_session_config();
+    session.threads = 1;
+    c.session_config = &session;
+    c.extra_callbacks = &extra;
+    c.monitors = &monitor;
+    c.n_extra_callbacks = c.n_monitors = 1;
+    c.max_epoch = 6;
+    c.steps_per_epoch = 1;
+    c.auto_resume = TP_YES;
+    c.seed = 3;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
+}
+static tp_status a_checkpoint(void)
+{
+    static char path[700];
+    snprintf(path, sizeof path, "%s/model-5", resumed_dir);
+    tp_train_config c = config(NULL, 0, NULL);
+    tp_session_config session = tp_default_session_config();
+    session.threads = 1;
+    c.session_config = &session;
+    c.checkpoint = path;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
+}
+
+/* Every allocation fails once, in turn: nothing leaks, and what is said is that memory ran out. */
+static void without_memory(const char *what, tp_status (*fn)(void), long every)
+{
+    bool failed = true;
+    long n = 1;
+    for (; failed && n < 100000; n += every) {
+        quiet();
+        tp_test_fail_after(n);
+        const tp_status st = fn();
+        failed = tp_test_alloc_failed();
+        const long live = tp_test_live_blocks();
+        tp_test_alloc_reset();
+        CHECK_MSG(live == 0, "%s: allocation %ld: %ld blocks leak", what, n, live);
+        if (failed)
+            CHECK_MSG(st == TP_OK || st == TP_ERR_NOMEM || (st < 0 && strstr(tp_last_error(), "memory")),
+                      "%s: allocation %ld: %s, %s", what, n, tp_status_name(st), tp_last_error());
+        else CHECK_OK(st);
+    }
+    CHECK_MSG(!failed && n > 50, "%s: %ld allocations", what, n);
+}
+
+TEST(out_of_memory_in_a_trainers_life)
+{
+    TEST_MAY_ERROR("memory");
+    without_memory("life", a_life, 1);
+    tp_trainer *(*const make[3])(void) = {tp_simple_trainer, tp_noop_trainer, tp_queue_input_trainer};
+    for (int i = 0; i < 3; i++)
+        for (long n = 1; n < 3; n++) { /* the trainer, its graph */
+            tp_test_fail_after(n);
+            tp_trainer *t = make[i]();
+            CHECK(!t && tp_test_alloc_failed() && tp_test_live_blocks() == 0);
+            tp_trainer_free(t);
+            tp_test_alloc_reset();
+        }
+}
+
+TEST(out_of_memory_in_a_launch_that_resumes)
+{
+    TEST_MAY_ERROR("memory");
+    quiet();
+    snprintf(resumed_dir, sizeof resumed_dir, "%s", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(resumed_dir, 'k'));
+    write_model(resumed_dir, 5, 5, 2);
+    write_text(resumed_dir, "checkpoint", "model_checkpoint_path: \"model-5\"\n");
+    write_text(resumed_dir, "stats.json", "[{\"epoch_num\": 5, \"global_step\": 5}]");
+    without_memory("resume", a_launch, 1);
+    without_memory("checkpoint", a_checkpoint, 1);
+}
+
+/* ---- what a resume finds, when memory fails once --------------------------------------------------------- */
+
+static int steps_taken;
+static tp_status take_step(tp_callback *cb) { return (void)cb, steps_taken++, TP_OK; }
+static int64_t first_point;
+static tp_status tell_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (first_point < 0) first_point = index;
+    return point(user, pass, index, dp);
+}
+
+/* A checkpoint in the middle of epoch 3, after 2 steps of 4 and 10 points of the data. A training that says TP_OK has gone on
+ * there: two epochs take 6 steps, and the data from point 10. */
+static bool resumed_in_the_middle(long n)
+{
+    const int64_t epoch[2] = {2, 0}, global_step = 10, local_step = 1, consumed = 10;
+    tp_dict dict;
+    memset(&dict, 0, sizeof dict);
+    put_i64(&dict, "global_step", &global_step, 0);
+    put_i64(&dict, "tp:epoch", epoch, 2);
+    put_i64(&dict, "tp:local_step", &local_step, 1);
+    put_i64(&dict, "tp:input/consumed", &consumed, 1);
+    recipe r;
+    memset(&r, 0, sizeof r);
+    tp_trainer *t = tp_simple_trainer();
+    tp_callback *cb = tp_callback_new("Count", 0);
+    cb->trigger_step = take_step;
+    const tp_model m = model(&r);
+    tp_dataflow *df = tp_df_from_generator(tell_point, .size = 100, .indexed = TP_YES);
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(df)));
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = &cb;
+    d.n_callbacks = 1;
+    d.steps_per_epoch = 4;
+    d.starting_epoch = 3;
+    d.max_epoch = 4;
+    d.session_init = tp_dict_restore(&dict, false);
+    tp_dict_free(&dict);
+    steps_taken = 0;
+    first_point = -1;
+    tp_test_fail_after(n);
+    const tp_status st = tp_train(t, &d);
+    const bool failed = tp_test_alloc_failed();
+    tp_test_alloc_reset();
+    CHECK_MSG(st != TP_OK || (steps_taken == 6 && first_point == 10),
+              "allocation %ld: TP_OK after %d steps, from point %d", n, steps_taken, (int)first_point);
+    CHECK(failed || st == TP_OK);
+    tp_trainer_free(t);
+    return failed;
+}
+TEST(a_resume_without_memory_never_begins_anew)
+{
+    TEST_MAY_ERROR("");
+    quiet();
+    resumed_in_the_middle(1L << 40);
+    for (long n = 1; resumed_in_the_middle(n); n++) CHECK(n < 5000);
+}
+
+/* A stop while the checkpoint at the end is saved ends the training, as anywhere. */
+static tp_status save_and_stop(tp_callback *cb) { return tp_stop(cb->train, "enough"); }
+TEST(a_stop_in_the_last_checkpoint_is_no_error)
+{
+    quiet();
+    tp_callback *cb = tp_callback_new("Saves", 0);
+    cb->after_train = request;
+    cb->checkpoint = save_and_stop;
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = &cb;
+    d.n_callbacks = 1;
+    d.steps_per_epoch = 1;
+    d.max_epoch = 1;
+    tp_trainer *t = tp_noop_trainer();
+    tp_fail(TP_ERR_NAME, "an old sentence");
+    CHECK_OK(tp_train(t, &d));
+    CHECK(strstr(logged, "failed") == NULL && strstr(logged, "old sentence") == NULL);
+    tp_trainer_free(t);
+}
+
+TEST_MAIN()

@@ -4013,8 +4013,9 @@ static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *p
     const size_t n = (size_t)s->n;
     tp__checkpoint next; /* that is about to be written */
     double next_keep = s->next_keep;
-    int64_t *step = (int64_t *)tp_malloc((2 * n + 1) * sizeof *step), *stays = step + n;
+    int64_t *step = (int64_t *)tp_malloc((2 * n + 1) * sizeof *step), *stays;
     if (!step) return TP_ERR_NOMEM;
+    stays = step + n;
     memset(&next, 0, sizeof next);
     next.made = tp_time();
     for (size_t i = 0; i <= n; i++) {

@@ -1639,7 +1639,8 @@ TEST(events_by_hand)
                 CHECK(nodes == tp_graph_n_operations(g) && found == 3);
                 for (int i = 0; i < 12; i++) {
                     CHECK(list[2 + i].step == 100 + i && list[2 + i].field == (i % 3 == 2 ? 8 : 5));
-                    CHECK(list[2 + i].wall_time >= begun && list[2 + i].wall_time <= (double)time(NULL) + 1);
+                    CHECK(list[2 + i].wall_time >= begun &&
+                          list[2 + i].wall_time <= (double)time(NULL) + 2); /* time() lags a little */
                     if (i % 3 == 2) CHECK(list[2 + i].size == 3 && memcmp(list[2 + i].data, "\022\001v", 3) == 0);
                 }
             } else if (n > 1) {

@@ -603,7 +603,7 @@ TEST(the_progress_bar_is_drawn_as_often_as_asked_for)
         text[fread(text, 1, sizeof text - 1, f)] = 0;
         fclose(f);
         for (int n = 1; n <= 5; n++) {
-            char part[8];
+            char part[32];
             snprintf(part, sizeof part, "|%d/5[", n);
             const bool drawn = strstr(text, part) != NULL, want = n == 5 || i == 3;
             CHECK_MSG(drawn == want, "%s: %d of 5 is %s drawn", refresh[i] ? refresh[i] : "unset", n,

@@ -661,7 +661,7 @@ TEST(if_takes_its_branch)
 TEST(as_many_ifs_as_there_are)
 {
     static msg then;
-    char in[16] = "x", inner[16], out[16];
+    char in[32] = "x", inner[32], out[32];
     double y[2];
     graph.n = 0;
     put_text(&graph, 2, "g");
